@@ -34,11 +34,21 @@ def main() -> int:
             traceback.print_exc()
             continue
         console.print(table_of(BENCHES[name].title, results[name]))
+    console.print(_verdict(results))
     load = ", ".join(f"{average:.1f}" for average in os.getloadavg())
     console.print(f"{os.cpu_count()} cores, load {load}, Python {platform.python_version()}")
     if options.json:
         _save(options.json, results)
     return 0 if set(results) == set(options.names or BENCHES) else 1
+
+
+def _verdict(results: Mapping[str, Sequence[Figure]]) -> str:
+    """How many aims were met, and each that was missed."""
+    judged = [figure for figures in results.values() for figure in figures if figure.aim]
+    missed = [f"  {figure}, aim {figure.aim}" for figure in judged if not figure.is_met]
+    return "\n".join(
+        [f"{len(judged) - len(missed)} of {len(judged)} aims met; missed: {len(missed)}", *missed]
+    )
 
 
 def _options() -> argparse.Namespace:

@@ -23,8 +23,10 @@ from tests.bench import (
     reports,
     schemes,
     sends,
+    stalls,
     start,
     upstream,
+    wire_lateness,
 )
 from tests.bench.figures import Figure
 
@@ -45,11 +47,12 @@ BENCHES = {
     "remoting": Bench("Acknowledged sends, through remoting", remoting.sends),
     "pulls": Bench("Pulls through remoting", remoting.pulls),
     "push": Bench("From send to push through remoting", remoting.latency),
-    "wire-lateness": Bench("Lateness over the wire (floor: a bare loop)", remoting.lateness),
+    "wire-lateness": Bench("Lateness over the wire (floor: a bare loop)", wire_lateness.measure),
     "idle": Bench("Idle connections", remoting.idle),
     "grpc": Bench("Acknowledged sends, through gRPC (floor: an empty handler of grpclib)", grpc.sends),
     "grpc-receive": Bench("From send to receive through gRPC", grpc.latency),
     "grpc-idle": Bench("Idle gRPC clients", grpc.idle),
+    "stalls": Bench("Late deliveries over the wire, and what held each up", stalls.measure),
     "lateness": Bench("Lateness seen by a waiting consumer (floor: a bare loop)", lateness.measure),
     "herd": Bench("Herd: all due at one instant", herd.measure),
     "mixes": Bench("Mixes of all that becomes due", mixes.measure),
@@ -61,7 +64,10 @@ BENCHES = {
     "pending": Bench("Many pending messages", pending.measure),
     "plugin": Bench("Test runs with the pytest plugin (floor: a fixture that does nothing)", plugin.measure),
     "console": Bench("The console: what an open page costs", console.measure),
-    "upstream": Bench("Beside a real RocketMQ (floor)", upstream.measure),
+    "upstream-start": Bench("Start beside a real RocketMQ (floor)", upstream.starts),
+    "upstream-sends": Bench("Sends beside a real RocketMQ (floor)", upstream.sends),
+    "upstream-lateness": Bench("Lateness beside a real RocketMQ (floor)", upstream.lateness),
+    "upstream-herd": Bench("A herd beside a real RocketMQ (floor)", upstream.herd),
     "upstream-grpc": Bench("gRPC beside a real RocketMQ's proxy (floor)", grpc_upstream.measure),
     "reports-small": Bench("Lateness reports of small ledgers (floor: a bare Spark)", reports.small),
     **{

@@ -11,11 +11,15 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """Where the median should be: at most or at least at ``limit``, or at so many times the floor."""
+    """Where the median should be: at most or at least at ``limit``, or at so many times the floor.
+
+    ``in_every_run``: not only the median, but each run beside the floor's of the same round.
+    """
 
     limit: float
     is_most: bool
     is_of_floor: bool = False
+    in_every_run: bool = False
 
     def is_met(self, value: float, floor: float | None) -> bool:
         """Whether the median of a figure is where it should be."""
@@ -27,12 +31,12 @@ class Aim:
 
     def __str__(self) -> str:
         limit = f"{self.limit} × floor" if self.is_of_floor else _short(self.limit)
-        return f"{'≤' if self.is_most else '≥'} {limit}"
+        return f"{'≤' if self.is_most else '≥'} {limit}{', each' * self.in_every_run}"
 
 
-def at_most(limit: float) -> Aim:
-    """No more than this."""
-    return Aim(limit, is_most=True)
+def at_most(limit: float, *, of_floor: bool = False, in_every_run: bool = False) -> Aim:
+    """No more than this, or than this share of the floor."""
+    return Aim(limit, is_most=True, is_of_floor=of_floor, in_every_run=in_every_run)
 
 
 def at_least(limit: float, *, of_floor: bool = False) -> Aim:
@@ -68,7 +72,13 @@ class Figure:
     @property
     def is_met(self) -> bool | None:
         """Whether it is where the project wants it; None if nothing is wanted."""
-        return None if self.aim is None else self.aim.is_met(self.median, self.floor)
+        aim = self.aim
+        if aim is None:
+            return None
+        if not aim.in_every_run:
+            return aim.is_met(self.median, self.floor)
+        floors: Sequence[float | None] = self.floors or [None] * len(self.runs)
+        return all(aim.is_met(*round_) for round_ in zip(self.runs, floors, strict=True))
 
     def __str__(self) -> str:
         floor = "" if self.floor is None else f" (floor: {_short(self.floor)})"

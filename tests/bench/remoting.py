@@ -10,13 +10,11 @@ from typing import NamedTuple
 
 import psutil
 
-from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import encode
-from mocketmq.remoting.wire.record import decode_records
-from tests.bench.figures import Aim, Figure, at_least, quantile
-from tests.bench.floors import bare_timer, memory_mb, server
+from tests.bench.figures import Figure, at_least, quantile
+from tests.bench.floors import memory_mb, server
 from tests.bench.load import TICK_S
 from tests.bench.progress import rounds, say
 from tests.bench.remoting_client import (
@@ -24,11 +22,11 @@ from tests.bench.remoting_client import (
     acknowledged,
     check,
     connect,
+    number_in,
     pull_frame,
     send_frame,
     sends_per_second,
 )
-from tests.support.brokers import rows
 from tests.support.process import BrokerProcess, broker_process
 
 LOADS = tuple((connections, in_flight) for connections in (1, 8) for in_flight in (1, 64, 256))
@@ -47,10 +45,10 @@ class _Target(NamedTuple):
 
 
 @asynccontextmanager
-async def _broker(*options: str) -> AsyncIterator[tuple[BrokerProcess, _Target, Path]]:
+async def _broker() -> AsyncIterator[tuple[BrokerProcess, _Target]]:
     with TemporaryDirectory(prefix="mocketmq-bench-") as data:
-        async with broker_process("--data", data, *options) as process:
-            yield process, _Target("127.0.0.1", process.broker_port), Path(data)
+        async with broker_process("--data", data) as process:
+            yield process, _Target("127.0.0.1", process.broker_port)
 
 
 @asynccontextmanager
@@ -66,7 +64,7 @@ async def sends(quick: bool) -> list[Figure]:
     measured: dict[tuple[int, int], list[float]] = {load: [] for load in LOADS}
     floors: dict[tuple[int, int], list[float]] = {load: [] for load in LOADS}
     for _ in rounds("sends over remoting", count):
-        async with _broker() as (_, target, _):
+        async with _broker() as (_, target):
             await _load(target, measured, seconds)
         async with _floor() as target:
             await _load(target, floors, seconds)
@@ -98,7 +96,7 @@ async def pulls(quick: bool) -> list[Figure]:
     pulled: list[float] = []
     floors: list[float] = []
     for _ in rounds("pulls over remoting", count):
-        async with _broker() as (_, target, _):
+        async with _broker() as (_, target):
             await sends_per_second(*target, 8, 256, seconds)
             pulled.append(await _pull_all(target))
         async with _floor() as target:
@@ -114,7 +112,7 @@ async def _pull_all(target: _Target, most: int = 100_000) -> float:
         nonlocal messages, ended
         if check(head, (0, 19)) == 0 and messages < most:
             messages += body.count(b"order-20240517")
-            return pull_frame(queue_id, queue_id, _number(head, b"nextBeginOffset"))
+            return pull_frame(queue_id, queue_id, number_in(head, b"nextBeginOffset"))
         ended += 1
         if ended == QUEUES:
             connection.end()
@@ -128,18 +126,13 @@ async def _pull_all(target: _Target, most: int = 100_000) -> float:
     return messages / (perf_counter() - started)
 
 
-def _number(head: bytes, name: bytes) -> int:
-    _, _, text = head.partition(b'"' + name + b'":"')
-    return int(text.partition(b'"')[0])
-
-
 async def latency(quick: bool) -> list[Figure]:
     """From the moment a send is written until a held pull has brought the message to its consumer."""
     sends, count = (20, 1) if quick else (300, 3)
     pushed: dict[str, list[float]] = {"p50": [], "p99": []}
     floors: dict[str, list[float]] = {"p50": [], "p99": []}
     for _ in rounds("send to push", count):
-        async with _broker() as (_, target, _):
+        async with _broker() as (_, target):
             _note(pushed, await _pushes(target, sends))
         async with _floor() as target:
             _note(floors, await _round_trips(target, sends))
@@ -174,7 +167,7 @@ async def _pushes(target: _Target, count: int) -> list[float]:
         if check(head, (0, 19, 20)) == 0:
             arrived.set()
         held += 1
-        return pull_frame(held, 0, _number(head, b"nextBeginOffset"), wait_ms=15_000)
+        return pull_frame(held, 0, number_in(head, b"nextBeginOffset"), wait_ms=15_000)
 
     producer = await connect(*target, acknowledged)
     await producer.ask(send_frame(0))  # makes the topic
@@ -193,77 +186,13 @@ async def _pushes(target: _Target, count: int) -> list[float]:
     return took_ms
 
 
-class Pace(NamedTuple):
-    """Deliveries a second, and where their p99 should be."""
-
-    rate: int
-    aim: Aim | None = None
-
-
-PACES = (Pace(500), Pace(2_000))
-
-
-async def lateness(quick: bool) -> list[Figure]:
-    """From the due time by the ledger until a consumer that holds a pull has the message in its hands."""
-    seconds, count = (1.0, 1) if quick else (5.0, 3)
-    runs: dict[Pace, list[list[float]]] = {pace: [] for pace in PACES}
-    controls: dict[Pace, list[list[float]]] = {pace: [] for pace in PACES}
-    for _ in rounds("lateness over remoting", count):
-        for pace in PACES:
-            runs[pace].append(await _deliveries(pace.rate, seconds))
-            controls[pace].append(await bare_timer(pace.rate, seconds / 2))
-    return [
-        Figure(
-            f"{pace.rate:,} a second: {name}",
-            "ms",
-            [quantile(late_ms, share) for late_ms in runs[pace]],
-            [quantile(late_ms, share) for late_ms in controls[pace]],
-        )
-        for pace in PACES
-        for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
-    ]
-
-
-async def _deliveries(rate: int, seconds: float) -> list[float]:
-    count = int(rate * seconds)
-    got_us: dict[int, int] = {}
-    all_there = asyncio.Event()
-
-    def pulled(opaque: int, head: bytes, body: bytes) -> bytes | None:
-        now_us = wall_us()
-        if check(head, (0, 19, 20)) == 0:
-            got_us.update((record.queue_offset, now_us) for record in decode_records(body))
-        if len(got_us) == count:
-            all_there.set()
-            return None
-        return pull_frame(opaque + 1, 0, _number(head, b"nextBeginOffset"), wait_ms=15_000)
-
-    async with _broker("--levels", "1s 2s", "--topic-queues", "1") as (_, target, data):
-        producer = await connect(*target, acknowledged)
-        consumer = await connect(*target, pulled)
-        started = perf_counter()
-        await producer.ask(send_frame(0, level=1))  # makes the topic
-        consumer.write(pull_frame(1, 0, 0, wait_ms=15_000))
-        number = 1
-        while number < count:
-            while number < min(count, (perf_counter() - started) * rate):
-                producer.write(send_frame(number, level=1 + number % 2))
-                number += 1
-            await asyncio.sleep(TICK_S)
-        await all_there.wait()
-        producer.close()
-        consumer.close()
-        ledger = rows(data, "SELECT due_us, queue_offset FROM deliveries")
-    return [(got_us[row["queue_offset"]] - row["due_us"]) / US_PER_MS for row in ledger]
-
-
 async def idle(quick: bool) -> list[Figure]:
     """What connections cost that do nothing but to have sent one heartbeat."""
     number, seconds = (100, 0.5) if quick else (IDLE, 10.0)
     memory: list[float] = []
     cpu: list[float] = []
     say(f"{number} idle connections")
-    async with _broker() as (process, target, _):
+    async with _broker() as (process, target):
         before_mb = memory_mb(process.pid)
         connections = [await _heartbeat(target, n) for n in range(number)]
         memory.append((memory_mb(process.pid) - before_mb) * 1_000 / number)

@@ -118,6 +118,12 @@ def check(head: bytes, allowed: Sequence[int] = (0,)) -> int:
     return int(code[1])
 
 
+def number_in(head: bytes, name: bytes) -> int:
+    """A number that a field of an answer has."""
+    _, _, text = head.partition(b'"' + name + b'":"')
+    return int(text.partition(b'"')[0])
+
+
 def acknowledged(_opaque: int, head: bytes, _body: bytes) -> None:
     """For connections whose answers need only be right."""
     check(head)

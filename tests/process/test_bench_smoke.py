@@ -4,24 +4,40 @@ import asyncio
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.process import clean_environment
 
 
-@pytest.mark.slow
-async def test_a_quick_benchmark_shows_and_saves_its_figures(tmp_path: Path) -> None:
+async def measured(tmp_path: Path, name: str, **environment: str) -> tuple[bytes, list[dict[str, Any]]]:
+    """What a quick benchmark shows, and the figures that it saves."""
     saved = tmp_path / "figures.json"
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.bench", "moves", "--quick", "--json", str(saved)),
+        *(sys.executable, "-m", "tests.bench", name, "--quick", "--json", str(saved)),
         cwd=Path(__file__).parents[2],
-        env=clean_environment(),
+        env=clean_environment() | environment,
         stdout=asyncio.subprocess.PIPE,
     )
     async with asyncio.timeout(600):
         shown, _ = await process.communicate()
     assert process.returncode == 0
+    return shown, json.loads(saved.read_text())["figures"][name]
+
+
+@pytest.mark.slow
+async def test_a_quick_benchmark_shows_and_saves_its_figures(tmp_path: Path) -> None:
+    shown, figures = await measured(tmp_path, "moves")
     assert b"reset of 100 messages" in shown
-    figures = json.loads(saved.read_text())["figures"]["moves"]
     assert all(figure["median"] > 0 for figure in figures)
+
+
+@pytest.mark.slow
+async def test_the_broker_is_watched_for_what_holds_up_deliveries(tmp_path: Path) -> None:
+    _, figures = await measured(tmp_path, "stalls", BENCH_STORES="disk", BENCH_RATES="50")
+    named = {figure["name"].removeprefix("disk, 50 a second: "): figure["median"] for figure in figures}
+    assert named["p50 of lateness"] > 0
+    assert named["how many: a transaction"] >= 100
+    assert named["how many: a read of the store"] > 0
+    assert named["how many: syncs"] > 0

@@ -1,0 +1,42 @@
+"""What a load is measured under, as the environment says:
+
+``BENCH_STORES``        some of ``disk``, ``memory`` (a file system in memory) and ``noisy``: the disk, beside
+                        a neighbour that writes and syncs 64 MB twice a second
+``BENCH_RATES``         deliveries a second
+``BENCH_SECONDS``       of a round
+``BENCH_ROUNDS``        by turns
+``BENCH_LONG_SECONDS``  of a run in which nothing may grow
+"""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from tests.bench.floors import server
+
+DISK: Final = "disk"
+MEMORY: Final = "memory"
+NOISY: Final = "noisy"
+
+STORES: Final = os.environ.get("BENCH_STORES", f"{DISK} {MEMORY} {NOISY}").split()
+RATES: Final = [int(rate) for rate in os.environ.get("BENCH_RATES", "200 500").split()]
+SECONDS: Final = float(os.environ.get("BENCH_SECONDS", "60"))
+ROUNDS: Final = int(os.environ.get("BENCH_ROUNDS", "5"))
+LONG_SECONDS: Final = float(os.environ.get("BENCH_LONG_SECONDS", "300"))
+
+_FOLDERS: Final = {MEMORY: "/dev/shm"}  # noqa: S108 - a directory of our own in it
+
+
+@asynccontextmanager
+async def place(store: str) -> AsyncIterator[Path]:
+    """A new directory for a broker's data in such a store, with the neighbour beside it if it has one."""
+    with TemporaryDirectory(prefix="mocketmq-bench-", dir=_FOLDERS.get(store)) as directory:
+        data = Path(directory, "data")
+        if store != NOISY:
+            yield data
+            return
+        async with server("neighbour", str(Path(directory, "noise"))):
+            yield data

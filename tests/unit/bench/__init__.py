@@ -1,0 +1,1 @@
+"""What measurements are judged by."""
