@@ -282,10 +282,12 @@ def make_report(
 def _make_report(job: "Job", master: str | None, chatter: bool, quick: bool) -> WrittenReport:
     from mocketmq_report.job import Engine, run  # noqa: PLC0415
     from mocketmq_report.judge.limits import drawn_limits  # noqa: PLC0415
+    from mocketmq_report.ledger.places import is_here  # noqa: PLC0415
     from mocketmq_report.report.output import check_out, write  # noqa: PLC0415
 
     check_out(job.out)
-    with progress_shown() as tell, spark_unless(quick, master, chatter) as spark:
+    is_carrier = all(map(is_here, (*job.data, *job.baselines)))
+    with progress_shown() as tell, spark_unless(quick, master, chatter, is_carrier) as spark:
         report = run(Engine(spark), job, tell)
         tell("writing", 0, None)
         limits = list(drawn_limits(job.thresholds, report))
@@ -293,14 +295,17 @@ def _make_report(job: "Job", master: str | None, chatter: bool, quick: bool) -> 
 
 
 def spark_unless(
-    quick: bool, master: str | None, chatter: bool
+    quick: bool, master: str | None, chatter: bool, is_carrier: bool = True
 ) -> "AbstractContextManager[SparkStarter | None]":
-    """Spark, which starts in the background; None if the report is to be quick."""
+    """Spark, which starts in the background; None if the report is to be quick.
+
+    ``is_carrier`` says that Spark itself reads no data, as it would behind URLs.
+    """
     if quick:
         return nullcontext()
     from mocketmq_report.session import starting  # noqa: PLC0415
 
-    return starting(master=master, chatter=chatter)
+    return starting(master=master, chatter=chatter, is_carrier=is_carrier)
 
 
 def _follow(data: tuple[str, ...], window_us: int, master: str | None, chatter: bool) -> None:

@@ -57,6 +57,11 @@ _SETTINGS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
 }
 
+_OPTIONS_OF_JVMS: Final = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS")
+"""Environment variables: of Spark's JVM, and of the one that finds out how to start it."""
+_LITTLE_WORK: Final = "-XX:TieredStopAtLevel=1"
+"""For a JVM with so little work that its second compiler would take longer than the work."""
+
 
 @contextmanager
 def session(*, master: str | None = None, chatter: bool = False) -> Iterator[SparkSession]:
@@ -69,10 +74,15 @@ def session(*, master: str | None = None, chatter: bool = False) -> Iterator[Spa
 
 
 @contextmanager
-def starting(*, master: str | None = None, chatter: bool = False) -> Iterator[Callable[[], SparkSession]]:
-    """A session that starts while other work is done; calling what this yields waits for it."""
+def starting(
+    *, master: str | None = None, chatter: bool = False, is_carrier: bool = False
+) -> Iterator[Callable[[], SparkSession]]:
+    """A session that starts while other work is done; calling what this yields waits for it.
+
+    ``is_carrier`` says that Spark reads no data itself; then its JVM starts with less CPU time.
+    """
     with ThreadPoolExecutor(1, "spark-start") as thread:
-        session = thread.submit(_start, master, chatter)
+        session = thread.submit(_start, master, chatter, is_carrier)
         try:
             yield session.result
         finally:
@@ -80,9 +90,11 @@ def starting(*, master: str | None = None, chatter: bool = False) -> Iterator[Ca
                 session.result().stop()
 
 
-def _start(master: str | None, chatter: bool) -> SparkSession:
+def _start(master: str | None, chatter: bool, is_carrier: bool) -> SparkSession:
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # otherwise a JVM started this process
         check_java()
+        for name in _OPTIONS_OF_JVMS if is_carrier else ():
+            os.environ.setdefault(name, _LITTLE_WORK)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("mocketmq report")
     for name, value in _SETTINGS.items():

@@ -12,9 +12,12 @@ from mocketmq_report.session import JAVA, JavaError, _hushed, check_java
 from tests.support.process import clean_environment
 
 ADVICE = r": install a Java runtime 17 or newer \(.*\), or let JAVA_HOME name one; only reports need it"
-START = (
-    "from mocketmq_report.session import session\nwith session(master='local[1]', chatter={}) as spark: pass"
-)
+START = """
+from mocketmq_report.session import starting
+with starting(master="local[1]", chatter={}, is_carrier=True) as spark:
+    compilers = spark()._jvm.java.lang.System.getProperty("java.vm.info")
+assert "emulated-client" in compilers, compilers  # Java's word for the first compiler alone
+"""
 
 
 def java(home: Path, says: str, code: int = 0) -> Path:
@@ -80,9 +83,10 @@ def test_a_java_that_does_not_run_is_said(
 
 
 @pytest.mark.parametrize("chatter", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_nothing_is_on_the_screen_unless_it_is_asked_for(chatter: bool) -> None:
+def test_it_starts_sparingly_and_nothing_is_on_the_screen_unless_it_is_asked_for(chatter: bool) -> None:
     environment = clean_environment()
-    environment.pop("PYSPARK_GATEWAY_PORT", None)
+    for name in ("PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR"):
+        environment.pop(name, None)
     done = subprocess.run(
         [sys.executable, "-c", START.format(chatter)],
         env=environment,
