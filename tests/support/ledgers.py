@@ -24,6 +24,7 @@ from mocketmq.schedule.level_table import LevelTable
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.tables import SCHEMA
 from mocketmq_report.ledger.columns import MOVES
+from mocketmq_report.ledger.export import writer_of_deliveries
 from tests.support.brokers import rows
 
 LEVELS: Final = LevelTable.parse("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
@@ -214,7 +215,7 @@ def _write_part(out: Path, shape: Shape, parts: list[_Part]) -> None:
     writer: pq.ParquetWriter | None = None
     for part in parts:
         table = _table(shape, part)
-        writer = writer or pq.ParquetWriter(folder / "part-0.parquet", table.schema, compression="zstd")
+        writer = writer or writer_of_deliveries(folder / "part-0.parquet", table.schema)
         writer.write_table(table, row_group_size=GROUP_ROWS)
     if writer:
         writer.close()

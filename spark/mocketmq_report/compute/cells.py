@@ -18,10 +18,10 @@ class Cells:
     """The cells of some rows, in no order; cells without rows are not there."""
 
     def __init__(self, *keys: Codes) -> None:
-        codes = joined(keys)
+        codes = self._joined = joined(keys)
         if codes.size > max(_FEW, len(codes.numbers) // 2):
             codes = packed(codes)
-        self._of_rows, self._size = codes
+        self._of_rows, self._size = codes.numbers.astype(np.int64, copy=False), codes.size
 
     @cached_property
     def _counts(self) -> Ints:
@@ -36,6 +36,14 @@ class Cells:
         """How many rows each cell has."""
         return self._counts[self._with_rows]
 
+    @property
+    def numbers(self) -> Ints:
+        """The code of each cell, joined of those of its keys."""
+        if self._size == self._joined.size:
+            return self._with_rows
+        found: Ints = self._joined.numbers[self.places]
+        return found
+
     @cached_property
     def places(self) -> Ints:
         """Where one row of each cell is, which has the same keys as all others."""
@@ -44,9 +52,11 @@ class Cells:
         return places[self._with_rows]
 
     def sum(self, values: Ints | Bools) -> Ints:
-        """The sums of the rows' values."""
+        """The sums of the rows' values; of truths, how many hold."""
+        if values.dtype == bool:
+            return np.bincount(self._of_rows[values], minlength=self._size)[self._with_rows]
         sums = np.zeros(self._size, np.int64)
-        np.add.at(sums, self._of_rows, values.astype(np.int64, copy=False))
+        np.add.at(sums, self._of_rows, values)
         return sums[self._with_rows]
 
     def least(self, values: Ints) -> Ints:

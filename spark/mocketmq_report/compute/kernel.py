@@ -26,7 +26,7 @@ from mocketmq_report.compute import (
     worst,
 )
 from mocketmq_report.compute.lateness import Late
-from mocketmq_report.compute.partial import coded, empty
+from mocketmq_report.compute.partial import coded, empty, merge
 from mocketmq_report.compute.struck import Strikes, explained
 from mocketmq_report.compute.summary import SHAPES, Summary, merged
 from mocketmq_report.ledger import quality
@@ -208,6 +208,8 @@ class _Batch:
 
 EMPTY: Final = Summary(**{name: coded([empty(shape)], shape) for name, shape in SHAPES.items()})
 """The summary of no rows."""
+_OF_ROWS: Final = ("late", "waits", "busy")
+"""Tables that are made with a row for each row of the data, or two."""
 _NOTHING: Final = Found(repeats.AGAIN.empty_table(), worst.ROWS.empty_table(), order.STAIRS.empty_table())
 
 
@@ -236,7 +238,15 @@ def _summary(batch: _Batch, setting: Setting, faults: pa.Array, known: pa.Table)
     }
     if setting.minute_cutoffs_us is not None:
         tables["minutes"] = [lateness.minutes(late, setting.minute_cutoffs_us) for late in batch.lates]
-    return EMPTY._replace(**{name: coded(found, SHAPES[name]) for name, found in tables.items()})
+    return EMPTY._replace(**{name: _merged(name, found) for name, found in tables.items()})
+
+
+def _merged(name: str, found: Sequence[pa.Table]) -> pa.Table:
+    """Merge what was found for one table, unless each of its keys was found once."""
+    shape = SHAPES[name]
+    table = coded(found, shape)
+    is_once = name not in _OF_ROWS and sum(each.num_rows > 0 for each in found) <= 1
+    return table if is_once else merge([table], shape)
 
 
 def _counted(faults: pa.Array) -> pa.Table:

@@ -46,7 +46,9 @@ def seen(rows: Rows, stores: Ints) -> pa.Table:
     lines = stores * 2 + is_hash
     for line in np.flatnonzero(np.bincount(lines)):
         store, is_hashed = divmod(int(line), 2)
-        numbers = np.sort(number[lines == line], kind="stable")  # quick for what is almost in order
+        is_in = lines == line
+        of_line = number if is_in.all() else number[is_in]
+        numbers = np.sort(of_line, kind="stable")  # quick for what is almost in order
         buckets = numbers >> _BITS
         starts = np.flatnonzero(np.append(True, buckets[1:] != buckets[:-1]))
         found.append(

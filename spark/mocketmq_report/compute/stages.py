@@ -14,7 +14,7 @@ from mocketmq_report.compute.lateness import Late
 from mocketmq_report.compute.partial import Shape, merge
 from mocketmq_report.document import STAGES, Stage
 from mocketmq_report.ledger.codes import Codes, joined, of_column, packed
-from mocketmq_report.ledger.rows import NONE, Bools, Ints, Rows
+from mocketmq_report.ledger.rows import NONE, Bools, Ints
 
 SHAPE: Final = Shape(
     ("scheme", "level", "group", "stage", "is_complete", "value"), ("count", "sum"), most=("most",)
@@ -32,43 +32,42 @@ These bins are always coarse: six values per row in fine bins would make more gr
 def stages(late: Late) -> pa.Table:
     """Every stage of each delivery that has its begin and its end."""
     rows = late.rows
-    spans: dict[str, Ints] = {}
-    is_complete = np.ones(len(rows), bool)
-    total = np.zeros(len(rows), np.int64)
-    for name, (begin, end) in STAGES.items():
-        begins, ends = rows.numbers(begin), rows.numbers(end)
-        has_both = (begins != NONE) & (ends != NONE)
-        spans[name] = np.where(has_both, ends - begins, NONE)
-        is_complete &= has_both
-        total += spans[name]
-    spans["total"] = np.where(is_complete, total, NONE)
-    groups = packed(joined([*map(rows.codes, ("scheme", "level", "pulled_by")), Codes(is_complete, 2)]))
-    return pa.concat_tables(_stage(name, span, groups, rows, is_complete) for name, span in spans.items())
-
-
-def _stage(name: str, spans: Ints, groups: Codes, rows: Rows, is_complete: Bools) -> pa.Table:
-    at = np.flatnonzero(spans != NONE)
-    if len(at) < len(spans):
-        spans = spans[at]
-        groups = groups._replace(numbers=groups.numbers[at])
-    cells = Cells(groups, bins.codes(spans, (), BITS))
-    most = cells.most(spans)
-    places = at[cells.places]
-    return (
-        pa.table(
-            {
-                **rows.taken(places, "scheme", "level", "pulled_by"),
-                "is_complete": is_complete[places],
-                "value": bins.lowest(most, BITS),
-                "stage": pa.repeat(name, len(cells.count)),
-                "count": cells.count,
-                "sum": cells.sum(spans),
-                "most": most,
-            }
-        )
-        .rename_columns({"pulled_by": "group"})
-        .select(SHAPE.names)
+    has = {name: rows.numbers(name) != NONE for stage in STAGES.values() for name in stage}
+    is_complete: Bools = np.logical_and.reduce([*has.values()])
+    groups = packed(
+        joined([*map(rows.codes, ("scheme", "level", "pulled_by")), Codes(is_complete.astype(np.int8), 2)])
     )
+    one = Cells(groups).places
+    scheme, level, group = rows.taken(one, "scheme", "level", "pulled_by").values()
+    of_groups = pa.table({"scheme": scheme, "level": level, "group": group, "is_complete": is_complete[one]})
+    total = np.zeros(len(rows), np.int64)
+    found = []
+    for name, (begin, end) in STAGES.items():
+        spans = rows.numbers(end) - rows.numbers(begin)
+        total += spans
+        found.append(_stage(name, spans, has[begin] & has[end], groups, of_groups))
+    found.append(_stage("total", total, is_complete, groups, of_groups))
+    return pa.concat_tables(found)
+
+
+def _stage(name: str, spans: Ints, is_in: Bools, groups: Codes, of_groups: pa.Table) -> pa.Table:
+    if not is_in.all():
+        at = np.flatnonzero(is_in)
+        spans, groups = spans[at], Codes(groups.numbers[at], groups.size)
+    bin_ = bins.codes(spans, (), BITS)
+    cells = Cells(groups, bin_)
+    most = cells.most(spans)
+    keys = of_groups.take(pa.array(cells.numbers // bin_.size))
+    return pa.table(
+        {
+            **dict(zip(keys.column_names, keys.columns, strict=True)),
+            "stage": pa.repeat(name, len(most)),
+            "value": bins.lowest(most, BITS),
+            "count": cells.count,
+            "sum": cells.sum(spans),
+            "most": most,
+        }
+    ).select(SHAPE.names)
 
 
 def figures(table: pa.Table) -> list[Stage]:

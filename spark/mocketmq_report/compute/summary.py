@@ -43,6 +43,8 @@ class Summary(NamedTuple):
 
 def merged(summaries: Sequence[Summary]) -> Summary:
     """The summary of all of them."""
+    if len(summaries) == 1:
+        return summaries[0]
     tables = {name: [getattr(each, name) for each in summaries] for name in SHAPES}
     return Summary(**{name: merge(found, SHAPES[name]) for name, found in tables.items()})
 

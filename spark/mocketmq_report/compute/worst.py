@@ -13,9 +13,11 @@ import pyarrow as pa
 from mocketmq_report.compute.lateness import Late
 from mocketmq_report.document import Worst
 from mocketmq_report.ledger.columns import DELIVERIES
-from mocketmq_report.ledger.rows import NONE, Bools, Rows
+from mocketmq_report.ledger.rows import NONE, Bools, Ints, Rows
 
 WORST: Final = 20
+BLOCK: Final = 4_096
+"""Rows of which only the worst is looked at first."""
 TIMES: Final = pa.schema([("lateness_us", pa.int64()), ("due_us", pa.int64())])
 ROWS: Final = pa.schema(
     [
@@ -38,13 +40,22 @@ def times(lates: Sequence[Late]) -> pa.Table:
     for late in lates:
         lateness = late.lateness_us
         if len(lateness) > WORST:  # the rest is not sorted
-            least = np.partition(lateness, -WORST)[-WORST]
-            lateness = lateness[lateness >= least]
-            due = late.rows.numbers("due_us")[late.lateness_us >= least]
+            is_in = lateness >= _last(lateness)
+            lateness = lateness[is_in]
+            due = late.rows.numbers("due_us")[is_in]
         else:
             due = late.rows.numbers("due_us")
         found.append(pa.table({"lateness_us": lateness, "due_us": due}))
     return first(pa.concat_tables(found))
+
+
+def _last(lateness: Ints) -> int:
+    """The lateness of the last of the worst. At first only the greatest of each block are sorted."""
+    blocks = len(lateness) // BLOCK
+    if blocks >= WORST:
+        greatest = lateness[: blocks * BLOCK].reshape(blocks, BLOCK).max(axis=1)
+        lateness = lateness[lateness >= np.partition(greatest, -WORST)[-WORST]]
+    return int(np.partition(lateness, -WORST)[-WORST])
 
 
 def first(times: pa.Table) -> pa.Table:

@@ -6,6 +6,7 @@ keys themselves.
 
 from collections.abc import Iterable
 from functools import reduce
+from math import prod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -43,7 +44,7 @@ def of_column(column: pa.Array) -> Codes:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     null = len(column.dictionary)
-    return Codes(without_nulls(column.indices, null), null + 1)
+    return Codes(without_nulls(column.indices, null), null + (column.null_count > 0))
 
 
 def without_nulls(column: pa.Array, instead: int) -> np.ndarray[Any, Any]:
@@ -58,24 +59,34 @@ def without_nulls(column: pa.Array, instead: int) -> np.ndarray[Any, Any]:
 
 def joined(keys: Iterable[Codes]) -> Codes:
     """The codes of rows that have several keys."""
-    return reduce(_joined, keys)
+    found = [*keys]
+    if prod(each.size for each in found) > _most(len(found[0].numbers)):
+        found = [packed(each) if each.size > _LITTLE else each for each in found]
+    return reduce(_joined, found)
 
 
 def packed(codes: Codes) -> Codes:
     """The same without numbers that no row has."""
     numbers, size = codes
-    if size > _ROOM * len(numbers) + _LITTLE:
+    if size > _most(len(numbers)):
         coded = pa.array(numbers).dictionary_encode()
         return Codes(coded.indices.to_numpy(), len(coded.dictionary))
     is_there = np.zeros(size, bool)
     is_there[numbers] = True
     there = np.flatnonzero(is_there)
-    places = np.empty(size, np.int32)
+    places = np.empty(size, np.int64)
     places[there] = np.arange(len(there))
     return Codes(places[numbers], len(there))
 
 
+def _most(rows: int) -> int:
+    """The most codes for which a look-up table is made."""
+    return _ROOM * rows + _LITTLE
+
+
 def _joined(left: Codes, right: Codes) -> Codes:
+    if left.size == 1 or right.size == 1:  # as that of the run in a file of one
+        return right if left.size == 1 else left
     if left.size * right.size > _MOST:
         left, right = packed(left), packed(right)
     return Codes(left.numbers * np.int64(right.size) + right.numbers, left.size * right.size)

@@ -78,6 +78,19 @@ def test_rows_are_by_day_and_run_in_order_of_delivery(tmp_path: Path) -> None:
     assert done == Exported(7, 2, sum((out / name).stat().st_size for name in files(out)), 5)
 
 
+def test_long_numbers_are_differences_and_other_columns_codes(tmp_path: Path) -> None:
+    two_days(tmp_path / "data")
+    write(tmp_path / "data", tmp_path / "out")
+    for path in (tmp_path / "out" / "deliveries").rglob("*.parquet"):
+        group = pq.read_metadata(path).row_group(0)
+        found = {each.path_in_schema: each for each in map(group.column, range(group.num_columns))}
+        for name, each in found.items():
+            is_long = name.endswith(("_us", "_offset"))
+            assert ("DELTA_BINARY_PACKED" in each.encodings) is is_long, name
+            is_coded = not is_long and name not in ("message_id", "forced")
+            assert each.has_dictionary_page is is_coded, name
+
+
 async def test_what_is_read_back_is_what_was_in_the_store(tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     data.mkdir()

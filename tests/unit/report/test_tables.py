@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mocketmq_report.compute import kernel, order, rollup
+from mocketmq_report.compute import bins, kernel, order, rollup, worst
 from mocketmq_report.compute.one_pass import measure
 from mocketmq_report.compute.tables import CUTOFFS_US as KEPT_CUTOFFS_US
 from mocketmq_report.compute.tables import ReportTables, TablePlan, tables
@@ -357,6 +357,8 @@ def test_every_table_of_random_ledgers_however_they_are_divided(
         patch.setattr(kernel, "BATCH_ROWS", batch_rows)
         patch.setattr(order, "ENDS", ends)
         patch.setattr(order, "EVERY", ends + 1)
+        patch.setattr(bins, "BLOCK", batch_rows // 2)
+        patch.setattr(worst, "BLOCK", 2)
         ledger = ledger_of(rows, RUNS_OF, MOVES_OF, parts)
         divided = [Loaded(_divided(part.table, batch_rows)) for part in ledger.parts]  # type: ignore[attr-defined]
         found = tables_of(ledger._replace(parts=[*divided]), is_exact=is_exact)
