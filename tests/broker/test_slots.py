@@ -1,4 +1,4 @@
-"""The weaknesses S1 to S10 of the article's slots (docs/schemes.md), one test each, and cancelling."""
+"""The weaknesses S1 to S10 of the article's slots (docs/schemes/slots.md), one test each, and cancelling."""
 
 import asyncio
 import random

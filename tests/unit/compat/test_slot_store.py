@@ -149,6 +149,13 @@ def change_index(root: Path) -> None:
         path.write_bytes(content)
 
 
+def change_mark(root: Path) -> None:
+    for path in (root / "index").iterdir():
+        content = bytearray(path.read_bytes())
+        content[ITEMS_AT + 44] ^= 1
+        path.write_bytes(content)
+
+
 def lose_a_head(root: Path) -> None:
     for path in (root / "index").iterdir():
         content = path.read_bytes()
@@ -168,6 +175,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], slice, dict[str, int]]] = {
     "the indexes lost": (lose_index, slice(0, 4), {}),
     "an index torn": (cut_index, slice(0, 4), {}),
     "an index changed": (change_index, slice(0, 4), {}),
+    "a mark changed": (change_mark, slice(0, 4), {}),
     "a table empty": (lose_a_head, slice(0, 4), {}),
     "a record spoilt, and the indexes lost": (spoil_a_record, slice(1, 4), {"torn": 1}),
 }
@@ -257,8 +265,8 @@ store.tidy(1 << 62)
     [
         ("slots.recorded:1", [1]),
         ("slots.recorded:3", [1, 2, 3]),
-        ("slots.marked:1", [1, 2, 3, 4]),
-        ("slots.marked:3", [3, 4]),
+        ("slots.marked:1", [2, 3, 4]),
+        ("slots.marked:3", [4]),
         ("slots.removed:1", []),
     ],
 )

@@ -51,6 +51,11 @@ class Front:
         """Whether there may be entries, and nobody knows the first one."""
         return self._is_outdated and not self.entries and self._meanwhile is None
 
+    @property
+    def is_refilling(self) -> bool:
+        """Whether changes are noted."""
+        return self._meanwhile is not None
+
     def first(self) -> Entry | None:
         """The first entry; the first one beyond, if that is all there is."""
         return self.entries[0] if self.entries else self.beyond

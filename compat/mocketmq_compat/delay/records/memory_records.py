@@ -21,6 +21,7 @@ class MemoryRecords:
         self.parts = 0
         self.damaged: dict[str, int] = {}
         self.quarantined = 0
+        self.recounts = 0
 
     @property
     def count(self) -> int:

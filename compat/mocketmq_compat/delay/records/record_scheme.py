@@ -40,6 +40,7 @@ GRACE_S: Final = 2.0
 """Real seconds that marks get when the broker stops; the next start deals with the rest."""
 MARKS: Final = 256
 """Records that are marked in one go."""
+MISSING: Final = "missing"
 
 T = TypeVar("T")
 
@@ -91,6 +92,7 @@ class RecordScheme(EntryScheme):
         self._unmarked: deque[Entry] = deque()  # of these, those that no mark is under way for
         self._marking: asyncio.Task[None] | None = None
         self._is_cleared = False  # since the last marks
+        self._recounts = store.recounts  # of the store, when the front was filled
         self._thread = ThreadPoolExecutor(1, "delay-records")
 
     # Start and stop
@@ -185,7 +187,17 @@ class RecordScheme(EntryScheme):
         except BaseException:
             self._front.abandon_refill()
             raise
-        self._front.end_refill(found)
+        if self._front.is_refilling:  # not filled by ``_recount`` meanwhile
+            self._front.end_refill(found)
+
+    def _recount(self) -> None:
+        """Read anew what waits, as the store was wrong about it: on the event loop, since it is rare."""
+        recounts = self.store.recounts
+        self._pending = len(self._all())
+        self._front.abandon_refill()
+        self._front.end_refill(self._read_front())
+        self._recounts = recounts
+        self.context.changed()
 
     def _read_front(self) -> list[Entry]:
         return self.store.first(front.SIZE + 1, self._others)
@@ -207,7 +219,7 @@ class RecordScheme(EntryScheme):
                 try:
                     content = self.store.read(entry)
                 except FileNotFoundError:
-                    found[entry] = DamagedFileError("missing", "there is no such record")
+                    found[entry] = DamagedFileError(MISSING, "there is no such record")
                     continue
                 found[entry] = content
                 size += len(content)
@@ -300,17 +312,22 @@ class RecordScheme(EntryScheme):
         await self._in_thread(lambda: self.store.tidy(self._clock.now_us()))
 
     async def _put_aside(self, entry: Entry, error: DamagedFileError) -> None:
-        log.warning("the delayed message %s is put aside: %s", entry.name, error)
         if self._front.remove(entry):
             self._pending -= 1
+        elif error.kind == MISSING:
+            return  # the store has found out by itself
+        log.warning("the delayed message %s is put aside: %s", entry.name, error)
         await self._in_thread(partial(self.store.put_aside, entry, error.kind, str(error)))
 
     async def _in_thread(self, act: Callable[[], T]) -> T:
         """Raises StoreUnavailableError for an OSError."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, act)
+            result = await asyncio.get_running_loop().run_in_executor(self._thread, act)
+            if self.store.recounts != self._recounts:
+                self._recount()
         except OSError as error:
             place = f" ({error.filename})" if error.filename else ""
             raise StoreUnavailableError(
                 f"the delay scheme {self.name} cannot use its files: {error.strerror or error}{place}"
             ) from error
+        return result

@@ -17,6 +17,10 @@ class RecordStore(Protocol):
         """How many records wait."""
 
     @property
+    def recounts(self) -> int:
+        """How often the store had to find out anew what waits, which may differ from what it said before."""
+
+    @property
     def last_number(self) -> int:
         """The largest number of a record; 0 without any."""
 

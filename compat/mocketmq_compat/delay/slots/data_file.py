@@ -5,8 +5,9 @@
     0   64 bytes  ``mocketmq-slots-data 1 <day>``, filled up with zeros
     64  records: ``MQSD`` · mark 4 · due_ms 8 · number 8 · key_hash 8 · size 4 · check 4 · content
 
-``size`` is the length of the content in bytes, ``check`` the CRC-32 of the 28 bytes before it, and ``mark`` 0
-for a message that waits. The content is that of a delayed message's file, with a checksum of its own.
+``size`` is the length of the content in bytes, ``check`` the CRC-32 of the 28 bytes before it, and ``mark``
+``DONE`` for a message that waits no more. The content is that of a delayed message's file, with a checksum
+of its own.
 """
 
 import os
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from mocketmq_compat.delay.delayed_file import Entry
-from mocketmq_compat.delay.slots.index_file import HEADER_BYTES, write_whole
+from mocketmq_compat.delay.slots.index_file import DONE, HEADER_BYTES, write_whole
 
 DAY_MS: Final = 86_400_000
 MAGIC: Final = b"MQSD"
@@ -32,7 +33,7 @@ class Record(NamedTuple):
     offset: int
     size: int
     entry: Entry
-    mark: int
+    is_done: bool
 
 
 class Damage(NamedTuple):
@@ -49,9 +50,21 @@ def encode(entry: Entry, content: bytes) -> bytes:
     return _RECORD.pack(MAGIC, 0, *entry, len(content), zlib.crc32(plain[8:-4])) + content
 
 
-def set_mark(fd: int, offset: int, mark: int) -> None:
+def set_done(fd: int, offset: int) -> None:
     """Mark the record at this place."""
-    write_whole(fd, _MARK.pack(mark), offset + len(MAGIC))
+    write_whole(fd, _MARK.pack(DONE), offset + len(MAGIC))
+
+
+def is_done(fd: int, offset: int) -> bool:
+    """Whether the record at this place is marked."""
+    return os.pread(fd, _MARK.size, offset + len(MAGIC)) == _MARK.pack(DONE)
+
+
+def begins(fd: int, offset: int, size: int, entry: Entry) -> bool:
+    """Whether the record of this entry begins there, which has this size as a whole."""
+    found = os.pread(fd, PREFIX_BYTES, offset)
+    expected = _RECORD.pack(MAGIC, 0, *entry, size - PREFIX_BYTES, 0)
+    return found.startswith(MAGIC) and found[8:-4] == expected[8:-4]
 
 
 def records(fd: int) -> Iterator[Record | Damage]:
@@ -92,7 +105,7 @@ def _record_at(fd: int, offset: int, end: int) -> Record | None:
     whole = PREFIX_BYTES + size
     if not _is_checked(prefix) or offset + whole > end:
         return None
-    return Record(offset, whole, Entry(due_ms, number, digest), mark)
+    return Record(offset, whole, Entry(due_ms, number, digest), mark == DONE)
 
 
 def _next_record(fd: int, offset: int, end: int) -> int:

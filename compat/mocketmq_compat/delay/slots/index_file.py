@@ -9,9 +9,12 @@
 
 ``offset`` is the place of the record in the day's data file and ``size`` its length in bytes; ``previous``
 is the item before in the same slot, ``check`` the CRC-32 of the 40 bytes before it, ``mark`` 0 for a message
-that waits. All but the marks can be made again from the data.
+that waits and ``DONE`` for any other. All can be made again from the data.
+
+What is read is checked: :class:`DamagedIndexError` says that somebody else has changed the file.
 """
 
+import errno
 import os
 import struct
 import zlib
@@ -22,6 +25,8 @@ from typing import Final, NamedTuple
 
 from mocketmq_compat.delay.delayed_file import Entry
 
+DONE: Final = int.from_bytes(b"DONE", "little")
+"""The mark of a record whose message is delivered, cancelled or damaged."""
 SLOT_MS: Final = 100
 SLOTS: Final = 36_000
 HOUR_MS: Final = SLOT_MS * SLOTS
@@ -34,6 +39,14 @@ _CHECKED: Final = ITEM_BYTES - 8
 _MARK_AT: Final = ITEM_BYTES - 4
 _AT_ONCE: Final = 16_384
 """Items read in one go."""
+
+
+class DamagedIndexError(OSError):
+    """The index of an hour is not as it was written."""
+
+    def __init__(self, hour: int, reason: str) -> None:
+        super().__init__(errno.EIO, reason, f"index/{hour}")
+        self.hour = hour
 
 
 class Item(NamedTuple):
@@ -68,8 +81,8 @@ def heads(fd: int, first: int = 0, slots: int = SLOTS) -> "array[int]":
     return table
 
 
-def append(fd: int, items: int, entry: Entry, offset: int, size: int, mark: int = 0) -> None:
-    """Add an item to the ``items`` that are there, and make it the head of its slot.
+def append(fd: int, items: int, entry: Entry, offset: int, size: int, mark: int = 0) -> int:
+    """Add an item to the ``items`` that are there, and make it the head of its slot. Returns the head before.
 
     Raises OSError: then nothing has changed.
     """
@@ -85,6 +98,7 @@ def append(fd: int, items: int, entry: Entry, offset: int, size: int, mark: int 
         with suppress(OSError):
             os.ftruncate(fd, end_of(items))
         raise
+    return fields[-1]
 
 
 def set_mark(fd: int, item: int, mark: int) -> None:
@@ -96,33 +110,41 @@ ReadItems = Callable[[int, int], bytes]
 """The bytes of so many items, from this one on."""
 
 
-def chain(read: ReadItems, head: int) -> Iterator[tuple[int, Item]]:
+def chain(read: ReadItems, hour: int, slot: int, head: int) -> Iterator[tuple[int, Item]]:
     """The items of a slot with their numbers, from the newest on, read in blocks as they lie together."""
     block, first, wanted = b"", 1, 1
+    tenth = hour * SLOTS + slot
     while head:
         if not first <= head < first + len(block) // ITEM_BYTES:
             first = max(head - wanted + 1, 1)
             wanted = min(2 * wanted, _AT_ONCE)
             block = read(first, head - first + 1)
-        item = _item(_ITEM.unpack_from(block, (head - first) * ITEM_BYTES))
+        item = _item(hour, block, (head - first) * ITEM_BYTES)
+        if item.entry.due_ms // SLOT_MS != tenth or item.previous >= head:
+            raise DamagedIndexError(hour, f"item {head} is not of slot {slot}")
         yield head, item
         head = item.previous
 
 
-def in_order(read: ReadItems, items: int) -> Iterator[Item]:
+def in_order(read: ReadItems, hour: int, items: int) -> Iterator[Item]:
     """All items, in order of arrival."""
     for first in range(1, items + 1, _AT_ONCE):
-        yield from map(_item, _ITEM.iter_unpack(read(first, min(items - first + 1, _AT_ONCE))))
+        block = read(first, min(items - first + 1, _AT_ONCE))
+        for start in range(0, len(block), ITEM_BYTES):
+            yield _item(hour, block, start)
 
 
-def read_items(fd: int, first: int, items: int) -> bytes:
+def read_items(fd: int, hour: int, first: int, items: int) -> bytes:
     """The bytes of so many items, from ``first`` on."""
-    return os.pread(fd, items * ITEM_BYTES, end_of(first - 1))
+    block = os.pread(fd, items * ITEM_BYTES, end_of(first - 1))
+    if len(block) != items * ITEM_BYTES:
+        raise DamagedIndexError(hour, f"it ends before item {first + items - 1}")
+    return block
 
 
-def read_item(fd: int, number: int) -> Item:
+def read_item(fd: int, hour: int, number: int) -> Item:
     """One item."""
-    return _item(_ITEM.unpack(read_items(fd, number, 1)))
+    return _item(hour, read_items(fd, hour, number, 1), 0)
 
 
 class Totals(NamedTuple):
@@ -130,40 +152,53 @@ class Totals(NamedTuple):
 
     items: int
     waiting: int
-    record_bytes: int  # of all records that it names
+    heads: int  # the sum of the table
+    offsets: int  # the sum of those of all records that it names
+    record_bytes: int  # of these
     least_number: int
     greatest_number: int
 
 
-def check(fd: int, hour: int) -> Totals | None:
-    """The totals of an index; None if it is damaged or not complete."""
+def check(fd: int, hour: int, counts: Callable[[int], bool] | None = None) -> Totals | None:
+    """The totals of an index; None if it is damaged or not complete.
+
+    ``counts`` says whether a record at an offset belongs to the totals. With it, a broker may be adding to
+    the index: what comes meanwhile is passed over.
+    """
     items, rest = divmod(os.fstat(fd).st_size - ITEMS_AT, ITEM_BYTES)
-    if items < 0 or rest or os.pread(fd, HEADER_BYTES, 0) != header("index", hour):
+    if items < 0 or (rest and counts is None) or os.pread(fd, HEADER_BYTES, 0) != header("index", hour):
         return None
     newest: dict[int, int] = {}
-    waiting = record_bytes = greatest_number = 0
+    named = waiting = offsets = record_bytes = greatest_number = 0
     least_number = 1 << 63
     for first in range(1, items + 1, _AT_ONCE):
-        block = read_items(fd, first, min(items - first + 1, _AT_ONCE))
+        block = read_items(fd, hour, first, min(items - first + 1, _AT_ONCE))
         for place, fields in enumerate(_ITEM.iter_unpack(block)):
             start = place * ITEM_BYTES
-            due_ms, number, _, _, size, previous, crc, mark = fields
+            due_ms, number, _, offset, size, previous, crc, mark = fields
             slot = slot_of(due_ms)
             if (
                 zlib.crc32(block[start : start + _CHECKED]) != crc
+                or mark not in (0, DONE)
                 or due_ms // HOUR_MS != hour
                 or newest.get(slot, 0) != previous
             ):
                 return None
             newest[slot] = first + place
+            if counts is not None and not counts(offset):
+                continue
+            named += 1
             waiting += not mark
+            offsets += offset
             record_bytes += size
             least_number = min(least_number, number)
             greatest_number = max(greatest_number, number)
     table = heads(fd)
+    if counts is not None:
+        table = array("I", (newest.get(slot, 0) if head > items else head for slot, head in enumerate(table)))
     if any(table[slot] != item for slot, item in newest.items()) or sum(map(bool, table)) != len(newest):
         return None
-    return Totals(items, waiting, record_bytes, least_number, greatest_number)
+    return Totals(named, waiting, sum(table), offsets, record_bytes, least_number, greatest_number)
 
 
 def write_whole(fd: int, content: bytes, offset: int) -> None:
@@ -173,6 +208,8 @@ def write_whole(fd: int, content: bytes, offset: int) -> None:
         written += os.pwrite(fd, memoryview(content)[written:], offset + written)
 
 
-def _item(fields: tuple[int, ...]) -> Item:
-    due_ms, number, digest, offset, size, previous, _, mark = fields
+def _item(hour: int, block: bytes, start: int) -> Item:
+    due_ms, number, digest, offset, size, previous, crc, mark = _ITEM.unpack_from(block, start)
+    if zlib.crc32(block[start : start + _CHECKED]) != crc or mark not in (0, DONE):
+        raise DamagedIndexError(hour, "an item has changed")
     return Item(Entry(due_ms, number, digest), offset, size, previous, mark)

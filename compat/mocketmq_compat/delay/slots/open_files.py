@@ -47,6 +47,12 @@ class OpenFiles:
         self._unsynced.add(os.path.dirname(name))  # noqa: PTH120 - a folder here
         return self.write(name)
 
+    def replace(self, name: str, temporary: Path) -> None:
+        """Put another file in its place."""
+        self.close_file(name)
+        temporary.rename(self.root / name)
+        self._unsynced |= {name, os.path.dirname(name)}  # noqa: PTH120 - a folder here
+
     def remove(self, name: str) -> None:
         """Close and remove the file, if it is there."""
         self.close_file(name)

@@ -43,7 +43,7 @@ def _read(name: str, day: int, fd: int) -> Iterator[KeptMessage | Trouble]:
         if isinstance(part, Damage):
             kind = UNFINISHED if data_file.is_begun(fd, part) else "damaged"
             yield Trouble(f"{name}:{part.offset}", kind, f"{part.size} bytes are no record")
-        elif not part.mark:
+        elif not part.is_done:
             file = f"{name}/{part.entry.name}"
             try:
                 content = os.pread(fd, part.size - PREFIX_BYTES, part.offset + PREFIX_BYTES)

@@ -34,6 +34,7 @@ class SortedStore:
         self.root = root
         self.damaged: Counter[str] = Counter()
         self.quarantined = 0
+        self.recounts = 0
         with suppress(FileNotFoundError):
             self.quarantined = sum(path.suffix != REASON for path in (root / QUARANTINE).iterdir())
         if not reads_only:

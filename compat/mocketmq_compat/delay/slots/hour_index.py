@@ -1,0 +1,142 @@
+"""The index of an hour in use: what is known of it, and its file, read with a check against that."""
+
+import os
+import threading
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.slots import index_file
+from mocketmq_compat.delay.slots.index_file import DONE, SLOTS, DamagedIndexError, Item
+from mocketmq_compat.delay.slots.open_files import OpenFiles
+
+NO_NUMBER: Final = 1 << 63
+
+
+def index_name(hour: int) -> str:
+    """Its file in the scheme's folder."""
+    return f"index/{hour}"
+
+
+@dataclass(eq=False)
+class HourIndex:
+    """Reading and changing may raise OSError, and DamagedIndexError if somebody else has changed the file.
+
+    ``lock`` is that of the files. The attributes from ``items`` on are numbers that the file must agree with.
+    """
+
+    number: int
+    files: OpenFiles
+    lock: threading.RLock
+    items: int = 0
+    waiting: int = 0
+    heads: int = 0  # the sum of the table
+    least_number: int = NO_NUMBER
+    greatest_number: int = 0
+    slot: int = 0  # nothing waits before it
+
+    def create(self) -> None:
+        """Make the file, without any item."""
+        name = index_name(self.number)
+        os.ftruncate(
+            self.files.create(name, index_file.header("index", self.number)),
+            index_file.ITEMS_AT,
+        )
+
+    def check(self) -> int | None:
+        """Read the file, and know what is in it. Returns the bytes of the records; None if it is damaged."""
+        totals = index_file.check(self.files.read(index_name(self.number)), self.number)
+        if totals is None:
+            return None
+        self.items, self.waiting, self.heads = totals.items, totals.waiting, totals.heads
+        self.least_number, self.greatest_number = totals.least_number, totals.greatest_number
+        return totals.record_bytes
+
+    # Read
+
+    def table(self) -> "array[int]":
+        """The newest item of each slot; together they have the sum that is known."""
+        with self.lock:
+            table = index_file.heads(self._fd())
+            if sum(table) != self.heads:
+                raise DamagedIndexError(self.number, "its table has changed")
+            return table
+
+    def newest(self, first: int, last: int) -> "array[int]":
+        """The newest item of each of these slots."""
+        with self.lock:
+            return index_file.heads(self._fd(), first, last - first + 1)
+
+    def in_slot(self, slot: int, head: int) -> Iterator[tuple[int, Item]]:
+        """The items of a slot from this one back, with their numbers."""
+        return index_file.chain(self._read, self.number, slot, head)
+
+    def in_order(self) -> Iterator[Item]:
+        """All items, in order of arrival."""
+        return index_file.in_order(self._read, self.number, self.items)
+
+    def item(self, place: int) -> Item:
+        """One item."""
+        with self.lock:
+            return index_file.read_item(self._fd(), self.number, place)
+
+    def find(self, entry: Entry) -> tuple[int, Item] | None:
+        """The item of a record that waits, and its number."""
+        slot = index_file.slot_of(entry.due_ms)
+        [head] = self.newest(slot, slot)
+        return next(
+            (one for one in self.in_slot(slot, head) if one[1].entry == entry and not one[1].mark), None
+        )
+
+    def waiting_slots(self) -> Iterator[tuple[int, int]]:
+        """Each slot from the first in which something may wait, with its newest item."""
+        table = self.table()
+        return ((slot, table[slot]) for slot in range(self.slot, SLOTS) if table[slot])
+
+    def pass_over(self, slot: int, head: int) -> None:
+        """Nothing of this slot waits, of which this was the newest item: begin behind it, if it is still."""
+        with self.lock:
+            if self.slot <= slot:
+                *before, newest = self.newest(self.slot, slot)
+                if newest == head and not any(before):
+                    self.slot = slot + 1
+
+    # Change
+
+    def add(self, entry: Entry, offset: int, size: int, *, is_done: bool) -> None:
+        """Append an item. Raises OSError: then nothing has changed."""
+        before = index_file.append(
+            self._fd(changes=True), self.items, entry, offset, size, DONE if is_done else 0
+        )
+        self.items += 1
+        self.heads += self.items - before
+        self.least_number = min(self.least_number, entry.number)
+        self.greatest_number = max(self.greatest_number, entry.number)
+        if not is_done:
+            self.waiting += 1
+            self.slot = min(self.slot, index_file.slot_of(entry.due_ms))
+
+    def mark(self, place: int) -> None:
+        """Mark an item, which waited, as done with."""
+        index_file.set_mark(self._fd(changes=True), place, DONE)
+        self.waiting -= 1
+
+    def _read(self, first: int, items: int) -> bytes:
+        with self.lock:
+            return index_file.read_items(self._fd(), self.number, first, items)
+
+    def _fd(self, *, changes: bool = False) -> int:
+        """The file, in which there is what was written, at least by its length."""
+        name = index_name(self.number)
+        try:
+            fd = self.files.write(name) if changes else self.files.read(name)
+        except FileNotFoundError:
+            raise DamagedIndexError(self.number, "it is gone") from None
+        found, expected = os.fstat(fd), index_file.end_of(self.items)
+        if not found.st_nlink:
+            raise DamagedIndexError(self.number, "it was removed or replaced")
+        if found.st_size != expected:
+            raise DamagedIndexError(self.number, f"it has {found.st_size} bytes instead of {expected}")
+        return fd
