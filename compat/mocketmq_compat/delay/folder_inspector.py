@@ -3,7 +3,7 @@
 import heapq
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,16 +23,21 @@ from mocketmq_compat.delay.scheme_kind import (
 
 
 class FolderInspector:
-    """As :class:`~mocketmq_compat.delay.scheme_kind.Inspector`, by a scheme's ``read_messages``."""
+    """As :class:`~mocketmq_compat.delay.scheme_kind.Inspector`, by a scheme's ``read_messages``.
+
+    ``check`` finds what is wrong with parts that are not needed to read messages.
+    """
 
     def __init__(
         self,
         read: Callable[[Path, InspectionProgress], Iterator[KeptMessage | Trouble]],
         root: Path,
         progress: InspectionProgress,
+        check: Callable[[Path], Iterable[Trouble]] = lambda _: (),
     ) -> None:
         self._root = root
         self._found = partial(read, root, progress)
+        self._check = check
 
     def first(self, limit: int, *, topic: str | None = None, after: Entry | None = None) -> Page:
         """Holds no more than ``limit`` messages in memory."""
@@ -82,6 +87,7 @@ class FolderInspector:
                 unfinished += 1
             else:
                 troubles.append(each)
+        troubles += self._check(self._root)
         sizes = [*_sizes(self._root)]
         return Inspection(
             len(sizes),

@@ -12,6 +12,7 @@ from mocketmq_compat.delay.folder_inspector import FolderInspector
 from mocketmq_compat.delay.records.new_records import NewRecords
 from mocketmq_compat.delay.records.opening import open_records
 from mocketmq_compat.delay.scheme_kind import InspectionProgress, SchemeKind
+from mocketmq_compat.delay.slots.check_indexes import check_indexes
 from mocketmq_compat.delay.slots.read_slots import holds_records, read_records
 from mocketmq_compat.delay.slots.slot_store import FOLDER, SlotStore
 from mocketmq_compat.delay.slots.slots import Slots
@@ -30,5 +31,9 @@ def new_records(root: Path, _progress: InspectionProgress) -> Iterator[NewRecord
 
 
 KIND = SchemeKind(
-    open_slots, holds_records, read_records, new_records, partial(FolderInspector, read_records)
+    open_slots,
+    holds_records,
+    read_records,
+    new_records,
+    partial(FolderInspector, read_records, check=check_indexes),
 )
