@@ -92,7 +92,7 @@ class Survivor:
         )
         self.data = directory / "data"
         self._is_manual = variant.clock == "manual"
-        self._variant = variant
+        self.variant = variant
         self.notes: Path | None = None  # of the syncs of its brokers; with them, power can be cut
         self.may_put_aside = False  # parts of records that were not synced
         self._config = directory / "mocketmq.toml"
@@ -101,7 +101,7 @@ class Survivor:
     @asynccontextmanager
     async def broker(self, failpoint: str = "") -> AsyncIterator[tuple[BrokerProcess, Client]]:
         """A broker on the store, which may be killed. Raises StartError."""
-        settings = ["--config", str(self._config), "--data", str(self.data), *self._variant.arguments]
+        settings = ["--config", str(self._config), "--data", str(self.data), *self.variant.arguments]
         environment = {ENVIRONMENT: failpoint} | ({NOTES: str(self.notes)} if self.notes else {})
         async with (
             forked_broker(*settings, env=environment) as process,
@@ -119,7 +119,7 @@ class Survivor:
                     asyncio.get_running_loop().call_later(after_s, process.kill)
                 with suppress(UnreachableError):
                     await self._look(client)
-                await Load(client, self.judge, random, self._variant.delays_s, moves=self._is_manual).run()
+                await Load(client, self.judge, random, self.variant.delays_s, moves=self._is_manual).run()
                 assert await process.wait() == -signal.SIGKILL, process.stderr
         except StartError as error:
             assert error.returncode == -signal.SIGKILL, error.stderr
@@ -138,7 +138,7 @@ class Survivor:
             await self._look(client)
             await self._drain(client)
             await self._look(client)
-            if self._variant.timed_scheme in ("directories", "wheel"):
+            if self.variant.timed_scheme in ("directories", "wheel"):
                 await files_removed(client)
         faults = [
             *self.judge.verdict(),

@@ -1,23 +1,14 @@
 """A power cut at every named point and at random moments: every answer that was given still holds."""
 
-import asyncio
-import copy
-import os
-import signal
-import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.crash.load import Load
-from tests.crash.power import Cut, cut
 from tests.crash.survivor import Survivor, Variant
 from tests.crash.test_kill import SEED, TIMES, VARIANTS, show_seed
-from tests.support.patience import HANGING_S
-from tests.support.process import BrokerProcess
+from tests.crash.twins import after_a_cut, twins_of_a_load
 
 __all__ = ["show_seed"]
 
@@ -31,7 +22,6 @@ CUTS = 2
 SLOW_CUTS = 17
 ROUNDS = 10
 STOPS = 4
-LONGEST_LOAD_S = 0.3
 
 
 def cases() -> Iterator[object]:
@@ -44,38 +34,6 @@ def cases() -> Iterator[object]:
                 CUTS if is_quick else SLOW_CUTS,
                 marks=() if is_quick else pytest.mark.slow,
             )
-
-
-def after_a_cut(survivor: Survivor, number: int, random: Random) -> tuple[Survivor, Cut]:
-    """The survivor as a power cut leaves it; its broker is stopped or dead."""
-    twin = copy.copy(survivor)
-    twin.judge = copy.deepcopy(survivor.judge)
-    twin.judge.cut()
-    twin.data = survivor.data.with_name(f"cut{number}")
-    twin.notes = None
-    undone = cut(survivor.data, survivor.notes, twin.data, random)
-    twin.may_put_aside = undone.changed > 0
-    print(f"cut {number}: {undone}")  # noqa: T201 - pytest shows it with a failure
-    return twin, undone
-
-
-@asynccontextmanager
-async def halted(process: BrokerProcess) -> AsyncIterator[None]:
-    """Within, none of the process's threads runs."""
-    os.kill(process.pid, signal.SIGSTOP)
-    await asyncio.to_thread(_wait_until_halted, process.pid)
-    yield
-    os.kill(process.pid, signal.SIGCONT)
-
-
-def _wait_until_halted(pid: int) -> None:
-    until_s = time.monotonic() + HANGING_S
-    while any(_state(task) != "T" for task in Path(f"/proc/{pid}/task").iterdir()):
-        assert time.monotonic() < until_s
-
-
-def _state(task: Path) -> str:
-    return (task / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 @pytest.mark.parametrize(("failpoint", "cuts"), [*cases()])
@@ -101,18 +59,7 @@ async def test_power_cuts_at_random_moments(tmp_path: Path, variant: str, round_
     random = Random(f"{SEED} power {variant} {round_}")
     survivor = Survivor(tmp_path, VARIANTS[variant])
     survivor.notes = tmp_path / "syncs"
-    twins: list[Survivor] = []
-    stops = STOPS if round_ == 0 else SLOW_CUTS
-    async with survivor.broker() as (process, client):
-        load = Load(client, survivor.judge, random, VARIANTS[variant].delays_s, moves=variant == "exact")
-        running = asyncio.create_task(load.run())
-        for number in range(stops):
-            await asyncio.sleep(random.uniform(0, LONGEST_LOAD_S))
-            async with halted(process):
-                twins.append(after_a_cut(survivor, number, random)[0])
-        process.kill()
-        await running
-    for twin in twins:
+    for twin in await twins_of_a_load(survivor, random, STOPS if round_ == 0 else SLOW_CUTS):
         await twin.recover()
 
 

@@ -3,7 +3,6 @@
 What the schemes have written since their last sync is undone as well, page by page.
 """
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -12,11 +11,11 @@ import pytest
 
 from mocketmq import outgoing
 from mocketmq.settings import TimedSchemeName
-from tests.crash.load import TOPIC, Load
+from tests.crash.load import TOPIC
 from tests.crash.points import SCHEME_TIMES
 from tests.crash.survivor import Survivor, Variant
 from tests.crash.test_kill import SEED, show_seed
-from tests.crash.test_power_cuts import LONGEST_LOAD_S, after_a_cut, halted
+from tests.crash.twins import after_a_cut, twins_of_a_load
 
 __all__ = ["show_seed"]
 
@@ -70,16 +69,7 @@ async def test_power_cuts_of_a_scheme_at_random_moments(
 ) -> None:
     random = Random(f"{SEED} power {scheme} {round_}")
     survivor = noted(tmp_path, variant_of(scheme))
-    twins: list[Survivor] = []
-    async with survivor.broker() as (process, client):
-        running = asyncio.create_task(Load(client, survivor.judge, random, DELAYS_S, moves=True).run())
-        for number in range(SLOW_CUTS):
-            await asyncio.sleep(random.uniform(0, LONGEST_LOAD_S))
-            async with halted(process):
-                twins.append(after_a_cut(survivor, number, random)[0])
-        process.kill()
-        await running
-    for twin in twins:
+    for twin in await twins_of_a_load(survivor, random, SLOW_CUTS):
         await twin.recover()
 
 
