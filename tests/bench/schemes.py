@@ -1,6 +1,7 @@
 """The delay schemes side by side, by the lab; saves without syncs, too, as those measure the disk.
 
-``SCHEMES_PENDING`` in the environment says how many are pending, such as 1000000 or 10000000.
+``SCHEMES_PENDING`` in the environment says how many are pending at most, such as 1000000 or 10000000; a tenth
+and a hundredth of that are measured too. Data of one size is removed before the next.
 """
 
 import os
@@ -22,7 +23,9 @@ from tests.bench.progress import rounds, say
 
 SCHEMES: tuple[SchemeName, ...] = (LEVELS, *get_args(TimedSchemeName))
 PENDING = int(os.environ.get("SCHEMES_PENDING", "100000"))
-USUAL = Load(seconds=6, herd=50_000, saves_s=3.0, pending=(PENDING,))
+MOST_FOR_ROUNDS = 1_000_000
+"""More than this takes hours, so it is measured once."""
+USUAL = Load(seconds=6, herd=50_000, saves_s=3.0, pending=(PENDING // 100, PENDING // 10, PENDING))
 QUICK = Load(rate=100, seconds=1, delays_us=(US_PER_S,), herd=1_000, saves_s=0.2, pending=(2_000,))
 
 
@@ -30,10 +33,10 @@ async def measure(quick: bool) -> list[Figure]:
     """The lab, in rounds."""
     load = QUICK if quick else USUAL
     figures: dict[tuple[str, str], list[float]] = {}
-    for _ in rounds("schemes", 1 if quick else 3):
+    for _ in rounds("schemes", 1 if quick or PENDING > MOST_FOR_ROUNDS else 3):
         with TemporaryDirectory(prefix="mocketmq-bench-") as data:
             place = Path(data)
-            results = await run_lab(SCHEMES, load, place, lambda what, *_: say(what), None)
+            results = await run_lab(SCHEMES, load, place, _say_step, None)
             lab = make_lab_report(Engine(None), load, results, place, "schemes", ignore_progress)
             found = [
                 (each.name, name, unit, value) for each in lab.subjects for name, unit, value in _of(each)
@@ -46,9 +49,13 @@ async def measure(quick: bool) -> list[Figure]:
     return [Figure(name, unit, runs) for (name, unit), runs in sorted(figures.items())]
 
 
+def _say_step(what: str, done: int, of: int | None) -> None:
+    say(f"{done + 1} of {of}, {what}")
+
+
 def _of(subject: Subject) -> list[tuple[str, str, float]]:
     """The figures of one scheme: name, unit and value."""
-    late, full = subject.lateness[0], subject.growth[-1]
+    late = subject.lateness[0]
     found = [
         ("saves, delay-sync always", "/s", subject.saves_per_second),
         ("a herd: delivered", "/s", subject.herd.per_second if subject.herd else None),
@@ -56,8 +63,15 @@ def _of(subject: Subject) -> list[tuple[str, str, float]]:
             (f"lateness, {name}", "ms", None if value is None else value / US_PER_MS)
             for name, value in (("p50", late.p50_us), ("p99", late.p99_us))
         ),
-        (f"{full.pending:,} pending: disk for each", "B", full.disk_each),
-        (f"{full.pending:,} pending: memory for each", "B", full.memory_each),
-        (f"{full.pending:,} pending: restart to ready", "s", full.start_us / US_PER_S),
+        *(
+            (f"{grown.pending:,} pending: {name}", unit, value)
+            for grown in subject.growth
+            if grown.pending
+            for name, unit, value in (
+                ("disk for each", "B", grown.disk_each),
+                ("memory for each", "B", grown.memory_each),
+                ("restart to ready", "s", grown.start_us / US_PER_S),
+            )
+        ),
     ]
     return [(name, unit, value) for name, unit, value in found if value is not None]
