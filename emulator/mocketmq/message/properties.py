@@ -64,7 +64,7 @@ def encode_properties(properties: dict[str, str], limit: int = MAX_PROPERTIES_BY
     Raises IllegalMessageError for properties that RocketMQ's decoder would drop silently, with empty names or
     values or separators in them, and for more than ``limit`` bytes.
     """
-    text = "".join([f"{key}{_KEY_VALUE}{value}{_NEXT}" for key, value in properties.items()])
+    text = _NEXT.join((*map(_KEY_VALUE.join, properties.items()), ""))
     count = len(properties)
     if text.count(_KEY_VALUE) != count or text.count(_NEXT) != count:
         raise IllegalMessageError(

@@ -374,6 +374,6 @@ def _now_us() -> int | None:
 def _size_of(command: Command) -> int:
     """Memory that a request takes while it is in work or waits, in bytes."""
     ext = command.ext
-    text = sum(map(len, ext)) + sum(map(len, ext.values()))
+    text = len("".join(ext)) + len("".join(ext.values()))
     more = _FIELD_BYTES * max(len(ext) - _USUAL_FIELDS, 0)
     return _REQUEST_BYTES + more + len(command.body) + text
