@@ -13,10 +13,11 @@ from mocketmq.faults.fault import Unanswered
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.faulty_request import DOOR, faulty_request, operations
 from mocketmq.remoting.guard import Guard
-from mocketmq.remoting.request import LongPoll, RemotingCall, Reply, Request, Response
+from mocketmq.remoting.lane import Effect, Lane
+from mocketmq.remoting.request import LongPoll, RemotingCall, Reply, Request, Response, refused
 from mocketmq.remoting.wire.codes import ResponseCode
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.errors import RemotingError, code_of
+from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -54,10 +55,18 @@ class Dispatcher:
         request = self._requests.get(command.code)
         if request is None or request.straight is None or self._broker.faults.of_requests:
             return False
+        lane, effect = channel.lane, request.effect
+        if effect is not None:
+            if not lane.begin(effect):
+                return False
+            reply = partial(_end_turn, lane, effect, reply)
         try:
-            return request.straight(self._call(request, channel, command, may_wait=False), reply)
+            has_begun = request.straight(self._call(request, channel, command, may_wait=False), reply)
         except Exception:  # noqa: BLE001 - the handler raises it again
-            return False
+            has_begun = False
+        if effect is not None and not has_begun:
+            lane.end(effect)
+        return has_begun
 
     async def answer(self, channel: RemotingChannel, command: Command, *, may_wait: bool) -> Command | None:
         """Serve a request and return the answer, also if its sender wants none.
@@ -75,13 +84,11 @@ class Dispatcher:
             return None
         except Exception as error:  # noqa: BLE001 - the client is told of any error
             refusal = as_emulator_error(error)
-            # It may quote a lone surrogate, which has no UTF-8.
-            remark = str(refusal).encode(errors="backslashreplace").decode()
-            response = Response(code=code_of(refusal), remark=remark)
+            response = refused(refusal)
             if isinstance(refusal, InjectedError) and isinstance(refusal.answer, Response):
                 given = refusal.answer  # a send that was refused by itself is not stored
                 is_stored = given.code == ResponseCode.SUCCESS
-                response = given._replace(code=response.code, remark=remark) if is_stored else given
+                response = given._replace(code=response.code, remark=response.remark) if is_stored else given
         return self.counted(command, response)
 
     async def _serve_faultily(self, channel: RemotingChannel, command: Command, may_wait: bool) -> Response:
@@ -104,10 +111,15 @@ class Dispatcher:
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
             )
         call = self._call(request, channel, command, may_wait=may_wait)
-        if request.effect is None:
+        lane, effect = channel.lane, request.effect
+        if effect is None:
             return await request.handler(call)
-        async with channel.lane.turn(request.effect):
+        if not lane.begin(effect):
+            await lane.turn(effect)
+        try:
             return await request.handler(call)
+        finally:
+            lane.end(effect)
 
     def _call(
         self, request: Request, channel: RemotingChannel, command: Command, *, may_wait: bool
@@ -129,3 +141,9 @@ class Dispatcher:
             label = self._labels[code] = str(code)
             log.info("a client asks for request code %d, which is not supported", code)
         return label
+
+
+def _end_turn(lane: Lane, effect: Effect, reply: Reply, command: Command, response: Response) -> None:
+    """Answer a request that was begun straight in its turn."""
+    lane.end(effect)
+    reply(command, response)

@@ -2,8 +2,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from enum import Enum, auto
 
 
@@ -29,22 +27,25 @@ class Lane:
         self._is_alone = False  # that is one, and no other may begin
         self._queue: deque[tuple[Effect, asyncio.Future[None]]] = deque()
 
-    @asynccontextmanager
-    async def turn(self, effect: Effect) -> AsyncIterator[None]:
-        """Wait for the turn of a request, which lasts until the request is answered."""
+    def begin(self, effect: Effect) -> bool:
+        """Begin a request if it is its turn, which lasts until ``end``."""
         if self._queue or not self._may_begin(effect):
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._queue.append((effect, turn))
-            await turn
-        else:
-            self._begin(effect)
-        try:
-            yield
-        finally:
-            if effect is not Effect.AT_ONCE:
-                self._begun -= 1
-                self._is_alone = False
-                self._call_next()
+            return False
+        self._begin(effect)
+        return True
+
+    async def turn(self, effect: Effect) -> None:
+        """Wait for the turn of a request that could not begin; then it has begun."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append((effect, turn))
+        await turn
+
+    def end(self, effect: Effect) -> None:
+        """Note that a request that has begun is answered."""
+        if effect is not Effect.AT_ONCE:
+            self._begun -= 1
+            self._is_alone = False
+            self._call_next()
 
     def _may_begin(self, effect: Effect) -> bool:
         return not self._begun or (effect is Effect.BY_WRITER and not self._is_alone)

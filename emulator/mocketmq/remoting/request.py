@@ -8,11 +8,13 @@ from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mocketmq.broker.broker import Broker
+from mocketmq.errors import EmulatorError, as_emulator_error
 from mocketmq.remoting.access_rule import AccessRule
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.errors import code_of
 from mocketmq.remoting.wire.header import HeaderReader
 from mocketmq.settings import Settings
 
@@ -55,6 +57,39 @@ Straight = Callable[[RemotingCall[Any], Reply], bool]
 
 What it raises does not count: the handler, which is called then, raises the same.
 """
+
+
+class StraightAnswer:
+    """Whom the writer tells of a request that was begun straight: ``respond`` makes the answer."""
+
+    __slots__ = ("_command", "_reply", "_respond")
+
+    def __init__(self, command: Command, reply: Reply, respond: Callable[[Any], Response]) -> None:
+        self._command = command
+        self._reply = reply
+        self._respond = respond
+
+    def done(self) -> bool:
+        """It always waits."""
+        return False
+
+    def set_result(self, result: Any, /) -> None:
+        """The work is done."""
+        try:
+            response = self._respond(result)
+        except Exception as error:  # noqa: BLE001 - the client is told of any error
+            response = refused(as_emulator_error(error))
+        self._reply(self._command, response)
+
+    def set_exception(self, error: EmulatorError, /) -> None:
+        """The work has failed."""
+        self._reply(self._command, refused(error))
+
+
+def refused(error: EmulatorError) -> Response:
+    """The answer to a request that is refused."""
+    # It may quote a lone surrogate, which has no UTF-8.
+    return Response(code=code_of(error), remark=str(error).encode(errors="backslashreplace").decode())
 
 
 class LongPoll(Enum):

@@ -41,7 +41,8 @@ from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.timer import BATCH
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
-from mocketmq.store.writer import Batch
+from mocketmq.store.wal_syncs import Waiter
+from mocketmq.store.writer import Batch, Work
 
 MAX_MESSAGES = 256
 
@@ -222,6 +223,15 @@ class Receipts:
 
     async def acknowledge(self, group_name: str, handles: Sequence[Handle]) -> SettledBy[Handle]:
         """Acknowledge messages. Handles that are not valid fail, without harm to the others."""
+        settled: SettledBy[Handle] = await self._writer.commit(self._acknowledging(group_name, handles))
+        pass_point("receive.settled")
+        return settled
+
+    def begin_to_acknowledge(self, group_name: str, handles: Sequence[Handle], waiter: Waiter) -> None:
+        """As ``acknowledge``, for a waiter that is told later."""
+        self._writer.put(self._acknowledging(group_name, handles), waiter)
+
+    def _acknowledging(self, group_name: str, handles: Sequence[Handle]) -> Work:
         group = self._groups.of_client(group_name)
 
         def work(batch: Batch) -> SettledBy[Handle]:
@@ -233,9 +243,7 @@ class Receipts:
                 settled.done.append(handle)
             return settled
 
-        settled: SettledBy[Handle] = await self._writer.commit(work)
-        pass_point("receive.settled")
-        return settled
+        return work
 
     async def give_back(self, group_name: str, handles: Sequence[str], delay_level: int = 0) -> Settled:
         """Retry messages later that could not be consumed, or make them dead letters.

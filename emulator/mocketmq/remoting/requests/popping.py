@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from mocketmq.access.accounts import Need
 from mocketmq.broker.consuming.handles import PopHandle
 from mocketmq.broker.consuming.pops import MAX_POPPED, Popped, PopTarget, pop_retry_topic
-from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.receipts import SettledBy, Taken
 from mocketmq.broker.filters.filter import EVERYTHING, KINDS, TAG, Filter, parse_filter
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.errors import (
@@ -19,6 +19,7 @@ from mocketmq.errors import (
     ReceiptError,
     RefusedError,
 )
+from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import (
     FIRST_POP_TIME,
@@ -29,7 +30,15 @@ from mocketmq.message.properties import (
 )
 from mocketmq.remoting.access_rule import KEY, AccessRule, consumes, to_consume
 from mocketmq.remoting.lane import Effect
-from mocketmq.remoting.request import LongPoll, RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.request import (
+    LongPoll,
+    RemotingCall,
+    Reply,
+    Request,
+    RequestFamily,
+    Response,
+    StraightAnswer,
+)
 from mocketmq.remoting.wire.body import MAX_TEXT, JsonObject, object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
@@ -272,7 +281,26 @@ def _address(call: RemotingCall[Any]) -> str:
 async def acknowledge(call: RemotingCall[AckMessageHeader]) -> Response:
     """Ack a message."""
     handle, _ = _handle(call)
-    settled = await call.broker.consuming.receipts.acknowledge(call.header.consumer_group, [handle])
+    return _acknowledged(
+        await call.broker.consuming.receipts.acknowledge(call.header.consumer_group, [handle])
+    )
+
+
+def begin_to_acknowledge(call: RemotingCall[AckMessageHeader], reply: Reply) -> bool:
+    """As ``acknowledge``, without waiting."""
+    handle, _ = _handle(call)
+    call.broker.consuming.receipts.begin_to_acknowledge(
+        call.header.consumer_group, [handle], StraightAnswer(call.command, reply, _settled)
+    )
+    return True
+
+
+def _settled(settled: SettledBy[PopHandle]) -> Response:
+    pass_point("receive.settled")
+    return _acknowledged(settled)
+
+
+def _acknowledged(settled: SettledBy[PopHandle]) -> Response:
     for _, error in settled.failed:
         raise _no_message(error)
     return Response()
@@ -442,7 +470,12 @@ POPPING: Final = RequestFamily(
             effect=Effect.AT_ONCE,
         ),
         Request(
-            RequestCode.ACK_MESSAGE, AckMessageHeader, acknowledge, access=_SETTLES, effect=Effect.BY_WRITER
+            RequestCode.ACK_MESSAGE,
+            AckMessageHeader,
+            acknowledge,
+            access=_SETTLES,
+            straight=begin_to_acknowledge,
+            effect=Effect.BY_WRITER,
         ),
         Request(
             RequestCode.BATCH_ACK_MESSAGE,
