@@ -10,6 +10,7 @@ import pytest
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_S
 from mocketmq.store.database import Database
+from tests.doors.remoting.gates import until
 from tests.support.brokers import GROUP, TOPIC, running_broker, send
 from tests.support.patience import PATIENCE_S
 
@@ -96,6 +97,21 @@ async def test_a_group_is_free_while_its_deletion_waits_for_its_sync(disk: HeldD
         assert not deleting.done()
         disk.is_free.set()
         await deleting
+
+
+async def test_a_topic_is_created_while_another_waits_for_its_sync(disk: HeldDisk, tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        topics = broker.registry.topics
+        disk.hold()
+        first = asyncio.ensure_future(topics.put_by_client("first", 4, 4, 6))
+        await _begun(disk)
+        second = asyncio.ensure_future(topics.put_by_client("second", 4, 4, 6))
+        await until(lambda: topics.find("second") is not None)
+        again = asyncio.ensure_future(topics.put_by_client("second", 4, 4, 6))
+        await asyncio.sleep(0)
+        assert [each.done() for each in (first, second, again)] == [False] * 3
+        disk.is_free.set()
+        assert [(await each).name for each in (first, second, again)] == ["first", "second", "second"]
 
 
 async def _begun(disk: HeldDisk) -> None:

@@ -369,33 +369,46 @@ class Topics:
         self.check(name, read_queues, write_queues, perm)
         async with self._creating:
             topic = self._topics.get(name)
-            if topic is not None and not replace:
-                return topic
-            known = topic.queues if topic is not None else self._deleted.get(name, [])
-            if particulars is None:
-                particulars = topic.particulars if topic is not None else PLAIN
-            first_key = max(self._queues, default=0) + 1
-            missing = range(len(known), max(read_queues, write_queues))
-            added = [Queue(first_key + n, name, queue_id) for n, queue_id in enumerate(missing)]
-            changed = Topic(name, read_queues, write_queues, perm, [*known, *added], particulars)
-            if changed == topic:
-                return topic
+            if topic is None or replace:
+                topic = await self._change(topic, name, read_queues, write_queues, perm, particulars)
+        await self._writer.synced()  # without the lock, so that others are not kept waiting
+        return topic
 
-            def apply(now_us: int) -> None:
-                self._queues.update((queue.key, queue) for queue in added)
-                self._topics[name] = changed
-                self._deleted.pop(name, None)
-                self.version.changed(now_us)
+    async def _change(
+        self,
+        topic: Topic | None,
+        name: str,
+        read_queues: int,
+        write_queues: int,
+        perm: int,
+        particulars: Particulars | None,
+    ) -> Topic:
+        """Create the topic, or change this one; it is visible on return, and not durable yet."""
+        known = topic.queues if topic is not None else self._deleted.get(name, [])
+        if particulars is None:
+            particulars = topic.particulars if topic is not None else PLAIN
+        first_key = max(self._queues, default=0) + 1
+        missing = range(len(known), max(read_queues, write_queues))
+        added = [Queue(first_key + n, name, queue_id) for n, queue_id in enumerate(missing)]
+        changed = Topic(name, read_queues, write_queues, perm, [*known, *added], particulars)
+        if changed == topic:
+            return topic
 
-            def work(batch: Batch) -> None:
-                row = (name, read_queues, write_queues, perm, _write(particulars).decode())
-                batch.execute(_SAVE_TOPIC, row)
-                for queue in added:
-                    batch.execute(_SAVE_QUEUE, (queue.key, name, queue.queue_id))
-                batch.on_commit(partial(apply, batch.now_us))
+        def apply(now_us: int) -> None:
+            self._queues.update((queue.key, queue) for queue in added)
+            self._topics[name] = changed
+            self._deleted.pop(name, None)
+            self.version.changed(now_us)
 
-            await self._writer.commit(work)
-            return changed
+        def work(batch: Batch) -> None:
+            row = (name, read_queues, write_queues, perm, _write(particulars).decode())
+            batch.execute(_SAVE_TOPIC, row)
+            for queue in added:
+                batch.execute(_SAVE_QUEUE, (queue.key, name, queue.queue_id))
+            batch.on_commit(partial(apply, batch.now_us))
+
+        await self._writer.commit(work, until="visible")
+        return changed
 
     def check(self, name: str, read_queues: int, write_queues: int, perm: int) -> None:
         """Raise InvalidArgumentError for a bad name, count or permission."""
