@@ -38,6 +38,6 @@ async def test_the_broker_is_watched_for_what_holds_up_deliveries(tmp_path: Path
     _, figures = await measured(tmp_path, "stalls", BENCH_STORES="disk", BENCH_RATES="50")
     named = {figure["name"].removeprefix("disk, 50 a second: "): figure["median"] for figure in figures}
     assert named["p50 of lateness"] > 0
-    assert named["how many: a transaction"] >= 100
+    assert named["how many: a transaction"] > 0
     assert named["how many: a read of the store"] > 0
     assert named["how many: syncs"] > 0
