@@ -26,6 +26,8 @@ from tests.support.brokers import (
     send,
     visible,
 )
+from tests.support.patience import HANGING_S
+from tests.support.waiting import Waiting
 
 
 async def test_a_reset_forgets_every_message_and_keeps_topics_groups_and_the_clock(tmp_path: Path) -> None:
@@ -112,11 +114,16 @@ async def test_a_topic_that_does_not_exist_cannot_be_reset() -> None:
             await broker.removal.reset.topic(TOPIC)
 
 
-async def test_a_waiting_receiver_survives_a_reset() -> None:
+async def test_a_reset_ends_a_long_poll_and_the_next_one_gets_what_comes_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with running_broker() as broker:
-        receiver = asyncio.create_task(receive(broker, wait_s=30))
-        await send(broker, topic="other")
+        waiting = Waiting.of(broker.consuming.polls, monkeypatch)
+        receiver = asyncio.create_task(receive(broker, wait_s=HANGING_S))
+        await waiting.begun.wait()
         await broker.removal.reset.all()
+        assert await receiver == []
+        receiver = asyncio.create_task(receive(broker, wait_s=HANGING_S))
         await send(broker, "after")
         assert bodies(await receiver) == ["after"]
 
