@@ -180,7 +180,7 @@ async def keep_due_waiting(
             if in_time := (found["pending"], found["oldest_overdue_ms"]) == (20, None):
                 await wait_for_log(process, client, sentence)
                 found = figures(await client.levels(), number)
-                assert (found["pending"], found["oldest_overdue_ms"] is None) == (20, False)
+                assert (found["pending"], found["oldest_overdue_ms"] is None) == (20, False), found
                 assert await delivered(client) == earlier
             disk.free(process)
             assert (await client.wait_delivered(TOPIC, 20 * number, wait="30s"))["reached"]

@@ -52,6 +52,17 @@ async def test_what_waits_outlives_restarts_and_is_delivered_once(
         assert len(set(await in_order_of_delivery(broker))) == len(await visible(broker)) == 9
 
 
+async def test_what_is_being_delivered_still_waits(scheme: TimedSchemeName, tmp_path: Path) -> None:
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        for _ in range(2):
+            await send_in(broker, 1_000)
+        timed = broker.schemes.timed()
+        before = timed.figures()
+        async with broker.timer.lock, timed.firing(broker.clock.now_us() + S):  # and then the disk is full
+            assert timed.figures() == before
+        assert timed.figures() == before
+
+
 async def test_cancelled_and_forced_messages_are_done_with(scheme: TimedSchemeName, tmp_path: Path) -> None:
     async with running_broker(tmp_path, timed_scheme=scheme) as broker:
         for body in ("cancelled", "forced", "kept"):

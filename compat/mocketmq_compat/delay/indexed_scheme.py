@@ -93,6 +93,7 @@ class IndexedScheme(EntryScheme):
         super().__init__(context, settings, fires_at)
         self.saves = files.saves
         self._files = files
+        self._picked: list[Entry] = []  # are being delivered, in their order
 
     async def load(self) -> None:
         """Build the index. Raises a StoreError."""
@@ -123,7 +124,7 @@ class IndexedScheme(EntryScheme):
         """Prepare what fires by ``until_us``, in order of due millisecond and arrival."""
         await self._saved_until(until_us)
         index = self._files.index
-        picked: list[Entry] = []
+        picked = self._picked
         try:
             while (
                 len(picked) < BATCH and (first := index.first()) and self._fires_at(first.due_us) <= until_us
@@ -134,6 +135,7 @@ class IndexedScheme(EntryScheme):
             yield due_now
         finally:
             index.put_back(picked)  # those that are gone do not come back
+            picked.clear()
 
     # By hand
 
@@ -174,7 +176,10 @@ class IndexedScheme(EntryScheme):
         }
 
     def _first(self) -> Entry | None:
-        return self._files.index.first()
+        index = self._files.index
+        picked = next((entry for entry in self._picked if entry in index), None)
+        first = index.first()
+        return picked if first is None or (picked is not None and picked < first) else first
 
     def _next(self, others: Container[Entry] | None = None) -> Entry | None:  # noqa: ARG002 - they are picked
         return self._files.first()
