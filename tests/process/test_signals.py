@@ -108,6 +108,31 @@ async def test_a_command_that_waits_for_its_broker_ends(
             assert code in ENDED[number], (command, said)
 
 
+DEAF = """
+import signal
+from mocketmq import __main__, cli
+
+def run(run=cli.main):
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    run()
+
+cli.main = run
+__main__.main()
+"""
+"""The program, whose main thread no signal wakes, as if it had come just before a system call."""
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+async def test_a_signal_just_before_a_system_call_ends_a_command(
+    silent: socket.socket, number: signal.Signals
+) -> None:
+    process = await start(ASKING["peek"], DEAF, MOCKETMQ_URL=f"http://127.0.0.1:{silent.getsockname()[1]}")
+    connection, _ = await asyncio.get_running_loop().sock_accept(silent)
+    with connection:
+        code, said = await code_after(process, number)
+    assert code in ENDED[number], said
+
+
 BEGUN = """
 import signal
 from mocketmq.__main__ import main
