@@ -18,8 +18,6 @@ from mocketmq.remoting.requests.offsets import (
     UpdateConsumerOffsetHeader,
 )
 from mocketmq.remoting.requests.popping import (
-    AckMessageHeader,
-    ChangeInvisibleTimeHeader,
     NotificationHeader,
     PeekMessageHeader,
     PollingInfoHeader,
@@ -30,6 +28,7 @@ from mocketmq.remoting.requests.recall import RecallMessageHeader
 from mocketmq.remoting.requests.resets import ResetOffsetHeader
 from mocketmq.remoting.requests.send_back import SendBackHeader
 from mocketmq.remoting.requests.sending import SendMessageHeader
+from mocketmq.remoting.requests.settling import AckMessageHeader, ChangeInvisibleTimeHeader
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader, TopicHeader
 from tests.support.remoting import READERS
