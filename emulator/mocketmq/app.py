@@ -10,7 +10,7 @@ from mocketmq import __version__
 from mocketmq.access.access import access_of
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.building import open_broker
-from mocketmq.clock import Clock, rate_of, start_instant_us, wall_us
+from mocketmq.clock import Clock, rate_of, start_instant_us, this_moment
 from mocketmq.emulator import Emulator
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.front_doors import open_front_doors
@@ -69,13 +69,13 @@ async def _open_broker(
 ) -> tuple[Broker, int]:
     """The broker, with a clock that goes on where the last run's stood, and the number of this run."""
     past = await read_past(database)
-    started_wall_us = wall_us()
-    started_us = start_instant_us(settings.clock, started_wall_us, past.last_us, past.mark)
-    clock = Clock(rate_of(settings.clock), started_us, wall_start_us=started_wall_us)
+    started = this_moment()
+    started_us = start_instant_us(settings.clock, started.wall_us, past.last_us, past.mark)
+    clock = Clock(rate_of(settings.clock), started_us, started=started)
     profile = profile_named(settings.profile, started_us)
     run = Run(
         past.run + 1,
-        started_wall_us,
+        started.wall_us,
         started_us,
         __version__,
         platform.node(),

@@ -26,6 +26,9 @@ LATEST_US = 253_402_300_799_999_999
 _STEADY = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
 _DRIFT_US = 100 * US_PER_MS
 """The wall clock is slewed all the time; a larger difference is a step."""
+_TOGETHER_US = 20
+"""Two clocks that are read within so long of each other are read at once."""
+_READINGS = 20
 
 
 def wall_us() -> int:
@@ -36,6 +39,25 @@ def wall_us() -> int:
 def steady_us() -> int:
     """A clock that never steps and does not stop while the machine is suspended."""
     return time.clock_gettime_ns(_STEADY) // 1_000
+
+
+class Moment(NamedTuple):
+    """One instant by the wall clock and by the steady one."""
+
+    wall_us: int
+    steady_us: int
+
+
+def this_moment(wall: Callable[[], int] = wall_us, steady: Callable[[], int] = steady_us) -> Moment:
+    """Read both clocks at once: again if this process had to wait between them, for a CPU or a lock."""
+    apart_us, read = LATEST_US, Moment(0, 0)
+    for _ in range(_READINGS):
+        before_us, at_wall_us, after_us = steady(), wall(), steady()
+        if after_us - before_us < apart_us:
+            apart_us, read = after_us - before_us, Moment(at_wall_us, before_us)
+        if apart_us <= _TOGETHER_US:
+            break
+    return read
 
 
 _imported_us = steady_us()
@@ -54,7 +76,7 @@ def process_age_us() -> int:
 class Clock:
     """Emulated time: runs ``rate`` times as fast as real time, and can be moved forward.
 
-    It starts at ``start_us`` when the wall clock is at ``wall_start_us``; without that, now.
+    It starts at ``start_us`` at the moment ``started``; without that, now.
     """
 
     def __init__(
@@ -63,15 +85,18 @@ class Clock:
         start_us: int,
         ticks: Callable[[], int] = steady_us,
         wall: Callable[[], int] = wall_us,
-        wall_start_us: int | None = None,
+        started: Moment | None = None,
     ) -> None:
         self.rate = rate
         self._ticks = ticks
         self._wall = wall
-        self._started_us = self._base_us = start_us
-        self._base_ticks = ticks()
+        self._started_us = start_us
+        self._start(start_us, started or this_moment(wall, ticks))
+
+    def _start(self, instant_us: int, moment: Moment) -> None:
+        self._base_us, self._base_ticks = instant_us, moment.steady_us
         # At rate 1: how far this clock is ahead of the wall clock, unless that is stepped.
-        self._ahead_us = start_us - (wall() if wall_start_us is None else wall_start_us)
+        self._ahead_us = instant_us - moment.wall_us
 
     @property
     def mode(self) -> str:
@@ -82,9 +107,10 @@ class Clock:
 
     def now_us(self) -> int:
         """The emulated instant. Never decreases, but for :meth:`begin_at`."""
-        if self.rate == 0:
-            return self._base_us
-        elapsed_us = self._ticks() - self._base_ticks
+        return self._at(self._ticks()) if self.rate else self._base_us
+
+    def _at(self, ticks: int) -> int:
+        elapsed_us = ticks - self._base_ticks
         return self._base_us + (elapsed_us if self.rate == 1 else int(elapsed_us * self.rate))
 
     def seconds_until(self, instant_us: int) -> float | None:
@@ -100,7 +126,7 @@ class Clock:
         Fires nothing: the timer does, whose ``move`` calls this.
         """
         ticks = self._ticks()
-        moved_us = instant_us - self._base_us - int((ticks - self._base_ticks) * self.rate)
+        moved_us = instant_us - self._at(ticks)
         if moved_us > 0:
             self._base_ticks = ticks
             self._base_us = instant_us
@@ -122,8 +148,7 @@ class Clock:
 
     def begin_at(self, instant_us: int) -> None:
         """Set the clock to an instant, also back to one: only for a broker in which nothing is left."""
-        self._base_us, self._base_ticks = instant_us, self._ticks()
-        self._ahead_us = instant_us - self._wall()
+        self._start(instant_us, this_moment(self._wall, self._ticks))
 
     def from_wall(self, instant_us: int) -> int:
         """The emulated instant for one that a client computed from the machine's wall clock.
@@ -134,6 +159,9 @@ class Clock:
         is rounded up to whole milliseconds.
         """
         measured_us = self.now_us() - self._wall()
+        if self.rate != 1 or abs(measured_us - self._ahead_us) > _DRIFT_US:
+            moment = this_moment(self._wall, self._ticks)
+            measured_us = self._at(moment.steady_us) - moment.wall_us
         if self.rate == 1 and abs(measured_us - self._ahead_us) <= _DRIFT_US:
             return instant_us + self._ahead_us
         return whole_ms_us(instant_us + measured_us)

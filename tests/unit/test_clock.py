@@ -10,9 +10,11 @@ from mocketmq.clock import (
     US_PER_S,
     Clock,
     Mark,
+    Moment,
     check_move,
     rate_of,
     start_instant_us,
+    this_moment,
     whole_ms_us,
 )
 from mocketmq.errors import ClockError
@@ -93,8 +95,11 @@ class Machine:
         self.ticks, self.wall = Ticks(), Ticks()
         self.wall.now_us = START_US
 
-    def clock(self, rate: float, start_us: int = START_US, wall_start_us: int | None = None) -> Clock:
-        return Clock(rate, start_us, self.ticks, self.wall, wall_start_us)
+    def clock(self, rate: float, start_us: int = START_US, started: Moment | None = None) -> Clock:
+        return Clock(rate, start_us, self.ticks, self.wall, started)
+
+    def now(self) -> Moment:
+        return this_moment(self.wall, self.ticks)
 
     def run(self, elapsed_us: int, wall_step_us: int = 0) -> None:
         self.ticks.now_us += elapsed_us
@@ -130,11 +135,49 @@ def test_a_move_of_a_real_clock_shifts_them_by_exactly_as_much(machine: Machine)
 
 
 def test_where_a_real_clock_started_shifts_them_too(machine: Machine) -> None:
-    clock = machine.clock(1, START_US + HOUR_US + 1, wall_start_us=START_US)
-    assert clock.from_wall(START_US + 11) == START_US + HOUR_US + 12
+    started = machine.now()
     machine.run(40)
-    late = machine.clock(1, START_US + HOUR_US, wall_start_us=START_US)  # made 40 us after the wall was read
-    assert late.from_wall(START_US + 11) == START_US + HOUR_US + 11
+    clock = machine.clock(1, START_US + HOUR_US + 1, started)  # made 40 us after both clocks were read
+    assert clock.from_wall(START_US + 11) == START_US + HOUR_US + 12
+    assert clock.now_us() == START_US + HOUR_US + 1 + 40
+
+
+def test_both_clocks_are_read_at_once_though_the_process_has_to_wait_in_between(machine: Machine) -> None:
+    waits_us = [(0, 5_000), (9_000, 0), (150_000, 3), (2, 1), (0, 0)]
+
+    def wall() -> int:
+        before_us, after_us = waits_us.pop(0)
+        machine.run(before_us)
+        read_us = machine.wall.now_us
+        machine.run(after_us)
+        return read_us
+
+    moment = this_moment(wall, machine.ticks)
+    assert waits_us == [(0, 0)]
+    assert abs((moment.wall_us - START_US) - (moment.steady_us - 77)) <= 2
+
+
+def test_of_readings_that_all_had_to_wait_the_closest_counts(machine: Machine) -> None:
+    waits_us = [*[5_000] * 20, 300, *[4_000] * 10]
+
+    def wall() -> int:
+        machine.run(waits_us.pop())
+        return machine.wall.now_us
+
+    moment = this_moment(wall, machine.ticks)
+    assert (moment.wall_us - START_US) - (moment.steady_us - 77) == 300
+
+
+def test_a_wait_between_two_readings_is_no_step_of_the_wall_clock(machine: Machine) -> None:
+    waits_us = [150_000]
+
+    def wall() -> int:
+        machine.run(waits_us.pop() if waits_us else 0)
+        return machine.wall.now_us
+
+    clock = Clock(1, START_US + HOUR_US, machine.ticks, wall, machine.now())
+    assert clock.from_wall(START_US + 11) == START_US + HOUR_US + 11
+    assert not waits_us
 
 
 @pytest.mark.parametrize("step_us", [-3_600 * US_PER_S, -100_001, 100_001, 86_400 * US_PER_S])
