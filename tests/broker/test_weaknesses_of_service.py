@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mocketmq.clock import Clock, wall_us
+from mocketmq.clock import Clock, this_moment, wall_us
 from mocketmq.errors import (
     IllegalMessageError,
     InvalidArgumentError,
@@ -168,6 +168,7 @@ async def test_w14_steps_of_the_wall_clock_neither_delay_nor_release(
     real_ns, real_s = time.time_ns, time.time
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() + stepped_us * 1_000)
     monkeypatch.setattr(time, "time", lambda: real_s() + stepped_us / S)
+    monkeypatch.setattr("mocketmq.app.this_moment", partial(this_moment, steady=lambda: ticks_us))
     monkeypatch.setattr("mocketmq.app.Clock", partial(Clock, ticks=lambda: ticks_us))
     async with running_broker(tmp_path, clock="real") as broker:
         started_us = broker.clock.now_us()
