@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.structs import ConsumerRecord
 
 from mocketmq.clock import US_PER_MS, wall_us
-from tests.relay.real_kafka import RealKafka
+from tests.relay.kafka_clients import KafkaClients
 
 _NUMBERS = count(1)
 PARTITIONS: Final = 4
@@ -19,16 +19,16 @@ PARTITIONS: Final = 4
 class Place:
     """A delay topic and a real topic of a test's own."""
 
-    def __init__(self, kafka: RealKafka) -> None:
+    def __init__(self, kafka: KafkaClients) -> None:
         number = next(_NUMBERS)
         self.kafka = kafka
         self.delay, self.real = f"delayed-{number}", f"orders-{number}"
         self.due_ms: dict[bytes, int] = {}
 
-    async def make(self) -> None:
-        """Make both topics."""
+    async def make(self, **configs: str) -> None:
+        """Make both topics, the real one with these settings."""
         await self.kafka.make_topic(self.delay, PARTITIONS)
-        await self.kafka.make_topic(self.real, PARTITIONS)
+        await self.kafka.make_topic(self.real, PARTITIONS, **configs)
 
     async def send(
         self, producer: AIOKafkaProducer, values: Sequence[int], over_ms: int, partition: int | None = None

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.relay.places import PARTITIONS, Place, as_headers, now_ms
-from tests.relay.real_kafka import relay_process
+from tests.relay.real_kafka import RealKafka
+from tests.relay.relay_process import relay_process
 
 pytestmark = pytest.mark.interop
 
@@ -139,8 +140,9 @@ async def test_a_relay_that_slept_finds_that_another_one_has_its_partitions(plac
         place.check(await reader.to_end())
 
 
-async def test_a_broker_that_is_killed_and_comes_back_loses_and_repeats_nothing(place: Place) -> None:
-    kafka = place.kafka
+async def test_a_broker_that_is_killed_and_comes_back_loses_and_repeats_nothing(
+    place: Place, kafka: RealKafka
+) -> None:
     async with kafka.reader(place.real, PARTITIONS) as reader, relay_process(kafka, place.delay) as relay:
         async with kafka.producer() as producer:
             await place.send(producer, range(400), over_ms=4_000)

@@ -6,7 +6,8 @@ import pytest
 from aiokafka.admin import NewPartitions
 
 from tests.relay.places import PARTITIONS, Place
-from tests.relay.real_kafka import RealKafka, ended_relay, relay_process
+from tests.relay.real_kafka import RealKafka
+from tests.relay.relay_process import ended_relay, relay_process
 
 pytestmark = pytest.mark.interop
 
@@ -27,8 +28,9 @@ async def test_partitions_that_the_delay_topic_gets_are_served_too(place: Place)
         place.check(await reader.to_end())
 
 
-async def test_a_relay_that_is_stopped_while_kafka_is_away_ends_all_the_same(place: Place) -> None:
-    kafka = place.kafka
+async def test_a_relay_that_is_stopped_while_kafka_is_away_ends_all_the_same(
+    place: Place, kafka: RealKafka
+) -> None:
     async with kafka.producer() as producer, relay_process(kafka, place.delay) as relay:
         await place.send(producer, range(200), over_ms=4_000)
         async with kafka.reader(place.real, PARTITIONS) as reader:
@@ -72,8 +74,7 @@ def secured(kafka: RealKafka, password: str) -> list[str]:
     return ["--bootstrap", kafka.secure, *given]
 
 
-async def test_it_speaks_tls_and_has_an_account(place: Place) -> None:
-    kafka = place.kafka
+async def test_it_speaks_tls_and_has_an_account(place: Place, kafka: RealKafka) -> None:
     async with (
         kafka.producer() as producer,
         kafka.reader(place.real, PARTITIONS) as reader,
@@ -85,8 +86,8 @@ async def test_it_speaks_tls_and_has_an_account(place: Place) -> None:
         place.check(await reader.to_end())
 
 
-async def test_it_does_not_start_with_a_wrong_password(place: Place) -> None:
-    wrong = secured(place.kafka, "wrong")
-    code, said = await asyncio.to_thread(ended_relay, place.kafka, place.delay, *wrong)
+async def test_it_does_not_start_with_a_wrong_password(place: Place, kafka: RealKafka) -> None:
+    wrong = secured(kafka, "wrong")
+    code, said = await asyncio.to_thread(ended_relay, kafka, place.delay, *wrong)
     assert code == 3
     assert "Error: Kafka cannot be used" in said
