@@ -1,4 +1,4 @@
-"""The weaknesses S1 to S10 of the article's slots (docs/schemes/slots.md), one test each, and cancelling."""
+"""Weaknesses of the article's slots (docs/schemes/slots.md), one test each, and cancelling."""
 
 import asyncio
 import random
@@ -17,6 +17,7 @@ from mocketmq.store.writer import Writer
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.parked_message import entry_of
 from mocketmq_compat.delay.records import front
+from mocketmq_compat.delay.records.record_scheme import RecordScheme
 from mocketmq_compat.delay.slots.slot_store import SlotStore
 from mocketmq_compat.delay.slots.slots import Slots
 from tests.doors.remoting.gates import until
@@ -230,6 +231,25 @@ async def test_s10_no_record_is_marked_before_its_delivery_is_durable(
             assert (await moving).fired == 1
             await slots_of(broker).marked()
         assert marked == [entry_of(sent.stored)]
+
+
+async def test_s12_nothing_runs_for_slots_in_which_nothing_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three days are 2,592,000 slots."""
+    picks: list[int] = []
+    real = RecordScheme.firing
+
+    def firing(scheme: RecordScheme, until_us: int) -> Any:
+        picks.append(until_us)
+        return real(scheme, until_us)
+
+    async with running_broker(tmp_path, **SLOTS) as broker:
+        sent = [await send_in(broker, hours * HOUR_MS) for hours in (40, 3, 71)]
+        assert broker.timer.next_due_us() == sent[1].stored.due_us, "the timer sleeps until then"
+        monkeypatch.setattr(RecordScheme, "firing", firing)
+        assert (await broker.mover.advance(3 * DAY_MS * MS)).fired == 3
+        assert len(picks) <= 3
 
 
 async def test_a_delivery_that_the_store_refuses_is_tried_again(

@@ -1,4 +1,4 @@
-"""The weaknesses R1 to R9 of the article's sorted keys (docs/schemes/sorted.md), one test each."""
+"""The weaknesses R1 to R11 of the article's sorted keys (docs/schemes/sorted.md), one test each."""
 
 import asyncio
 import os
@@ -20,8 +20,9 @@ from mocketmq_compat.delay.records import front
 from mocketmq_compat.delay.records.record_scheme import RecordScheme
 from mocketmq_compat.delay.sorted.rocks import Rocks
 from mocketmq_compat.delay.sorted.sorted_store import SortedStore
-from tests.support.brokers import Refusing, S, bodies, rows, running_broker, visible
+from tests.support.brokers import Refusing, S, bodies, receive, rows, running_broker, visible
 from tests.support.delayed_files import made
+from tests.support.patience import HANGING_S
 from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, send_in
 
 SORTED: dict[str, Any] = {"timed_scheme": "sorted"}
@@ -221,6 +222,25 @@ async def test_r9_a_disk_that_refuses_keeps_nothing_and_is_tried_again(
         assert bodies(await visible(broker)) == ["kept", "after opening it again"]
 
 
+async def test_r10_a_defect_in_one_pass_ends_no_delivery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firing, failures = RecordScheme.firing, list[int]()
+
+    def fail_once(scheme: RecordScheme, until_us: int) -> Any:
+        if not failures:
+            failures.append(until_us)
+            raise ZeroDivisionError("a defect in a pass")
+        return firing(scheme, until_us)
+
+    monkeypatch.setattr(RecordScheme, "firing", fail_once)
+    async with running_broker(tmp_path, clock="real", **SORTED) as broker:
+        for body in ("first", "second"):
+            await send_in(broker, 5, body)
+            assert bodies(await receive(broker, wait_s=HANGING_S)) == [body], "the timer has ended"
+    assert len(failures) == 1
+
+
 FULL = """
 import resource, sys
 from pathlib import Path
@@ -273,7 +293,7 @@ async def test_a_log_without_its_end_loses_its_last_record_alone(tmp_path: Path)
         assert broker.schemes.pending == 0
 
 
-async def test_without_the_extra_it_says_what_is_missing(
+async def test_r11_without_the_extra_it_says_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "mocketmq_compat.delay.sorted.sorted_store", raising=False)

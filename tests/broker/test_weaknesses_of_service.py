@@ -1,9 +1,9 @@
-"""The weaknesses W11 to W20 of the broker patch whose layout second directories follow, one test each."""
+"""The weaknesses W11 to W21 of the broker patch whose layout second directories follow, one test each."""
 
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from mocketmq_compat.delay import entry_scheme, file_saves
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from mocketmq_compat.delay.directories.second_directories import SecondDirectories
+from tests.doors.remoting.gates import until
 from tests.support.api import metrics_of, running_api
 from tests.support.brokers import (
     TOPIC,
@@ -51,6 +52,8 @@ from tests.support.second_directories import (
     MS,
     message_files,
     names_below,
+    no_removal_left,
+    scheme_of,
     send_in,
 )
 
@@ -355,3 +358,38 @@ async def test_w20_an_unexpected_error_in_one_pass_ends_no_delivery(
         assert bodies(await receive(broker, wait_s=HANGING_S)) == ["third"]
         state = broker.schemes.file_figures()
         assert (state.quarantined, state.put_aside) == (1, {"defect": 1})
+
+
+async def test_w21_many_messages_share_syncs_and_no_delivery_waits_for_a_removal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many, synced = 2 * BATCH + 9, list[int]()
+    may_sync, may_remove = threading.Event(), threading.Event()
+    real_sync, real_remove = DelayDirectory.sync, DelayDirectory.remove
+
+    def sync(directory: DelayDirectory, entries: Iterable[Entry]) -> None:
+        assert may_sync.wait(HANGING_S)
+        entries = [*entries]
+        synced.append(len(entries))
+        real_sync(directory, entries)
+
+    def remove(directory: DelayDirectory, entry: Entry) -> int:
+        assert may_remove.wait(HANGING_S)
+        return real_remove(directory, entry)
+
+    monkeypatch.setattr(DelayDirectory, "sync", sync)
+    monkeypatch.setattr(DelayDirectory, "remove", remove)
+    async with running_broker(tmp_path) as broker:
+        try:
+            sending = asyncio.gather(*(send_in(broker, 1_000) for _ in range(many)))
+            await until(lambda: len(scheme_of(broker).saves.in_flight) == many)
+            may_sync.set()
+            await sending
+            assert (sum(synced), len(synced) <= 4) == (many, True)
+            assert (await broker.mover.advance(1 * S)).fired == many
+            assert len(message_files(tmp_path)) == many, "none is removed yet"
+        finally:
+            may_sync.set()
+            may_remove.set()
+        await no_removal_left(broker)
+        assert message_files(tmp_path) == []

@@ -18,7 +18,7 @@ from mocketmq_compat.delay.wheel.record import HEAD, SPAN_S
 from mocketmq_compat.delay.wheel.wheel import Wheel
 from mocketmq_compat.delay.wheel.wheel_files import WheelFiles
 from mocketmq_compat.delay.wheel.wheel_log import WheelLog
-from tests.support.brokers import S, rows, running_broker, visible
+from tests.support.brokers import Refusing, S, rows, running_broker, visible
 from tests.support.delayed_files import made
 from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, send_in
 
@@ -356,6 +356,29 @@ async def test_a_file_that_cannot_be_read_yet_is_loaded_later(
             broken.undo()
             await files_of(broker).turn()
             assert await advance_to_end(broker) == ["later", "last"]
+
+
+async def test_a_message_comes_at_its_millisecond_and_not_with_its_slot(tmp_path: Path) -> None:
+    delays_ms = [*range(1_000, 3_000, 137)]
+    async with wheel(tmp_path) as broker:
+        for delay_ms in delays_ms[::-1]:
+            await send_in(broker, delay_ms, str(delay_ms))
+        assert await advance_to_end(broker) == [*map(str, delays_ms)]
+    assert rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us") == []
+
+
+async def test_a_delivery_that_fails_stays_in_its_slot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with wheel(tmp_path) as broker:
+        for number in range(3):
+            await send_in(broker, 1_000 + 700 * number, str(number))
+        slots = broker.schemes.due_seconds()
+        async with Refusing(broker, monkeypatch):
+            with pytest.raises(StoreUnavailableError):
+                await broker.mover.advance(3 * S)
+        assert broker.schemes.due_seconds() == slots
+        assert await advance_to_end(broker) == ["0", "1", "2"]
 
 
 async def test_a_foreign_file_is_left_alone(tmp_path: Path) -> None:

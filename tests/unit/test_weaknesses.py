@@ -1,4 +1,4 @@
-"""Each weakness that a page lists for a delay scheme has a test, and the page names it."""
+"""Each weakness that a page lists for a delay scheme or the relay has a test, and the page names it."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,8 @@ import pytest
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / "schemes" / f"{scheme}.md" for scheme in SCHEMES if scheme != DEFAULT]
+DOCS = ROOT / "docs"
+PAGES = [*(DOCS / "schemes" / f"{scheme}.md" for scheme in SCHEMES if scheme != DEFAULT), DOCS / "relay.md"]
 PLACE = re.compile(r"\| test in `([^`]+)` \|$")
 CELL = re.compile(r"\| `(test_\w+)(\u2026?)` \|$")
 TEST = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
@@ -42,7 +43,7 @@ def test_a_page_names_one_test_for_each_weakness(page: Path) -> None:
 
 
 def test_each_weakness_of_the_broker_patch_has_one_test() -> None:
-    ids = re.findall(r"^\| (W\d+) \|", (ROOT / "docs/protocol/aliyun.md").read_text(), re.MULTILINE)
+    ids = re.findall(r"^\| (W\d+) \|", (DOCS / "protocol" / "aliyun.md").read_text(), re.MULTILINE)
     tests = names_in(ROOT / "tests" / "broker")
     assert len(ids) > 5
     assert [one for one in ids if sum(name.startswith(f"test_{one.lower()}_") for name in tests) != 1] == []
