@@ -23,6 +23,7 @@ from mocketmq.contracts.systems import CONTRACTS
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import EmulatorError, InvalidArgumentError
 from mocketmq.instant import parse_instant_ms
+from mocketmq_report.class_archive import ClassArchive
 from mocketmq_report.interruption import ended_by_signals
 from mocketmq_report.judge import compare, thresholds
 from mocketmq_report.judge.condition import InvalidThresholdError
@@ -185,6 +186,12 @@ _INSTANT: Final = _Parsed("instant", lambda text: parse_instant_ms(text, "the in
     "--window", type=_DURATION, default="1m", show_default=True, help="Length of the window of --follow."
 )
 @click.option("--master", metavar="URL", help="Spark's master; by default that of spark-submit, or local[*].")
+@click.option(
+    "--class-archive",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep an archive of Java's classes there (116 MB), with which the next report starts sooner.",
+)
 @click.option("--chatter", is_flag=True, help="Let Spark write its own log to the screen.")
 @click.option("--json", "as_json", is_flag=True, help="Print report.json instead of a summary.")
 @click.option("--open", "is_opened", is_flag=True, help="Open the report in a browser.")
@@ -196,6 +203,7 @@ def report(
     follow: bool,
     window: int,
     master: str | None,
+    class_archive: Path | None,
     chatter: bool,
     as_json: bool,
     is_opened: bool,
@@ -215,13 +223,16 @@ def report(
         raise click.UsageError("--fail-if compares with a baseline: give one with --compare")
     if quick and (follow or master is not None):
         raise click.UsageError("--quick is without Spark: give neither --follow nor --master")
+    if class_archive is not None and (quick or follow):
+        raise click.UsageError("--class-archive hastens reports by Spark: give neither --quick nor --follow")
     if follow and options["contract"]:
         raise click.UsageError("--contract judges a whole ledger: give it without --follow")
     with failing():
         if follow:
             ended_by_signals(lambda: _follow(data, window, master, chatter))
             return
-        made = make_report(_job(data, judged_by, **options), master=master, chatter=chatter, quick=quick)
+        job = _job(data, judged_by, **options)
+        made = make_report(job, master=master, chatter=chatter, quick=quick, class_archive=class_archive)
     made.show(as_json)
     if is_opened:
         webbrowser.open(made.page if "://" in made.page else Path(made.page).resolve().as_uri())
@@ -270,16 +281,26 @@ def make_report(
     master: str | None = None,
     chatter: bool = False,
     quick: bool = False,
+    class_archive: Path | None = None,
     clean: Callable[[], object] = lambda: None,
 ) -> WrittenReport:
     """Run the job, with a progress bar, and write the report; ``quick`` does it without Spark.
 
     A signal ends the process, after ``clean``.
     """
-    return ended_by_signals(lambda: _make_report(job, master, chatter, quick), clean)
+    archive = None if class_archive is None else ClassArchive(class_archive)
+
+    def end() -> None:
+        if archive is not None:
+            archive.abandon()
+        clean()
+
+    return ended_by_signals(lambda: _make_report(job, master, chatter, quick, archive), end)
 
 
-def _make_report(job: "Job", master: str | None, chatter: bool, quick: bool) -> WrittenReport:
+def _make_report(
+    job: "Job", master: str | None, chatter: bool, quick: bool, archive: ClassArchive | None
+) -> WrittenReport:
     from mocketmq_report.job import Engine, run  # noqa: PLC0415
     from mocketmq_report.judge.limits import drawn_limits  # noqa: PLC0415
     from mocketmq_report.ledger.places import is_here  # noqa: PLC0415
@@ -287,15 +308,24 @@ def _make_report(job: "Job", master: str | None, chatter: bool, quick: bool) -> 
 
     check_out(job.out)
     is_carrier = all(map(is_here, (*job.data, *job.baselines)))
-    with progress_shown() as tell, spark_unless(quick, master, chatter, is_carrier) as spark:
+    with progress_shown() as tell, spark_unless(quick, master, chatter, is_carrier, archive) as spark:
         report = run(Engine(spark), job, tell)
         tell("writing", 0, None)
         limits = list(drawn_limits(job.thresholds, report))
-        return WrittenReport(report, write(report, job.out, limits, spark=spark))
+        made = WrittenReport(report, write(report, job.out, limits, spark=spark))
+        if archive is not None and archive.is_made:
+            tell("archiving Java's classes", 0, None)
+    if archive is not None and archive.problem is not None:
+        click.echo(archive.problem, err=True)
+    return made
 
 
 def spark_unless(
-    quick: bool, master: str | None, chatter: bool, is_carrier: bool = True
+    quick: bool,
+    master: str | None,
+    chatter: bool,
+    is_carrier: bool = True,
+    archive: ClassArchive | None = None,
 ) -> "AbstractContextManager[SparkStarter | None]":
     """Spark, which starts in the background; None if the report is to be quick.
 
@@ -305,7 +335,7 @@ def spark_unless(
         return nullcontext()
     from mocketmq_report.session import starting  # noqa: PLC0415
 
-    return starting(master=master, chatter=chatter, is_carrier=is_carrier)
+    return starting(master=master, chatter=chatter, is_carrier=is_carrier, archive=archive)
 
 
 def _follow(data: tuple[str, ...], window_us: int, master: str | None, chatter: bool) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from mocketmq.errors import EmulatorError
+from mocketmq_report.class_archive import ClassArchive
 
 JAVA: Final = 17
 """The oldest version on which Spark 4.3 runs."""
@@ -29,8 +30,8 @@ class JavaError(EmulatorError):
     """There is no Java, or it is too old; the sentence says what to install."""
 
 
-def check_java() -> None:
-    """Raise JavaError unless the Java that Spark would start is new enough."""
+def check_java() -> str:
+    """What the Java that Spark would start calls itself. Raises JavaError unless it is new enough."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(Path(home, "bin", "java") if home else "java")
     if java is None:
@@ -44,6 +45,7 @@ def check_java() -> None:
         raise JavaError(
             f"lateness reports run on Spark, which needs Java {JAVA}, and {java} is {found[1]}: {_ADVICE}"
         )
+    return answer.stderr + answer.stdout
 
 
 _SETTINGS: Final = {
@@ -75,14 +77,19 @@ def session(*, master: str | None = None, chatter: bool = False) -> Iterator[Spa
 
 @contextmanager
 def starting(
-    *, master: str | None = None, chatter: bool = False, is_carrier: bool = False
+    *,
+    master: str | None = None,
+    chatter: bool = False,
+    is_carrier: bool = False,
+    archive: ClassArchive | None = None,
 ) -> Iterator[Callable[[], SparkSession]]:
     """A session that starts while other work is done; calling what this yields waits for it.
 
-    ``is_carrier`` says that Spark reads no data itself; then its JVM starts with less CPU time.
+    ``is_carrier`` says that Spark reads no data itself; then its JVM starts with less CPU time. So it does
+    with an ``archive`` of its classes; if the JVM makes that, it ends, and this process cannot start another.
     """
-    with ThreadPoolExecutor(1, "spark-start") as thread:
-        session = thread.submit(_start, master, chatter, is_carrier)
+    with archive or nullcontext(), ThreadPoolExecutor(1, "spark-start") as thread:
+        session = thread.submit(_start, master, chatter, is_carrier, archive)
         try:
             yield session.result
         finally:
@@ -90,11 +97,16 @@ def starting(
                 session.result().stop()
 
 
-def _start(master: str | None, chatter: bool, is_carrier: bool) -> SparkSession:
+def _start(master: str | None, chatter: bool, is_carrier: bool, archive: ClassArchive | None) -> SparkSession:
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # otherwise a JVM started this process
-        check_java()
+        java = check_java()
         for name in _OPTIONS_OF_JVMS if is_carrier else ():
             os.environ.setdefault(name, _LITTLE_WORK)
+        if archive is not None:
+            of_spark = _OPTIONS_OF_JVMS[0]
+            os.environ[of_spark] = f"{archive.options(java)} {os.environ.get(of_spark, '')}".strip()
+    elif archive is not None:
+        archive.fail("spark-submit has started the JVM")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("mocketmq report")
     for name, value in _SETTINGS.items():
@@ -103,6 +115,8 @@ def _start(master: str | None, chatter: bool, is_carrier: bool) -> SparkSession:
         builder = builder.master(master)
     with nullcontext() if chatter else _hushed():
         spark = builder.getOrCreate()
+    if archive is not None and (gateway := spark.sparkContext._gateway) is not None:
+        archive.jvm = gateway.proc
     spark.sparkContext.setLogLevel("WARN" if chatter else "OFF")
     return spark
 

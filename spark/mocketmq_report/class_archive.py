@@ -1,0 +1,151 @@
+"""Keep an archive of the classes of Spark's JVM, with which the next one starts with less work.
+
+Java calls it application class-data sharing: a JVM writes the classes that it has loaded as it ends, and
+later ones map them. An archive fits one Java and one set of jars; the JVM itself ignores any other.
+"""
+
+import fcntl
+import hashlib
+import os
+import secrets
+import shlex
+from pathlib import Path
+from subprocess import Popen
+from types import TracebackType
+from typing import Any, Final
+
+_SILENT: Final = ("-Xlog:cds*=off,class+path=off", "-XX:+DisplayVMOutputToStderr")
+"""Java would write to stdout what it thinks of an archive, and of the classes that it leaves out."""
+
+
+class ClassArchive:
+    """The archive in a directory, which is made if none there fits. There is never more than one.
+
+    Its name says what it fits, and ends with its digest: one that was damaged is made anew. Spark runs while
+    this is entered. If all goes well, its JVM then writes what is to be made, which is kept.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.problem: str | None = None
+        """A sentence: why there is none."""
+        self.jvm: Popen[Any] | None = None
+        """Spark's, once it has started."""
+        self._directory = directory
+        self._key = ""
+        self._new: Path | None = None
+        self._lock = -1
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and self._new is not None and self.jvm is not None:
+                self._keep(self._new, self.jvm)
+        finally:
+            self.abandon()
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the JVM makes it as it ends, which takes seconds."""
+        return self._new is not None
+
+    def options(self, java: str) -> str:
+        """The options with which Spark's JVM uses or makes it; ``java`` is what that calls itself."""
+        from pyspark.find_spark_home import _find_spark_home  # noqa: PLC0415 - it takes a while
+
+        home = Path(_find_spark_home())
+        settings = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
+        if settings.is_dir() and any(settings.iterdir()):
+            self.fail(f"Java makes none while {settings}, which is on Spark's class path, holds files")
+            return ""
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._key = _key(java, settings, home / "jars")
+            option = self._option()
+        except OSError as error:
+            self.fail(str(error))
+            return ""
+        return shlex.join((option, *_SILENT)) if option else ""
+
+    def _option(self) -> str | None:
+        kept = self._kept()
+        if kept is None:
+            if not self._is_locked():
+                self.fail("another report is making it")
+                return None
+            kept = self._kept()  # what was made until now
+        if kept is not None:
+            return f"-XX:SharedArchiveFile={kept.absolute()}"
+        for useless in self._directory.glob("mocketmq-*.jsa"):
+            useless.unlink()
+        new = self._directory.absolute() / f"mocketmq-new-{secrets.token_hex(8)}.jsa"
+        new.touch()  # if that fails, before the work rather than after it
+        new.unlink()
+        self._new = new
+        return f"-XX:ArchiveClassesAtExit={new}"
+
+    def fail(self, why: str) -> None:
+        """Note why there is none."""
+        self.problem = f"there is no class archive in {self._directory}: {why}"
+
+    def abandon(self) -> None:
+        """Leave nothing half made."""
+        if self._new is not None:
+            if self.jvm is not None:
+                self.jvm.kill()  # it would write the archive otherwise
+                _ended(self.jvm)
+            self._new.unlink(missing_ok=True)
+            self._new = None
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _keep(self, new: Path, jvm: "Popen[Any]") -> None:
+        code = _ended(jvm)
+        if code or not new.exists():
+            self.fail(f"Java wrote none, and ended with code {code}; the disk may be full")
+            return
+        try:
+            new.replace(self._directory / f"mocketmq-{self._key}-{_digest(new)}.jsa")
+        except OSError as error:
+            self.fail(str(error))
+
+    def _kept(self) -> Path | None:
+        """The one that fits and is whole."""
+        for each in self._directory.glob(f"mocketmq-{self._key}-*.jsa"):
+            if each.stem.endswith(_digest(each)):
+                return each
+        return None
+
+    def _is_locked(self) -> bool:
+        """Have the directory for this process, until it ends, unless another process has it."""
+        self._lock = os.open(self._directory, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def _ended(jvm: "Popen[Any]") -> int:
+    """End Spark's JVM, which waits for the end of its standard input, and return its exit code."""
+    if jvm.stdin is not None:
+        jvm.stdin.close()
+    return jvm.wait()
+
+
+def _key(java: str, settings: Path, jars: Path) -> str:
+    """A digest of what an archive depends on: Java, and the class path with its times."""
+    made_of = [java, str(settings), str(jars)]
+    for jar in sorted(jars.iterdir()):
+        found = jar.stat()
+        made_of.append(f"{jar.name} {found.st_size} {int(found.st_mtime)}")
+    return hashlib.blake2b("\n".join(made_of).encode(), digest_size=8).hexdigest()
+
+
+def _digest(archive: Path) -> str:
+    with archive.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
