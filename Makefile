@@ -4,7 +4,7 @@ ARGS ?=
 DATA ?= mocketmq-data
 
 BIN := .venv/bin
-PYTEST := $(BIN)/python -m pytest -p tests.support.progress --durations=10 --durations-min=1
+PYTEST := $(BIN)/python -m pytest -p tests.support.progress -rs --durations=10 --durations-min=1
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := build/lock/bin/uv
 COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
