@@ -39,9 +39,12 @@ from mocketmq.store.writer import Batch
 _RECORD = """
 INSERT INTO deliveries (delivered_offset, run, parked_offset, unique_key, topic, queue_id, queue_offset,
  scheme, level, attempt, size, forced, born_us, stored_us, due_us, picked_us, delivered_us, fault)
-SELECT ?1, ?2, ?3, unique_key, ?4, ?5, queue_offset,
- ?6, ?7, reconsume_times + 1, length(body), ?8, born_us, ?9, ?10, ?11, store_us, ?12
-FROM messages WHERE commit_offset = ?1"""
+WITH delivery(offset, run, parked_offset, topic, queue_id, scheme, level, forced, stored_us, due_us,
+ picked_us, fault) AS (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))
+SELECT offset, run, delivery.parked_offset, unique_key, topic, queue_id, queue_offset,
+ scheme, level, reconsume_times + 1, length(body), forced, born_us, stored_us, delivery.due_us, picked_us,
+ store_us, fault
+FROM delivery CROSS JOIN messages ON commit_offset = offset"""
 _PULLED = (
     "UPDATE deliveries SET pulled_us = ?, pulled_by = ? WHERE delivered_offset = ? AND pulled_us IS NULL"
 )

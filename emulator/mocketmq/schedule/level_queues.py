@@ -17,6 +17,8 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from operator import attrgetter
 
+import msgspec
+
 from mocketmq.errors import NotPendingError, StoreError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
@@ -38,14 +40,20 @@ _SAVE_OFFSET = (
     " ON CONFLICT (level) DO UPDATE SET next_offset = excluded.next_offset"
 )
 _INTERVENE = "INSERT INTO interventions VALUES (?, ?, ?)"
+# One row of text: for each row that is read, SQLite's thread would wait for the GIL.
 _READ_AHEAD = """
-SELECT queue_offset, commit_offset, store_us, due_us, real_queue_key, length(body) FROM messages m
-WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?
-AND NOT EXISTS (SELECT 1 FROM interventions i WHERE i.parked_offset = m.commit_offset)
-ORDER BY queue_offset LIMIT ?"""
+SELECT json_group_array(json_array(queue_offset, commit_offset, store_us, due_us, real_queue_key, size))
+FROM (
+ SELECT queue_offset, commit_offset, store_us, due_us, real_queue_key, length(body) AS size FROM messages m
+ WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?
+ AND NOT EXISTS (SELECT 1 FROM interventions i WHERE i.parked_offset = m.commit_offset)
+ ORDER BY queue_offset LIMIT ?
+)"""
 _PENDING_OF = f"""
 SELECT m.queue_key, m.queue_offset, m.commit_offset FROM messages m JOIN queues q ON q.key = m.real_queue_key
 WHERE m.due_us IS NOT NULL AND (q.topic = ? OR {IS_RETRY_OF})"""
+
+_decode_parked = msgspec.json.Decoder(list[Parked]).decode
 
 
 class LevelQueues:
@@ -133,9 +141,11 @@ class LevelQueues:
             if level.ahead or level.is_read:
                 continue
             end = level.queue.next_offset
-            rows = await self._database.rows(_READ_AHEAD, (level.queue.key, level.read_to, end, READ_AHEAD))
-            level.ahead.extend(map(Parked._make, rows))
-            level.read_to = rows[-1][0] + 1 if len(rows) == READ_AHEAD else end
+            where = level.queue.key, level.read_to, end, READ_AHEAD
+            [(text,)] = await self._database.rows(_READ_AHEAD, where)
+            parked = _decode_parked(text)
+            level.ahead.extend(parked)
+            level.read_to = parked[-1].queue_offset + 1 if len(parked) == READ_AHEAD else end
 
     def _due_now(self, until_us: int, picked_us: int) -> Iterator[Due]:
         passed: dict[Level, list[int]] = {}

@@ -7,6 +7,7 @@ connection for both, never shows what is not committed yet.
 
 import asyncio
 import os
+import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial
@@ -33,7 +34,8 @@ FRAME_BYTES = 4_120
 _sync: Final = getattr(os, "fdatasync", os.fsync)
 
 _AT_ONCE: Final = (32, 8)
-"""Rows of one insert; SQLite before 3.32 takes 999 values."""
+"""Rows of one statement; SQLite before 3.32 takes 999 values."""
+_VALUES: Final = re.compile(r"VALUES (\([?, ]+\))")
 
 Rows = Sequence[Sequence[Any]]
 
@@ -49,6 +51,7 @@ class _Connection(sqlite3.Connection):
         if sql != TRANSACTION:
             return super().executemany(sql, parameters)
         try:
+            self.execute("BEGIN")  # sqlite3 does so by itself only before some statements
             for statement, rows in parameters:
                 self._run(statement, rows)
                 pass_point("writer.writing")
@@ -60,10 +63,10 @@ class _Connection(sqlite3.Connection):
         return self.cursor()
 
     def _run(self, statement: str, rows: Rows) -> None:
-        """Insert several rows at once: each call into SQLite releases the GIL, and waits for it again."""
+        """Take several rows at once: each call into SQLite releases the GIL, and waits for it again."""
         done = 0
         for count in _AT_ONCE:
-            together = _insert_of(statement, count)
+            together = _of_many(statement, count)
             while together is not None and len(rows) - done >= count:
                 self.execute(together, [*chain.from_iterable(rows[done : done + count])])
                 done += count
@@ -71,12 +74,12 @@ class _Connection(sqlite3.Connection):
 
 
 @cache
-def _insert_of(statement: str, count: int) -> str | None:
-    """The same insert for so many rows; None for any other statement."""
-    head, _, values = statement.partition(" VALUES ")
-    if not values or set(values) - set("(?, )"):
+def _of_many(statement: str, count: int) -> str | None:
+    """The same statement for so many rows; None if it has parameters that are not of its ``VALUES``."""
+    found = _VALUES.findall(statement)
+    if len(found) != 1 or found[0].count("?") != statement.count("?"):
         return None
-    return f"{head} VALUES {','.join([values] * count)}"
+    return _VALUES.sub(lambda row: "VALUES " + ",".join([row[1]] * count), statement)
 
 
 class Database:

@@ -31,10 +31,12 @@ MAX_BATCH_BYTES = 16 << 20
 
 INSERT_MESSAGE = f"INSERT INTO messages VALUES ({','.join('?' * len(StoredMessage._fields))})"
 _COPY_MESSAGE = """
-INSERT INTO messages SELECT ?, ?, ?, ?, born_us, born_host, store_host, flag, sys_flag, body, properties,
- tag_hash, reconsume_times, unique_key, NULL, NULL, commit_offset, prepared_offset,
- door
-FROM messages WHERE commit_offset = ?"""
+INSERT INTO messages
+WITH copy(commit_offset, queue_key, queue_offset, store_us, parked_offset) AS (VALUES (?, ?, ?, ?, ?))
+SELECT copy.commit_offset, copy.queue_key, copy.queue_offset, copy.store_us, born_us, born_host, store_host,
+ flag, sys_flag, body, properties, tag_hash, reconsume_times, unique_key, NULL, NULL, parked.commit_offset,
+ prepared_offset, door
+FROM copy CROSS JOIN messages parked ON parked.commit_offset = copy.parked_offset"""
 
 Work = Callable[["Batch"], Any]
 Until = Literal["visible", "durable"]

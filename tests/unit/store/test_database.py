@@ -171,6 +171,26 @@ async def test_rows_are_inserted_in_their_order_however_many_go_at_once(count: i
     await database.close()
 
 
+@pytest.mark.parametrize("count", [1, 9, 32, 77])
+async def test_rows_that_select_others_go_together_as_well(count: int) -> None:
+    """Whatever such a statement begins with, the transaction is kept as a whole or not at all."""
+    database = await Database.open(MEMORY, "full")
+    await database.transact({"INSERT INTO counters VALUES (?, ?)": [(f"{n}", n) for n in range(count)]})
+    copy = (
+        "WITH copy(name, original) AS (VALUES (?, ?)) INSERT INTO counters"
+        " SELECT copy.name, value FROM copy CROSS JOIN counters ON counters.name = original"
+    )
+    copies = [(f"copy of {n}", f"{n}") for n in range(count)]
+    await database.transact({copy: copies})
+    stored = await database.rows("SELECT * FROM counters WHERE name LIKE 'copy%'")
+    assert sorted(stored) == sorted((f"copy of {n}", n) for n in range(count))
+    more = [(f"more of {n}", f"{n}") for n in range(count)]
+    with pytest.raises(StoreUnavailableError, match="UNIQUE"):
+        await database.transact({copy: [*more, copies[0]]})
+    assert await database.rows("SELECT * FROM counters WHERE name LIKE 'more%'") == []
+    await database.close()
+
+
 @pytest.mark.parametrize("is_in_memory", [False, True])
 async def test_nobody_reads_what_is_not_committed(tmp_path: Path, is_in_memory: bool) -> None:
     database = await Database.open(MEMORY if is_in_memory else str(tmp_path), "full")
