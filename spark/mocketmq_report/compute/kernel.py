@@ -2,7 +2,7 @@
 
 It needs only NumPy and Arrow, and runs wherever the part can be read. Its batches are independent of each
 other, and so are parts. What one batch cannot decide, it hands on as a clue: whether a message has rows
-elsewhere, whether a delivery came too late for its order, and which deliveries are the worst of all. Most
+in another, whether a delivery came too late for its order, and which deliveries are the worst of all. Most
 clues are settled by themselves; for the others some parts get a second look.
 """
 
@@ -76,9 +76,10 @@ class Setting(NamedTuple):
 
 
 class Clues(NamedTuple):
-    """What only all parts together can decide."""
+    """What only all parts together can decide; ``again`` are rows of messages with several in a batch."""
 
     seen: pa.Table
+    again: pa.Table
     stairs: pa.Table
     times: pa.Table
 
@@ -122,17 +123,18 @@ class FirstLook(NamedTuple):
                 judged.append(
                     contracted.asked(contract, batch.rows, batch.stores, part, self.setting.cutoffs_us)
                 )
+            again = _again(batch, self.setting, seen.is_twice)
             made.append(
                 (
                     _summary(batch, self.setting, faults, known),
-                    Clues(seen, stairs, worst.times(batch.lates)),
+                    Clues(seen.numbers, again, stairs, worst.times(batch.lates)),
                 )
             )
         if not made:
             return Partial(EMPTY, {})
         summaries, clues = zip(*made, strict=True)
-        seen, stairs, times = (pa.concat_tables(tables) for tables in zip(*clues, strict=True))
-        clue = Clues(seen, stairs, worst.first(times))
+        clue = Clues(*(pa.concat_tables(tables) for tables in zip(*clues, strict=True)))
+        clue = clue._replace(times=worst.first(clue.times))
         return Partial(merged(summaries), {part: clue}, contracted.join(judged))
 
     def join(self, made: Sequence[Partial]) -> Partial:
@@ -165,10 +167,11 @@ class SecondLook(NamedTuple):
             if self.bound is not None and number not in self.batches and not self.suspects.num_rows:
                 rows = rows.where(worst.may_be(rows, self.bound))  # noqa: PLW2901 - most are not
             batch = _Batch(rows.where(_is_null(quality.faults(rows))), self.setting)
-            again = repeats.again(
-                batch.rows, batch.stores, self.setting.store_names, batch.is_overdue, self.suspects
-            )
-            late, stairs = _NOTHING.worst, _NOTHING.stairs
+            again, late, stairs = _NOTHING
+            if self.suspects.num_rows:
+                again = _again(
+                    batch, self.setting, repeats.elsewhere(batch.rows, batch.stores, self.suspects)
+                )
             if self.bound is not None and part in self.reaching:
                 late = worst.worst(batch.lates, self.bound)
             if number in self.batches:
@@ -239,6 +242,10 @@ def _summary(batch: _Batch, setting: Setting, faults: pa.Array, known: pa.Table)
     if setting.minute_cutoffs_us is not None:
         tables["minutes"] = [lateness.minutes(late, setting.minute_cutoffs_us) for late in batch.lates]
     return EMPTY._replace(**{name: _merged(name, found) for name, found in tables.items()})
+
+
+def _again(batch: _Batch, setting: Setting, is_again: Bools) -> pa.Table:
+    return repeats.again(batch.rows, batch.stores, setting.store_names, batch.is_overdue, is_again)
 
 
 def _merged(name: str, found: Sequence[pa.Table]) -> pa.Table:

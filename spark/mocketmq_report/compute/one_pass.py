@@ -77,11 +77,12 @@ def measure(
         used = right
         summary, clues, asked = carry(FirstLook(used), parts)
     found, more = _second_look(used, carry, parts, clues)
+    again = _all(repeats.AGAIN, (found.again, *(each.again for each in clues.values())))
     summary = without_codes(summary)
     summary = summary._replace(disorder=merge([summary.disorder, more], SHAPES["disorder"]))
     return Measured(
         summary,
-        repeats.several(found.again),
+        repeats.several(again),
         found.worst,
         is_exact=used.cutoffs_us is None,
         split_us=tuple(split_us),

@@ -1,12 +1,13 @@
 """Messages with several rows, found in two steps: comparing all rows would take all of them to one place.
 
-A batch hands on which numbers of messages it saw, one mask for 64 neighbouring numbers. The number of a
-message is its offset, or a hash of its id. Numbers that were seen twice make the rows of their bucket
-suspect, and only parts with suspects are looked at again, for the rows themselves.
+A batch finds rows of one message by itself, and hands on which numbers of messages it saw, one mask for 64
+neighbouring numbers. The number of a message is its offset, or a hash of its id. Numbers that several batches
+saw make their bucket suspect, and only parts with suspects are looked at again, for further rows. As most
+repeats follow each other, few parts are.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from mocketmq_report.ledger.rows import NONE, Bools, Ints, Rows
 SEEN: Final = pa.schema(
     [
         *(("store", pa.int64()), ("is_hash", pa.bool_()), ("bucket", pa.int64())),
-        *(("mask", pa.int64()), ("rows", pa.int64())),
+        ("mask", pa.int64()),
     ]
 )
 AGAIN: Final = pa.schema(
@@ -39,16 +40,27 @@ _LONGEST: Final = 512  # letters of an id that count
 _WEIGHTS: Final = np.random.default_rng(17).integers(1, 1 << 62, _LONGEST + 2, np.int64) | 1
 
 
-def seen(rows: Rows, stores: Ints) -> pa.Table:
+class Seen(NamedTuple):
+    """What a batch saw."""
+
+    numbers: pa.Table  # of the schema ``SEEN``
+    is_twice: Bools  # whether another row of the batch has the number of this one
+
+
+def seen(rows: Rows, stores: Ints) -> Seen:
     """The numbers in a batch; ``stores`` is the number of each row's store."""
     number, is_hash = _numbers(rows)
     found = [SEEN.empty_table()]
+    is_twice = np.zeros(len(rows), bool)
     lines = stores * 2 + is_hash
     for line in np.flatnonzero(np.bincount(lines)):
         store, is_hashed = divmod(int(line), 2)
         is_in = lines == line
         of_line = number if is_in.all() else number[is_in]
         numbers = np.sort(of_line, kind="stable")  # quick for what is almost in order
+        is_same = numbers[1:] == numbers[:-1]
+        if is_same.any():
+            is_twice |= is_in & _is_among(number, numbers[1:][is_same])
         buckets = numbers >> _BITS
         starts = np.flatnonzero(np.append(True, buckets[1:] != buckets[:-1]))
         found.append(
@@ -58,36 +70,34 @@ def seen(rows: Rows, stores: Ints) -> pa.Table:
                     "is_hash": pa.repeat(bool(is_hashed), len(starts)),
                     "bucket": buckets[starts],
                     "mask": np.bitwise_or.reduceat(np.int64(1) << (numbers & 63), starts),
-                    "rows": np.diff(np.append(starts, len(numbers))),
                 },
                 schema=SEEN,
             )
         )
-    return pa.concat_tables(found)
+    return Seen(pa.concat_tables(found), is_twice)
 
 
 def suspects(seen: pa.Table) -> pa.Table:
-    """The buckets with more rows than messages, of all batches' numbers."""
+    """The buckets with a number that several batches saw; their masks are of all batches."""
     found = [SEEN.empty_table()]
     stores, is_hash = seen["store"].to_numpy(), seen["is_hash"].to_numpy()
     for store in np.unique(stores):
         for is_hashed in (False, True):
             is_in = (stores == store) & (is_hash == is_hashed)
-            bucket, mask, rows = (seen[name].to_numpy()[is_in] for name in ("bucket", "mask", "rows"))
+            bucket, mask = (seen[name].to_numpy()[is_in] for name in ("bucket", "mask"))
             if not len(bucket):
                 continue
             in_order = np.argsort(bucket, kind="stable")
-            bucket = bucket[in_order]
+            bucket, mask = bucket[in_order], mask[in_order]
             starts = np.flatnonzero(np.append(True, bucket[1:] != bucket[:-1]))
-            masks = np.bitwise_or.reduceat(mask[in_order], starts)
-            counts = np.add.reduceat(rows[in_order], starts)
-            again = _ONES[masks.view(np.uint8)].reshape(-1, 8).sum(axis=1) < counts
+            masks = np.bitwise_or.reduceat(mask, starts)
+            again = _ones(masks) < np.add.reduceat(_ones(mask), starts)
             length = int(again.sum())
             found.append(
                 pa.table(
                     {
                         **{"store": pa.repeat(int(store), length), "is_hash": pa.repeat(is_hashed, length)},
-                        **{"bucket": bucket[starts][again], "mask": masks[again], "rows": counts[again]},
+                        **{"bucket": bucket[starts][again], "mask": masks[again]},
                     },
                     schema=SEEN,
                 )
@@ -101,11 +111,8 @@ def has_suspects(seen: pa.Table, suspects: pa.Table) -> bool:
     return bool(seen.select(keys).join(suspects.select(keys), keys, join_type="left semi").num_rows)
 
 
-def again(rows: Rows, stores: Ints, names: Sequence[str], is_overdue: Bools, suspects: pa.Table) -> pa.Table:
-    """The rows in suspect buckets, which may be the rows of messages that have several.
-
-    ``names`` are those of the stores, by number.
-    """
+def elsewhere(rows: Rows, stores: Ints, suspects: pa.Table) -> Bools:
+    """Which rows of a batch are in suspect buckets, but for those that it has found twice by itself."""
     number, is_hash = _numbers(rows)
     is_suspect = np.zeros(len(rows), bool)
     for store in np.unique(stores):
@@ -114,14 +121,22 @@ def again(rows: Rows, stores: Ints, names: Sequence[str], is_overdue: Bools, sus
             buckets = suspects["bucket"].to_numpy()[wanted]
             is_in = (stores == store) & (is_hash == is_hashed)
             is_suspect |= is_in & np.isin(number >> _BITS, buckets)
-    chosen = rows.where(is_suspect)
+    return is_suspect & ~seen(rows, stores).is_twice
+
+
+def again(rows: Rows, stores: Ints, names: Sequence[str], is_overdue: Bools, is_again: Bools) -> pa.Table:
+    """The rows for which ``is_again`` holds, which may be those of messages that have several.
+
+    ``names`` are those of the stores, by number.
+    """
+    chosen = rows.where(is_again)
     has_none = pa.array(chosen.numbers("parked_offset") == NONE)
     columns = {name: chosen.text([name])[name] for name in AGAIN.names if name in _FROM_LEDGER}
     for name in ("message_id", "attempt"):  # tell only messages without an offset apart
         found = chosen.column(name) if name in chosen else pa.nulls(len(chosen))
         columns[name] = pc.if_else(has_none, found.cast(AGAIN.field(name).type), None)
-    columns["store"] = pa.array(names, pa.string()).take(pa.array(stores[is_suspect]))
-    columns["is_overdue"] = pa.array(is_overdue[is_suspect])
+    columns["store"] = pa.array(names, pa.string()).take(pa.array(stores[is_again]))
+    columns["is_overdue"] = pa.array(is_overdue[is_again])
     return pa.table(columns, schema=AGAIN)
 
 
@@ -131,6 +146,18 @@ def several(rows: pa.Table) -> pa.Table:
     counts = numbered.group_by(list(_MESSAGE)).aggregate([("row", "list"), ([], "count_all")])
     found = counts.filter(pa.array(counts["count_all"].to_numpy() > 1))["row_list"].combine_chunks()
     return rows.take(found.flatten())
+
+
+def _ones(masks: Ints) -> Ints:
+    """How many bits of each mask are set."""
+    found: Ints = _ONES[masks.view(np.uint8)].reshape(-1, 8).sum(axis=1)
+    return found
+
+
+def _is_among(values: Ints, few: Ints) -> Bools:
+    """Which values are among a few, which are in order."""
+    found: Bools = few[np.minimum(np.searchsorted(few, values), len(few) - 1)] == values
+    return found
 
 
 def _numbers(rows: Rows) -> tuple[Ints, Bools]:
