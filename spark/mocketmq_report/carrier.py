@@ -13,7 +13,7 @@ from mocketmq_report.ledger.part import Part
 from mocketmq_report.ledger.work import Work
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 Made = TypeVar("Made")
 
@@ -33,8 +33,8 @@ class SparkCarrier:
     What only Spark can read passes through its JVM to the same work.
     """
 
-    def __init__(self, spark: Callable[[], "SparkSession"]) -> None:
-        self._spark = spark
+    def __init__(self, context: Callable[[], "SparkContext"]) -> None:
+        self._context = context
 
     def __call__(self, work: Work[Made], parts: Mapping[int, Part]) -> Made:
         """Do the work on all parts.
@@ -46,7 +46,7 @@ class SparkCarrier:
 
         from mocketmq_report.ledger.spark_rows import SparkRows  # noqa: PLC0415
 
-        context = self._spark().sparkContext
+        context = self._context()
         own = [(number, part) for number, part in parts.items() if not isinstance(part, SparkRows)]
         made: list[Made] = []
         try:

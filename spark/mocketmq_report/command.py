@@ -30,8 +30,7 @@ from mocketmq_report.judge.condition import InvalidThresholdError
 
 if TYPE_CHECKING:
     from mocketmq_report.document import Report
-    from mocketmq_report.job import Job
-    from mocketmq_report.ledger.places import SparkStarter
+    from mocketmq_report.job import Job, StartingSpark
     from mocketmq_report.progress import ProgressCallback
 
 
@@ -326,7 +325,7 @@ def spark_unless(
     chatter: bool,
     is_carrier: bool = True,
     archive: ClassArchive | None = None,
-) -> "AbstractContextManager[SparkStarter | None]":
+) -> "AbstractContextManager[StartingSpark | None]":
     """Spark, which starts in the background; None if the report is to be quick.
 
     ``is_carrier`` says that Spark itself reads no data, as it would behind URLs.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from mocketmq import __version__
 from mocketmq.clock import US_PER_MS, wall_us
@@ -17,10 +17,14 @@ from mocketmq_report.judge.compare import FailRule, compare, load_report
 from mocketmq_report.judge.thresholds import Threshold, judge, required_figures
 from mocketmq_report.ledger import quality, sources
 from mocketmq_report.ledger.columns import UNKNOWN
-from mocketmq_report.ledger.places import Places, SparkStarter
+from mocketmq_report.ledger.places import Places
 from mocketmq_report.ledger.table_files import TableFiles
 from mocketmq_report.ledger.work import Carrier, carry_here
 from mocketmq_report.progress import ProgressCallback
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 _ROLLED_UP: Final = "made from rollups, which do not say how many rows were dropped"
 
@@ -49,20 +53,30 @@ class _Measured(NamedTuple):
     contract: ContractFindings | None = None
 
 
-class Engine(NamedTuple):
-    """What runs a report: Spark, which is started when it is needed, or without it this process."""
+class StartingSpark(Protocol):
+    """Spark, which is starting or has started."""
 
-    spark: SparkStarter | None
+    def context(self) -> "SparkContext":
+        """Its context, which carries work to executors."""
+
+    def __call__(self) -> "SparkSession":
+        """Its session, which reads and writes tables, and takes a second more to start."""
+
+
+class Engine(NamedTuple):
+    """What runs a report: Spark, or without it this process."""
+
+    spark: StartingSpark | None
 
     @property
     def carry(self) -> Carrier:
         """What carries the kernel to the data."""
-        return SparkCarrier(self.spark) if self.spark else carry_here
+        return SparkCarrier(self.spark.context) if self.spark else carry_here
 
     @property
     def version(self) -> str:
         """The version of Spark, or none."""
-        return self.spark().version if self.spark else "none"
+        return self.spark.context().version if self.spark else "none"
 
 
 def run(engine: Engine, job: Job, progress: ProgressCallback) -> Report:

@@ -6,12 +6,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from mocketmq.errors import EmulatorError
@@ -65,14 +66,36 @@ _LITTLE_WORK: Final = "-XX:TieredStopAtLevel=1"
 """For a JVM with so little work that its second compiler would take longer than the work."""
 
 
+class BackgroundSpark:
+    """Spark, which starts in the background. Its session is made when it is first asked for."""
+
+    def __init__(self, context: Future[SparkContext]) -> None:
+        self._context = context
+        self._session: SparkSession | None = None
+
+    def context(self) -> SparkContext:
+        """Its context, once it has started. Raises JavaError."""
+        return self._context.result()
+
+    def __call__(self) -> SparkSession:
+        """Its session, once it has started. Raises JavaError."""
+        if self._session is None:
+            self._session = SparkSession(self.context())
+        return self._session
+
+    def stop(self) -> None:
+        """Stop it."""
+        (self._session or self.context()).stop()
+
+
 @contextmanager
 def session(*, master: str | None = None, chatter: bool = False) -> Iterator[SparkSession]:
     """A session that is stopped at the end. Under spark-submit it is the submitted one.
 
     ``chatter`` lets Spark log to stderr. Raises JavaError.
     """
-    with starting(master=master, chatter=chatter) as started:
-        yield started()
+    with starting(master=master, chatter=chatter) as spark:
+        yield spark()
 
 
 @contextmanager
@@ -82,22 +105,23 @@ def starting(
     chatter: bool = False,
     is_carrier: bool = False,
     archive: ClassArchive | None = None,
-) -> Iterator[Callable[[], SparkSession]]:
-    """A session that starts while other work is done; calling what this yields waits for it.
+) -> Iterator[BackgroundSpark]:
+    """Spark starts while other work is done, and is stopped at the end.
 
     ``is_carrier`` says that Spark reads no data itself; then its JVM starts with less CPU time. So it does
     with an ``archive`` of its classes; if the JVM makes that, it ends, and this process cannot start another.
     """
     with archive or nullcontext(), ThreadPoolExecutor(1, "spark-start") as thread:
-        session = thread.submit(_start, master, chatter, is_carrier, archive)
+        context = thread.submit(_start, master, chatter, is_carrier, archive)
+        spark = BackgroundSpark(context)
         try:
-            yield session.result
+            yield spark
         finally:
-            if session.exception() is None:
-                session.result().stop()
+            if context.exception() is None:
+                spark.stop()
 
 
-def _start(master: str | None, chatter: bool, is_carrier: bool, archive: ClassArchive | None) -> SparkSession:
+def _start(master: str | None, chatter: bool, is_carrier: bool, archive: ClassArchive | None) -> SparkContext:
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # otherwise a JVM started this process
         java = check_java()
         for name in _OPTIONS_OF_JVMS if is_carrier else ():
@@ -108,17 +132,15 @@ def _start(master: str | None, chatter: bool, is_carrier: bool, archive: ClassAr
     elif archive is not None:
         archive.fail("spark-submit has started the JVM")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("mocketmq report")
-    for name, value in _SETTINGS.items():
-        builder = builder.config(name, value)
+    settings = SparkConf().setAppName("mocketmq report").setAll([*_SETTINGS.items()])
     if master is not None:
-        builder = builder.master(master)
+        settings.setMaster(master)
     with nullcontext() if chatter else _hushed():
-        spark = builder.getOrCreate()
-    if archive is not None and (gateway := spark.sparkContext._gateway) is not None:
+        context = SparkContext.getOrCreate(settings)
+    if archive is not None and (gateway := context._gateway) is not None:
         archive.jvm = gateway.proc
-    spark.sparkContext.setLogLevel("WARN" if chatter else "OFF")
-    return spark
+    context.setLogLevel("WARN" if chatter else "OFF")
+    return context
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from mocketmq_report.ledger.spark_rows import SparkRows
 from mocketmq_report.ledger.work import Work
 from mocketmq_report.progress import ignore_progress
 from tests.support.ledgers import Shape, write_parquet, write_store
+from tests.support.spark import Running
 
 WRITING = """
 import sqlite3, sys
@@ -62,7 +63,7 @@ def test_a_quick_report_has_the_same_figures(
     spark: SparkSession, tmp_path: Path, write: Callable[..., Shape]
 ) -> None:
     write(tmp_path, 3_000, runs=2, days=2)
-    by_spark = run(Engine(lambda: spark), Job([str(tmp_path)]), ignore_progress)
+    by_spark = run(Engine(Running(spark)), Job([str(tmp_path)]), ignore_progress)
     quick = run(Engine(None), Job([str(tmp_path)]), ignore_progress)
     assert (by_spark.header.spark, quick.header.spark) == (spark.version, "none")
     assert by_spark.lateness[0].measured > 2_500
@@ -84,7 +85,7 @@ def test_what_only_spark_can_read_has_the_same_figures(
     job = Job([tmp_path.as_uri()], title=tmp_path.name)
     reading = sources.read(job.data, lambda: spark)
     assert [type(part) for part in reading.ledger.parts] == [SparkRows]
-    found = run(Engine(lambda: spark), job, ignore_progress)
+    found = run(Engine(Running(spark)), job, ignore_progress)
     for each in found.header.runs:
         each.source = each.source.removeprefix("file:")
     assert figures(found) == figures(quick)
@@ -120,7 +121,7 @@ def test_damage_in_the_middle_of_a_file_is_a_sentence(
     with pytest.raises(
         EmulatorError, match=f"^{re.escape(str(path))} is damaged .*: export it again"
     ) as found:
-        run(Engine(None if is_quick else lambda: spark), Job([str(tmp_path)]), ignore_progress)
+        run(Engine(None if is_quick else Running(spark)), Job([str(tmp_path)]), ignore_progress)
     assert "\n" not in str(found.value)
 
 
@@ -142,7 +143,7 @@ def test_tasks_that_are_killed_again_and_again_are_a_sentence(spark: SparkSessio
     work: Work[int] = _Killed()
     parts = {0: Loaded(DELIVERIES.empty_table())}
     with pytest.raises(ExecutorError, match="were killed, and no other could take over; most often"):
-        SparkCarrier(lambda: spark)(work, parts)
+        SparkCarrier(lambda: spark.sparkContext)(work, parts)
 
 
 @pytest.mark.parametrize("is_quick", [True, pytest.param(False, marks=pytest.mark.slow)])
@@ -160,7 +161,7 @@ def test_a_store_that_is_written_meanwhile_is_reported_as_it_was(
         return found
 
     monkeypatch.setattr(sources, "read", read_and_write)
-    meanwhile = run(Engine(None if is_quick else lambda: spark), job, ignore_progress)
+    meanwhile = run(Engine(None if is_quick else Running(spark)), job, ignore_progress)
     assert figures(meanwhile) == figures(before)
 
 
@@ -181,4 +182,4 @@ def test_a_module_that_executors_lack_is_named(spark: SparkSession) -> None:
     work: Work[int] = _Lacking()
     parts = {0: Loaded(DELIVERIES.empty_table())}
     with pytest.raises(ExecutorError, match="executors lack the Python module numpy: each needs"):
-        SparkCarrier(lambda: spark)(work, parts)
+        SparkCarrier(lambda: spark.sparkContext)(work, parts)

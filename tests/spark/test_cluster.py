@@ -25,6 +25,7 @@ from mocketmq_report.report import output as forms
 from tests.support.ledgers import write_parquet, write_store
 from tests.support.patience import HANGING_S
 from tests.support.process import clean_environment
+from tests.support.spark import Running
 
 pytestmark = pytest.mark.slow
 
@@ -38,12 +39,12 @@ from functools import cache
 from pathlib import Path
 from mocketmq_report.job import Engine, Job, run
 from mocketmq_report.report.output import json
-from mocketmq_report.session import session
-with session(master="local-cluster[2,1,1024]") as spark:
-    while spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() < 3:  # with the driver
+from mocketmq_report.session import starting
+with starting(master="local-cluster[2,1,1024]") as spark:
+    while spark.context()._jsc.sc().getExecutorMemoryStatus().size() < 3:  # with the driver
         time.sleep(0.1)
-    Path(sys.argv[2]).write_bytes(json(run(Engine(lambda: spark), Job([sys.argv[1]]), lambda *_: None)))
-    print(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size())
+    Path(sys.argv[2]).write_bytes(json(run(Engine(spark), Job([sys.argv[1]]), lambda *_: None)))
+    print(spark.context()._jsc.sc().getExecutorMemoryStatus().size())
 """
 KILLING = """
 import threading, time
@@ -89,7 +90,7 @@ def local(spark: SparkSession) -> Callable[[Path], Any]:
 
     @cache
     def made(data: Path) -> Any:
-        return figures(forms.json(run(Engine(lambda: spark), Job([str(data)]), lambda *_: None)))
+        return figures(forms.json(run(Engine(Running(spark)), Job([str(data)]), lambda *_: None)))
 
     return made
 

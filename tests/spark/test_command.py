@@ -23,6 +23,7 @@ from mocketmq_report.document import Report
 from tests.support.command_line import runner
 from tests.support.process import clean_environment, forked_broker
 from tests.support.readme import examples
+from tests.support.spark import Running
 
 LEDGER = Path(__file__).with_name("golden") / "ledger.csv"
 
@@ -43,7 +44,7 @@ Command = Callable[..., Result]
 @pytest.fixture
 def warm(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Run the command in this process, which has a Spark session already."""
-    monkeypatch.setattr("mocketmq_report.session.starting", lambda **_: nullcontext(lambda: spark))
+    monkeypatch.setattr("mocketmq_report.session.starting", lambda **_: nullcontext(Running(spark)))
     return lambda *arguments: runner().invoke(command.report, [*map(str, arguments)])
 
 

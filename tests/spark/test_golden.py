@@ -9,6 +9,7 @@ from mocketmq_report.judge.compare import load_report
 from mocketmq_report.judge.thresholds import parse_file
 from mocketmq_report.report.output import write
 from tests.support import golden
+from tests.support.spark import Running
 
 GOLDEN = Path(__file__).with_name("golden")
 
@@ -22,7 +23,7 @@ def test_a_fixed_ledger_gives_the_same_report_as_ever(spark: SparkSession, tmp_p
         thresholds=parse_file(GOLDEN / "thresholds.txt"),
         out=str(tmp_path),
     )
-    report = run(Engine(lambda: spark), job, lambda *_: None)
+    report = run(Engine(Running(spark)), job, lambda *_: None)
     assert not report.passed
     report.header.created_wall_us = 0
     report.header.version = report.header.spark = "0"

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from mocketmq_report import command
 from tests.support.command_line import runner
+from tests.support.spark import Running
 from tests.support.version_before import unpack
 
 NEW = {"causes", "contract"}
@@ -25,7 +26,7 @@ NEW = {"causes", "contract"}
 def test_a_report_of_it_compares_as_equal_with_its_own(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, apart: set[str]
 ) -> None:
-    monkeypatch.setattr("mocketmq_report.session.starting", lambda **_: nullcontext(lambda: spark))
+    monkeypatch.setattr("mocketmq_report.session.starting", lambda **_: nullcontext(Running(spark)))
     data, was = unpack(part, tmp_path), unpack("report/report.json", tmp_path)
     options = ("--out", tmp_path / "now", "--compare", was, "--json")
     done = runner().invoke(command.report, [*map(str, (data, *options))])
