@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from mocketmq.errors import EmulatorError
@@ -135,27 +136,22 @@ def _start(master: str | None, chatter: bool, is_carrier: bool, archive: ClassAr
     settings = SparkConf().setAppName("mocketmq report").setAll([*_SETTINGS.items()])
     if master is not None:
         settings.setMaster(master)
-    with nullcontext() if chatter else _hushed():
-        context = SparkContext.getOrCreate(settings)
+    context = SparkContext.getOrCreate(settings) if chatter else _started_silently(settings)
     if archive is not None and (gateway := context._gateway) is not None:
         archive.jvm = gateway.proc
     context.setLogLevel("WARN" if chatter else "OFF")
     return context
 
 
-@contextmanager
-def _hushed() -> Iterator[None]:
-    """Silence processes that are started in this context; show what they wrote if that fails."""
-    sys.stderr.flush()
-    screen = os.dup(2)
+def _started_silently(settings: SparkConf) -> SparkContext:
+    """A context, whose JVM writes to nobody's screen; what it wrote is shown if it does not start."""
+    if SparkContext._gateway is not None:  # the JVM of an earlier report
+        return SparkContext.getOrCreate(settings)
     with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
         try:
-            yield
+            gateway = launch_gateway(settings, {"stderr": said})  # type: ignore[no-untyped-call]
+            return SparkContext(conf=settings, gateway=gateway)
         except BaseException:
             said.seek(0)
-            os.write(screen, said.read())
+            sys.stderr.write(said.read().decode(errors="replace"))
             raise
-        finally:
-            os.dup2(screen, 2)
-            os.close(screen)

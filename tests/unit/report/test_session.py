@@ -1,6 +1,7 @@
 """The session of a report needs a new enough Java, and is quiet."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mocketmq_report.session import JAVA, JavaError, _hushed, check_java
+from mocketmq_report.session import JAVA, JavaError, check_java
 from tests.support.process import clean_environment
 
 ADVICE = r": install a Java runtime 17 or newer \(.*\), or let JAVA_HOME name one; only reports need it"
@@ -17,6 +18,15 @@ from mocketmq_report.session import starting
 with starting(master="local[1]", chatter={}, is_carrier=True) as spark:
     compilers = spark()._jvm.java.lang.System.getProperty("java.vm.info")
 assert "emulated-client" in compilers, compilers  # Java's word for the first compiler alone
+"""
+SLOW_START = """
+import sys
+from pathlib import Path
+from mocketmq_report.session import starting
+with starting(master="local[1]", is_carrier=True):
+    Path("is-starting").read_text()
+    print("what this process says", file=sys.stderr)
+    Path("go-on").write_text("now\\n")
 """
 
 
@@ -99,11 +109,38 @@ def test_it_starts_sparingly_and_nothing_is_on_the_screen_unless_it_is_asked_for
     assert bool(done.stderr) is chatter
 
 
-def test_what_was_said_before_a_failure_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    with _hushed():
-        os.write(2, b"nobody reads this")
-    with pytest.raises(ZeroDivisionError), _hushed():
-        os.write(2, b"the reason")
-        raise ZeroDivisionError
-    os.write(2, b", and on")
-    assert capfd.readouterr().err == "the reason, and on"
+def test_a_jvm_that_does_not_start_shows_why(tmp_path: Path) -> None:
+    made = java(tmp_path, 'openjdk version "17"') / "java"
+    made.write_text(f'{made.read_text()[:-7]}[ "$1" = -version ] || {{ echo no memory >&2; exit 1; }}\n')
+    done = subprocess.run(
+        [sys.executable, "-c", START.format(False)],
+        env=clean_environment() | {"JAVA_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no memory\n" in done.stderr
+    assert "JAVA_GATEWAY_EXITED" in done.stderr
+
+
+def test_what_this_process_says_while_the_jvm_starts_is_shown(tmp_path: Path) -> None:
+    real = shutil.which("java")
+    made = java(tmp_path, "") / "java"
+    made.write_text(
+        f"""#!/bin/sh
+        case "$*" in *launcher.Main*) echo > is-starting; read now < go-on;; esac
+        exec '{real}' "$@"
+        """
+    )
+    for name in ("is-starting", "go-on"):
+        os.mkfifo(tmp_path / name)
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW_START],
+        cwd=tmp_path,
+        env=clean_environment() | {"JAVA_HOME": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "what this process says\n")
