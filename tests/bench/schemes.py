@@ -21,7 +21,8 @@ from mocketmq_report.progress import ignore_progress
 from tests.bench.figures import Figure
 from tests.bench.progress import rounds, say
 
-SCHEMES: tuple[SchemeName, ...] = (LEVELS, *get_args(TimedSchemeName))
+SCHEMES: tuple[SchemeName, ...] = (LEVELS, *reversed(get_args(TimedSchemeName)))
+"""Second directories come last, as they take longest to fill."""
 PENDING = int(os.environ.get("SCHEMES_PENDING", "100000"))
 MOST_FOR_ROUNDS = 1_000_000
 """More than this takes hours, so it is measured once."""
@@ -30,23 +31,28 @@ QUICK = Load(rate=100, seconds=1, delays_us=(US_PER_S,), herd=1_000, saves_s=0.2
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """The lab, in rounds."""
+    """The lab, in rounds. What a scheme showed is said at once, as all of them can take hours."""
     load = QUICK if quick else USUAL
     figures: dict[tuple[str, str], list[float]] = {}
     for _ in rounds("schemes", 1 if quick or PENDING > MOST_FOR_ROUNDS else 3):
-        with TemporaryDirectory(prefix="mocketmq-bench-") as data:
-            place = Path(data)
-            results = await run_lab(SCHEMES, load, place, _say_step, None)
-            lab = make_lab_report(Engine(None), load, results, place, "schemes", ignore_progress)
-            found = [
-                (each.name, name, unit, value) for each in lab.subjects for name, unit, value in _of(each)
-            ]
-            for scheme in SCHEMES:
-                rate = await saves_per_second(scheme, load._replace(delay_sync="never"), place / "never")
-                found.append((scheme, "saves, delay-sync never", "/s", rate))
-        for subject, name, unit, value in found:
-            figures.setdefault((f"{name}: {subject}", unit), []).append(value)
+        for scheme in SCHEMES:
+            for name, unit, value in await _measured(scheme, load):
+                say(str(Figure(f"{name}: {scheme}", unit, [value])))
+                figures.setdefault((f"{name}: {scheme}", unit), []).append(value)
     return [Figure(name, unit, runs) for (name, unit), runs in sorted(figures.items())]
+
+
+async def _measured(scheme: SchemeName, load: Load) -> list[tuple[str, str, float]]:
+    """The figures of one scheme: name, unit and value."""
+    with TemporaryDirectory(prefix="mocketmq-bench-") as data:
+        place = Path(data)
+        results = await run_lab([scheme], load, place, _say_step, None)
+        lab = make_lab_report(Engine(None), load, results, place, "schemes", ignore_progress)
+        rate = await saves_per_second(scheme, load._replace(delay_sync="never"), place / "never")
+        return [
+            *(figure for subject in lab.subjects for figure in _of(subject)),
+            ("saves, delay-sync never", "/s", rate),
+        ]
 
 
 def _say_step(what: str, done: int, of: int | None) -> None:
