@@ -147,7 +147,8 @@ def _measure(engine: Engine, job: Job, progress: ProgressCallback) -> _Measured:
     if rollups := rollup.find(Places(engine.spark), job.data):
         if job.contract is not None:
             raise RefusedError("--contract judges each delay, and a rollup has none: give the data itself")
-        found = rollup.load(rollups, files)
+        found = rollup.load(rollups, files, progress)
+        progress("making tables", 0, None)
         made = tables(found.measured, found.runs, found.moves, plan)
         rows = sum(each.deliveries for each in made.runs)
         odd = Quality(read=rows, kept=rows, dropped=[], skewed=0, disorder=[], broken=[])

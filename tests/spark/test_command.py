@@ -82,7 +82,7 @@ def test_a_report_and_one_that_is_compared_with_it(warm: Command, tmp_path: Path
     rules = ("--fail-if", "p99 < 0.9x", "--fail-if", "lost < +1")
     options = ("--out", second, "--compare", first / "report.json", "--json", "--percentiles", "bins")
     again = warm(rollup, *options, *rules)
-    assert (again.exit_code, again.stderr.splitlines()) == (1, ["reading", "writing"])
+    assert (again.exit_code, again.stderr.splitlines()) == (1, ["reading", "making tables", "writing"])
     made = json.loads(again.stdout)
     assert made == json.loads((second / "report.json").read_text())
     assert [each["passed"] for each in made["comparison"]["judgements"]] == [True, False]

@@ -21,13 +21,13 @@ import pyarrow.compute as pc
 from mocketmq_report.compute import outcomes, timeline, worst
 from mocketmq_report.compute.kernel import EMPTY
 from mocketmq_report.compute.one_pass import Measured
-from mocketmq_report.compute.partial import merge
-from mocketmq_report.compute.summary import SHAPES
+from mocketmq_report.compute.partial import Shape, coded, merge
+from mocketmq_report.compute.summary import SHAPES, without_codes
 from mocketmq_report.compute.tables import CUTOFFS_US
 from mocketmq_report.ledger.ledger import BrokenLedgerError
 from mocketmq_report.ledger.places import Place, Places
 from mocketmq_report.ledger.table_files import TableFiles
-from mocketmq_report.progress import ProgressCallback
+from mocketmq_report.progress import ProgressCallback, ignore_progress
 
 _CAUSES: Final = ("late", "waits", "busy")
 """Tables that rollups of earlier versions lack."""
@@ -102,55 +102,75 @@ def save(
     _mark(files, path, is_whole=True)
 
 
-def load(paths: Sequence[str], files: TableFiles) -> Rollup:
+def load(paths: Sequence[str], files: TableFiles, progress: ProgressCallback = ignore_progress) -> Rollup:
     """Read rollups as one. Raises BrokenRollupError if one is incomplete, or if two have the same run."""
-    try:
-        about = files.read([f"{path}/{_ABOUT}" for path in paths])
-        has_causes = "has_causes" in about.column_names and all(about["has_causes"].to_pylist())
-        found = {
-            name: files.read([f"{path}/{name}" for path in paths])
-            for name in _TABLES
-            if has_causes or name not in _CAUSES
-        }
-    except BrokenLedgerError as error:
-        raise BrokenRollupError(f"the rollups cannot be read: {error}") from error
+    about = _read(files, paths, _ABOUT)
     for path, is_whole in zip(about["path"].to_pylist(), about["is_whole"].to_pylist(), strict=True):
         if not is_whole:
             raise BrokenRollupError(
                 f"the rollup {path} was not written to its end; write it again from the ledger"
             )
-    for run, count in sorted(Counter(found["runs"]["run"].to_pylist()).items()):
+    runs = _read(files, paths, "runs")
+    for run, count in sorted(Counter(runs["run"].to_pylist()).items()):
         if count > 1:
             raise BrokenRollupError(
                 f"run {run} is in more than one of the rollups and would be counted twice;"
                 " give only one of them"
             )
-    if "group" not in found["stages"].column_names:  # of an earlier version
-        found["stages"] = found["stages"].append_column(
-            "group", pa.nulls(found["stages"].num_rows, pa.string())
-        )
-    found["disorder"] = _with_schemes(found["disorder"])
-    if "waits" in found and "struck" not in found["waits"].column_names:
-        found["waits"] = found["waits"].append_column(
-            "struck", pa.nulls(found["waits"].num_rows, pa.string())
-        )
-    kept = {name: merge([found[name]], SHAPES[name]) for name in (*_KEPT, "lateness") if name in found}
-    extent = outcomes.extent(kept["outcomes"])
+    extent = outcomes.extent(_read(files, paths, "outcomes"))
     span_us = extent.delivered_to_us - extent.delivered_from_us
     step_us = max(timeline.step_us(span_us), timeline.MINUTE_US)
-    summary = EMPTY._replace(**kept, timeline=timeline.of_minutes(found["lateness"], step_us))
-    late = worst.worst_of(found["worst"].select(worst.ROWS.names).cast(worst.ROWS))
-    measured = Measured(summary, found["again"], late, is_exact=False, split_us=CUTOFFS_US, step_us=step_us)
-    return Rollup(measured, found["runs"], found["moves"])
+    has_causes = "has_causes" in about.column_names and all(about["has_causes"].to_pylist())
+    names = [name for name in _KEPT if has_causes or name not in _CAUSES]
+    found = []
+    for done, path in enumerate(paths):
+        progress("reading", done, len(paths))
+        found.append(_summary(files, path, names, step_us))
+    summary = {name: _together([each[name] for each in found], SHAPES[name]) for name in found[0]}
+    late = worst.worst_of(_read(files, paths, "worst").select(worst.ROWS.names).cast(worst.ROWS))
+    measured = Measured(
+        without_codes(EMPTY._replace(**summary)),
+        _read(files, paths, "again"),
+        late,
+        is_exact=False,
+        split_us=CUTOFFS_US,
+        step_us=step_us,
+    )
+    return Rollup(measured, runs, _read(files, paths, "moves"))
 
 
-def _with_schemes(disorder: pa.Table) -> pa.Table:
-    """Rollups of earlier versions know the order of levels alone, and do not say so."""
-    levels = pa.scalar("levels")
-    if "scheme" not in disorder.column_names:
-        return disorder.append_column("scheme", pa.repeat(levels, disorder.num_rows))
-    place = disorder.column_names.index("scheme")
-    return disorder.set_column(place, "scheme", pc.fill_null(disorder["scheme"], levels))
+def _summary(files: TableFiles, path: str, names: Sequence[str], step_us: int) -> dict[str, pa.Table]:
+    """The tables of one rollup, without the minutes, of which a year has too many to be held at once."""
+    minutes = _read(files, [path], "lateness")
+    found = {name: _of_now(name, _read(files, [path], name)) for name in names} | {"lateness": minutes}
+    merged = {name: merge([coded([table], SHAPES[name])], SHAPES[name]) for name, table in found.items()}
+    return merged | {"timeline": timeline.of_minutes(minutes, step_us)}
+
+
+def _together(tables: Sequence[pa.Table], shape: Shape) -> pa.Table:
+    """Tables of several rollups, which have no run in common."""
+    return pa.concat_tables(tables) if "run" in shape.keys else merge(tables, shape)
+
+
+def _read(files: TableFiles, paths: Sequence[str], name: str) -> pa.Table:
+    try:
+        return files.read([f"{path}/{name}" for path in paths])
+    except BrokenLedgerError as error:
+        raise BrokenRollupError(f"the rollups cannot be read: {error}") from error
+
+
+def _of_now(name: str, table: pa.Table) -> pa.Table:
+    """A table with the columns that earlier versions did not keep."""
+    for column in {"stages": ("group",), "waits": ("struck",)}.get(name, ()):
+        if column not in table.column_names:
+            table = table.append_column(column, pa.nulls(table.num_rows, pa.string()))
+    if name == "disorder":  # of which they kept that of levels alone
+        levels = pa.scalar("levels")
+        if "scheme" not in table.column_names:
+            return table.append_column("scheme", pa.repeat(levels, table.num_rows))
+        place = table.column_names.index("scheme")
+        return table.set_column(place, "scheme", pc.fill_null(table["scheme"], levels))
+    return table
 
 
 def _mark(files: TableFiles, path: str, *, is_whole: bool) -> None:
