@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mocketmq_report.compute import outcomes, timeline, worst
 from mocketmq_report.compute.kernel import EMPTY
@@ -33,6 +32,8 @@ _CAUSES: Final = ("late", "waits", "busy")
 """Tables that rollups of earlier versions lack."""
 _KEPT: Final = ("outcomes", "stages", "herds", "disorder", *_CAUSES)
 """Tables that are kept as they were measured."""
+_ADDED: Final = {"stages": ("group", None), "waits": ("struck", None), "disorder": ("scheme", "levels")}
+"""Columns that tables of earlier versions lack, and what those meant."""
 _TABLES: Final = (*_KEPT, "lateness", "again", "worst", "runs", "moves")
 _ABOUT: Final = "about"
 """The table that says whether the others are complete."""
@@ -160,17 +161,11 @@ def _read(files: TableFiles, paths: Sequence[str], name: str) -> pa.Table:
 
 
 def _of_now(name: str, table: pa.Table) -> pa.Table:
-    """A table with the columns that earlier versions did not keep."""
-    for column in {"stages": ("group",), "waits": ("struck",)}.get(name, ()):
-        if column not in table.column_names:
-            table = table.append_column(column, pa.nulls(table.num_rows, pa.string()))
-    if name == "disorder":  # of which they kept that of levels alone
-        levels = pa.scalar("levels")
-        if "scheme" not in table.column_names:
-            return table.append_column("scheme", pa.repeat(levels, table.num_rows))
-        place = table.column_names.index("scheme")
-        return table.set_column(place, "scheme", pc.fill_null(table["scheme"], levels))
-    return table
+    """A table with the column that earlier versions did not keep."""
+    column, meant = _ADDED.get(name, (None, None))
+    if column is None or column in table.column_names:
+        return table
+    return table.append_column(column, pa.repeat(pa.scalar(meant, pa.string()), table.num_rows))
 
 
 def _mark(files: TableFiles, path: str, *, is_whole: bool) -> None:
