@@ -56,7 +56,10 @@ class Exchange:
         As grpclib's, but limited. Raises GRPCError, and GrpcError for what is to be told in an answer.
         """
         below = self.stream._stream
-        prefix = await below.recv_data(_PREFIX_BYTES)
+        try:
+            prefix = await below.recv_data(_PREFIX_BYTES)
+        except AssertionError:
+            raise _cut_short() from None
         if not prefix:
             return None
         size = int.from_bytes(prefix[1:], "big")
@@ -69,7 +72,7 @@ class Exchange:
         try:
             data = await (self._large(below, size) if size > FREE_BYTES else below.recv_data(size))
         except AssertionError:
-            raise GRPCError(Status.INVALID_ARGUMENT, "the message ends early") from None
+            raise _cut_short() from None
         self._running = size + _REQUEST_BYTES
         self._memory.runs(self._connection, self._running)
         try:
@@ -77,12 +80,21 @@ class Exchange:
         except Exception as error:  # noqa: BLE001 - protobuf's class depends on its implementation
             raise GRPCError(Status.INVALID_ARGUMENT, f"the message cannot be read: {error}") from None
 
+    async def read_one(self, limit: int = MAX_REQUEST_BYTES) -> Any:
+        """The only message of the client; raises GRPCError if there is none."""
+        message = await self.read(limit)
+        if message is None:
+            raise GRPCError(Status.INTERNAL, "Half-closed without a request")
+        return message
+
     async def _large(self, below: Any, size: int) -> bytes:
         task = asyncio.current_task()
         upload, pieces = Upload(self._connection, task), []
         try:
             while upload.size < size:
                 piece = await below.recv_data(min(_PIECE_BYTES, size - upload.size))
+                if not piece:  # at the end of the stream grpclib returns nothing, and does not wait
+                    raise AssertionError
                 self._memory.grow(upload, len(piece))
                 pieces.append(piece)
         except asyncio.CancelledError:
@@ -117,3 +129,7 @@ class Exchange:
     def hang_up(self) -> None:
         """Close the connection."""
         self.stream._stream.connection.close()
+
+
+def _cut_short() -> GRPCError:
+    return GRPCError(Status.INTERNAL, "Encountered end-of-stream mid-frame")

@@ -39,7 +39,7 @@ MAX_COMMAND_BYTES: Final = 4 << 20
 
 _Handle = Callable[[Call], Awaitable[Any]]
 
-_UNARY: Final[dict[str, _Handle]] = {
+UNARY: Final[dict[str, _Handle]] = {
     "QueryRoute": routes.query_route,
     "QueryAssignment": routes.query_assignment,
     "Heartbeat": telemetry.heartbeat,
@@ -84,7 +84,7 @@ class Service:
                 message_class(f"{name}Request"),
                 message_class(f"{name}Response"),
             )
-            for name, handle in _UNARY.items()
+            for name, handle in UNARY.items()
         }
         streams = {
             "ReceiveMessage": Handler(
@@ -100,7 +100,7 @@ class Service:
     async def _unary(self, name: str, handle: _Handle, stream: Any) -> None:
         exchange = Exchange(self._memory, stream)
         try:
-            request = await exchange.read()
+            request = await exchange.read_one()
             call = self._admit(name, exchange, request)
             answer = await faultily(self._broker, name, exchange, request, partial(handle, call))
             if not answer.status.code:
@@ -119,7 +119,7 @@ class Service:
     async def _receive(self, stream: Any) -> None:
         exchange = Exchange(self._memory, stream)
         try:
-            request = await exchange.read(MAX_POLL_BYTES)
+            request = await exchange.read_one(MAX_POLL_BYTES)
             exchange.end()
             call = self._admit("ReceiveMessage", exchange, request)
             take = partial(receiving.take, call)

@@ -84,7 +84,7 @@ async def test_no_more_is_read_of_a_client_with_large_requests_in_work(
             await gate.wait()
         return message_class("HeartbeatResponse")()
 
-    monkeypatch.setitem(service._UNARY, "Heartbeat", heartbeat)
+    monkeypatch.setitem(service.UNARY, "Heartbeat", heartbeat)
     async with running_grpc() as (emulator, client), grpc_client(client.port, "other@1@0@x") as other:
         large = asyncio.create_task(client.call("Heartbeat", group={"name": "x" * (MIB - 100)}))
         await until(lambda: started)

@@ -1,0 +1,115 @@
+"""An HTTP/2 client that sends whatever a test wants, frame by frame."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import h2.config
+import h2.connection
+import h2.events
+
+from mocketmq.doors import split_address
+from mocketmq.grpc_proxy.definitions import SERVICE
+from tests.support.patience import PATIENCE_S
+
+ANNOUNCED_BYTES = 2_000_000
+
+
+class RawHttp2:
+    """One connection. Made by :func:`raw_http2`."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.h2 = h2.connection.H2Connection(
+            h2.config.H2Configuration(
+                client_side=True,
+                header_encoding="ascii",
+                validate_outbound_headers=False,
+                normalize_outbound_headers=False,
+            )
+        )
+        self.events: list[Any] = []
+
+    async def begin(self) -> None:
+        """Send the preface."""
+        self.h2.initiate_connection()
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Send what the connection has to say."""
+        self.writer.write(self.h2.data_to_send())
+        await self.writer.drain()
+
+    def open(self, rpc: str, *, end: bool = False, headers: dict[str, str] | None = None) -> int:
+        """Begin an RPC; the number of its stream. Nothing is sent before :meth:`flush`."""
+        stream = self.h2.get_next_available_stream_id()
+        all_headers = {
+            ":method": "POST",
+            ":scheme": "http",
+            ":path": f"/{SERVICE}/{rpc}",
+            ":authority": "localhost",
+            "te": "trailers",
+            "content-type": "application/grpc",
+            "x-mq-client-id": "hostile@1@0@x",
+        }
+        self.h2.send_headers(stream, list((all_headers | (headers or {})).items()), end_stream=end)
+        return stream
+
+    async def send(self, stream: int, data: bytes, *, end: bool = False) -> None:
+        """Send data, as far and as soon as the windows let it."""
+        rest = memoryview(data)
+        while True:
+            room = min(self.h2.local_flow_control_window(stream), self.h2.max_outbound_frame_size)
+            if rest and not room:
+                await self.read()
+                continue
+            piece, rest = bytes(rest[:room]), rest[room:]
+            self.h2.send_data(stream, piece, end_stream=end and not rest)
+            await self.flush()
+            if not rest:
+                return
+
+    async def read(self) -> bool:
+        """Take what has come as ``events``. False at the end of the connection."""
+        async with asyncio.timeout(PATIENCE_S):
+            data = await self.reader.read(1 << 16)
+        for event in self.h2.receive_data(data) if data else ():
+            if isinstance(event, h2.events.DataReceived) and event.flow_controlled_length:
+                self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            self.events.append(event)
+        if data:
+            await self.flush()
+        return bool(data)
+
+    async def trailers(self, stream: int) -> dict[str, str]:
+        """The headers that end a stream, with ``reset`` for one that is reset."""
+        while True:
+            for event in self.events:
+                if getattr(event, "stream_id", None) != stream:
+                    continue
+                if isinstance(event, h2.events.StreamReset):
+                    return {"reset": str(int(event.error_code))}
+                is_last = isinstance(event, h2.events.ResponseReceived) and event.stream_ended
+                if is_last or isinstance(event, h2.events.TrailersReceived):
+                    return {str(name): str(value) for name, value in event.headers}
+            assert await self.read(), "the connection has ended"
+
+
+@asynccontextmanager
+async def raw_http2(address: str) -> AsyncIterator[RawHttp2]:
+    """A connection to ``host:port``, closed at the end."""
+    host, port = split_address(address, 0)
+    reader, writer = await asyncio.open_connection(host, port)
+    client = RawHttp2(reader, writer)
+    try:
+        await client.begin()
+        yield client
+    finally:
+        writer.close()
+
+
+def announced(sent: int) -> bytes:
+    """The first ``sent`` bytes of a message that is announced as much longer."""
+    return (b"\0" + ANNOUNCED_BYTES.to_bytes(4, "big") + bytes(sent))[:sent]
