@@ -11,6 +11,7 @@ import h2.events
 
 from mocketmq.doors import split_address
 from mocketmq.grpc_proxy.definitions import SERVICE
+from mocketmq.grpc_proxy.frames import Frame
 from tests.support.patience import PATIENCE_S
 
 ANNOUNCED_BYTES = 2_000_000
@@ -31,6 +32,8 @@ class RawHttp2:
             )
         )
         self.events: list[Any] = []
+        self.goaway: int | None = None  # the code of the server's; h2 takes nothing after one
+        self._incoming = bytearray()
 
     async def begin(self) -> None:
         """Send the preface."""
@@ -75,13 +78,35 @@ class RawHttp2:
         """Take what has come as ``events``. False at the end of the connection."""
         async with asyncio.timeout(PATIENCE_S):
             data = await self.reader.read(1 << 16)
-        for event in self.h2.receive_data(data) if data else ():
+        for event in self.h2.receive_data(self._without_goaway(data)) if data else ():
             if isinstance(event, h2.events.DataReceived) and event.flow_controlled_length:
                 self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             self.events.append(event)
         if data:
             await self.flush()
         return bool(data)
+
+    def _without_goaway(self, data: bytes) -> bytes:
+        """The whole frames that have come."""
+        self._incoming += data
+        frames = bytearray()
+        while len(self._incoming) >= max(9, end := 9 + int.from_bytes(self._incoming[:3], "big")):
+            one = bytes(self._incoming[:end])
+            del self._incoming[:end]
+            if one[3] == Frame.GOAWAY:
+                self.goaway = int.from_bytes(one[13:17], "big")
+            else:
+                frames += one
+        return bytes(frames)
+
+    def message(self, stream: int) -> bytes:
+        """The first message that has come on a stream."""
+        data = b"".join(
+            bytes(event.data)
+            for event in self.events
+            if isinstance(event, h2.events.DataReceived) and event.stream_id == stream
+        )
+        return data[5 : 5 + int.from_bytes(data[1:5], "big")]
 
     async def trailers(self, stream: int) -> dict[str, str]:
         """The headers that end a stream, with ``reset`` for one that is reset."""
@@ -113,3 +138,9 @@ async def raw_http2(address: str) -> AsyncIterator[RawHttp2]:
 def announced(sent: int) -> bytes:
     """The first ``sent`` bytes of a message that is announced as much longer."""
     return (b"\0" + ANNOUNCED_BYTES.to_bytes(4, "big") + bytes(sent))[:sent]
+
+
+def framed(message: Any) -> bytes:
+    """A message of protobuf as a stream carries it."""
+    data = message.SerializeToString()
+    return b"\0" + len(data).to_bytes(4, "big") + bytes(data)

@@ -1,4 +1,4 @@
-"""One connection: TLS if its first byte asks for it, then HTTP/2 by grpclib, whose transport it is."""
+"""One connection: TLS if its first byte asks for it, then HTTP/2, whose transport it is."""
 
 import asyncio
 import logging
@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 from mocketmq.clock import steady_us
 from mocketmq.connections.tls import HANDSHAKE, Tls, TlsLayer
 from mocketmq.doors import with_port
+from mocketmq.grpc_proxy.limits import BYTES_PER_TURN, LINGER_S
 from mocketmq.grpc_proxy.memory import Memory
 
 log = logging.getLogger(__name__)
@@ -16,11 +17,11 @@ READ_BYTES: Final = 64 << 10
 UNREAD_BYTES: Final = 64 << 10
 """When a client leaves this much unread, no more is read of it or written to it."""
 
-MakeProtocol = Callable[[], Awaitable[Any]]
+MakeProtocol = Callable[["GrpcConnection"], Awaitable[Any]]
 
 
 class GrpcConnection(asyncio.BufferedProtocol):
-    """``make`` gives grpclib's protocol for it, which takes a moment for the first client.
+    """``make`` gives its HTTP/2 protocol, which takes a moment for the first client.
 
     ``running``, ``incoming`` and ``unread`` are its shares of the memory; ``quiet`` counts ticks without RPC.
     """
@@ -36,9 +37,12 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self._is_new = True
         self._is_stuck = False
         self._is_paused = False
+        self._is_refused = False
+        self._lost = asyncio.Event()
         self._http2: Any = None
         self._early: list[bytes] = []
         self._out: list[bytes] = []
+        self._out_bytes = 0
         self._making: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -53,7 +57,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
     @property
     def is_idle(self) -> bool:
         """Whether no RPC is in work."""
-        return self._http2 is None or not self._http2.processor.streams
+        return self._http2 is None or not self._http2.streams
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the transport's wish
         """Where bytes are read to."""
@@ -78,7 +82,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
     def received(self, data: bytes) -> None:
         """Take bytes of HTTP/2."""
         if self._http2 is not None:
-            self._http2.data_received(data)
+            self._http2.received(data)
             return
         self._early.append(data)
         if self._making is None:
@@ -86,20 +90,21 @@ class GrpcConnection(asyncio.BufferedProtocol):
             self._making = self._loop.create_task(self._begin())
 
     async def _begin(self) -> None:
-        http2 = await self._make()
+        http2 = await self._make(self)
         if self.is_closing():
+            http2.lost()
             return
-        http2.connection_made(self)
         self._http2 = http2
         early, self._early = self._early, []
         for data in early:
-            http2.data_received(data)
-        if not self.is_closing():
+            http2.received(data)
+        if not self.is_closing() and not self._is_paused:
             self._transport.resume_reading()
 
     def regulate(self) -> None:
         """Pause or resume reading, by the limits."""
-        is_paused = self._is_stuck or self._memory.is_full(self)
+        is_behind = self._http2 is not None and self._http2.is_behind
+        is_paused = not self._is_refused and (self._is_stuck or is_behind or self._memory.is_full(self))
         if is_paused is not self._is_paused and not self.is_closing():
             self._is_paused = is_paused
             self._transport.pause_reading() if is_paused else self._transport.resume_reading()
@@ -107,63 +112,88 @@ class GrpcConnection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The client does not read its answers."""
         self._is_stuck = True
-        if self._http2 is not None:
-            self._http2.pause_writing()
-            self.regulate()
+        self.regulate()
 
     def resume_writing(self) -> None:
         """The client reads again."""
         self._is_stuck = False
+        self.regulate()
         if self._http2 is not None:
-            self._http2.resume_writing()
-            self.regulate()
+            self._http2.pump_blocked()
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         """Cancel what is in work for it."""
         self._memory.connections.discard(self)
+        self._lost.set()
         if self._making is not None:
             self._making.cancel()
         if self._http2 is not None:
-            self._http2.connection_lost(error)
+            self._http2.lost()
 
     def abort(self, why: str, level: int = logging.WARNING) -> None:
         """Close the connection at once, and log why."""
-        log.log(level, "closing the connection of %s: %s", self.peer, why)
+        log.log(level, "closing connection from %s: %s", self.peer, why)
         self._transport.abort()
+
+    def refuse(self, why: str) -> None:
+        """Close the connection for what its client did, once the client has had time to read why."""
+        if self._is_refused or self.is_closing():
+            return
+        log.warning("closing connection from %s: %s", self.peer, why)
+        self._is_refused = True
+        self._flush()
+        self.regulate()  # what is unread when a socket is closed would lose the last frame
+        self._loop.call_later(LINGER_S, self._transport.abort)
+
+    def leave(self) -> None:
+        """Begin no further RPCs, and close when those in work are finished."""
+        if self._http2 is None:
+            self.close()
+        else:
+            self._http2.leave()
 
     def end(self) -> None:
         """Cancel what is in work, and close."""
         if self._http2 is not None:
-            self._http2.handler.close()
+            self._http2.lost()
         self.close()
 
-    async def ended(self) -> None:
-        """Wait until nothing is in work for it."""
+    def look_after(self) -> None:
+        """Refuse requests that stand still."""
         if self._http2 is not None:
-            await self._http2.handler.wait_closed()
+            self._http2.refuse_stalled()
 
-    # The transport, for grpclib.
+    async def lost(self) -> None:
+        """Wait until the connection is closed."""
+        await self._lost.wait()
+
+    # The transport, for HTTP/2.
+
+    @property
+    def room(self) -> int:
+        """Bytes that may be written now."""
+        return 0 if self._is_stuck else BYTES_PER_TURN - self._out_bytes
 
     def write(self, data: bytes) -> None:
         """Send, with what else is written in this turn of the loop."""
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(data)
+        self._out_bytes += len(data)
 
     def _flush(self) -> None:
         data = b"".join(self._out)
         self._out.clear()
+        self._out_bytes = 0
         if data and not self._transport.is_closing():
             self.wrote_us = steady_us()
             self._transport.write(data)
+            if self._http2 is not None:
+                self._http2.pump_blocked()
 
     def is_closing(self) -> bool:
         """Whether it is closed or being closed."""
         return self._transport.is_closing()
-
-    def get_extra_info(self, name: str) -> object:
-        """What the transport below knows."""
-        return self._transport.get_extra_info(name)
 
     def close(self) -> None:
         """Close when all is sent."""

@@ -1,64 +1,111 @@
-"""grpclib, as this door uses it. Imported when the first client comes."""
+"""Serves each RPC in a task of its own. Imported, with protobuf and hpack, when the first client comes."""
 
+import asyncio
+import logging
+import re
 from collections import Counter
+from functools import partial
 from typing import Any, Final
-
-import h2.config
-from grpclib.config import Configuration
-from grpclib.events import _DispatchServerEvents
-from grpclib.protocol import H2Protocol
-from grpclib.server import Handler
-from h2.settings import SettingCodes
 
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
+from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
+from mocketmq.grpc_proxy.frames import http_error_block
+from mocketmq.grpc_proxy.http2 import Http2
 from mocketmq.grpc_proxy.memory import Memory
-from mocketmq.grpc_proxy.messages import Codec
 from mocketmq.grpc_proxy.service import Service
+from mocketmq.grpc_proxy.status import Status, StatusError
+from mocketmq.grpc_proxy.stream import Rpc, Stream
 from mocketmq.settings import Settings
 
-MAX_STREAMS: Final = 1_024
-"""RPCs of one connection at a time: a long poll for each queue of many topics, and requests beside them."""
-WINDOW_BYTES: Final = 1 << 20
-"""What a connection may send before it is read."""
+log = logging.getLogger(__name__)
 
-
-class Http2(H2Protocol):
-    """grpclib's, for more RPCs at a time."""
-
-    def connection_made(self, transport: Any) -> None:
-        """Begin, and say how many RPCs there may be."""
-        super().connection_made(transport)
-        self.connection._connection.update_settings({SettingCodes.MAX_CONCURRENT_STREAMS: MAX_STREAMS})
-        self.connection.flush()
+_TIMEOUT: Final = re.compile(r"(\d{1,8})([HMSmun])")
+_UNITS_US: Final = {
+    "H": 3_600 * US_PER_S,
+    "M": 60 * US_PER_S,
+    "S": US_PER_S,
+    "m": US_PER_MS,
+    "u": 1,
+    "n": 0.001,
+}
 
 
 class Engine:
-    """Makes the HTTP/2 protocol of each connection."""
+    """Makes the HTTP/2 protocol of each connection, and runs the handlers of its streams."""
 
     def __init__(self, broker: Broker, settings: Settings, access: Access | None, memory: Memory) -> None:
         self._service = Service(broker, settings, access, memory)
-        self._mapping = self._service.mapping()
-        self._codec: Any = Codec()  # grpclib asks for no more than it has
-        self._events = _DispatchServerEvents()
-        self._config = Configuration(
-            http2_connection_window_size=WINDOW_BYTES, http2_stream_window_size=WINDOW_BYTES
-        ).__for_server__()
-        self._h2_config = h2.config.H2Configuration(
-            client_side=False,
-            header_encoding="ascii",
-            validate_inbound_headers=False,
-            validate_outbound_headers=False,
-            normalize_inbound_headers=False,
-            normalize_outbound_headers=False,
-        )
+        self._rpcs = self._service.rpcs()
+        self._memory = memory
+        self._loop = asyncio.get_running_loop()
 
     @property
     def answered(self) -> Counter[tuple[str, int]]:
         """Requests answered, by RPC and code."""
         return self._service.answered
 
-    def protocol(self) -> Http2:
+    def protocol(self, connection: Any) -> Http2:
         """For a new connection."""
-        handler = Handler(self._mapping, self._codec, None, self._events)
-        return Http2(handler, self._config, self._h2_config)
+        return Http2(connection, self._memory, self._serve)
+
+    def _serve(self, stream: Stream) -> None:
+        """Start the handler of a stream once it has what it needs."""
+        if stream.task is not None or not stream.is_open:
+            return
+        rpc = stream.rpc
+        if rpc is None:
+            rpc = stream.rpc = self._admit(stream)
+            if rpc is None:
+                return
+        if stream.is_ready:
+            stream.task = self._loop.create_task(self._run(rpc, stream))
+
+    def _admit(self, stream: Stream) -> Rpc | None:
+        """The RPC of a request; None if it was refused, in grpc-java's words."""
+        method, content_type = stream.headers.get(":method"), stream.headers.get("content-type", "")
+        if method != "POST":
+            stream.finish_with(http_error_block(405, Status.INTERNAL, f"Method '{method}' is not supported"))
+            return None
+        if not content_type.startswith("application/grpc"):
+            stream.finish_with(
+                http_error_block(415, Status.INTERNAL, f"Content-Type '{content_type}' is not supported")
+            )
+            return None
+        path = stream.headers.get(":path", "")
+        rpc = self._rpcs.get(path)
+        if rpc is None:
+            stream.finish(Status.UNIMPLEMENTED, f"Method not found: {path[1:]}")
+            return None
+        timeout = stream.headers.get("grpc-timeout")
+        if timeout is not None:
+            match = _TIMEOUT.fullmatch(timeout)
+            if match is None:
+                stream.finish(
+                    Status.INTERNAL,
+                    f"grpc-timeout is {timeout!r}; allowed: up to 8 digits and one of H M S m u n",
+                )
+                return None
+            left_us = int(int(match[1]) * _UNITS_US[match[2]])
+            stream.expires_us = steady_us() + left_us
+            stream.expiry = self._loop.call_later(left_us / US_PER_S, partial(_expire, stream))
+        return rpc
+
+    async def _run(self, rpc: Rpc, stream: Stream) -> None:
+        try:
+            await rpc.serve(stream, rpc.request)
+        except StatusError as error:
+            stream.finish(error.status, error.message)
+        except asyncio.CancelledError:
+            stream.finish(Status.CANCELLED, "the request was cancelled")
+            raise
+        except Exception:
+            log.exception("%s of %s: a defect of mocketmq", stream.headers[":path"], stream.connection.peer)
+            stream.finish(Status.INTERNAL, "a defect of mocketmq; its log has the details")
+        else:
+            stream.finish()
+
+
+def _expire(stream: Stream) -> None:
+    stream.finish(Status.DEADLINE_EXCEEDED, "the request's grpc-timeout has passed")
+    stream.cancel()

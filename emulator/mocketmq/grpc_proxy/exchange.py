@@ -1,38 +1,27 @@
-"""A request and its answers on one of grpclib's streams, with the memory that they take."""
+"""A request and its answers on a stream, as messages of protobuf, with the memory that they take."""
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
-from grpclib.const import Status
-from grpclib.exceptions import GRPCError
-
-from mocketmq.connections.budget import FREE_BYTES
-from mocketmq.doors import with_port
-from mocketmq.grpc_proxy.codes import Code, GrpcError
-from mocketmq.grpc_proxy.memory import Memory, Upload
-
-MAX_REQUEST_BYTES: Final = 32 << 20
-"""Above any message that the settings allow, with its properties."""
-_PREFIX_BYTES: Final = 5
-_PIECE_BYTES: Final = 64 << 10
-_REQUEST_BYTES: Final = 1 << 10
-"""Memory of a request beside its bytes, roughly."""
+from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.grpc_proxy.memory import Memory
+from mocketmq.grpc_proxy.status import Status, StatusError
+from mocketmq.grpc_proxy.stream import Stream
 
 
 class Exchange:
-    """Made by the handler of an RPC."""
+    """Made by the handler of an RPC, whose requests are of the class ``request``."""
 
-    def __init__(self, memory: Memory, stream: Any) -> None:
+    def __init__(self, memory: Memory, stream: Stream, request: Any) -> None:
         self.stream = stream
         self._memory = memory
-        self._connection = stream._stream._transport
-        self._running = 0
+        self._connection = stream.connection
+        self._request = request
 
     def header(self, name: str) -> str:
         """A header of the request; "" if it has none of this name."""
-        return str(self.stream.metadata.get(name, ""))
+        return self.stream.headers.get(name, "")
 
     @property
     def client_id(self) -> str:
@@ -42,94 +31,56 @@ class Exchange:
     @property
     def remote(self) -> str:
         """The client's ``host:port``."""
-        address = self.stream.peer.addr()
-        return with_port(*address[:2]) if address else "127.0.0.1:0"
+        return str(self._connection.peer)
 
     @property
     def has_begun(self) -> bool:
         """Whether something was sent."""
-        return bool(self.stream._send_initial_metadata_done)
+        return self.stream.has_begun
 
-    async def read(self, limit: int = MAX_REQUEST_BYTES) -> Any:
+    @property
+    def remaining_s(self) -> float | None:
+        """Real seconds until the client's deadline, if it has one."""
+        expires_us = self.stream.expires_us
+        return None if expires_us is None else (expires_us - steady_us()) / US_PER_S
+
+    async def read(self) -> Any:
         """The next message of the client, None at the end; it counts until ``end``.
 
-        As grpclib's, but limited. Raises GRPCError, and GrpcError for what is to be told in an answer.
+        Raises StatusError, and GrpcError for what is to be told in an answer.
         """
-        below = self.stream._stream
-        try:
-            prefix = await below.recv_data(_PREFIX_BYTES)
-        except AssertionError:
-            raise _cut_short() from None
-        if not prefix:
+        data = await self.stream.message()
+        if data is None:
             return None
-        size = int.from_bytes(prefix[1:], "big")
-        if prefix[0]:
-            raise GRPCError(Status.UNIMPLEMENTED, "compressed messages are not supported")
-        if size > limit:
-            raise GrpcError(
-                Code.MESSAGE_BODY_TOO_LARGE, f"the request has {size} bytes; allowed: up to {limit}"
-            )
         try:
-            data = await (self._large(below, size) if size > FREE_BYTES else below.recv_data(size))
-        except AssertionError:
-            raise _cut_short() from None
-        self._running = size + _REQUEST_BYTES
-        self._memory.runs(self._connection, self._running)
-        try:
-            return self.stream._codec.decode(data, self.stream._recv_type)
+            return self._request.FromString(data)
         except Exception as error:  # noqa: BLE001 - protobuf's class depends on its implementation
-            raise GRPCError(Status.INVALID_ARGUMENT, f"the message cannot be read: {error}") from None
+            raise StatusError(Status.INVALID_ARGUMENT, f"the message cannot be read: {error}") from None
 
-    async def read_one(self, limit: int = MAX_REQUEST_BYTES) -> Any:
-        """The only message of the client; raises GRPCError if there is none."""
-        message = await self.read(limit)
+    async def read_one(self) -> Any:
+        """The only message of the client; raises StatusError if there is none."""
+        message = await self.read()
         if message is None:
-            raise GRPCError(Status.INTERNAL, "Half-closed without a request")
+            raise StatusError(Status.INTERNAL, "Half-closed without a request")
         return message
-
-    async def _large(self, below: Any, size: int) -> bytes:
-        task = asyncio.current_task()
-        upload, pieces = Upload(self._connection, task), []
-        try:
-            while upload.size < size:
-                piece = await below.recv_data(min(_PIECE_BYTES, size - upload.size))
-                if not piece:  # at the end of the stream grpclib returns nothing, and does not wait
-                    raise AssertionError
-                self._memory.grow(upload, len(piece))
-                pieces.append(piece)
-        except asyncio.CancelledError:
-            if not upload.is_given_up or task is None or task.uncancel():
-                raise
-            raise GrpcError(
-                Code.TOO_MANY_REQUESTS, "others wait for the memory that this unfinished request takes"
-            ) from None
-        finally:
-            self._memory.end(upload)
-        return b"".join(pieces)
 
     async def send(self, message: Any) -> None:
         """Send an answer."""
-        await self.stream.send_message(message)
+        await self.stream.send(message.SerializeToString())
 
     @contextmanager
-    def sending(self, size: int) -> Iterator[Callable[[Any], Any]]:
+    def sending(self, size: int) -> Iterator[Callable[[Any], Awaitable[None]]]:
         """Send messages of so many bytes by what this gives. Raises GrpcError."""
         self._memory.send(self._connection, size)
         try:
-            yield self.stream.send_message
+            yield self.send
         finally:
             self._memory.sent(self._connection, size)
 
     def end(self) -> None:
         """Count what was read no more. May be called twice."""
-        if self._running:
-            running, self._running = self._running, 0
-            self._memory.runs(self._connection, -running)
+        self.stream.release()
 
     def hang_up(self) -> None:
         """Close the connection."""
-        self.stream._stream.connection.close()
-
-
-def _cut_short() -> GRPCError:
-    return GRPCError(Status.INTERNAL, "Encountered end-of-stream mid-frame")
+        self._connection.end()

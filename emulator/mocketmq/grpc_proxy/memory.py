@@ -33,15 +33,15 @@ class Connection(Protocol):
         """Close the connection at once."""
 
 
-class Upload:
-    """A large request that is coming in, in ``task``: ``size`` bytes of it are here."""
+class Upload(Protocol):
+    """A request that is coming in: ``size`` bytes of it are here, the last of them since ``moved_us``."""
 
-    def __init__(self, connection: Connection, task: Any) -> None:
-        self.connection = connection
-        self.task = task
-        self.size = 0
-        self.moved_us = steady_us()
-        self.is_given_up = False
+    connection: Any
+    size: int
+    moved_us: int
+
+    def give_up(self, error: GrpcError) -> None:
+        """Refuse the request, and drop what has come in."""
 
 
 class Memory:
@@ -77,33 +77,42 @@ class Memory:
         return connection.running >= MAX_RUNNING_BYTES or self.running >= MAX_HELD_BYTES
 
     def grow(self, upload: Upload, size: int) -> None:
-        """Note that more of a large request has come in. Raises GrpcError."""
+        """Note that more of a request has come in. Raises GrpcError.
+
+        A connection may always hold ``FREE_BYTES``, so that small requests go on.
+        """
         connection = upload.connection
-        if connection.incoming + size > MAX_RUNNING_BYTES or self.held + size > MAX_HELD_BYTES:
+        incoming = connection.incoming + size
+        if incoming > FREE_BYTES and (incoming > MAX_RUNNING_BYTES or self.held + size > MAX_HELD_BYTES):
             self.was_full = True
             self._give_up_still_ones()
             raise GrpcError(Code.TOO_MANY_REQUESTS, "too many bytes of requests are in work; try again")
         upload.size += size
-        upload.moved_us = steady_us()
         self._uploads.pop(upload, None)
         self._uploads[upload] = None
         connection.incoming += size
         self.incoming += size
 
-    def end(self, upload: Upload) -> None:
-        """Note that a large request has come in, or will not."""
-        self._uploads.pop(upload, None)
-        upload.connection.incoming -= upload.size
-        self.incoming -= upload.size
+    def shrink(self, upload: Upload, size: int) -> None:
+        """Note that a request has come in whole, or is dropped."""
+        upload.size -= size
+        upload.connection.incoming -= size
+        self.incoming -= size
+        if not upload.size:
+            self._uploads.pop(upload, None)
 
     def _give_up_still_ones(self) -> None:
         now_us = steady_us()
         for upload in list(self._uploads):
             if now_us - upload.moved_us < _STILL_US:
                 break
-            if upload.size > FREE_BYTES and not upload.is_given_up:
-                upload.is_given_up = True
-                upload.task.cancel()
+            if upload.size > FREE_BYTES:
+                upload.give_up(
+                    GrpcError(
+                        Code.TOO_MANY_REQUESTS,
+                        "others wait for the memory that this unfinished request takes",
+                    )
+                )
 
     def send(self, connection: Connection, size: int) -> None:
         """Note that messages are on their way to a client. Raises GrpcError."""

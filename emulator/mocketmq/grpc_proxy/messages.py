@@ -112,7 +112,7 @@ def message_class(name: str) -> Any:
 
 
 class Codec:
-    """Messages by protobuf, for grpclib."""
+    """Messages by protobuf, for clients over grpclib."""
 
     __content_subtype__ = "proto"
 

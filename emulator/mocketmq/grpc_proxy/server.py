@@ -1,4 +1,4 @@
-"""Listen for gRPC clients. grpclib, protobuf and the handlers are imported when the first client comes."""
+"""Listen for gRPC clients. Protobuf, hpack and the handlers are imported when the first client comes."""
 
 import asyncio
 import logging
@@ -16,16 +16,14 @@ from mocketmq.errors import ListenError
 from mocketmq.gate import Gate
 from mocketmq.grpc_proxy.connection import GrpcConnection
 from mocketmq.grpc_proxy.faulty import DOOR, operations
+from mocketmq.grpc_proxy.limits import GRACE_S, IDLE_S
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
 
-GRACE_S: Final = 2.0
-"""Real seconds that running requests have to end when the server stops."""
 TICK_S: Final = 10.0
-IDLE_TICKS: Final = 12
-"""After so many ticks without an RPC a connection is closed: 120 s, as upstream (grpcClientIdleTimeMills)."""
+IDLE_TICKS: Final = int(IDLE_S / TICK_S)
 
 
 class GrpcServer:
@@ -71,21 +69,22 @@ class GrpcServer:
     def _look_after(self) -> None:
         """Close connections that do nothing, and give freed memory back after a flood."""
         for connection in list(self._memory.connections):
+            connection.look_after()
             connection.quiet = connection.quiet + 1 if connection.is_idle else 0
             if connection.quiet >= IDLE_TICKS:
-                connection.abort("it made no request for 120 s", logging.INFO)
+                connection.abort(f"no request in {IDLE_S:g} s", logging.INFO)
         if self._memory.was_full:
             self._memory.was_full = False
             give_back()
 
     def _cut(self) -> None:
         for connection in list(self._memory.connections):
-            connection.abort("the broker is away on purpose", logging.INFO)
+            connection.abort("injected fault: broker away", logging.INFO)
 
-    async def _protocol(self) -> Any:
+    async def _protocol(self, connection: GrpcConnection) -> Any:
         if self._engine is None:
             self._engine = asyncio.create_task(self._start_engine())
-        return (await asyncio.shield(self._engine)).protocol()
+        return (await asyncio.shield(self._engine)).protocol(connection)
 
     async def _start_engine(self) -> Any:
         engine = await asyncio.to_thread(import_module, "mocketmq.grpc_proxy.engine")
@@ -117,13 +116,17 @@ class GrpcServer:
             yield gauge
 
     async def close(self) -> None:
-        """Stop accepting, cancel what runs, and close. May be called twice."""
+        """Stop accepting, finish what is in work, and close. May be called twice."""
         self._gate.close()
         if self._ticking is not None:
             self._ticking.cancel()
         connections = list(self._memory.connections)
         for connection in connections:
-            connection.end()
-        ending = [asyncio.create_task(connection.ended()) for connection in connections]
+            connection.leave()
+        ending = [asyncio.create_task(connection.lost()) for connection in connections]
         if ending:
             await asyncio.wait(ending, timeout=GRACE_S)
+        for connection in list(self._memory.connections):
+            connection.end()
+        for task in ending:
+            task.cancel()

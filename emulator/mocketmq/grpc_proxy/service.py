@@ -1,4 +1,4 @@
-"""Serve the RPCs of ``apache.rocketmq.v2.MessagingService`` on grpclib's streams.
+"""Serve the RPCs of ``apache.rocketmq.v2.MessagingService``.
 
 Refusals are answered in ``status``, with gRPC's own status OK: SDKs repeat what fails otherwise. RPCs that
 5.3.3's proxy does not serve get gRPC's UNIMPLEMENTED, as there.
@@ -11,9 +11,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
-from grpclib.const import Cardinality, Handler, Status
-from grpclib.exceptions import GRPCError
-
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import InjectedError, RefusedError, as_emulator_error
@@ -24,18 +21,17 @@ from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, set_status
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.exchange import Exchange
 from mocketmq.grpc_proxy.faulty import faultily
+from mocketmq.grpc_proxy.limits import MAX_COMMAND_BYTES, MAX_POLL_BYTES, MAX_REQUEST_BYTES
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.renewals import Renewals
 from mocketmq.grpc_proxy.signature import check_access
+from mocketmq.grpc_proxy.status import Status, StatusError
+from mocketmq.grpc_proxy.stream import Rpc, Stream
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
-
-MAX_POLL_BYTES: Final = 64 << 10
-MAX_COMMAND_BYTES: Final = 4 << 20
-"""Limits on requests that are not counted while they are in work, as that may take long."""
 
 _Handle = Callable[[Call], Awaitable[Any]]
 
@@ -53,14 +49,6 @@ UNARY: Final[dict[str, _Handle]] = {
 }
 
 
-class Handlers(dict[str, Handler]):
-    """By path. Other RPCs are refused here: grpclib's own refusal is one that some clients cannot read."""
-
-    def get(self, path: str, default: object = None) -> Handler:  # noqa: ARG002
-        """The handler of a path."""
-        return super().get(path, _UNIMPLEMENTED)
-
-
 class Service:
     """The handlers of all RPCs; ``answered`` counts them by RPC and code."""
 
@@ -75,37 +63,29 @@ class Service:
         self._tasks: set[asyncio.Task[None]] = set()
         broker.timer.add(self._renewals)
 
-    def mapping(self) -> dict[str, Handler]:
-        """The handlers by path, for grpclib."""
+    def rpcs(self) -> dict[str, Rpc]:
+        """How each RPC is served, by its path."""
         unary = {
-            name: Handler(
-                partial(self._unary, name, handle),
-                Cardinality.UNARY_UNARY,
-                message_class(f"{name}Request"),
-                message_class(f"{name}Response"),
-            )
+            name: Rpc(partial(self._unary, name, handle), message_class(f"{name}Request"), MAX_REQUEST_BYTES)
             for name, handle in UNARY.items()
         }
-        streams = {
-            "ReceiveMessage": Handler(
-                self._receive,
-                Cardinality.UNARY_STREAM,
-                message_class("ReceiveMessageRequest"),
-                message_class("ReceiveMessageResponse"),
+        others = {
+            "ReceiveMessage": Rpc(
+                self._receive, message_class("ReceiveMessageRequest"), MAX_POLL_BYTES, is_poll=True
             ),
-            "Telemetry": Handler(self._telemetry, Cardinality.STREAM_STREAM, Command, Command),
+            "Telemetry": Rpc(self._telemetry, Command, MAX_COMMAND_BYTES, is_streaming=True),
         }
-        return Handlers({f"/{SERVICE}/{name}": handler for name, handler in (unary | streams).items()})
+        return {f"/{SERVICE}/{name}": rpc for name, rpc in (unary | others).items()}
 
-    async def _unary(self, name: str, handle: _Handle, stream: Any) -> None:
-        exchange = Exchange(self._memory, stream)
+    async def _unary(self, name: str, handle: _Handle, stream: Stream, kind: Any) -> None:
+        exchange = Exchange(self._memory, stream, kind)
         try:
             request = await exchange.read_one()
             call = self._admit(name, exchange, request)
             answer = await faultily(self._broker, name, exchange, request, partial(handle, call))
             if not answer.status.code:
                 set_status(answer)
-        except GRPCError:
+        except StatusError:
             raise
         except Exception as error:  # noqa: BLE001 - every request is answered
             code, message = _told(error)
@@ -116,17 +96,22 @@ class Service:
         self._count(name, answer.status, exchange)
         await exchange.send(answer)
 
-    async def _receive(self, stream: Any) -> None:
-        exchange = Exchange(self._memory, stream)
+    async def _receive(self, stream: Stream, kind: Any) -> None:
+        exchange = Exchange(self._memory, stream, kind)
         try:
-            request = await exchange.read_one(MAX_POLL_BYTES)
+            request = await exchange.read_one()
             exchange.end()
             call = self._admit("ReceiveMessage", exchange, request)
             take = partial(receiving.take, call)
-            taken = await faultily(self._broker, "ReceiveMessage", exchange, request, take)
+            try:
+                taken = await faultily(self._broker, "ReceiveMessage", exchange, request, take)
+            except asyncio.CancelledError:
+                if not stream.is_hurried or stream.task is None or stream.task.uncancel():
+                    raise
+                taken = ()
             await receiving.answer(call, taken, exchange)
             self.answered["ReceiveMessage", Code.OK if taken else Code.MESSAGE_NOT_FOUND] += 1
-        except GRPCError:
+        except StatusError:
             raise
         except Exception as error:
             if exchange.has_begun:  # too late for a refusal
@@ -136,8 +121,8 @@ class Service:
                 await exchange.send(answer)
             self.answered["ReceiveMessage", code] += 1
 
-    async def _telemetry(self, stream: Any) -> None:
-        exchange = Exchange(self._memory, stream)
+    async def _telemetry(self, stream: Stream, kind: Any) -> None:
+        exchange = Exchange(self._memory, stream, kind)
         try:
             self._admit("Telemetry", exchange, None)
         except RefusedError as error:
@@ -152,7 +137,7 @@ class Service:
         )
         writing = asyncio.create_task(_write(exchange, client))
         try:
-            while (command := await exchange.read(MAX_COMMAND_BYTES)) is not None:
+            while (command := await exchange.read()) is not None:
                 exchange.end()
                 kind = command.WhichOneof("command")
                 if kind == "settings":
@@ -174,22 +159,23 @@ class Service:
 
     def _answer_settings(self, client: GrpcClient, settings: Any) -> Any:
         if settings.WhichOneof("pub_sub") is None:
-            raise GRPCError(Status.INVALID_ARGUMENT, "the settings have neither publishing nor subscription")
+            raise StatusError(
+                Status.INVALID_ARGUMENT, "the settings have neither publishing nor subscription"
+            )
         max_body = self._broker.sender.intake.max_message_bytes
         try:
             return telemetry.answer_settings(self._broker, self._clients, client, settings, max_body)
         except RefusedError as error:
-            raise GRPCError(Status.INVALID_ARGUMENT, str(error)) from None
+            raise StatusError(Status.INVALID_ARGUMENT, str(error)) from None
 
     def _admit(self, name: str, exchange: Exchange, request: Any) -> Call:
         """The request as handlers get it. Raises GrpcError, AccessError."""
-        client_id, remote, stream = exchange.client_id, exchange.remote, exchange.stream
+        client_id, remote = exchange.client_id, exchange.remote
         if not client_id.strip():
             raise GrpcError(Code.CLIENT_ID_REQUIRED, "the header x-mq-client-id is missing or blank")
         if self._access is not None:
             host = remote.rpartition(":")[0].strip("[]")
-            check_access(self._access, name, stream.metadata, host, request)
-        remaining_s = None if stream.deadline is None else stream.deadline.time_remaining()
+            check_access(self._access, name, exchange.stream.headers, host, request)
         return Call(
             self._broker,
             self._settings,
@@ -198,7 +184,7 @@ class Service:
             client_id,
             remote,
             request,
-            remaining_s,
+            exchange.remaining_s,
         )
 
     def _count(self, name: str, status: Any, exchange: Exchange) -> None:
@@ -212,13 +198,6 @@ class Service:
                 status.code,
                 status.message,
             )
-
-
-async def _refuse(stream: Any) -> None:  # noqa: ARG001 - grpclib's interface
-    raise GRPCError(Status.UNIMPLEMENTED, "RocketMQ's proxy does not serve it either")
-
-
-_UNIMPLEMENTED: Final = Handler(_refuse, Cardinality.UNARY_UNARY, Command, Command)
 
 
 async def _write(exchange: Exchange, client: GrpcClient) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mocketmq.grpc_proxy.exchange import MAX_REQUEST_BYTES, Exchange
-from mocketmq.grpc_proxy.messages import Codec
+from mocketmq.grpc_proxy.exchange import Exchange
+from mocketmq.grpc_proxy.stream import Stream
 from tests.clients.grpc.versions import versions
 
 HEADERS = ("x-mq-", "authorization")
@@ -22,23 +22,24 @@ _noted: dict[Path, dict[Any, tuple[str, Mapping[str, str], bytes]]] = {}
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests() -> None:
     """Note each message that is read."""
-    read, decode = Exchange.read, Codec.decode
+    read, take = Exchange.read, Stream.message
     last = b""
 
-    def decoding(codec: Codec, data: bytes, message_type: Any) -> Any:
+    async def taking(stream: Stream) -> bytes | None:
         nonlocal last
-        last = data  # nothing is awaited before the end of ``read``
-        return decode(codec, data, message_type)
+        data = await take(stream)
+        last = data or b""  # nothing is awaited before the end of ``read``
+        return data
 
-    async def noting(exchange: Exchange, limit: int = MAX_REQUEST_BYTES) -> Any:
-        message = await read(exchange, limit)
+    async def noting(exchange: Exchange) -> Any:
+        message = await read(exchange)
         if message is not None and len(last) <= MAX_BYTES:
-            headers = {name: str(value) for name, value in exchange.stream.metadata.items()}
+            headers = exchange.stream.headers
             ours = {name: value for name, value in sorted(headers.items()) if name.startswith(HEADERS)}
             _note(message, ours, last)
         return message
 
-    setattr(Codec, decode.__name__, decoding)
+    setattr(Stream, take.__name__, taking)
     setattr(Exchange, read.__name__, noting)
 
 

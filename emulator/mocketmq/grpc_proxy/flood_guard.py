@@ -1,0 +1,54 @@
+"""Counts the frames that cost a client nothing, and says when there are too many (CVE-2023-44487 and kin)."""
+
+from mocketmq.clock import steady_us
+from mocketmq.grpc_proxy.frames import Http2Code, Http2Error
+from mocketmq.grpc_proxy.limits import (
+    BYTES_PER_ANSWERED,
+    COUNTED_US,
+    MAX_ANSWERED,
+    MAX_EMPTY,
+    MAX_RESETS,
+    MAX_SETTINGS,
+)
+
+
+class FloodGuard:
+    """The counts of one connection; they begin again every ``COUNTED_US``."""
+
+    def __init__(self) -> None:
+        self._began_us = steady_us()
+        self._counts: dict[str, int] = {}
+        self._sent_bytes = 0
+
+    def sent(self, size: int) -> None:
+        """Allow more of the frames by which clients steer what they get."""
+        self._sent_bytes += size
+
+    def reset(self) -> None:
+        """Count a stream that was reset. Raises Http2Error, as do all of these."""
+        self._count("stream resets", MAX_RESETS)
+
+    def settings(self) -> None:
+        """Count a SETTINGS frame."""
+        self._count("SETTINGS frames", MAX_SETTINGS)
+
+    def empty(self) -> None:
+        """Count a frame that carries nothing."""
+        self._count("empty frames", MAX_EMPTY)
+
+    def answered(self) -> None:
+        """Count a frame of the kind that clients send in proportion to what they get."""
+        self._count("small frames", MAX_ANSWERED + self._sent_bytes // BYTES_PER_ANSWERED)
+
+    def _count(self, kind: str, limit: int) -> None:
+        count = self._counts[kind] = self._counts.get(kind, 0) + 1
+        if count <= limit:
+            return
+        now_us = steady_us()
+        if now_us - self._began_us < COUNTED_US:
+            raise Http2Error(
+                Http2Code.ENHANCE_YOUR_CALM,
+                f"more than {limit} {kind} in {COUNTED_US // 1_000_000} s",
+            )
+        self._began_us, self._sent_bytes = now_us, 0
+        self._counts = {kind: 1}

@@ -1,0 +1,129 @@
+"""HTTP/2's frames as bytes (RFC 9113, sections 4 and 6), and the server's header blocks (RFC 7541)."""
+
+from enum import IntEnum
+from typing import Final
+from urllib.parse import quote
+
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+HEAD_BYTES: Final = 9
+MAX_WINDOW: Final = (1 << 31) - 1
+DEFAULT_WINDOW: Final = (1 << 16) - 1
+
+END_STREAM: Final = 0x1
+ACK: Final = 0x1
+END_HEADERS: Final = 0x4
+PADDED: Final = 0x8
+PRIORITY_FLAG: Final = 0x20
+
+
+class Frame(IntEnum):
+    """Types of frames."""
+
+    DATA = 0
+    HEADERS = 1
+    PRIORITY = 2
+    RST_STREAM = 3
+    SETTINGS = 4
+    PUSH_PROMISE = 5
+    PING = 6
+    GOAWAY = 7
+    WINDOW_UPDATE = 8
+    CONTINUATION = 9
+
+
+class Http2Code(IntEnum):
+    """Error codes of RST_STREAM and GOAWAY."""
+
+    NO_ERROR = 0
+    PROTOCOL_ERROR = 1
+    INTERNAL_ERROR = 2
+    FLOW_CONTROL_ERROR = 3
+    STREAM_CLOSED = 5
+    FRAME_SIZE_ERROR = 6
+    REFUSED_STREAM = 7
+    CANCEL = 8
+    COMPRESSION_ERROR = 9
+    ENHANCE_YOUR_CALM = 11
+
+
+class Setting(IntEnum):
+    """Identifiers in SETTINGS."""
+
+    ENABLE_PUSH = 2
+    MAX_CONCURRENT_STREAMS = 3
+    INITIAL_WINDOW_SIZE = 4
+    MAX_FRAME_SIZE = 5
+    MAX_HEADER_LIST_SIZE = 6
+
+
+class Http2Error(Exception):
+    """A client broke the protocol or a limit: its connection ends with this code."""
+
+    def __init__(self, code: Http2Code, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
+    """A whole frame."""
+    return len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream_id.to_bytes(4, "big") + payload
+
+
+def settings_frame(settings: dict[Setting, int]) -> bytes:
+    """The frame that announces these settings."""
+    pairs = (key.to_bytes(2, "big") + value.to_bytes(4, "big") for key, value in settings.items())
+    return frame(Frame.SETTINGS, 0, 0, b"".join(pairs))
+
+
+def goaway_frame(last_stream_id: int, code: Http2Code, why: str = "") -> bytes:
+    """The frame after which no further streams are served."""
+    payload = last_stream_id.to_bytes(4, "big") + code.to_bytes(4, "big") + why.encode()
+    return frame(Frame.GOAWAY, 0, 0, payload)
+
+
+def without_padding(flags: int, payload: memoryview) -> memoryview:
+    """The content of a DATA or HEADERS frame. Raises Http2Error."""
+    if not flags & PADDED:
+        return payload
+    if not payload or payload[0] >= len(payload):
+        raise Http2Error(Http2Code.PROTOCOL_ERROR, "a frame has more padding than bytes")
+    return payload[1 : len(payload) - payload[0]]
+
+
+# The server's headers are written as literals that are not indexed, so that they need no state. The first
+# block of a connection sets the size of the table to 0, whatever size the client allows.
+EMPTY_TABLE: Final = b"\x20"
+
+
+def header(name: str, value: str) -> bytes:
+    """One header."""
+    return b"\0" + _text(name.encode()) + _text(value.encode())
+
+
+def _text(text: bytes) -> bytes:
+    size = len(text)
+    if size < 127:
+        return bytes((size,)) + text
+    head, size = bytearray(b"\x7f"), size - 127
+    while size >= 128:
+        head.append(size & 127 | 128)
+        size >>= 7
+    head.append(size)
+    return bytes(head) + text
+
+
+HEADERS_BLOCK: Final = b"\x88" + header("content-type", "application/grpc")  # \x88: ":status: 200"
+OK_TRAILERS_BLOCK: Final = header("grpc-status", "0")
+
+
+def trailers_block(status: int, message: str) -> bytes:
+    """The headers that end an RPC, or an answer that consists of nothing else after ``HEADERS_BLOCK``."""
+    if not status and not message:
+        return OK_TRAILERS_BLOCK
+    text = quote(message, safe=" !\"#$&'()*+,/:;<=>?@[\\]^`{|}")
+    return header("grpc-status", str(int(status))) + header("grpc-message", text)
+
+
+def http_error_block(http_status: int, status: int, message: str) -> bytes:
+    """The headers that refuse what is no gRPC request."""
+    return header(":status", str(http_status)) + trailers_block(status, message)

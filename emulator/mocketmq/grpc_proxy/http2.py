@@ -1,0 +1,540 @@
+"""HTTP/2 for gRPC, from a server's side (RFC 9113): frames come in, streams are served, frames go out.
+
+Only what a gRPC server needs: no push, no priorities. Frames are read by hand, headers are unpacked by
+`hpack`. What `h2` would add, its state machine, gets in the way here: it forbids any answer after a GOAWAY,
+reads what is to be counted first, and looks at all open streams whenever one begins.
+
+The frames of a connection are handled a few at a time, so that no client holds up the others.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from hpack import Decoder, HPACKError, OversizedHeaderListError
+
+from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.grpc_proxy.flood_guard import FloodGuard
+from mocketmq.grpc_proxy.frames import (
+    ACK,
+    DEFAULT_WINDOW,
+    EMPTY_TABLE,
+    END_HEADERS,
+    END_STREAM,
+    HEAD_BYTES,
+    MAX_WINDOW,
+    PREFACE,
+    PRIORITY_FLAG,
+    Frame,
+    Http2Code,
+    Http2Error,
+    Setting,
+    frame,
+    goaway_frame,
+    settings_frame,
+    without_padding,
+)
+from mocketmq.grpc_proxy.limits import (
+    BYTES_PER_ANSWERED,
+    FRAMES_PER_TURN,
+    MAX_CONTINUATIONS,
+    MAX_DRAINED_BYTES,
+    MAX_FRAME_BYTES,
+    MAX_HEADER_BYTES,
+    MAX_STREAMS,
+    SMALL_BYTES,
+    STALLED_S,
+    WINDOW_BYTES,
+)
+from mocketmq.grpc_proxy.memory import Memory
+from mocketmq.grpc_proxy.status import Status, StatusError
+from mocketmq.grpc_proxy.stream import Stream
+
+_SETTINGS: Final = settings_frame(
+    {
+        Setting.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
+        Setting.INITIAL_WINDOW_SIZE: WINDOW_BYTES,
+        Setting.MAX_HEADER_LIST_SIZE: MAX_HEADER_BYTES,
+    }
+)
+_PSEUDO: Final = frozenset({":method", ":scheme", ":path", ":authority"})
+_NEEDED: Final = (":method", ":scheme", ":path")
+_FORBIDDEN: Final = frozenset(
+    {"connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade"}
+)
+_LARGEST_FRAME: Final = (1 << 24) - 1
+
+Serve = Callable[[Stream], None]
+"""Is given each stream when its headers have come, and again whenever more of its request has."""
+
+
+class Http2:
+    """The protocol of one connection, which is also its transport.
+
+    ``connection`` has ``write(bytes)``, ``room`` (bytes that it takes at once) and ``refuse(why)``.
+    """
+
+    def __init__(self, connection: Any, memory: Memory, serve: Serve) -> None:
+        self.connection = connection
+        self.memory = memory
+        self.streams: dict[int, Stream] = {}
+        self.max_frame_bytes = MAX_FRAME_BYTES
+        self.is_leaving = False  # the client or the server has sent GOAWAY
+        self.is_behind = False  # frames wait to be handled
+        self.serve = serve
+        self._guard = FloodGuard()
+        self._loop = asyncio.get_running_loop()
+        self._decoder = Decoder(MAX_HEADER_BYTES)
+        self._incoming = bytearray()
+        self._has_preface = False
+        self._has_settings = False
+        self._is_dead = False
+        self._last_id = 0
+        self._initial_window = DEFAULT_WINDOW
+        self._send_window = DEFAULT_WINDOW
+        self._receive_window = WINDOW_BYTES
+        self._consumed = 0
+        self._block: bytearray | None = None  # of headers that go on in CONTINUATION
+        self._block_stream = self._block_flags = self._block_frames = 0
+        self._is_first_block = True
+        self._drained: dict[int, int] = {}  # bytes of streams that were answered before the client ended them
+        self._blocked: dict[Stream, None] = {}  # streams that wait for a window or for room
+        self._handlers: Final[dict[int, Callable[[int, int, memoryview], None]]] = {
+            Frame.DATA: self._data,
+            Frame.HEADERS: self._headers,
+            Frame.PRIORITY: self._priority,
+            Frame.RST_STREAM: self._rst_stream,
+            Frame.SETTINGS: self._settings,
+            Frame.PUSH_PROMISE: self._push_promise,
+            Frame.PING: self._ping,
+            Frame.GOAWAY: self._goaway,
+            Frame.WINDOW_UPDATE: self._window_update,
+        }
+        self.write(_SETTINGS)
+        self.write(self._window_frame(0, WINDOW_BYTES - DEFAULT_WINDOW))
+
+    # Frames that come in.
+
+    def received(self, data: bytes) -> None:
+        """Take bytes of the client."""
+        if self._is_dead:
+            return
+        self._incoming += data
+        if not self.is_behind:
+            self._work()
+
+    def _work(self) -> None:
+        was_behind, self.is_behind = self.is_behind, False
+        if self._is_dead:
+            return
+        try:
+            self.is_behind = self._handle_frames()
+        except Http2Error as error:
+            self._die(error)
+            return
+        if self.is_behind:
+            self._loop.call_soon(self._work)
+        if self.is_behind is not was_behind:
+            self.connection.regulate()
+
+    def _handle_frames(self) -> bool:
+        """Handle what one turn may. True if whole frames are left."""
+        incoming = self._incoming
+        if not self._has_preface:
+            if not incoming.startswith(PREFACE[: len(incoming)]):
+                raise Http2Error(
+                    Http2Code.PROTOCOL_ERROR, "the connection does not begin with HTTP/2's preface"
+                )
+            if len(incoming) < len(PREFACE):
+                return False
+            del incoming[: len(PREFACE)]
+            self._has_preface = True
+        view, at, left = memoryview(bytes(incoming)), 0, FRAMES_PER_TURN
+        total = len(view)
+        try:
+            while total - at >= HEAD_BYTES:
+                size = int.from_bytes(view[at : at + 3], "big")
+                if size > MAX_FRAME_BYTES:
+                    raise Http2Error(
+                        Http2Code.FRAME_SIZE_ERROR,
+                        f"a frame has {size} bytes; allowed: up to {MAX_FRAME_BYTES}",
+                    )
+                end = at + HEAD_BYTES + size
+                if end > total:
+                    return False
+                if not left:
+                    return True
+                left -= 1
+                stream_id = int.from_bytes(view[at + 5 : at + 9], "big") & MAX_WINDOW
+                self._handle(view[at + 3], view[at + 4], stream_id, view[at + HEAD_BYTES : end])
+                at = end
+            return False
+        finally:
+            del incoming[:at]
+
+    def _handle(self, kind: int, flags: int, stream_id: int, payload: memoryview) -> None:
+        if self._block is not None or kind == Frame.CONTINUATION:
+            self._continuation(kind, flags, stream_id, payload)
+            return
+        if not self._has_settings and kind != Frame.SETTINGS:
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "the first frame is not SETTINGS")
+        handler = self._handlers.get(kind)
+        if handler is None:
+            self._guard.empty()
+            return
+        handler(flags, stream_id, payload)
+
+    def _data(self, flags: int, stream_id: int, payload: memoryview) -> None:
+        size, has_ended = len(payload), bool(flags & END_STREAM)
+        self._check_known(stream_id)
+        content = without_padding(flags, payload)
+        if not has_ended and len(content) < SMALL_BYTES:
+            self._guard.answered() if content else self._guard.empty()
+        self._receive_window -= size
+        if self._receive_window < 0:
+            raise Http2Error(Http2Code.FLOW_CONTROL_ERROR, "more DATA than the connection's window allows")
+        self._consumed += size
+        if self._consumed >= WINDOW_BYTES // 2:
+            self.write(self._window_frame(0, self._consumed))
+            self._receive_window += self._consumed
+            self._consumed = 0
+        stream = self.streams.get(stream_id)
+        if stream is None:
+            self._drain(stream_id, size, has_ended)
+            return
+        if stream.has_ended:
+            self._reset(stream, Http2Code.STREAM_CLOSED)
+            return
+        stream.receive_window -= size
+        if stream.receive_window < 0:
+            self._reset(stream, Http2Code.FLOW_CONTROL_ERROR)
+            return
+        stream.receive(content)
+        if has_ended:
+            stream.end()
+        else:
+            stream.consumed += size
+            if stream.consumed >= WINDOW_BYTES // 2 and stream.is_open:
+                self.write(self._window_frame(stream_id, stream.consumed))
+                stream.receive_window += stream.consumed
+                stream.consumed = 0
+        self.serve(stream)
+
+    def _drain(self, stream_id: int, size: int, has_ended: bool) -> None:
+        """Drop the rest of a refused request: some clients read no answer before they have sent all."""
+        drained = self._drained.pop(stream_id, None)
+        if drained is None:
+            self._guard.answered()
+        elif drained + size > MAX_DRAINED_BYTES:
+            self.write_reset(stream_id, Http2Code.NO_ERROR)
+        elif not has_ended:
+            self._drained[stream_id] = drained + size
+            if size:
+                self.write(self._window_frame(stream_id, size))
+
+    def _headers(self, flags: int, stream_id: int, payload: memoryview) -> None:
+        if not stream_id & 1:
+            raise Http2Error(
+                Http2Code.PROTOCOL_ERROR, f"stream {stream_id} is not one that a client may begin"
+            )
+        content = without_padding(flags, payload)
+        if flags & PRIORITY_FLAG:
+            if len(content) < 5:
+                raise Http2Error(Http2Code.FRAME_SIZE_ERROR, "a HEADERS frame is too short")
+            if int.from_bytes(content[:4], "big") & MAX_WINDOW == stream_id:
+                raise Http2Error(Http2Code.PROTOCOL_ERROR, f"stream {stream_id} depends on itself")
+            content = content[5:]
+        if flags & END_HEADERS:
+            self._request(stream_id, flags, content)
+        else:
+            self._block, self._block_stream, self._block_flags = bytearray(content), stream_id, flags
+            self._block_frames = 0
+
+    def _continuation(self, kind: int, flags: int, stream_id: int, payload: memoryview) -> None:
+        block = self._block
+        if block is None or kind != Frame.CONTINUATION or stream_id != self._block_stream:
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a block of headers is interrupted, or goes on alone")
+        self._block_frames += 1
+        block += payload
+        if self._block_frames > MAX_CONTINUATIONS or len(block) > MAX_HEADER_BYTES:
+            raise _too_large_headers()
+        if flags & END_HEADERS:
+            self._block = None
+            self._request(stream_id, self._block_flags, memoryview(block))
+
+    def _request(self, stream_id: int, flags: int, block: memoryview) -> None:
+        try:
+            fields = self._decoder.decode(block.tobytes(), raw=True)
+        except OversizedHeaderListError:
+            raise _too_large_headers() from None
+        except (HPACKError, UnicodeDecodeError) as error:
+            raise Http2Error(Http2Code.COMPRESSION_ERROR, f"headers cannot be unpacked: {error}") from None
+        if stream_id <= self._last_id:
+            self._trailers(stream_id, flags)
+            return
+        self._last_id = stream_id
+        if self.is_leaving or len(self.streams) + len(self._drained) >= MAX_STREAMS:
+            self._guard.reset()
+            self.write_reset(stream_id, Http2Code.REFUSED_STREAM)
+            return
+        headers = _checked(fields)
+        if headers is None:
+            self._guard.reset()
+            self.write_reset(stream_id, Http2Code.PROTOCOL_ERROR)
+            return
+        stream = self.streams[stream_id] = Stream(self, stream_id, headers)
+        stream.send_window = self._initial_window
+        if flags & END_STREAM:
+            stream.end()
+        self.serve(stream)
+
+    def _trailers(self, stream_id: int, flags: int) -> None:
+        stream = self.streams.get(stream_id)
+        if stream is None:
+            self._guard.answered()
+            self._drained.pop(stream_id, None)
+        elif stream.has_ended:
+            self._reset(stream, Http2Code.STREAM_CLOSED)
+        elif not flags & END_STREAM:
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "trailers do not end their stream")
+        else:
+            stream.end()
+            self.serve(stream)
+
+    def _priority(self, flags: int, stream_id: int, payload: memoryview) -> None:  # noqa: ARG002
+        self._guard.empty()
+        if not stream_id:
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "PRIORITY belongs to a stream")
+        stream = self.streams.get(stream_id)
+        if len(payload) != 5:
+            code = Http2Code.FRAME_SIZE_ERROR
+        elif int.from_bytes(payload[:4], "big") & MAX_WINDOW == stream_id:
+            code = Http2Code.PROTOCOL_ERROR
+        else:
+            return
+        if stream is None:
+            raise Http2Error(code, "a PRIORITY frame is malformed")
+        self._reset(stream, code)
+
+    def _rst_stream(self, flags: int, stream_id: int, payload: memoryview) -> None:  # noqa: ARG002
+        self._check_known(stream_id)
+        _check_size("RST_STREAM", payload, 4)
+        self._guard.reset()
+        self._drained.pop(stream_id, None)
+        stream = self.streams.get(stream_id)
+        if stream is not None:
+            stream.cancel()
+
+    def _settings(self, flags: int, stream_id: int, payload: memoryview) -> None:
+        self._has_settings = True
+        if stream_id:
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "SETTINGS belong to the connection")
+        self._guard.settings()
+        if flags & ACK:
+            _check_size("SETTINGS with ACK", payload, 0)
+            return
+        if len(payload) % 6:
+            raise Http2Error(Http2Code.FRAME_SIZE_ERROR, "SETTINGS has a size that is no multiple of 6")
+        for at in range(0, len(payload), 6):
+            self._set(
+                int.from_bytes(payload[at : at + 2], "big"), int.from_bytes(payload[at + 2 : at + 6], "big")
+            )
+        self.write(frame(Frame.SETTINGS, ACK, 0))
+
+    def _set(self, key: int, value: int) -> None:
+        if key == Setting.INITIAL_WINDOW_SIZE:
+            if value > MAX_WINDOW:
+                raise Http2Error(Http2Code.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE is above 2^31 - 1")
+            change, self._initial_window = value - self._initial_window, value
+            for stream in self.streams.values():
+                stream.send_window += change
+                if stream.send_window > MAX_WINDOW:
+                    raise Http2Error(Http2Code.FLOW_CONTROL_ERROR, "a window is above 2^31 - 1")
+            self.pump_blocked()
+        elif key == Setting.MAX_FRAME_SIZE:
+            if not MAX_FRAME_BYTES <= value <= _LARGEST_FRAME:
+                raise Http2Error(Http2Code.PROTOCOL_ERROR, f"MAX_FRAME_SIZE is {value}")
+        elif key == Setting.ENABLE_PUSH and value > 1:
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, f"ENABLE_PUSH is {value}")
+
+    def _push_promise(self, flags: int, stream_id: int, payload: memoryview) -> None:  # noqa: ARG002
+        raise Http2Error(Http2Code.PROTOCOL_ERROR, "a client may not promise")
+
+    def _ping(self, flags: int, stream_id: int, payload: memoryview) -> None:
+        if stream_id:
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "PING belongs to the connection")
+        _check_size("PING", payload, 8)
+        self._guard.answered()
+        if not flags & ACK:
+            self.write(frame(Frame.PING, ACK, 0, payload.tobytes()))
+
+    def _goaway(self, flags: int, stream_id: int, payload: memoryview) -> None:  # noqa: ARG002
+        """The client begins no further streams. Those in work are finished."""
+        if stream_id:
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "GOAWAY belongs to the connection")
+        self._guard.empty()
+        self.leave()
+
+    def _window_update(self, flags: int, stream_id: int, payload: memoryview) -> None:  # noqa: ARG002
+        _check_size("WINDOW_UPDATE", payload, 4)
+        self._guard.answered()
+        increment = int.from_bytes(payload, "big") & MAX_WINDOW
+        if not stream_id:
+            self._send_window += increment
+            if not increment:
+                raise Http2Error(Http2Code.PROTOCOL_ERROR, "WINDOW_UPDATE of 0")
+            if self._send_window > MAX_WINDOW:
+                raise Http2Error(Http2Code.FLOW_CONTROL_ERROR, "the connection's window is above 2^31 - 1")
+            self.pump_blocked()
+            return
+        self._check_known(stream_id)
+        stream = self.streams.get(stream_id)
+        if stream is None:
+            return
+        stream.send_window += increment
+        if not increment:
+            self._reset(stream, Http2Code.PROTOCOL_ERROR)
+        elif stream.send_window > MAX_WINDOW:
+            self._reset(stream, Http2Code.FLOW_CONTROL_ERROR)
+        else:
+            self.pump(stream)
+
+    def _check_known(self, stream_id: int) -> None:
+        if not stream_id or stream_id > self._last_id or not stream_id & 1:
+            raise Http2Error(
+                Http2Code.PROTOCOL_ERROR, f"a frame belongs to stream {stream_id}, which was not begun"
+            )
+
+    def _reset(self, stream: Stream, code: Http2Code) -> None:
+        """Reset a stream for the client's mistake, which counts as a reset of its own."""
+        self._guard.reset()
+        self.write_reset(stream.stream_id, code)
+        stream.cancel()
+
+    # Frames that go out.
+
+    def write(self, data: bytes) -> None:
+        """Send whole frames."""
+        self.connection.write(data)
+
+    def write_headers(self, stream_id: int, flags: int, block: bytes) -> None:
+        """Send a block of headers."""
+        if self._is_first_block:
+            self._is_first_block = False
+            block = EMPTY_TABLE + block
+        self.write(frame(Frame.HEADERS, flags, stream_id, block))
+
+    def write_reset(self, stream_id: int, code: Http2Code) -> None:
+        """Reset a stream."""
+        self.write(frame(Frame.RST_STREAM, 0, stream_id, code.to_bytes(4, "big")))
+
+    def _window_frame(self, stream_id: int, increment: int) -> bytes:
+        return frame(Frame.WINDOW_UPDATE, 0, stream_id, increment.to_bytes(4, "big"))
+
+    def drain(self, stream: Stream) -> None:
+        """Drop what the client still sends of a stream that is finished."""
+        self._drained[stream.stream_id] = 0
+
+    def pump(self, stream: Stream) -> None:
+        """Send what a stream has to send, as far as the windows and the connection's room allow."""
+        if stream.wants_window:
+            written = stream.pump(min(self._send_window, self.connection.room))
+            self._send_window -= written
+            self._guard.sent(written)
+        if stream.wants_window:
+            self._blocked[stream] = None
+        else:
+            self._blocked.pop(stream, None)
+
+    def pump_blocked(self) -> None:
+        """Go on with streams that wait, in the order in which they began to."""
+        for stream in list(self._blocked):
+            if self._send_window <= 0 or self.connection.room <= 0:
+                break
+            self.pump(stream)
+
+    # The end.
+
+    def forget(self, stream: Stream) -> None:
+        """Serve a stream no more."""
+        self.streams.pop(stream.stream_id, None)
+        self._blocked.pop(stream, None)
+        self._guard.sent(BYTES_PER_ANSWERED)
+        if self.is_leaving:
+            self._close_if_done()
+
+    def leave(self) -> None:
+        """Begin no further streams, hurry those that wait, and close once all are finished."""
+        if self.is_leaving or self._is_dead:
+            return
+        self.is_leaving = True
+        self.write(goaway_frame(self._last_id, Http2Code.NO_ERROR))
+        for stream in list(self.streams.values()):
+            stream.hurry()
+        self._close_if_done()
+
+    def _close_if_done(self) -> None:
+        """Close once nothing is in work; streams that go on for ever are ended when only they are left."""
+        if not self.streams:
+            self.connection.close()
+        elif all(stream.rpc is not None and stream.rpc.is_streaming for stream in self.streams.values()):
+            for stream in self.streams.values():
+                stream.end()
+
+    def refuse_stalled(self) -> None:
+        """Refuse requests of which nothing more has come for long."""
+        limit_us = steady_us() - int(STALLED_S * US_PER_S)
+        for stream in list(self.streams.values()):
+            if not stream.is_ready and stream.moved_us < limit_us:
+                stream.give_up(
+                    StatusError(Status.CANCELLED, f"no further byte of the request came in {STALLED_S:g} s")
+                )
+
+    def _die(self, error: Http2Error) -> None:
+        """Tell the client what it did, and end all that is in work for it."""
+        if not self._has_preface:  # it speaks something else
+            self._is_dead = True
+            self.connection.abort(str(error))
+            return
+        self.write(goaway_frame(self._last_id, error.code, str(error)))
+        self.lost()
+        self.connection.refuse(str(error))
+
+    def lost(self) -> None:
+        """End all that is in work: the connection is gone."""
+        self._is_dead = True
+        self._incoming.clear()
+        for stream in list(self.streams.values()):
+            stream.cancel()
+
+
+def _checked(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
+    """A request's headers by name; None if it is malformed (RFC 9113, 8.2 and 8.3)."""
+    headers: dict[str, str] = {}
+    are_pseudo = True
+    for name, value in fields:
+        text = name.decode("latin-1")
+        if text.startswith(":"):
+            if not are_pseudo or text in headers or text not in _PSEUDO:
+                return None
+        else:
+            are_pseudo = False
+            if text in _FORBIDDEN or text != text.lower():
+                return None
+        headers[text] = value.decode("latin-1")
+    if headers.get("te", "trailers") != "trailers" or not all(headers.get(name) for name in _NEEDED):
+        return None
+    return headers
+
+
+def _check_size(what: str, payload: memoryview, size: int) -> None:
+    if len(payload) != size:
+        raise Http2Error(Http2Code.FRAME_SIZE_ERROR, f"{what} has {len(payload)} bytes; allowed: {size}")
+
+
+def _too_large_headers() -> Http2Error:
+    return Http2Error(
+        Http2Code.ENHANCE_YOUR_CALM,
+        f"the headers of a request are too large; allowed: {MAX_HEADER_BYTES} bytes,"
+        f" {MAX_CONTINUATIONS} CONTINUATION frames",
+    )
