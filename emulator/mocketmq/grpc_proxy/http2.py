@@ -8,10 +8,8 @@ The frames of a connection are handled a few at a time, so that no client holds 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
-
-from hpack import Decoder, HPACKError, OversizedHeaderListError
 
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.grpc_proxy.flood_guard import FloodGuard
@@ -19,12 +17,10 @@ from mocketmq.grpc_proxy.frames import (
     ACK,
     DEFAULT_WINDOW,
     EMPTY_TABLE,
-    END_HEADERS,
     END_STREAM,
     HEAD_BYTES,
     MAX_WINDOW,
     PREFACE,
-    PRIORITY_FLAG,
     Frame,
     Http2Code,
     Http2Error,
@@ -34,10 +30,10 @@ from mocketmq.grpc_proxy.frames import (
     settings_frame,
     without_padding,
 )
+from mocketmq.grpc_proxy.header_blocks import Fields, HeaderBlocks, request_headers
 from mocketmq.grpc_proxy.limits import (
     BYTES_PER_ANSWERED,
     FRAMES_PER_TURN,
-    MAX_CONTINUATIONS,
     MAX_DRAINED_BYTES,
     MAX_FRAME_BYTES,
     MAX_HEADER_BYTES,
@@ -56,11 +52,6 @@ _SETTINGS: Final = settings_frame(
         Setting.INITIAL_WINDOW_SIZE: WINDOW_BYTES,
         Setting.MAX_HEADER_LIST_SIZE: MAX_HEADER_BYTES,
     }
-)
-_PSEUDO: Final = frozenset({":method", ":scheme", ":path", ":authority"})
-_NEEDED: Final = (":method", ":scheme", ":path")
-_FORBIDDEN: Final = frozenset(
-    {"connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade"}
 )
 _LARGEST_FRAME: Final = (1 << 24) - 1
 
@@ -84,7 +75,7 @@ class Http2:
         self.serve = serve
         self._guard = FloodGuard()
         self._loop = asyncio.get_running_loop()
-        self._decoder = Decoder(MAX_HEADER_BYTES)
+        self._blocks = HeaderBlocks()
         self._incoming = bytearray()
         self._has_preface = False
         self._has_settings = False
@@ -94,8 +85,6 @@ class Http2:
         self._send_window = DEFAULT_WINDOW
         self._receive_window = WINDOW_BYTES
         self._consumed = 0
-        self._block: bytearray | None = None  # of headers that go on in CONTINUATION
-        self._block_stream = self._block_flags = self._block_frames = 0
         self._is_first_block = True
         self._drained: dict[int, int] = {}  # bytes of streams that were answered before the client ended them
         self._blocked: dict[Stream, None] = {}  # streams that wait for a window or for room
@@ -173,8 +162,8 @@ class Http2:
             del incoming[:at]
 
     def _handle(self, kind: int, flags: int, stream_id: int, payload: memoryview) -> None:
-        if self._block is not None or kind == Frame.CONTINUATION:
-            self._continuation(kind, flags, stream_id, payload)
+        if self._blocks.is_open or kind == Frame.CONTINUATION:
+            self._request(self._blocks.go_on(kind, flags, stream_id, payload))
             return
         if not self._has_settings and kind != Frame.SETTINGS:
             raise Http2Error(Http2Code.PROTOCOL_ERROR, "the first frame is not SETTINGS")
@@ -233,69 +222,37 @@ class Http2:
                 self.write(self._window_frame(stream_id, size))
 
     def _headers(self, flags: int, stream_id: int, payload: memoryview) -> None:
-        if not stream_id & 1:
-            raise Http2Error(
-                Http2Code.PROTOCOL_ERROR, f"stream {stream_id} is not one that a client may begin"
-            )
-        content = without_padding(flags, payload)
-        if flags & PRIORITY_FLAG:
-            if len(content) < 5:
-                raise Http2Error(Http2Code.FRAME_SIZE_ERROR, "a HEADERS frame is too short")
-            if int.from_bytes(content[:4], "big") & MAX_WINDOW == stream_id:
-                raise Http2Error(Http2Code.PROTOCOL_ERROR, f"stream {stream_id} depends on itself")
-            content = content[5:]
-        if flags & END_HEADERS:
-            self._request(stream_id, flags, content)
-        else:
-            self._block, self._block_stream, self._block_flags = bytearray(content), stream_id, flags
-            self._block_frames = 0
+        self._request(self._blocks.begin(flags, stream_id, payload))
 
-    def _continuation(self, kind: int, flags: int, stream_id: int, payload: memoryview) -> None:
-        block = self._block
-        if block is None or kind != Frame.CONTINUATION or stream_id != self._block_stream:
-            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a block of headers is interrupted, or goes on alone")
-        self._block_frames += 1
-        block += payload
-        if self._block_frames > MAX_CONTINUATIONS or len(block) > MAX_HEADER_BYTES:
-            raise _too_large_headers()
-        if flags & END_HEADERS:
-            self._block = None
-            self._request(stream_id, self._block_flags, memoryview(block))
-
-    def _request(self, stream_id: int, flags: int, block: memoryview) -> None:
-        try:
-            fields = self._decoder.decode(block.tobytes(), raw=True)
-        except OversizedHeaderListError:
-            raise _too_large_headers() from None
-        except (HPACKError, UnicodeDecodeError) as error:
-            raise Http2Error(Http2Code.COMPRESSION_ERROR, f"headers cannot be unpacked: {error}") from None
+    def _request(self, fields: Fields | None) -> None:
+        if fields is None:
+            return
+        stream_id, has_ended = self._blocks.stream_id, bool(self._blocks.flags & END_STREAM)
         if stream_id <= self._last_id:
-            self._trailers(stream_id, flags)
+            self._trailers(stream_id, has_ended=has_ended)
             return
         self._last_id = stream_id
         if self.is_leaving or len(self.streams) + len(self._drained) >= MAX_STREAMS:
-            self._guard.reset()
-            self.write_reset(stream_id, Http2Code.REFUSED_STREAM)
+            self._refuse(stream_id, Http2Code.REFUSED_STREAM)
             return
-        headers = _checked(fields)
+        headers = request_headers(fields)
         if headers is None:
-            self._guard.reset()
-            self.write_reset(stream_id, Http2Code.PROTOCOL_ERROR)
+            self._refuse(stream_id, Http2Code.PROTOCOL_ERROR)
             return
         stream = self.streams[stream_id] = Stream(self, stream_id, headers)
         stream.send_window = self._initial_window
-        if flags & END_STREAM:
+        if has_ended:
             stream.end()
         self.serve(stream)
 
-    def _trailers(self, stream_id: int, flags: int) -> None:
+    def _trailers(self, stream_id: int, *, has_ended: bool) -> None:
         stream = self.streams.get(stream_id)
         if stream is None:
             self._guard.answered()
             self._drained.pop(stream_id, None)
         elif stream.has_ended:
             self._reset(stream, Http2Code.STREAM_CLOSED)
-        elif not flags & END_STREAM:
+        elif not has_ended:
             raise Http2Error(Http2Code.PROTOCOL_ERROR, "trailers do not end their stream")
         else:
             stream.end()
@@ -406,10 +363,14 @@ class Http2:
             )
 
     def _reset(self, stream: Stream, code: Http2Code) -> None:
-        """Reset a stream for the client's mistake, which counts as a reset of its own."""
-        self._guard.reset()
-        self.write_reset(stream.stream_id, code)
+        """Reset a stream for the client's mistake."""
+        self._refuse(stream.stream_id, code)
         stream.cancel()
+
+    def _refuse(self, stream_id: int, code: Http2Code) -> None:
+        """Tell the client that a stream is reset, which counts as a reset of its own (CVE-2025-8671)."""
+        self._guard.reset()
+        self.write_reset(stream_id, code)
 
     # Frames that go out.
 
@@ -508,33 +469,6 @@ class Http2:
             stream.cancel()
 
 
-def _checked(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
-    """A request's headers by name; None if it is malformed (RFC 9113, 8.2 and 8.3)."""
-    headers: dict[str, str] = {}
-    are_pseudo = True
-    for name, value in fields:
-        text = name.decode("latin-1")
-        if text.startswith(":"):
-            if not are_pseudo or text in headers or text not in _PSEUDO:
-                return None
-        else:
-            are_pseudo = False
-            if text in _FORBIDDEN or text != text.lower():
-                return None
-        headers[text] = value.decode("latin-1")
-    if headers.get("te", "trailers") != "trailers" or not all(headers.get(name) for name in _NEEDED):
-        return None
-    return headers
-
-
 def _check_size(what: str, payload: memoryview, size: int) -> None:
     if len(payload) != size:
         raise Http2Error(Http2Code.FRAME_SIZE_ERROR, f"{what} has {len(payload)} bytes; allowed: {size}")
-
-
-def _too_large_headers() -> Http2Error:
-    return Http2Error(
-        Http2Code.ENHANCE_YOUR_CALM,
-        f"the headers of a request are too large; allowed: {MAX_HEADER_BYTES} bytes,"
-        f" {MAX_CONTINUATIONS} CONTINUATION frames",
-    )
