@@ -12,6 +12,7 @@ from mocketmq.connections.tls import Tls
 from mocketmq.errors import ListenError
 from mocketmq.grpc_proxy.server import GrpcServer
 from mocketmq.http_api.listener import HttpHandler, Listener
+from mocketmq.http_api.page_guard import PageGuard
 from mocketmq.http_api.server import HttpServer
 from mocketmq.remoting.listening.ports import Ports
 from mocketmq.remoting.listening.server import RemotingServer
@@ -41,7 +42,8 @@ async def open_front_doors(
     if remoting is not None:
         stack.push_async_callback(remoting.close)
         await remoting.start()
-    by_segment, listeners = _protocols(broker, settings, access, remoting)
+    guard = PageGuard(settings.allowed_hosts or ())
+    by_segment, listeners = _protocols(broker, settings, access, remoting, guard)
     more_metrics = [remoting.metrics] if remoting is not None else []
     more_doors = remoting.doors if remoting is not None else {}
     grpc = GrpcServer(broker, settings, tls, access) if settings.grpc else None
@@ -50,7 +52,7 @@ async def open_front_doors(
         if await _has_started(grpc):
             more_metrics.append(grpc.metrics)
             more_doors["grpc"] = grpc.door
-    http = HttpServer(broker, settings, run, by_segment, listeners, more_metrics, more_doors)
+    http = HttpServer(broker, settings, run, guard, by_segment, listeners, more_metrics, more_doors)
     stack.push_async_callback(http.close)
     await http.start()
     return http, remoting, grpc
@@ -72,7 +74,11 @@ async def _has_started(grpc: GrpcServer) -> bool:
 
 
 def _protocols(
-    broker: Broker, settings: Settings, access: Access | None, remoting: RemotingServer | None
+    broker: Broker,
+    settings: Settings,
+    access: Access | None,
+    remoting: RemotingServer | None,
+    guard: PageGuard,
 ) -> tuple[dict[str, HttpHandler], list[Listener]]:
     """What is served beside the JSON API, by first segment of the path, and on ports of its own."""
     namesrv_port = None if remoting is None else remoting.namesrv_port
@@ -84,5 +90,5 @@ def _protocols(
         ),
     }
     port = settings.aliyun_port
-    listeners = [] if port is None else [Listener("aliyun", port, by_segment, aliyun)]
+    listeners = [] if port is None else [Listener("aliyun", port, guard, by_segment, aliyun)]
     return by_segment | dict.fromkeys(console.SEGMENTS, console.Console().answer), listeners

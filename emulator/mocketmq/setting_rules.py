@@ -106,6 +106,13 @@ def _parse_keys(text: str) -> dict[str, str]:
     return keys
 
 
+def _parse_hosts(text: str) -> frozenset[str]:
+    hosts = frozenset(host.strip().lower() for host in text.split(","))
+    if not all(re.fullmatch(r"\*|[a-z0-9._\[\]:-]{1,253}", host) for host in hosts):
+        raise ValueError(text)
+    return hosts
+
+
 def _parse_topic(text: str) -> str:
     check_topic_name(text)
     if is_system_topic(text):
@@ -141,5 +148,6 @@ SECURITY_TOKENS: Final = Rule(
 )
 ADDRESS: Final = _address(":([0-9]+)", "host:port")
 HOST: Final = _address("(?::([0-9]+))?", "host or host:port")
+HOSTS: Final = Rule("hosts separated by commas, each a name, host:port or *", _parse_hosts)
 TOPIC: Final = Rule(f"{TOPIC_NAMES}; not the name of a system topic", _parse_topic)
 GROUP: Final = Rule(GROUP_NAMES, _parse_group)

@@ -93,6 +93,12 @@ class Settings:
     data: str = _setting("mocketmq-data", rules.TEXT, "data directory, or :memory: to keep nothing")
     host: str = _setting("127.0.0.1", rules.TEXT, "address to listen on")
     http_port: int = _setting("9877", rules.PORT, "port of the JSON API; 0 picks a free one")
+    allowed_hosts: frozenset[str] | None = _setting(
+        "",
+        rules.HOSTS,
+        "further names by which browsers and clients reach the HTTP port, and hosts whose pages may use it,"
+        " separated by commas; * allows all",
+    )
     aliyun_port: int | None = _setting(
         "",
         rules.PORT,

@@ -58,7 +58,7 @@ ROOMS = {
     "grpc": {"mocketmq.grpc_proxy"},  # the rest of it
     "http": {
         f"mocketmq.http_api.{name}"
-        for name in ("fields", "faulty", "invalid", "listener", "problem", "request")
+        for name in ("fields", "faulty", "invalid", "listener", "page_guard", "problem", "request")
     },
     "json": {"mocketmq.http_api"},  # the rest of it
     "console": {"mocketmq.console"},

@@ -1,9 +1,12 @@
 """HTTP listeners: a port, and the protocols served on it by the first segment of the path."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple
 
 from aiohttp import web
+
+from mocketmq.http_api.page_guard import PageGuard
+from mocketmq.http_api.problem import HttpError, problem_response
 
 UNMATCHED = "unmatched"
 """The path template of requests that match no route."""
@@ -21,14 +24,23 @@ HttpHandler = Callable[[web.BaseRequest], Awaitable[RoutedResponse]]
 
 
 class Listener(NamedTuple):
-    """A port, the handlers of paths by their first segment, and the handler of all other paths."""
+    """A port, the handlers of paths by their first segment, and the handler of all other paths.
+
+    ``pages`` are first segments to which pages of other sites may link.
+    """
 
     door: str  # its name among the doors
     port: int
+    guard: PageGuard
     by_segment: Mapping[str, HttpHandler]
     otherwise: HttpHandler
+    pages: Collection[str] = ()
 
     async def answer(self, request: web.BaseRequest) -> RoutedResponse:
-        """Let the handler of the path answer."""
+        """Let the handler of the path answer, unless a page of another site asks."""
         segment = request.rel_url.raw_path[1:].partition("/")[0]
+        try:
+            self.guard.check(request, may_be_linked=segment in self.pages)
+        except HttpError as error:
+            return RoutedResponse(UNMATCHED, problem_response(error))
         return await self.by_segment.get(segment, self.otherwise)(request)

@@ -8,7 +8,7 @@ import hmac
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -28,7 +28,7 @@ from mocketmq.http_api.listener import UNMATCHED, HttpHandler, Listener, RoutedR
 from mocketmq.http_api.live import LIVE
 from mocketmq.http_api.lookup import LOOKUP
 from mocketmq.http_api.operations import OPERATIONS
-from mocketmq.http_api.origin import check_origin
+from mocketmq.http_api.page_guard import PageGuard
 from mocketmq.http_api.problem import HttpError, problem_response
 from mocketmq.http_api.reporting import REPORTS
 from mocketmq.http_api.route import Api, Endpoint, RouteGroup
@@ -42,6 +42,9 @@ log = logging.getLogger(__name__)
 
 GRACE_S = 2.0
 """Real seconds for running requests to end when the server stops; then they are cancelled."""
+
+_PAGES: Final = ("", "console", "docs", "v1", "openapi.json", "metrics", "healthz", "readyz")
+"""First segments of what people open in a browser."""
 
 MAX_LINE_BYTES = 1 << 16
 """Longest request line: the longest filter fits with every character percent-encoded."""
@@ -59,6 +62,7 @@ class HttpServer:
         broker: Broker,
         settings: Settings,
         run: int,
+        guard: PageGuard,
         by_segment: Mapping[str, HttpHandler],
         more: Sequence[Listener] = (),
         more_metrics: Sequence[Callable[[], Iterable[Any]]] = (),
@@ -75,7 +79,10 @@ class HttpServer:
         routes = [route for group in self._api.route_groups for route in group.routes if route.operation]
         names = {name for route in routes for name in (route.operation, route.handler.__name__)}
         broker.faults.declare("http", names)
-        self._listeners = (Listener("http", settings.http_port, by_segment, self._answer), *more)
+        self._listeners = (
+            Listener("http", settings.http_port, guard, by_segment, self._answer, _PAGES),
+            *more,
+        )
         self._runners: list[web.ServerRunner] = []
         self._gates: list[Gate] = []
 
@@ -154,7 +161,6 @@ class HttpServer:
         template = UNMATCHED
         try:
             path = request.rel_url.raw_path
-            check_origin(request)
             if self._expected is not None and not self._is_open(request.method, path):
                 self._authorize(request, self._expected)
             endpoint, parameters = self._router.find(request.method, path)

@@ -223,18 +223,6 @@ async def test_all_that_waits_is_cancelled_or_delivered_at_once(api: Api) -> Non
     await api.refused(404, "DELETE", "/v1/delayed?topic=none")
 
 
-async def test_another_sites_page_may_look_but_change_nothing(api: Api) -> None:
-    own, evil = api.emulator.url, "https://evil.example"
-    for origin, status in ((own, 201), (evil, 403), ("null", 403), (f"{own}0", 403)):
-        answer = await api.call(
-            "POST", "/v1/topics/orders/messages", {"body": "x"}, headers={"Origin": origin}
-        )
-        assert answer.status == status, origin
-    assert answer.body["type"] == "/problems/foreign-origin"
-    assert answer.body["field"] == "Origin"
-    assert (await api.call("GET", "/v1/clock", headers={"Origin": evil})).status == 200
-
-
 async def test_the_clock_says_how_fast_and_far_ahead_it_is(api: Api) -> None:
     before = await api.ok("GET", "/v1/clock")
     await api.ok("POST", "/v1/clock/advance", {"by": "1h"})

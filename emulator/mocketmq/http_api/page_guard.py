@@ -1,0 +1,106 @@
+"""Refuses requests that web pages make to a broker that their visitor can reach, for every door of the port.
+
+Two ways lead from a page to a program on the same machine. A page of another site asks for the broker's
+address: its browser says so in ``Origin`` or ``Sec-Fetch-Site`` (Fetch Metadata, W3C), which no SDK sends. Or
+the site's own name is made to resolve to the broker's address (DNS rebinding): then ``Host`` is a name that
+its owner registered, which has a dot, where brokers are reached by an address or a name without one.
+"""
+
+import re
+import socket
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from mocketmq.http_api.problem import HttpError
+from mocketmq.http_api.request import host_of
+
+ANY: Final = "*"
+_PRIVATE: Final = (".localhost", ".local", ".internal", ".svc", ".test", ".home.arpa")
+"""Endings that nobody can register (RFC 6761, RFC 6762, RFC 8375, ICANN's .internal; Kubernetes' .svc)."""
+_PORT: Final = re.compile(r":\d*$")
+_FOREIGN: Final = frozenset({"cross-site", "same-site"})
+
+
+class ForeignHostError(HttpError):
+    """The name by which the broker was asked for may belong to anybody."""
+
+    status = 421
+    field = "Host"
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"Host is {host!r}, a name that may be anybody's; if it is this broker's,"
+            f" start it with --allowed-hosts {host}"
+        )
+        self.allowed = "an IP address, localhost, a name without a dot, or one of allowed_hosts"
+
+
+class ForeignOriginError(HttpError):
+    """The request comes from a page of another site."""
+
+    status = 403
+    field = "Origin"
+
+    def __init__(self, origin: str, host: str) -> None:
+        super().__init__(
+            f"a page of {origin} may not use this broker: only pages of {host} and of allowed_hosts may,"
+            " and programs that are no browser"
+        )
+        self.allowed = f"no Origin and Sec-Fetch-Site headers, or those of {host}"
+
+
+class PageGuard:
+    """``allowed_hosts`` are further names of the broker, and hosts whose pages may use it; ``*`` is any."""
+
+    def __init__(self, allowed_hosts: Iterable[str] = ()) -> None:
+        allowed = {host.lower() for host in allowed_hosts}
+        self._allows_all = ANY in allowed
+        self._allowed = allowed | {socket.gethostname().lower()}
+
+    def check(self, request: web.BaseRequest, *, may_be_linked: bool) -> None:
+        """Raise ForeignHostError or ForeignOriginError for a request that a page of another site makes.
+
+        ``may_be_linked``: pages of other sites may lead here by a link, as to a page.
+        """
+        if self._allows_all:
+            return
+        host = host_of(request).lower()
+        if not self._is_own(host):
+            raise ForeignHostError(_PORT.sub("", host)[:200])
+        headers = request.headers
+        origin = headers.get("Origin")
+        if origin is not None:
+            origin_host = urlsplit(origin).netloc.lower()
+            if origin_host != host and not self._is_allowed(origin_host):
+                raise ForeignOriginError(origin[:200], host)
+        elif headers.get("Sec-Fetch-Site") in _FOREIGN and not (may_be_linked and _is_link(request)):
+            raise ForeignOriginError("another site", host)
+
+    def _is_allowed(self, host: str) -> bool:
+        return host in self._allowed or _PORT.sub("", host) in self._allowed
+
+    def _is_own(self, host: str) -> bool:
+        name = _PORT.sub("", host).strip("[]").removesuffix(".")
+        if "." not in name and ":" not in name:
+            return True
+        if name.endswith(_PRIVATE) or self._is_allowed(host):
+            return True
+        try:
+            ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+
+def _is_link(request: web.BaseRequest) -> bool:
+    """Whether the browser opens a page of its own for it, which no other page can read."""
+    headers = request.headers
+    return (
+        request.method == "GET"
+        and headers.get("Sec-Fetch-Mode") == "navigate"
+        and headers.get("Sec-Fetch-Dest") == "document"
+    )
