@@ -1,0 +1,131 @@
+"""A program that floods a gRPC port: ``python -m tests.hostile.flooder FLOOD HOST:PORT``.
+
+It floods over each connection until the server has closed it, and prints how each ended, as JSON. It is a
+process of its own, so that a flood takes no time from the test that watches the broker.
+"""
+
+import argparse
+import json
+import selectors
+import socket
+import sys
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Final
+
+from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.doors import split_address
+from mocketmq.grpc_proxy.frames import HEAD_BYTES, PREFACE, Frame, settings_frame
+from tests.hostile.floods import FLOODS
+
+MOST_S: Final = 8.0
+_MOST_MOVES: Final = 500_000
+_MOVES_AT_ONCE: Final = 64
+_READ_BYTES: Final = 1 << 16
+
+
+@dataclass(slots=True)
+class Ended:
+    """How a connection ended: whether the server closed it, and the error code of its GOAWAY, if one came."""
+
+    moves: int = 0
+    is_closed: bool = False
+    goaway: int | None = None
+
+
+class _Connection:
+    """A socket that sends a flood, and reads what the server answers."""
+
+    def __init__(self, moves: Iterator[bytes], address: tuple[str, int]) -> None:
+        self.ended = Ended()
+        self.socket = socket.create_connection(address)
+        self.socket.setblocking(False)
+        self._moves = islice(moves, _MOST_MOVES)
+        self._out = PREFACE + settings_frame({})
+        self._in = bytearray()
+
+    @property
+    def awaited(self) -> int:
+        """What the selector is to wait for."""
+        return selectors.EVENT_READ | (selectors.EVENT_WRITE if self._out else 0)
+
+    def write(self) -> None:
+        """Send, as far as the socket takes it."""
+        try:
+            self._out = self._out[self.socket.send(self._out) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._out = b""  # what the server said before it closed can still be read
+            return
+        if not self._out:
+            moves = list(islice(self._moves, _MOVES_AT_ONCE))
+            self.ended.moves += len(moves)
+            self._out = b"".join(moves)
+
+    def read(self) -> None:
+        """Look for a GOAWAY, and for the end."""
+        try:
+            data = self.socket.recv(_READ_BYTES)
+        except OSError:
+            data = b""
+        self.ended.is_closed = not data
+        self._in += data
+        while len(self._in) >= (end := HEAD_BYTES + int.from_bytes(self._in[:3], "big")):
+            if self._in[3] == Frame.GOAWAY:
+                self.ended.goaway = int.from_bytes(self._in[HEAD_BYTES + 4 : HEAD_BYTES + 8], "big")
+            del self._in[:end]
+
+
+def flood(name: str, address: tuple[str, int], connections: int, seconds: float, again: bool) -> list[Ended]:
+    """Flood over so many connections at a time, for so long or until the server has closed them all.
+
+    ``again``: each that the server closes is replaced.
+    """
+    end_us = steady_us() + int(seconds * US_PER_S)
+    flooding: deque[_Connection] = deque()
+    with selectors.DefaultSelector() as selector:
+
+        def connect() -> None:
+            connection = _Connection(FLOODS[name](), address)
+            flooding.append(connection)
+            selector.register(connection.socket, connection.awaited, connection)
+
+        for _ in range(connections):
+            connect()
+        while selector.get_map() and steady_us() < end_us:
+            for key, events in selector.select(0.1):
+                connection = key.data
+                if events & selectors.EVENT_READ:
+                    connection.read()
+                if connection.ended.is_closed:
+                    selector.unregister(connection.socket)
+                    connection.socket.close()
+                    if again:
+                        connect()
+                    continue
+                if events & selectors.EVENT_WRITE:
+                    connection.write()
+                selector.modify(connection.socket, connection.awaited, connection)
+    for connection in flooding:
+        connection.socket.close()
+    return [connection.ended for connection in flooding]
+
+
+def main() -> None:
+    """Flood as the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m tests.hostile.flooder", description="Flood a gRPC port.")
+    parser.add_argument("flood", choices=FLOODS)
+    parser.add_argument("address", type=lambda text: split_address(text, 0), metavar="HOST:PORT")
+    parser.add_argument("--connections", type=int, default=1, help="connections at a time (default 1)")
+    parser.add_argument("--seconds", type=float, default=MOST_S, help=f"at most (default {MOST_S:g})")
+    parser.add_argument("--again", action="store_true", help="replace connections that the server closes")
+    options = parser.parse_args()
+    ends = flood(options.flood, options.address, options.connections, options.seconds, options.again)
+    json.dump([asdict(ended) for ended in ends], sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Floods of HTTP/2 frames: the connection is closed, others do not notice, and memory returns."""
+
+from pathlib import Path
+
+import pytest
+
+from mocketmq.grpc_proxy.frames import Http2Code
+from tests.hostile.flooded import MB, flooded, memory_is_back
+from tests.hostile.flooder import Ended
+from tests.hostile.floods import FLOODS
+from tests.support.process import forked_broker
+
+MOST_BYTES = 250 * MB
+
+
+async def _withstand(flood: str, data: Path, *, connections: int = 1, again: bool = False) -> list[Ended]:
+    async with forked_broker("--data", str(data)) as broker:
+        found = await flooded(broker, flood, connections=connections, again=again)
+        assert all(found.took_ms.values())
+        assert found.peak < MOST_BYTES
+        await memory_is_back(broker, found)
+        assert "Traceback" not in broker.stderr
+        return found.ends
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_a_flood_ends_its_connection_alone(flood: str, tmp_path: Path) -> None:
+    (ended,) = await _withstand(flood, tmp_path)
+    assert ended.is_closed
+    assert ended.goaway == Http2Code.ENHANCE_YOUR_CALM
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_twenty_connections_that_flood_again_and_again(flood: str, tmp_path: Path) -> None:
+    ends = await _withstand(flood, tmp_path, connections=20, again=True)
+    closed = [ended for ended in ends if ended.is_closed]
+    assert len(closed) >= 20
+    assert all(ended.goaway == Http2Code.ENHANCE_YOUR_CALM for ended in closed)
