@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
+from mocketmq.access.accounts import Account
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.clients import (
     CLUSTERING,
@@ -35,8 +36,17 @@ class GrpcClient:
 
     door = DOOR
 
-    def __init__(self, broker: Broker, client_id: str, language: str, release: str, remote: str) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        client_id: str,
+        language: str,
+        release: str,
+        remote: str,
+        account: Account | None = None,
+    ) -> None:
         self._broker = broker
+        self.account = account  # None: it needs no permissions
         self._began_us = wall_us()
         self.client_id = client_id
         self.language = language
@@ -128,6 +138,12 @@ class GrpcClients:
         streams = self._streams.get(client_id)
         if streams and topic not in streams[-1].topics:
             self.produces(streams[-1], [*streams[-1].topics, topic])
+
+    def owner(self, client_id: str) -> str | None:
+        """The access key that registered a connected client, if it needs one."""
+        streams = self._streams.get(client_id)
+        account = streams[0].account if streams else None
+        return None if account is None else account.access_key
 
     def beats(self, client_id: str) -> None:
         """Note a heartbeat."""

@@ -12,9 +12,11 @@ from functools import partial
 from typing import Any, Final
 
 from mocketmq.access.access import Access
+from mocketmq.access.accounts import Account
 from mocketmq.broker.broker import Broker
-from mocketmq.errors import InjectedError, RefusedError, as_emulator_error
+from mocketmq.errors import AccessError, InjectedError, RefusedError, as_emulator_error
 from mocketmq.grpc_proxy import receiving, routes, sending, settling, telemetry, transactions
+from mocketmq.grpc_proxy.access_table import needs, settings_needs
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.clients import GrpcClient, GrpcClients
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, set_status
@@ -26,7 +28,7 @@ from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.renewals import Renewals
-from mocketmq.grpc_proxy.signature import check_access
+from mocketmq.grpc_proxy.signature import signer_of
 from mocketmq.grpc_proxy.status import Status, StatusError
 from mocketmq.grpc_proxy.stream import Rpc, Stream
 from mocketmq.settings import Settings
@@ -125,6 +127,7 @@ class Service:
         exchange = Exchange(self._memory, stream, kind)
         try:
             self._admit("Telemetry", exchange, None)
+            account = self._account(exchange)
         except RefusedError as error:
             await exchange.send(set_status(Command(), code_of(error), str(error)))
             return
@@ -134,6 +137,7 @@ class Service:
             exchange.header("x-mq-language") or "OTHER",
             exchange.header("x-mq-client-version"),
             exchange.remote,
+            account,
         )
         writing = asyncio.create_task(_write(exchange, client))
         try:
@@ -144,8 +148,9 @@ class Service:
                     client.commands.put_nowait(self._answer_settings(client, command.settings))
                 elif kind in ("thread_stack_trace", "verify_message_result"):
                     client.questions.answered(command)
-        except GrpcError as error:
-            await exchange.send(set_status(Command(), error.code, str(error)))
+        except (AccessError, GrpcError) as error:
+            writing.cancel()
+            await exchange.send(set_status(Command(), code_of(error), str(error)))
         finally:
             writing.cancel()
             if self._clients.gone(client):
@@ -162,20 +167,36 @@ class Service:
             raise StatusError(
                 Status.INVALID_ARGUMENT, "the settings have neither publishing nor subscription"
             )
+        if client.account is not None:
+            client.account.check(settings_needs(settings))
         max_body = self._broker.sender.intake.max_message_bytes
         try:
             return telemetry.answer_settings(self._broker, self._clients, client, settings, max_body)
         except RefusedError as error:
             raise StatusError(Status.INVALID_ARGUMENT, str(error)) from None
 
+    def _account(self, exchange: Exchange) -> Account | None:
+        """Who sends a request; None if that does not matter. Raises AccessError.
+
+        A client's id belongs to the access key that registered it.
+        """
+        if self._access is None:
+            return None
+        host = exchange.remote.rpartition(":")[0].strip("[]")
+        account = signer_of(self._access, exchange.stream.headers, host)
+        owner = self._clients.owner(exchange.client_id)
+        if account is not None and owner not in (None, account.access_key):
+            raise AccessError(f"client id {exchange.client_id[:80]} was registered by another accessKey")
+        return account
+
     def _admit(self, name: str, exchange: Exchange, request: Any) -> Call:
         """The request as handlers get it. Raises GrpcError, AccessError."""
         client_id, remote = exchange.client_id, exchange.remote
         if not client_id.strip():
             raise GrpcError(Code.CLIENT_ID_REQUIRED, "the header x-mq-client-id is missing or blank")
-        if self._access is not None:
-            host = remote.rpartition(":")[0].strip("[]")
-            check_access(self._access, name, exchange.stream.headers, host, request)
+        account = self._account(exchange)
+        if account is not None:
+            account.check(needs(name, request))
         return Call(
             self._broker,
             self._settings,

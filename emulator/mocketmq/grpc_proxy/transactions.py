@@ -14,13 +14,13 @@ _Answer = message_class("EndTransactionResponse")
 
 async def end_transaction(call: Call) -> Any:
     """Commit a half message or roll it back. Without a decision the producer is asked again later."""
-    topic_of(call.request.topic)
+    topic = topic_of(call.request.topic)
     transaction_id, resolution = call.request.transaction_id, call.request.resolution
     if not transaction_id.strip():
         raise GrpcError(Code.INVALID_TRANSACTION_ID, "transaction_id is blank")
     halves = call.broker.transactions.half_messages
     if resolution in (_COMMIT, _ROLLBACK):
-        await halves.decide(transaction_id, commit=resolution == _COMMIT)
+        await halves.decide(transaction_id, commit=resolution == _COMMIT, topic=topic)
     else:
-        await halves.leave_undecided(transaction_id)
+        await halves.leave_undecided(transaction_id, topic=topic)
     return _Answer()

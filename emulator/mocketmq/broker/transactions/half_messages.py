@@ -205,19 +205,20 @@ class HalfMessages:
         finally:
             self._answers.heard(commit_offset)
 
-    async def decide(self, message_id: str, *, commit: bool) -> HalfMessage:
+    async def decide(self, message_id: str, *, commit: bool, topic: str | None = None) -> HalfMessage:
         """Commit the open half message with this unique key or offset message id, or roll it back.
 
-        Of several with one unique key, that is the oldest. Raises MessageNotFoundError, UndecidableError.
+        Of several with one unique key, that is the oldest; ``topic`` must be its own, if given. Raises
+        MessageNotFoundError, UndecidableError.
         """
-        half = await self._find(message_id)
+        half = await self._find(message_id, topic)
         await self._decide(half, commit=commit)
         self._answers.heard(half.take.commit_offset)
         return half
 
-    async def leave_undecided(self, message_id: str) -> None:
+    async def leave_undecided(self, message_id: str, *, topic: str) -> None:
         """Note that the producer of this half message knows no decision yet. Raises MessageNotFoundError."""
-        half = await self._find(message_id)
+        half = await self._find(message_id, topic)
         self._answers.heard(half.take.commit_offset)
 
     async def _decide(self, half: HalfMessage, *, commit: bool) -> None:
@@ -252,15 +253,16 @@ class HalfMessages:
             raise UndecidableError(_NOT_FOUND)
         return halves[0]
 
-    async def _find(self, message_id: str) -> HalfMessage:
+    async def _find(self, message_id: str, topic: str | None) -> HalfMessage:
         with_key = await open_with_key(self._database, _GROUPS, message_id)
         numbers = [*with_key, commit_offset_of(message_id)]
         takes = {take.commit_offset: take for take in self.open()}
         halves = await self.halves([takes[number] for number in numbers if number in takes][:1])
-        if not halves:
+        if not halves or topic not in (None, halves[0].queue.topic):
+            of_topic = "" if topic is None else f" of topic {topic}"
             raise MessageNotFoundError(
-                f"no half message with the id {message_id[:80]!r} waits for a decision: it was decided, given"
-                " up, or never prepared"
+                f"no half message{of_topic} with the id {message_id[:80]!r} waits for a decision: it was"
+                " decided, given up, or never prepared"
             )
         return halves[0]
 
