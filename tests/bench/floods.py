@@ -1,0 +1,64 @@
+"""What floods of HTTP/2 frames do to the sends of others and to memory; docs/hostile.md has the table."""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Final
+
+from tests.bench.figures import Figure, at_most, quantile
+from tests.bench.floors import memory_mb
+from tests.bench.progress import say
+from tests.hostile.flooded import MB, flooded
+from tests.hostile.floods import FLOODS
+from tests.support.process import broker_process
+
+_AFTER_S: Final = 10.0
+_AIM_MS: Final = 50
+_AIM_MB: Final = 250
+_BACK_MB: Final = 40
+"""Above what it was before, memory is back."""
+_MANY: Final = 20
+
+
+async def measure(quick: bool) -> list[Figure]:
+    """Each over one connection until it is closed, and over connections that come again for some seconds."""
+    figures = []
+    for flood in FLOODS:
+        for connections in (1,) if quick else (1, _MANY):
+            say(f"{flood} over {connections}")
+            figures += await _flooded(flood, connections, after_s=1.0 if quick else _AFTER_S)
+    return figures
+
+
+async def _flooded(flood: str, connections: int, after_s: float) -> list[Figure]:
+    with TemporaryDirectory(prefix="mocketmq-bench-") as directory:
+        async with broker_process("--data", str(Path(directory, "data"))) as broker:
+            found = await flooded(broker, flood, connections=connections, again=connections > 1)
+            before_mb = found.before / MB
+            began = perf_counter()
+            while (after_mb := memory_mb(broker.pid)) > before_mb + _BACK_MB:
+                if perf_counter() - began > after_s:
+                    break
+                await asyncio.sleep(0.1)
+            back_s = perf_counter() - began
+    sends_ms = [*found.took_ms["remoting"], *found.took_ms["gRPC"]]
+    name = f"{flood} × {connections}"
+    return [
+        Figure(f"{name}: others' sends, p50", "ms", [quantile(sends_ms, 0.5)]),
+        Figure(f"{name}: … max", "ms", [max(sends_ms)], aim=at_most(_AIM_MS)),
+        Figure(
+            f"{name}: memory at its highest (floor: before)",
+            "MB",
+            [found.peak / MB],
+            [before_mb],
+            at_most(_AIM_MB),
+        ),
+        Figure(
+            f"{name}: memory after {back_s:.1f} s (floor: before)",
+            "MB",
+            [after_mb],
+            [before_mb],
+            at_most(before_mb + _BACK_MB),
+        ),
+    ]
