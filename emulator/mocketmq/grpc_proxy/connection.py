@@ -95,6 +95,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
             http2.lost()
             return
         self._http2 = http2
+        self._making = None
         early, self._early = self._early, []
         for data in early:
             http2.received(data)
@@ -128,7 +129,8 @@ class GrpcConnection(asyncio.BufferedProtocol):
         if self._making is not None:
             self._making.cancel()
         if self._http2 is not None:
-            self._http2.lost()
+            http2, self._http2 = self._http2, None
+            http2.lost()
 
     def abort(self, why: str, level: int = logging.WARNING) -> None:
         """Close the connection at once, and log why."""

@@ -104,6 +104,9 @@ class Engine:
             stream.finish(Status.INTERNAL, "a defect of mocketmq; its log has the details")
         else:
             stream.finish()
+        finally:
+            stream.task = None  # with its frames it would keep messages until a collection
+            del stream
 
 
 def _expire(stream: Stream) -> None:

@@ -64,9 +64,9 @@ class Exchange:
             raise StatusError(Status.INTERNAL, "Half-closed without a request")
         return message
 
-    async def send(self, message: Any) -> None:
-        """Send an answer."""
-        await self.stream.send(message.SerializeToString())
+    def send(self, message: Any) -> Awaitable[None]:
+        """Send an answer. While it is under way only its bytes are kept, not the message."""
+        return self.stream.send(message.SerializeToString())
 
     @contextmanager
     def sending(self, size: int) -> Iterator[Callable[[Any], Awaitable[None]]]:

@@ -467,6 +467,7 @@ class Http2:
         self._incoming.clear()
         for stream in list(self.streams.values()):
             stream.cancel()
+        self._handlers.clear()  # bound methods, which would keep all this until a collection
 
 
 def _check_size(what: str, payload: memoryview, size: int) -> None:

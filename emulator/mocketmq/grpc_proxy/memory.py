@@ -13,8 +13,10 @@ from mocketmq.grpc_proxy.codes import Code, GrpcError
 
 MAX_RUNNING_BYTES: Final = 32 << 20
 """Requests of one connection, in work or coming in."""
-MAX_UNREAD_BYTES: Final = 128 << 20
-"""Messages on their way to clients, of all connections."""
+MAX_UNREAD_BYTES: Final = 32 << 20
+"""Messages on their way to clients, of all connections; each takes twice its bytes while it is sent."""
+_FLOOD_BYTES: Final = 4 << 20
+"""After clients held more than this, freed memory is given back to the system."""
 _STILL_US: Final = int(TURN_S * US_PER_S)
 
 
@@ -45,14 +47,14 @@ class Upload(Protocol):
 
 
 class Memory:
-    """What all connections hold, in bytes. ``was_full``: since it was last set to False."""
+    """What all connections hold, in bytes."""
 
     def __init__(self) -> None:
         self.connections: set[Any] = set()
         self.running = 0
         self.incoming = 0
         self.unread = 0
-        self.was_full = False
+        self._most = 0  # since memory was last given back
         self._uploads: dict[Upload, None] = {}  # the one that has stood still for longest is the first
 
     @property
@@ -64,8 +66,7 @@ class Memory:
         """Note that a request is in work, or with a negative size that it has ended."""
         connection.running += size
         self.running += size
-        if self.is_full(connection):
-            self.was_full = True
+        self._most = max(self._most, self.held)
         if size > 0:
             connection.regulate()
         else:
@@ -84,7 +85,6 @@ class Memory:
         connection = upload.connection
         incoming = connection.incoming + size
         if incoming > FREE_BYTES and (incoming > MAX_RUNNING_BYTES or self.held + size > MAX_HELD_BYTES):
-            self.was_full = True
             self._give_up_still_ones()
             raise GrpcError(Code.TOO_MANY_REQUESTS, "too many bytes of requests are in work; try again")
         upload.size += size
@@ -92,6 +92,7 @@ class Memory:
         self._uploads[upload] = None
         connection.incoming += size
         self.incoming += size
+        self._most = max(self._most, self.held)
 
     def shrink(self, upload: Upload, size: int) -> None:
         """Note that a request has come in whole, or is dropped."""
@@ -116,8 +117,8 @@ class Memory:
 
     def send(self, connection: Connection, size: int) -> None:
         """Note that messages are on their way to a client. Raises GrpcError."""
+        self._most = max(self._most, self.held + self.unread + size)
         if self.unread + size > MAX_UNREAD_BYTES:
-            self.was_full = True
             now_us = steady_us()
             for each in list(self.connections):
                 if each.unread and now_us - each.wrote_us >= _STILL_US:
@@ -125,6 +126,14 @@ class Memory:
             raise GrpcError(Code.TOO_MANY_REQUESTS, "too many messages wait for clients to read them")
         connection.unread += size
         self.unread += size
+
+    def ends_flood(self) -> bool:
+        """Whether much was held since the last time this was true, and most of it is free again."""
+        held = self.held + self.unread
+        if self._most < _FLOOD_BYTES or held > self._most // 2:
+            return False
+        self._most = held
+        return True
 
     def sent(self, connection: Connection, size: int) -> None:
         """Note that messages have been sent, or will not be."""

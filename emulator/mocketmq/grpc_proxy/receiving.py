@@ -42,9 +42,7 @@ async def answer(call: Call, taken: Sequence[Taken], exchange: Exchange) -> None
         with exchange.sending(size) as send:
             await send(_status(Code.OK, "OK") if taken else _status(Code.MESSAGE_NOT_FOUND, "no new message"))
             for one in taken:
-                found = _Answer()
-                found.message.CopyFrom(_message(call, one))
-                await send(found)
+                await send(_Answer(message=_message(call, one)))
             await send(_delivery_time())
     except BaseException:
         task = asyncio.ensure_future(call.broker.consuming.receipts.release(group, taken))

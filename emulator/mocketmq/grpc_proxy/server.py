@@ -22,7 +22,7 @@ from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
 
-TICK_S: Final = 10.0
+TICK_S: Final = 5.0
 IDLE_TICKS: Final = int(IDLE_S / TICK_S)
 
 
@@ -73,8 +73,7 @@ class GrpcServer:
             connection.quiet = connection.quiet + 1 if connection.is_idle else 0
             if connection.quiet >= IDLE_TICKS:
                 connection.abort(f"no request in {IDLE_S:g} s", logging.INFO)
-        if self._memory.was_full:
-            self._memory.was_full = False
+        if self._memory.ends_flood():
             give_back()
 
     def _cut(self) -> None:

@@ -176,6 +176,7 @@ class Stream:
             return
         self._begin()
         self._rest = memoryview(b"\0" + len(message).to_bytes(4, "big") + message)
+        del message  # its bytes are in the line above
         self.http2.pump(self)
         if self._rest and self.is_open:
             self._writing = asyncio.get_running_loop().create_future()

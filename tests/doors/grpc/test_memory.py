@@ -145,8 +145,9 @@ async def test_connections_without_requests_are_closed_and_memory_is_given_back(
         async with busy.telemetry() as stream:
             await stream.consume()
             assert len(held.connections) == 2
-            held.was_full = True
-            for _ in range(12):
+            await client.send(client.message("x" * (4 * MIB)))
+            monkeypatch.setattr(memory, "_FLOOD_BYTES", MIB)
+            for _ in range(server.IDLE_TICKS):
                 emulator.grpc._look_after()
             await until(lambda: len(held.connections) == 1)
             assert given == [True]

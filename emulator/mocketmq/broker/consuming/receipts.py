@@ -97,6 +97,7 @@ class Receipts:
         self._most_in_flight = contract.in_flight if contract else None
         self._over_limit = contract.over_limit if contract else ""
         self._abandoned: set[asyncio.Task[None]] = set()
+        self._reading = asyncio.Lock()  # others wait, and read nothing if their client goes meanwhile
 
     # Receive
 
@@ -154,10 +155,14 @@ class Receipts:
         )
 
     async def _take_unless_cancelled(self, request: ReceiveRequest, invisible_us: int) -> list[Taken]:
-        take = asyncio.create_task(self._take(request, invisible_us))
+        begun = asyncio.Event()
+        take = asyncio.create_task(self._take(request, invisible_us, begun))
         try:
             return await asyncio.shield(take)
         except asyncio.CancelledError:
+            if not begun.is_set():  # nobody waits for the messages, so none is read
+                take.cancel()
+                raise
             give_back = asyncio.create_task(self._release_result(request.group, take))
             self._abandoned.add(give_back)
             give_back.add_done_callback(self._abandoned.discard)
@@ -166,7 +171,8 @@ class Receipts:
     async def _release_result(self, group: ConsumingGroup, take: asyncio.Task[list[Taken]]) -> None:
         await self._release(group, await take)
 
-    async def _take(self, request: ReceiveRequest, invisible_us: int) -> list[Taken]:
+    async def _take(self, request: ReceiveRequest, invisible_us: int, begun: asyncio.Event) -> list[Taken]:
+        """Take messages; once ``begun`` is set, what is taken must be undone by who does not want it."""
         group = request.group
         selection = Selection(self._database, self._topics, request)
 
@@ -189,7 +195,9 @@ class Receipts:
 
         began_us = steady_us()
         try:
-            await selection.select()
+            async with self._reading:
+                begun.set()
+                await selection.select()
             took_us = steady_us() - began_us
             self._statistics.read(len(selection.chosen), took_us)
             if not selection.chosen and not selection.for_others:
