@@ -85,7 +85,7 @@ class GrpcClient:
         return messages
 
     async def try_receive(
-        self, group: str, topic: str, *, invisible_s: int = 30, wait_s: float = 0, **more: Any
+        self, group: str, topic: str, *, invisible_s: float = 30, wait_s: float = 0, **more: Any
     ) -> tuple[Any, list[Any]]:
         """Status and messages of a ReceiveMessage."""
         request_type, reply_type = (
@@ -95,7 +95,7 @@ class GrpcClient:
         request = request_type(group={"name": group}, **({"batch_size": 32} | more))
         request.message_queue.topic.name = topic
         if not request.auto_renew:
-            set_us(request.invisible_duration, invisible_s * US_PER_S)
+            set_us(request.invisible_duration, int(invisible_s * US_PER_S))
         set_us(request.long_polling_timeout, int(wait_s * US_PER_S))
         path = f"/{SERVICE}/ReceiveMessage"
         stream = self.channel.request(

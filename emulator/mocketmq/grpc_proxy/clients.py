@@ -27,6 +27,8 @@ from mocketmq.store.queue import Queue
 
 PRODUCER, PUSH_CONSUMER, SIMPLE_CONSUMER = 1, 2, 3
 """Values of ClientType."""
+REQUEST_TIMEOUT_US: Final = 3 * US_PER_S
+"""The SDKs' own default."""
 BEAT_US: Final = 60 * US_PER_S
 """For so long, in real time, a client without a Telemetry stream lives after its last heartbeat."""
 
@@ -52,6 +54,7 @@ class GrpcClient:
         self.language = language
         self.release = release  # of its SDK
         self.remote = remote
+        self.request_timeout_us = REQUEST_TIMEOUT_US
         self.topics: list[str] = []  # to which it produces
         self.commands: asyncio.Queue[Any] = asyncio.Queue()
         self.questions = Questions(client_id, self.commands.put_nowait)
@@ -138,6 +141,11 @@ class GrpcClients:
         streams = self._streams.get(client_id)
         if streams and topic not in streams[-1].topics:
             self.produces(streams[-1], [*streams[-1].topics, topic])
+
+    def request_timeout_us(self, client_id: str) -> int:
+        """What a client says of how long its requests may take, if it is connected."""
+        streams = self._streams.get(client_id)
+        return streams[-1].request_timeout_us if streams else REQUEST_TIMEOUT_US
 
     def owner(self, client_id: str) -> str | None:
         """The access key that registered a connected client, if it needs one."""

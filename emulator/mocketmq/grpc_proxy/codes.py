@@ -23,6 +23,7 @@ class Code(IntEnum):
     ILLEGAL_FILTER_EXPRESSION = 40_010
     ILLEGAL_INVISIBLE_TIME = 40_011
     ILLEGAL_DELIVERY_TIME = 40_012
+    INVALID_RECEIPT_HANDLE = 40_013
     MESSAGE_PROPERTY_CONFLICT_WITH_TYPE = 40_014
     MESSAGE_CORRUPTED = 40_016
     CLIENT_ID_REQUIRED = 40_017
@@ -58,3 +59,8 @@ def set_status(answer: Any, code: int = Code.OK, message: str = "OK") -> Any:
 def common_code(codes: list[int]) -> int:
     """The status of an answer whose entries have these."""
     return codes[0] if len(set(codes)) == 1 else Code.MULTIPLE_RESULTS
+
+
+def name_of(code: int) -> str:
+    """The name of a code, which is all that the proxy says of an answer with entries."""
+    return Code(code).name if code in set(Code) else str(code)

@@ -20,10 +20,12 @@ from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
 from mocketmq.grpc_proxy.renewals import FIRST_US
 from mocketmq.grpc_proxy.routes import routed_topic
-from mocketmq.grpc_proxy.settling import MAX_INVISIBLE_US
+from mocketmq.grpc_proxy.settling import check_invisible
 from mocketmq.grpc_proxy.times import set_us, us_of
 
 MIN_INVISIBLE_US: Final = 10 * US_PER_S
+SHORTEST_POLL_US: Final = 5 * US_PER_S
+"""Of a client that does not say how long: grpcClientConsumerMinLongPollingTimeoutMillis."""
 LONGEST_POLL_US: Final = 20 * US_PER_S
 _MARGIN_S: Final = 0.3
 """Before the client's deadline an empty answer leaves: a deadline that passes is an error to every client."""
@@ -114,11 +116,7 @@ def _invisible_us(request: Any) -> int:
     if request.auto_renew:
         return FIRST_US
     invisible_us = us_of(request.invisible_duration)
-    if not MIN_INVISIBLE_US <= invisible_us <= MAX_INVISIBLE_US:
-        raise GrpcError(
-            Code.ILLEGAL_INVISIBLE_TIME,
-            f"invisible_duration is {invisible_us / US_PER_S:g} s; allowed: 10 s to 12 h",
-        )
+    check_invisible(invisible_us, MIN_INVISIBLE_US)
     return invisible_us
 
 
@@ -134,7 +132,17 @@ async def _filter(given: Any) -> Filter:
 
 
 def _wait_s(call: Call) -> float:
-    """Real seconds to wait: as long as the client asks, but so that it is answered before its deadline."""
-    asked_us = us_of(call.request.long_polling_timeout)
-    wait_s = min(max(asked_us, 0), LONGEST_POLL_US) / US_PER_S
+    """Real seconds to wait: as long as the client asks, but so that it is answered before its deadline.
+
+    A client that says nothing waits as in ReceiveMessageActivity.java (5.3.3): for the time that is left to
+    it, less half of its request timeout.
+    """
+    if call.request.HasField("long_polling_timeout"):
+        asked_us = max(us_of(call.request.long_polling_timeout), 0)
+    elif call.remaining_s is None:
+        asked_us = LONGEST_POLL_US
+    else:
+        timeout_us = call.clients.request_timeout_us(call.client_id)
+        asked_us = max(int(call.remaining_s * US_PER_S) - timeout_us // 2, SHORTEST_POLL_US)
+    wait_s = min(asked_us, LONGEST_POLL_US) / US_PER_S
     return wait_s if call.remaining_s is None else max(min(wait_s, call.remaining_s - _MARGIN_S), 0.0)

@@ -7,10 +7,10 @@ that consumes in order (ChangeInvisibleTimeProcessor.java, 5.3.3).
 
 from typing import Any, Final
 
-from mocketmq.clock import US_PER_S
+from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import ReceiptError
 from mocketmq.grpc_proxy.call import Call
-from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, set_status
+from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, name_of, set_status
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
 from mocketmq.grpc_proxy.times import us_of
@@ -21,6 +21,19 @@ _DEAD: Final = -1
 _AckAnswer = message_class("AckMessageResponse")
 _ChangeAnswer = message_class("ChangeInvisibleDurationResponse")
 _ForwardAnswer = message_class("ForwardMessageToDeadLetterQueueResponse")
+
+
+def check_invisible(invisible_us: int, least_us: int) -> None:
+    """Raise GrpcError, in the proxy's words (GrpcValidator.java), for an invisible time out of bounds."""
+    for is_wrong, bound in (
+        (invisible_us < least_us, f"small. min is {least_us // US_PER_MS}"),
+        (invisible_us > MAX_INVISIBLE_US, f"large. max is {MAX_INVISIBLE_US // US_PER_MS}"),
+    ):
+        if is_wrong:
+            raise GrpcError(
+                Code.ILLEGAL_INVISIBLE_TIME,
+                f"the invisibleTime is too {bound}; invisible_duration is {invisible_us / US_PER_MS:.12g} ms",
+            )
 
 
 async def acknowledge(call: Call) -> Any:
@@ -38,7 +51,8 @@ async def acknowledge(call: Call) -> Any:
         error = failed.get(given.receipt_handle)
         set_status(entry) if error is None else set_status(entry, code_of(error), str(error))
         codes.append(entry.status.code)
-    return set_status(answer, common_code(codes), answer.entries[0].status.message)
+    common = common_code(codes)
+    return set_status(answer, common, name_of(common))
 
 
 async def change_invisible_duration(call: Call) -> Any:
@@ -46,12 +60,10 @@ async def change_invisible_duration(call: Call) -> Any:
     group, handle = _group(call), call.request.receipt_handle
     invisible_us = us_of(call.request.invisible_duration)
     answer = set_status(_ChangeAnswer(receipt_handle=handle))  # clients keep it, even that of a refusal
-    if not 0 <= invisible_us <= MAX_INVISIBLE_US:
-        return set_status(
-            answer,
-            Code.ILLEGAL_INVISIBLE_TIME,
-            f"invisible_duration is {invisible_us / US_PER_S:g} s; allowed: 0 to 12 h",
-        )
+    try:
+        check_invisible(invisible_us, 0)
+    except GrpcError as error:
+        return set_status(answer, error.code, str(error))
     is_in_order = call.broker.registry.groups.is_in_order(group)
     try:
         answer.receipt_handle = await call.broker.consuming.receipts.change(

@@ -17,7 +17,7 @@ from mocketmq.grpc_proxy.codes import set_status
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
 from mocketmq.grpc_proxy.questions import Command
-from mocketmq.grpc_proxy.times import set_us
+from mocketmq.grpc_proxy.times import set_us, us_of
 
 _BATCH: Final = 32
 _POLL_US: Final = 20 * US_PER_S
@@ -51,6 +51,8 @@ def answer_settings(
     answer = Command()
     answer.settings.CopyFrom(settings)
     out = answer.settings
+    if settings.HasField("request_timeout"):
+        client.request_timeout_us = us_of(settings.request_timeout)
     if settings.WhichOneof("pub_sub") == "publishing":
         topics = [topic_of(topic) for topic in settings.publishing.topics]
         clients.produces(client, topics)

@@ -5,11 +5,14 @@ import logging
 import ssl
 
 import pytest
-from grpclib.const import Status
+from grpclib.const import Cardinality, Status
 from grpclib.exceptions import GRPCError
 
 from mocketmq.clock import US_PER_S
+from mocketmq.grpc_proxy.definitions import SERVICE
+from mocketmq.grpc_proxy.messages import message_class
 from tests.support.grpc import bodies, grpc_client, running_grpc
+from tests.support.patience import PATIENCE_S
 
 ENDPOINTS = {"scheme": 3, "addresses": [{"host": "mq.example", "port": 443}]}
 MINUTE_US = 60 * US_PER_S
@@ -231,3 +234,54 @@ async def test_a_rpc_that_is_not_served_is_unimplemented(rpc: str) -> None:
         with pytest.raises(GRPCError) as refused:
             await client.call("Heartbeat", path=rpc)
         assert refused.value.status is Status.UNIMPLEMENTED
+
+
+async def test_a_receive_that_names_no_time_waits_as_by_the_proxy() -> None:
+    async with running_grpc() as (_, client), client.telemetry() as stream:
+        await stream.settings(
+            client_type=2,
+            request_timeout={"seconds": 3},
+            subscription={"group": {"name": "billing"}, "subscriptions": []},
+        )
+        request = message_class("ReceiveMessageRequest")(group={"name": "billing"}, batch_size=1)
+        request.message_queue.topic.name = "orders"
+        request.invisible_duration.seconds = 30
+        path, reply = f"/{SERVICE}/ReceiveMessage", message_class("ReceiveMessageResponse")
+        async with client.channel.request(
+            path, Cardinality.UNARY_STREAM, type(request), reply, metadata=client.metadata, timeout=PATIENCE_S
+        ) as call:
+            await call.send_message(request, end=True)
+            await client.call("Heartbeat")  # answered first, so the receive waits
+            await client.send(client.message("woken"))
+            kinds = [answer.WhichOneof("content") async for answer in call]
+        assert kinds == ["status", "message", "delivery_timestamp"]
+
+
+@pytest.mark.parametrize(
+    ("ms", "words"),
+    [
+        (9_999, "the invisibleTime is too small. min is 10000; invisible_duration is 9999 ms"),
+        (43_200_001, "the invisibleTime is too large. max is 43200000; invisible_duration is 43200001 ms"),
+    ],
+)
+async def test_an_invisible_time_out_of_bounds_is_told_in_the_proxys_words(ms: int, words: str) -> None:
+    async with running_grpc() as (_, client):
+        status, _ = await client.try_receive("billing", "orders", invisible_s=ms / 1_000)
+        assert (status.code, status.message) == (40_011, words)
+
+
+async def test_the_status_of_acknowledgements_is_the_codes_name() -> None:
+    async with running_grpc() as (_, client):
+        await client.send(client.message("a"))
+        [one] = await client.receive()
+        wrong = {"message_id": "x", "receipt_handle": "x"}
+        right = {"message_id": "a", "receipt_handle": one.system_properties.receipt_handle}
+        for entries, name in (
+            ([wrong], "INVALID_RECEIPT_HANDLE"),
+            ([right, wrong], "MULTIPLE_RESULTS"),
+        ):
+            answer = await client.call(
+                "AckMessage", group={"name": "billing"}, topic={"name": "orders"}, entries=entries
+            )
+            assert answer.status.message == name
+            assert "x" in answer.entries[-1].status.message
