@@ -23,6 +23,18 @@ HttpHandler = Callable[[web.BaseRequest], Awaitable[RoutedResponse]]
 """Answers every request of a protocol; raises nothing but cancellation."""
 
 
+class PackedBodyError(HttpError):
+    """The body is packed. Unpacking would hold up the event loop, and no SDK packs."""
+
+    status = 415
+    field = "Content-Encoding"
+    allowed = "identity, or no such header"
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(f"Content-Encoding is {encoding[:80]!r}; send the body as it is")
+        self.headers = {"Accept-Encoding": "identity"}
+
+
 class Listener(NamedTuple):
     """A port, the handlers of paths by their first segment, and the handler of all other paths.
 
@@ -41,6 +53,9 @@ class Listener(NamedTuple):
         segment = request.rel_url.raw_path[1:].partition("/")[0]
         try:
             self.guard.check(request, may_be_linked=segment in self.pages)
+            encoding = request.headers.get("Content-Encoding", "identity")
+            if encoding.lower() != "identity":
+                raise PackedBodyError(encoding)
         except HttpError as error:
             return RoutedResponse(UNMATCHED, problem_response(error))
         return await self.by_segment.get(segment, self.otherwise)(request)

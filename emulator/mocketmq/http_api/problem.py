@@ -47,7 +47,7 @@ class Problem(msgspec.Struct, frozen=True):
 def problem_response(error: Exception) -> web.Response:
     """The response to a request that failed with this error."""
     problem = problem_of(error)
-    headers = {"Content-Type": MEDIA_TYPE}
+    headers = {"Content-Type": MEDIA_TYPE, "X-Content-Type-Options": "nosniff"}
     if isinstance(error, HttpError):
         headers |= error.headers
     if isinstance(error, UnauthorizedError):

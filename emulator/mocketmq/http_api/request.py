@@ -103,6 +103,8 @@ def decoder(kind: type[Input]) -> Callable[[bytes], Input]:
                 return decode(content)
             except msgspec.ValidationError:
                 given = _with_integers(msgspec.json.decode(content))
+        except RecursionError:
+            raise MalformedJSONError("the body is JSON that is nested too deep") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise MalformedJSONError(f"the body is not JSON in UTF-8: {error}") from None
         try:

@@ -27,7 +27,7 @@ from mocketmq.http_api.request import (
 from mocketmq.settings import Settings
 
 JSON = "application/json"
-_HEADERS = {"Content-Type": JSON}
+_HEADERS = {"Content-Type": JSON, "X-Content-Type-Options": "nosniff"}
 
 Handler = Callable[..., Awaitable[object]]
 """``handler(call, parameters)``, or ``handler(call, parameters, body)`` for a route that takes a body."""

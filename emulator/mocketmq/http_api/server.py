@@ -121,6 +121,7 @@ class HttpServer:
             request_factory=request,
             handler_cancellation=True,
             access_log=None,
+            auto_decompress=False,  # the listener refuses packed bodies
             max_line_size=MAX_LINE_BYTES,
         )
         runner = web.ServerRunner(server, shutdown_timeout=GRACE_S)
@@ -176,7 +177,8 @@ class HttpServer:
             return False  # only who has the token is told which paths there are
 
     def _authorize(self, request: web.BaseRequest, expected: bytes) -> None:
-        given = request.headers.get("Authorization", "")
+        scheme, space, token = request.headers.get("Authorization", "").partition(" ")
+        given = scheme.title() + space + token  # RFC 9110, 11.1: the scheme's case does not matter
         if not hmac.compare_digest(given.encode(errors="surrogateescape"), expected):
             raise UnauthorizedError(
                 "the token is wrong" if given else "a token is needed: Authorization: Bearer <token>"

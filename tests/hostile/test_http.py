@@ -1,0 +1,73 @@
+"""Bodies and headers of HTTP requests that mean harm."""
+
+import gzip
+import zlib
+from typing import Any
+
+import aiohttp
+import pytest
+
+from mocketmq import Client
+from mocketmq.http_api.server import route_groups
+from mocketmq.settings import Settings
+from tests.support.patience import PATIENCE_S
+from tests.support.process import forked_broker
+
+DEEP = b'{"a":' * 200_000
+TIMEOUT = aiohttp.ClientTimeout(PATIENCE_S)
+WITH_BODY = [
+    (route.method, route.path)
+    for group in route_groups(Settings())
+    for route in group.routes
+    if route.body is not None
+]
+
+
+def path_of(template: str) -> str:
+    return template.replace("{", "").replace("}", "")
+
+
+async def test_json_that_is_nested_too_deep_is_refused_by_every_operation() -> None:
+    async with forked_broker() as broker, aiohttp.ClientSession(broker.url, timeout=TIMEOUT) as session:
+        for method, path in WITH_BODY:
+            async with session.request(method, path_of(path), data=DEEP) as answer:
+                problem: Any = await answer.json(content_type=None)
+                assert (answer.status, problem["type"]) == (400, "/problems/malformed-json"), path
+        assert "Traceback" not in broker.stderr
+    assert len(WITH_BODY) > 8
+
+
+@pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+async def test_packed_bodies_are_refused_at_every_door_of_the_port(encoding: str, pack: Any) -> None:
+    body, headers = pack(b"x" * (1 << 20)), {"Content-Encoding": encoding}
+    paths = ("/v1/topics/orders/messages", "/topics/orders/messages", "/rocketmq/nsaddr", "/none")
+    async with forked_broker() as broker, aiohttp.ClientSession(broker.url, timeout=TIMEOUT) as session:
+        for path in paths:
+            async with session.post(path, data=body, headers=headers) as answer:
+                problem: Any = await answer.json(content_type=None)
+                assert (answer.status, problem["type"]) == (415, "/problems/packed-body"), path
+        plain = {"Content-Encoding": "Identity", "Content-Type": "application/json"}
+        async with session.post(paths[0], data=b'{"body":"x"}', headers=plain) as answer:
+            assert answer.status == 201
+
+
+async def test_pages_are_embedded_nowhere_and_no_answer_is_guessed_to_be_a_page() -> None:
+    async with forked_broker() as broker, aiohttp.ClientSession(broker.url, timeout=TIMEOUT) as session:
+        for path in ("/", "/docs", "/openapi.json", "/v1/clock", "/none"):
+            async with session.get(path) as answer:
+                assert answer.headers["X-Content-Type-Options"] == "nosniff", path
+                if answer.content_type == "text/html":
+                    assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"], path
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+async def test_the_scheme_of_a_token_has_any_case(scheme: str) -> None:
+    async with (
+        forked_broker("--token", "secret") as broker,
+        aiohttp.ClientSession(broker.url, timeout=TIMEOUT) as session,
+    ):
+        for token, status in (("Secret", 401), ("secret", 200)):
+            async with session.get("/v1/clock", headers={"Authorization": f"{scheme} {token}"}) as answer:
+                assert answer.status == status
+        async with Client(broker.url, token=token) as client:
+            assert await client.info()
