@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from mocketmq.cli.table import NOTHING, Table
-from mocketmq.cli.text import fold
+from mocketmq.cli.text import fold, harmless
 from mocketmq.client.answer import JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
@@ -45,6 +45,7 @@ def show(*parts: Table | str) -> None:
 
 
 def _lines(text: str, width: int | None) -> Iterable[str]:
+    text = harmless(text, "\n")
     return [text] if width is None else (cut for line in text.split("\n") for cut in fold(line, width))
 
 

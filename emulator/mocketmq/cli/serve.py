@@ -88,6 +88,8 @@ def serve(config: Path | None, until_eof: bool, **flags: Any) -> None:
             "RocketMQ clients need no token at the ports of name server and broker:"
             " set --acl or --access-keys, or --no-remoting to keep them out"
         )
+    if not settings.token and (settings.access_keys or settings.acl):
+        log.warning("the JSON API asks for no access key, only for a token: set --token")
     _favour_short_turns()
     _allow_many_connections()
     try:

@@ -25,8 +25,8 @@ class DirectoryLock:
     def __init__(self, directory: Path) -> None:
         """Raises StoreLockedError when another process holds it, StoreUnavailableError if unwritable."""
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds what messages say
+            self._fd = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StoreUnavailableError(
                 f"cannot write to the data directory {directory}: {error.strerror};"
