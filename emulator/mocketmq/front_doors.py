@@ -11,8 +11,10 @@ from mocketmq.connections.certificate import certificate_of
 from mocketmq.connections.tls import Tls
 from mocketmq.errors import ListenError
 from mocketmq.grpc_proxy.server import GrpcServer
+from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.listener import HttpHandler, Listener
 from mocketmq.http_api.page_guard import PageGuard
+from mocketmq.http_api.request import max_body_bytes
 from mocketmq.http_api.server import HttpServer
 from mocketmq.remoting.listening.ports import Ports
 from mocketmq.remoting.listening.server import RemotingServer
@@ -43,7 +45,8 @@ async def open_front_doors(
         stack.push_async_callback(remoting.close)
         await remoting.start()
     guard = PageGuard(settings.allowed_hosts or ())
-    by_segment, listeners = _protocols(broker, settings, access, remoting, guard)
+    bodies = Bodies(max_body_bytes(settings))
+    by_segment, listeners = _protocols(broker, settings, access, remoting, guard, bodies)
     more_metrics = [remoting.metrics] if remoting is not None else []
     more_doors = remoting.doors if remoting is not None else {}
     grpc = GrpcServer(broker, settings, tls, access) if settings.grpc else None
@@ -52,7 +55,7 @@ async def open_front_doors(
         if await _has_started(grpc):
             more_metrics.append(grpc.metrics)
             more_doors["grpc"] = grpc.door
-    http = HttpServer(broker, settings, run, guard, by_segment, listeners, more_metrics, more_doors)
+    http = HttpServer(broker, settings, run, guard, bodies, by_segment, listeners, more_metrics, more_doors)
     stack.push_async_callback(http.close)
     await http.start()
     return http, remoting, grpc
@@ -79,10 +82,11 @@ def _protocols(
     access: Access | None,
     remoting: RemotingServer | None,
     guard: PageGuard,
+    bodies: Bodies,
 ) -> tuple[dict[str, HttpHandler], list[Listener]]:
     """What is served beside the JSON API, by first segment of the path, and on ports of its own."""
     namesrv_port = None if remoting is None else remoting.namesrv_port
-    aliyun = aliyun_http.AliyunDoor(broker, settings, access).answer
+    aliyun = aliyun_http.AliyunDoor(broker, settings, access, bodies).answer
     by_segment = {
         aliyun_http.SEGMENT: aliyun,
         address_discovery.SEGMENT: address_discovery.address_discovery(

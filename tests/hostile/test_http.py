@@ -1,16 +1,22 @@
 """Bodies and headers of HTTP requests that mean harm."""
 
+import asyncio
 import gzip
 import zlib
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
 import pytest
 
 from mocketmq import Client
+from mocketmq.clock import US_PER_S
+from mocketmq.http_api import bodies, connection
 from mocketmq.http_api.server import route_groups
 from mocketmq.settings import Settings
-from tests.support.patience import PATIENCE_S
+from tests.doors.remoting.gates import until
+from tests.support.api import running_api
+from tests.support.patience import HANGING_S, PATIENCE_S
 from tests.support.process import forked_broker
 
 DEEP = b'{"a":' * 200_000
@@ -71,3 +77,60 @@ async def test_the_scheme_of_a_token_has_any_case(scheme: str) -> None:
                 assert answer.status == status
         async with Client(broker.url, token=token) as client:
             assert await client.info()
+
+
+async def test_bodies_that_stand_still_hold_little_and_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "MAX_HELD_BYTES", 1 << 20)
+    monkeypatch.setattr(bodies, "_STILL_US", HANGING_S * US_PER_S)
+    size = 600 << 10
+    head = f"POST /v1/topics/orders/messages HTTP/1.1\r\nHost: h\r\nContent-Length: {size}\r\n\r\n".encode()
+    async with running_api() as api:
+        port = api.emulator.doors.http.port
+        held = api.emulator.http._api.bodies
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head + b" " * (size - 1))
+        await until(lambda: held.held == size - 1)
+        large = {"body": "x" * (500 << 10)}
+        refused = await api.call("POST", "/v1/topics/orders/messages", large)
+        assert (refused.status, refused.body["type"]) == (503, "/problems/too-many-bodies")
+        assert (await api.call("POST", "/v1/topics/orders/messages", {"body": "small"})).status == 201
+        monkeypatch.setattr(bodies, "_STILL_US", 0)
+        while (await api.call("POST", "/v1/topics/orders/messages", large)).status != 503:
+            pass  # it came in whole before it was read
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+        assert (await api.call("POST", "/v1/topics/orders/messages", large)).status == 201
+        assert held.held == 0
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("begun", "is_closed"),
+    [
+        (b"", True),
+        (b"GET /v1/clock HTTP/1.1\r\nHost: h\r\n", True),
+        (b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n", False),
+    ],
+)
+async def test_a_header_must_come_in_time(
+    monkeypatch: pytest.MonkeyPatch, begun: bytes, is_closed: bool
+) -> None:
+    async with running_api() as api:
+        http = api.emulator.http
+        reader, writer = await asyncio.open_connection("127.0.0.1", api.emulator.doors.http.port)
+        writer.write(begun)
+        if not is_closed:
+            await reader.readuntil(b"ok")
+        elif begun:
+            await until(lambda: any(one._has_begun for one in http._connections.values()))
+        else:
+            await until(lambda: bool(http._connections))
+        monkeypatch.setattr(connection, "HEADER_US", -1)
+        monkeypatch.setattr(connection, "SILENT_US", -1)
+        http._tick()
+        if is_closed:
+            with suppress(ConnectionError):
+                assert await reader.read() == b""
+        else:
+            writer.write(begun)
+            assert await reader.readuntil(b"ok")
+        writer.close()

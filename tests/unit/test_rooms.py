@@ -58,7 +58,7 @@ ROOMS = {
     "grpc": {"mocketmq.grpc_proxy"},  # the rest of it
     "http": {
         f"mocketmq.http_api.{name}"
-        for name in ("fields", "faulty", "invalid", "listener", "page_guard", "problem", "request")
+        for name in ("bodies", "fields", "faulty", "invalid", "listener", "page_guard", "problem", "request")
     },
     "json": {"mocketmq.http_api"},  # the rest of it
     "console": {"mocketmq.console"},
@@ -114,7 +114,7 @@ KNOWS = {
     "calling": "ground wire",
     "protobuf": "ground",
     "grpc": f"ground access store schedule faults {BROKER} connections protobuf",
-    "http": "ground faults",
+    "http": "ground faults connections",
     "json": f"ground faults schedule {BROKER} http",
     "console": "ground http json",
     "discovery": "ground http",

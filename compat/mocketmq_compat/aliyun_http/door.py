@@ -13,9 +13,10 @@ from mocketmq.access.accounts import Account, Need, Permission, group_need, topi
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import InvalidArgumentError, UnauthorizedError, as_emulator_error
 from mocketmq.faults.fault import FaultyRequest
+from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.faulty import clients_of, serve_faultily
 from mocketmq.http_api.listener import UNMATCHED, RoutedResponse
-from mocketmq.http_api.request import content_of, host_of, max_body_bytes
+from mocketmq.http_api.request import host_of
 from mocketmq.settings import Settings
 from mocketmq_compat.aliyun_http.answer import XmlAnswer, failure, new_request_id
 from mocketmq_compat.aliyun_http.call import (
@@ -84,11 +85,11 @@ _MESSAGE_ID: Final = re.compile(rb"<MessageId>([^<]+)</MessageId>")
 class AliyunDoor:
     """Handles the protocol's requests; errors are answered in its own form."""
 
-    def __init__(self, broker: Broker, settings: Settings, access: Access | None = None) -> None:
+    def __init__(self, broker: Broker, settings: Settings, access: Access | None, bodies: Bodies) -> None:
         self._broker = broker
         self._settings = settings
         self._access = access
-        self._max_body_bytes = max_body_bytes(settings)
+        self._bodies = bodies
         broker.faults.declare(_DOOR, (name for names in _NAMES.values() for name in names))
 
     async def answer(self, request: web.BaseRequest) -> RoutedResponse:
@@ -130,7 +131,7 @@ class AliyunDoor:
         operation = method.operations.get(trans := parameters.get("trans", ""))
         if operation is None:
             raise InvalidArgumentError("trans", trans, ", ".join(filter(None, method.operations)))
-        content = await content_of(request, self._max_body_bytes)
+        content = await self._bodies.read(request)
         check_digest(request.headers.get("Content-MD5"), content)
         topic = in_namespace(parameters.get("ns"), topic)
         call = AliyunCall(self._broker, self._settings, request, topic, parameters, content)

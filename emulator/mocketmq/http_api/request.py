@@ -9,25 +9,8 @@ from aiohttp import web
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.http_api.fields import Input
 from mocketmq.http_api.invalid import invalid_argument
-from mocketmq.http_api.problem import HttpError, MalformedJSONError
+from mocketmq.http_api.problem import MalformedJSONError
 from mocketmq.settings import Settings
-
-
-class BodyTooLargeError(HttpError):
-    """The body is larger than the limit."""
-
-    status = 413
-    field = "body"
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"the body has more than {limit} bytes, the most that max_message_bytes allows")
-        self.allowed = f"at most {limit} bytes"
-
-
-class IncompleteBodyError(HttpError):
-    """The body ended early, or its transfer encoding is broken."""
-
-    status = 400
 
 
 def client_of(request: web.BaseRequest) -> str:
@@ -70,27 +53,6 @@ def parameters_of(request: web.BaseRequest, in_path: dict[str, str], kind: type[
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise invalid_argument(error, kind, given) from None
-
-
-async def content_of(request: web.BaseRequest, limit: int) -> bytes:
-    """The body. Raises BodyTooLargeError for more than ``limit`` bytes, IncompleteBodyError."""
-    if (request.content_length or 0) > limit:
-        raise BodyTooLargeError(limit)
-    if "Expect" in request.headers:  # curl asks before it sends a large body
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    payload = request.content
-    try:
-        if not payload.is_eof():
-            return await request.read()
-        # It came with the header; awaiting it would add a tenth to the cost of a small request.
-        content = payload.read_nowait()
-    except web.HTTPRequestEntityTooLarge:
-        raise BodyTooLargeError(limit) from None
-    except web.RequestPayloadError as error:
-        raise IncompleteBodyError(f"the body cannot be read: {error}") from None
-    if len(content) > limit:
-        raise BodyTooLargeError(limit)
-    return content
 
 
 def decoder(kind: type[Input]) -> Callable[[bytes], Input]:

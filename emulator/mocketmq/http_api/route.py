@@ -13,15 +13,14 @@ from mocketmq.clock import steady_us
 from mocketmq.doors import Doors
 from mocketmq.errors import EmulatorError
 from mocketmq.faults.fault import FaultyRequest
+from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.faulty import clients_of, serve_faultily
 from mocketmq.http_api.fields import Input, NoInput
 from mocketmq.http_api.reports import Reports
 from mocketmq.http_api.request import (
     client_of,
-    content_of,
     decoder,
     is_lost,
-    max_body_bytes,
     parameters_of,
 )
 from mocketmq.settings import Settings
@@ -80,6 +79,7 @@ class Api:
         broker: Broker,
         settings: Settings,
         run: int,
+        bodies: Bodies,
         route_groups: Sequence[RouteGroup],
         more_metrics: Sequence[Callable[[], Iterable[Any]]],
         doors: Callable[[], Doors],
@@ -87,13 +87,13 @@ class Api:
         self.broker = broker
         self.settings = settings
         self.run = run
+        self.bodies = bodies
         self.route_groups = route_groups
         self.more_metrics = more_metrics
         self.doors = doors
         self.reports = Reports(broker, settings.data)
         self.is_ready = False
         self.requests: Counter[tuple[str, str, int]] = Counter()  # by method, path template and status
-        self.max_body_bytes = max_body_bytes(settings)
         self._started_us = steady_us()
 
     @property
@@ -139,7 +139,7 @@ class Endpoint:
         parameters = parameters_of(request, in_path, route.parameters)
         inputs = [parameters]
         if self._decode is not None:
-            content = await content_of(request, self._api.max_body_bytes)
+            content = await self._api.bodies.read(request)
             if route.is_body_optional and not content:
                 content = b"{}"
             inputs.append(self._decode(content))

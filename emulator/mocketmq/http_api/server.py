@@ -17,8 +17,10 @@ from mocketmq.clock import US_PER_MS, steady_us
 from mocketmq.doors import Door, Doors, with_port
 from mocketmq.errors import ListenError, UnauthorizedError
 from mocketmq.gate import Gate
+from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.clients import CLIENTS
 from mocketmq.http_api.clock import CLOCK
+from mocketmq.http_api.connection import TICK_S, HttpConnection
 from mocketmq.http_api.consuming import consuming
 from mocketmq.http_api.delayed import DELAYED
 from mocketmq.http_api.expectations import verification
@@ -63,6 +65,7 @@ class HttpServer:
         settings: Settings,
         run: int,
         guard: PageGuard,
+        bodies: Bodies,
         by_segment: Mapping[str, HttpHandler],
         more: Sequence[Listener] = (),
         more_metrics: Sequence[Callable[[], Iterable[Any]]] = (),
@@ -70,7 +73,9 @@ class HttpServer:
     ) -> None:
         self._settings = settings
         self._doors = dict(more_doors)
-        self._api = Api(broker, settings, run, route_groups(settings), more_metrics, lambda: self.doors)
+        self._api = Api(
+            broker, settings, run, bodies, route_groups(settings), more_metrics, lambda: self.doors
+        )
         self._expected = f"Bearer {settings.token}".encode() if settings.token else None
         self._router: Router[Endpoint] = Router()
         for group in self._api.route_groups:
@@ -85,6 +90,8 @@ class HttpServer:
         )
         self._runners: list[web.ServerRunner] = []
         self._gates: list[Gate] = []
+        self._connections: dict[Any, HttpConnection] = {}  # by aiohttp's protocol
+        self._ticking: asyncio.TimerHandle | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -105,16 +112,17 @@ class HttpServer:
         try:
             for listener in self._listeners:
                 await self._listen(listener)
+            self._tick()
         except BaseException:
             await self.close()
             raise
 
     async def _listen(self, listener: Listener) -> None:
         host, port = self._settings.host, listener.port
-        loop, limit = asyncio.get_running_loop(), self._api.max_body_bytes
+        loop = asyncio.get_running_loop()
 
         def request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
-            return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=limit)
+            return web.BaseRequest(message, payload, protocol, writer, task, loop)
 
         server = web.Server(
             partial(self._serve, listener),
@@ -127,7 +135,7 @@ class HttpServer:
         runner = web.ServerRunner(server, shutdown_timeout=GRACE_S)
         await runner.setup()
         self._runners.append(runner)
-        gate = Gate(server, partial(_cut, server))
+        gate = Gate(lambda: HttpConnection(server(), self._connections), partial(_cut, server))
         self._gates.append(gate)
         try:
             opened = await gate.listen_at(host, port)
@@ -140,9 +148,18 @@ class HttpServer:
         if listener.door != "http":  # by that one, rules are ended
             await self._api.broker.absence.add("broker-away", listener.door, gate)
 
+    def _tick(self) -> None:
+        """Close connections whose clients are late."""
+        self._ticking = asyncio.get_running_loop().call_later(TICK_S, self._tick)
+        now_us = steady_us()
+        for connection in [one for one in self._connections.values() if one.is_late(now_us)]:
+            connection.abort()
+
     async def close(self) -> None:
         """Close the ports; cancel requests that still run after GRACE_S. May be called twice."""
         self.is_ready = False
+        if self._ticking is not None:
+            self._ticking.cancel()
         for gate in self._gates:
             gate.close()
         runners, self._runners = self._runners, []
@@ -151,7 +168,14 @@ class HttpServer:
 
     async def _serve(self, listener: Listener, request: web.BaseRequest) -> web.StreamResponse:
         began_us = steady_us() if log.isEnabledFor(logging.DEBUG) else None
-        template, response = await listener.answer(request)
+        connection = self._connections.get(request.protocol)
+        if connection is not None:
+            connection.is_answering = True
+        try:
+            template, response = await listener.answer(request)
+        finally:
+            if connection is not None:
+                connection.answered()
         self._api.requests[request.method, template, response.status] += 1
         if began_us is not None:
             what, took_us = f"{request.method} {request.rel_url.raw_path}", steady_us() - began_us

@@ -13,8 +13,8 @@ from mocketmq.errors import (
     UnauthorizedError,
     wire_codes,
 )
+from mocketmq.http_api.bodies import BodyTooLargeError
 from mocketmq.http_api.problem import MalformedJSONError, problem_of, problem_response
-from mocketmq.http_api.request import BodyTooLargeError
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from mocketmq.errors import (
     TopicNotFoundError,
     UnauthorizedError,
 )
-from mocketmq.http_api.request import BodyTooLargeError
+from mocketmq.http_api.bodies import BodyTooLargeError
 from mocketmq_compat.aliyun_http.answer import failure, failures
 from mocketmq_compat.aliyun_http.errors import STATUS, AliyunError, code_of, message_of
 
