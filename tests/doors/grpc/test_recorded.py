@@ -64,7 +64,8 @@ async def answered(client: GrpcClient, one: Recorded) -> int:
     """The code of the answer to a request with the recorded headers, which is not kept waiting."""
     message = message_of(one)
     if one.rpc == "ReceiveMessage":
-        message.ClearField("long_polling_timeout")
+        message.long_polling_timeout.Clear()
+        message.long_polling_timeout.SetInParent()  # without it, it would wait
     kind = Cardinality.UNARY_STREAM if one.rpc == "ReceiveMessage" else Cardinality.UNARY_UNARY
     reply = message_class(f"{one.rpc}Response")
     path = f"/{SERVICE}/{one.rpc}"
