@@ -24,9 +24,9 @@ from mocketmq.grpc_proxy.settling import check_invisible
 from mocketmq.grpc_proxy.times import set_us, us_of
 
 MIN_INVISIBLE_US: Final = 10 * US_PER_S
-SHORTEST_POLL_US: Final = 5 * US_PER_S
-"""Of a client that does not say how long: grpcClientConsumerMinLongPollingTimeoutMillis."""
 LONGEST_POLL_US: Final = 20 * US_PER_S
+UNNAMED_POLL_US: Final = US_PER_S
+"""For clients that do not say how long (client-java to 5.0.4, Go's SimpleConsumer)."""
 _MARGIN_S: Final = 0.3
 """Before the client's deadline an empty answer leaves: a deadline that passes is an error to every client."""
 _SQL: Final = 2
@@ -134,15 +134,15 @@ async def _filter(given: Any) -> Filter:
 def _wait_s(call: Call) -> float:
     """Real seconds to wait: as long as the client asks, but so that it is answered before its deadline.
 
-    A client that says nothing waits as in ReceiveMessageActivity.java (5.3.3): for the time that is left to
-    it, less half of its request timeout.
+    A client that says nothing waits for the time left to it, less its request timeout, up to a second.
+    The proxy lets it wait for up to 20 s (ReceiveMessageActivity.java, 5.3.3), and its close for as long.
     """
     if call.request.HasField("long_polling_timeout"):
         asked_us = max(us_of(call.request.long_polling_timeout), 0)
     elif call.remaining_s is None:
-        asked_us = LONGEST_POLL_US
+        asked_us = UNNAMED_POLL_US
     else:
         timeout_us = call.clients.request_timeout_us(call.client_id)
-        asked_us = max(int(call.remaining_s * US_PER_S) - timeout_us // 2, SHORTEST_POLL_US)
+        asked_us = min(max(int(call.remaining_s * US_PER_S) - timeout_us, 0), UNNAMED_POLL_US)
     wait_s = min(asked_us, LONGEST_POLL_US) / US_PER_S
     return wait_s if call.remaining_s is None else max(min(wait_s, call.remaining_s - _MARGIN_S), 0.0)
