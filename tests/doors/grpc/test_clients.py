@@ -9,6 +9,7 @@ from grpclib.const import Cardinality, Status
 from grpclib.exceptions import GRPCError
 
 from mocketmq.clock import US_PER_S
+from mocketmq.grpc_proxy import receiving
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import message_class
 from tests.support.grpc import bodies, grpc_client, running_grpc
@@ -236,7 +237,8 @@ async def test_a_rpc_that_is_not_served_is_unimplemented(rpc: str) -> None:
         assert refused.value.status is Status.UNIMPLEMENTED
 
 
-async def test_a_receive_that_names_no_time_waits_as_by_the_proxy() -> None:
+async def test_a_receive_that_names_no_time_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiving, "UNNAMED_POLL_US", int(PATIENCE_S * US_PER_S))
     async with running_grpc() as (_, client), client.telemetry() as stream:
         await stream.settings(
             client_type=2,
