@@ -91,6 +91,7 @@ class Bodies:
             while True:
                 async with asyncio.timeout(QUIET_S) as upload.timeout:
                     piece = await payload.readany()
+                upload.timeout = None
                 if not piece:
                     return b"".join(pieces)
                 pieces.append(piece)
