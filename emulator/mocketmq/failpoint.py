@@ -1,8 +1,8 @@
 """Points of the write and delivery path at which a crash test can kill the process.
 
-``MOCKETMQ_FAILPOINT=writer.written:3`` kills it with SIGKILL the third time that it passes this point, and
-``log.syncing:3=EIO`` lets that pass fail with this error of the system instead. Without the variable a point
-costs one comparison.
+``MOCKETMQ_FAILPOINT=writer.written:3`` kills it with SIGKILL the third time that it passes this point,
+``log.syncing:3=EIO`` lets that pass fail with this error of the system instead, and ``receive.taken:1=hang``
+blocks the thread for ever. Without the variable a point costs one comparison.
 """
 
 import errno
@@ -51,13 +51,15 @@ _remaining = int(_count or 1)
 def pass_point(name: str) -> None:
     """Kill the process if the environment names this point, and this is the time.
 
-    Raises OSError instead if the environment names an error.
+    Raises OSError instead if the environment names an error, and never returns if it says ``hang``.
     """
     global _remaining  # noqa: PLW0603 - one countdown per process is the point
     if name != _name:
         return
     _remaining -= 1
     if _remaining == 0:
+        while _error == "hang":
+            signal.pause()
         if _error:
             number = getattr(errno, _error)
             raise OSError(number, os.strerror(number))

@@ -36,6 +36,7 @@ class BrokerProcess:
         self.start_line = ""
         self._process = process
         self._stderr: list[bytes] = []
+        self._wrote = asyncio.Condition()
         self._reading = asyncio.create_task(self._read_stderr())
 
     @property
@@ -78,6 +79,11 @@ class BrokerProcess:
         """What it has written there so far; everything after :meth:`wait`."""
         return b"".join(self._stderr).decode()
 
+    async def logs(self, text: str) -> None:
+        """Wait until it has written this to stderr."""
+        async with asyncio.timeout(HANGING_S), self._wrote:
+            await self._wrote.wait_for(lambda: text in self.stderr)
+
     def kill(self) -> None:
         """``kill -9``; nothing happens when it is gone already."""
         if self._process.returncode is None:
@@ -107,7 +113,9 @@ class BrokerProcess:
     async def _read_stderr(self) -> None:
         assert self._process.stderr
         async for line in self._process.stderr:
-            self._stderr.append(line)
+            async with self._wrote:
+                self._stderr.append(line)
+                self._wrote.notify_all()
 
 
 @asynccontextmanager

@@ -82,7 +82,7 @@ ROOMS = {
     "lab-report": {"mocketmq_report.lab"},
     "spark": {"mocketmq_report"},  # the rest of it
     # On top
-    "app": {"mocketmq.app", "mocketmq.emulator", "mocketmq.front_doors", "mocketmq.ready_file"},
+    "app": {f"mocketmq.{name}" for name in ("app", "emulator", "front_doors", "ready_file", "watchdog")},
     "cli": {"mocketmq.cli", "mocketmq.__main__"},
 }
 """A room holds these modules, and those below them that no other room names. Rooms may lie in others."""

@@ -24,6 +24,7 @@ from mocketmq.emulator import Emulator
 from mocketmq.errors import SettingError
 from mocketmq.settings import Settings, flag_of, load_settings, options, variable_of
 from mocketmq.store.database import MEMORY
+from mocketmq.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +114,7 @@ def _as_given(error: SettingError, flags: Mapping[str, object]) -> str:
 async def _run(settings: Settings, until_eof: bool) -> None:
     stop = asyncio.Event()
     async with running_emulator(settings) as emulator:
+        watchdog = Watchdog()
         # Before this, a signal ended the start, which no store minds.
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -122,6 +124,7 @@ async def _run(settings: Settings, until_eof: bool) -> None:
         gc.freeze()  # these objects stay; collections need not look at them
         await _until_stopped_or_broken(stop, emulator)
         log.info("stopping")
+    watchdog.close()
 
 
 def _at_end_of_input(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:

@@ -1,0 +1,58 @@
+"""Logs where the event loop stands still.
+
+While one handler runs on, every door, timer and signal waits, and the loop cannot report itself. A thread
+asks it for an answer each second. The thread counts its own waits rather than the time, so a stopped process
+or a sleeping laptop raises no alarm.
+"""
+
+import asyncio
+import logging
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from typing import Final
+
+log = logging.getLogger(__name__)
+
+_PERIOD_S: Final = 1.0
+_PATIENCE: Final = 10
+"""Periods without an answer before the alarm: 10 s."""
+
+
+class Watchdog:
+    """Watches the running event loop of the thread that makes it, until ``close``."""
+
+    def __init__(self, period_s: float = _PERIOD_S) -> None:
+        self._period_s = period_s
+        self._loop = asyncio.get_running_loop()
+        self._watched = threading.get_ident()
+        self._closed = threading.Event()
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._closed.set()
+
+    def _watch(self) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            while not self._closed.wait(self._period_s):
+                answer = threading.Event()
+                self._loop.call_soon_threadsafe(answer.set)
+                for _ in range(_PATIENCE):
+                    if answer.wait(self._period_s) or self._closed.is_set():
+                        break
+                else:
+                    self._report(answer)
+
+    def _report(self, answer: threading.Event) -> None:
+        stack = "".join(traceback.format_stack(sys._current_frames()[self._watched]))
+        log.critical(
+            "the event loop has not run for %g s, so nothing is served; it stands here:\n%s",
+            self._period_s * _PATIENCE,
+            stack.rstrip(),
+        )
+        while not answer.wait(self._period_s) and not self._closed.is_set():
+            pass
+        if answer.is_set():
+            log.critical("the event loop runs again")

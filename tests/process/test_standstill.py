@@ -1,0 +1,24 @@
+"""A broker whose event loop stands still: its log says where, and its health check fails."""
+
+import asyncio
+
+import pytest
+
+from mocketmq.cli.exit_codes import Exit
+from mocketmq.failpoint import ENVIRONMENT
+from tests.support.command_line import Shell
+from tests.support.process import broker_process
+
+
+@pytest.mark.slow
+async def test_log_says_where_the_loop_stands_and_the_health_check_fails() -> None:
+    async with broker_process(env={ENVIRONMENT: "receive.taken:1=hang"}) as broker:
+        shell = Shell(broker.url)
+        assert (await shell("healthcheck")).code == Exit.DONE
+        assert (await shell("send", "orders", "hi")).code == Exit.DONE
+        receiving = asyncio.create_task(shell("receive", "orders", "--group", "g"))
+        await broker.logs("the event loop has not run for 10 s")
+        await broker.logs('pass_point("receive.taken")')
+        assert (await shell("healthcheck")).code == Exit.NOT_READY
+        broker.kill()
+        assert (await receiving).code == Exit.NOT_READY
