@@ -16,6 +16,7 @@ from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.service import Service
 from mocketmq.grpc_proxy.status import Status, StatusError
 from mocketmq.grpc_proxy.stream import Rpc, Stream
+from mocketmq.grpc_proxy.turns import Turns
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class Engine:
         self._service = Service(broker, settings, access, memory)
         self._rpcs = self._service.rpcs()
         self._memory = memory
+        self._turns = Turns()
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -47,7 +49,7 @@ class Engine:
 
     def protocol(self, connection: Any) -> Http2:
         """For a new connection."""
-        return Http2(connection, self._memory, self._serve)
+        return Http2(connection, self._memory, self._turns, self._serve)
 
     def _serve(self, stream: Stream) -> None:
         """Start the handler of a stream once it has what it needs."""

@@ -4,10 +4,9 @@ Only what a gRPC server needs: no push, no priorities. Frames are read by hand, 
 `hpack`. What `h2` would add, its state machine, gets in the way here: it forbids any answer after a GOAWAY,
 reads what is to be counted first, and looks at all open streams whenever one begins.
 
-The frames of a connection are handled a few at a time, so that no client holds up the others.
+The frames of a connection are handled a few at a time (``turns``), so that no client holds up the others.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -33,7 +32,6 @@ from mocketmq.grpc_proxy.frames import (
 from mocketmq.grpc_proxy.header_blocks import Fields, HeaderBlocks, request_headers
 from mocketmq.grpc_proxy.limits import (
     BYTES_PER_ANSWERED,
-    FRAMES_PER_TURN,
     MAX_DRAINED_BYTES,
     MAX_FRAME_BYTES,
     MAX_HEADER_BYTES,
@@ -45,6 +43,7 @@ from mocketmq.grpc_proxy.limits import (
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.status import Status, StatusError
 from mocketmq.grpc_proxy.stream import Stream
+from mocketmq.grpc_proxy.turns import Turns
 
 _SETTINGS: Final = settings_frame(
     {
@@ -65,16 +64,16 @@ class Http2:
     ``connection`` has ``write(bytes)``, ``room`` (bytes that it takes at once) and ``refuse(why)``.
     """
 
-    def __init__(self, connection: Any, memory: Memory, serve: Serve) -> None:
+    def __init__(self, connection: Any, memory: Memory, turns: Turns, serve: Serve) -> None:
         self.connection = connection
         self.memory = memory
+        self._turns = turns
         self.streams: dict[int, Stream] = {}
         self.max_frame_bytes = MAX_FRAME_BYTES
         self.is_leaving = False  # the client or the server has sent GOAWAY
         self.is_behind = False  # frames wait to be handled
         self.serve = serve
         self._guard = FloodGuard()
-        self._loop = asyncio.get_running_loop()
         self._blocks = HeaderBlocks()
         self._incoming = bytearray()
         self._has_preface = False
@@ -110,24 +109,25 @@ class Http2:
             return
         self._incoming += data
         if not self.is_behind:
-            self._work()
+            self.work(self._turns.share)
 
-    def _work(self) -> None:
+    def work(self, frames: int) -> None:
+        """Handle up to so many frames, and wait for another turn if more are left."""
         was_behind, self.is_behind = self.is_behind, False
         if self._is_dead:
             return
         try:
-            self.is_behind = self._handle_frames()
+            self.is_behind = self._handle_frames(frames)
         except Http2Error as error:
             self._die(error)
             return
         if self.is_behind:
-            self._loop.call_soon(self._work)
+            self._turns.wait(self)
         if self.is_behind is not was_behind:
             self.connection.regulate()
 
-    def _handle_frames(self) -> bool:
-        """Handle what one turn may. True if whole frames are left."""
+    def _handle_frames(self, left: int) -> bool:
+        """Handle so many frames. True if more whole ones are left."""
         incoming = self._incoming
         if not self._has_preface:
             if not incoming.startswith(PREFACE[: len(incoming)]):
@@ -138,7 +138,7 @@ class Http2:
                 return False
             del incoming[: len(PREFACE)]
             self._has_preface = True
-        view, at, left = memoryview(bytes(incoming)), 0, FRAMES_PER_TURN
+        view, at = memoryview(bytes(incoming)), 0
         total = len(view)
         try:
             while total - at >= HEAD_BYTES:

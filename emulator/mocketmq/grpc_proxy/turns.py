@@ -1,0 +1,49 @@
+"""Shares each turn of the event loop among the connections that have more frames than one turn may handle."""
+
+import asyncio
+from collections import deque
+from typing import Final, Protocol
+
+from mocketmq.grpc_proxy.limits import FRAMES_PER_TURN
+
+_LEAST: Final = 2
+"""Frames of a connection in its turn: those of a request."""
+
+
+class Behind(Protocol):
+    """A connection with frames that wait."""
+
+    def work(self, frames: int) -> None:
+        """Handle up to so many frames, and wait again if more are left."""
+
+
+class Turns:
+    """The connections that wait, served in the order in which they began to, a few frames each."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[Behind] = deque()
+        self._is_scheduled = False
+
+    @property
+    def share(self) -> int:
+        """Frames that one connection may handle now."""
+        return max(_LEAST, FRAMES_PER_TURN // (1 + len(self._waiting)))
+
+    def wait(self, connection: Behind) -> None:
+        """Let the connection go on in a later turn."""
+        self._waiting.append(connection)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        share = self.share
+        for _ in range(min(len(self._waiting), FRAMES_PER_TURN // share)):
+            self._waiting.popleft().work(share)
+        self._is_scheduled = False
+        if self._waiting:
+            self._schedule()
