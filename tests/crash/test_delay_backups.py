@@ -72,7 +72,8 @@ async def test_backup_copied_back_before_the_start(tmp_path: Path, copy: Copy) -
         lose(running, data, "missing")
     copy(backup, data / "delay")
     async with running_broker(data) as running:
-        assert await come(running) == ["forced", "one", "two"]  # the timer is through with what is due already
+        # The timer removes files of messages that are done with as they fall due.
+        assert await come(running) == ["forced", "one", "two"]
         await judge_backup(running, data)
     copy(backup, data / "delay")
     async with running_broker(data) as running:
