@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import zlib
 from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import aiohttp
@@ -11,6 +12,7 @@ import pytest
 
 from mocketmq import Client
 from mocketmq.clock import US_PER_S
+from mocketmq.doors import split_address
 from mocketmq.http_api import bodies, connection
 from mocketmq.http_api.server import route_groups
 from mocketmq.settings import Settings
@@ -139,3 +141,21 @@ async def test_a_header_must_come_in_time(
             writer.write(begun)
             assert await reader.readuntil(b"ok")
         writer.close()
+
+
+async def test_headers_that_are_no_text_are_answered_by_every_door_of_the_port() -> None:
+    headers = ("Host", "Origin", "Sec-Fetch-Site", "Content-Encoding", "Content-Type", "Authorization")
+    paths = ("/v1/topics", "/topics/orders/messages?consumer=g", "/rocketmq/nsaddr", "/none", "/")
+    async with forked_broker("--token", "secret") as broker:
+        for header, path in product(headers, paths):
+            reader, writer = await asyncio.open_connection(*split_address(broker.url[7:], 0))
+            host = b"" if header == "Host" else b"Host: localhost\r\n"
+            value = b"www.\xff\xfe.example"
+            writer.write(
+                b"GET %b HTTP/1.1\r\n%b%b: %b\r\n\r\n" % (path.encode(), host, header.encode(), value)
+            )
+            async with asyncio.timeout(PATIENCE_S):
+                line = await reader.readline()
+            writer.close()
+            assert 200 <= int(line.split()[1]) < 500, (header, path, line)
+        assert "Traceback" not in broker.stderr

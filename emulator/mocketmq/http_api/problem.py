@@ -64,7 +64,12 @@ def problem_of(error: Exception) -> Problem:
         f"/problems/{'-'.join(words).lower()}",
         " ".join([first[0].upper() + first[1:], *others]),
         error.status if isinstance(error, HttpError) else wire_codes(error).http,
-        str(error),
+        _as_text(str(error)),
         getattr(error, "field", UNSET),
-        getattr(error, "allowed", UNSET),
+        _as_text(error.allowed) if hasattr(error, "allowed") else UNSET,
     )
+
+
+def _as_text(words: str) -> str:
+    """Words that may quote a header, of which bytes outside of UTF-8 came as lone surrogates."""
+    return words.encode(errors="backslashreplace").decode()

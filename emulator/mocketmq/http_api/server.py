@@ -173,6 +173,11 @@ class HttpServer:
             connection.is_answering = True
         try:
             template, response = await listener.answer(request)
+        except ConnectionError:  # the client has left
+            raise
+        except Exception:
+            log.exception("%s %s: a defect of mocketmq", request.method, request.rel_url.raw_path)
+            raise
         finally:
             if connection is not None:
                 connection.answered()
