@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-report setup-dev run demo pictures report test test-slow test-all test-lowest interop test-relay from-source differential \
-	check format bench dist lock clean
+	check format bench fuzz dist lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
@@ -75,6 +75,9 @@ format: setup-dev  ## format the code and repair what lint can repair
 
 bench: setup-dev  ## measure throughput, lateness, memory; never fails
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+fuzz: setup-dev  ## send mutated requests to every door and watch the broker (ARGS="--minutes 60 --seed 7")
+	@$(BIN)/python -m tests.hostile.fuzz $(ARGS)
 
 dist: setup  ## build the wheel and the sdist into dist/, without a network
 	@$(BIN)/python -m hatchling build -t sdist -t wheel

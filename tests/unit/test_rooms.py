@@ -26,6 +26,7 @@ ROOMS = {
             "mocketmq.rocketmq_versions",
             "mocketmq.setting_rules",
             "mocketmq.settings",
+            "mocketmq.to_its_end",
         ),
     },
     "access": {"mocketmq.access"},

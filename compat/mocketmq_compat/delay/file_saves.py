@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBusyError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
 from mocketmq.store.chore import Chore
+from mocketmq.to_its_end import to_its_end
 from mocketmq_compat.delay.delayed_file import Entry
 
 log = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ class FileSaves(Chore):
         self.in_flight.add(entry)
         if self._writing is None:
             self._writing = asyncio.create_task(self._write(), name="delay-saves")
-        await asyncio.shield(done)
+        await to_its_end(done)
 
     async def idle(self) -> None:
         """Wait until all that was handed over so far is saved or refused."""

@@ -1,6 +1,5 @@
 """Move the clock for a client: by a duration, to an instant, or to the next due message."""
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from mocketmq.errors import ClockError
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.counters import arrive
 from mocketmq.store.ground import Ground
+from mocketmq.to_its_end import to_its_end
 
 
 class ClockMove(NamedTuple):
@@ -53,5 +53,5 @@ class ClockMover:
 
     async def _move(self, target: Callable[[int], int]) -> ClockMove:
         """Runs to its end even if the caller is cancelled: the clock must not stay behind what it fired."""
-        move = await asyncio.shield(self._timer.move(target, self._arrive))
+        move = await to_its_end(self._timer.move(target, self._arrive))
         return ClockMove(*move, self._pending.next_due_us)

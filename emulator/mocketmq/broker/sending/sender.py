@@ -17,6 +17,7 @@ from mocketmq.schedule.timer import Timer
 from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
+from mocketmq.to_its_end import to_its_end
 
 MAX_BATCH = 1_000
 ACCEPTED_AT_ONCE = 256
@@ -125,7 +126,7 @@ class Sender:
         the caller goes away.
         """
         accepted = [await self.intake.accept(message) for message in messages]
-        stored = await asyncio.shield(self._store_all(accepted))
+        stored = await to_its_end(self._store_all(accepted))
         self.sent += len(stored)
         return list(map(self._result, accepted, stored))
 

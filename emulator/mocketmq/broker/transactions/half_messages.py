@@ -17,7 +17,6 @@ commit keeps the message under the same number, which keeps it once. It cannot b
 next check-back, or the end of the 24 h, settles it as committed.
 """
 
-import asyncio
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -57,6 +56,7 @@ from mocketmq.store.messages import messages_at
 from mocketmq.store.queue import Queue
 from mocketmq.store.take_rows import open_with_key, open_with_property
 from mocketmq.store.writer import Batch
+from mocketmq.to_its_end import to_its_end
 
 LONGEST_IMMUNITY_S: Final = 365 * 24 * 3600
 
@@ -341,7 +341,7 @@ class HalfMessages:
         """
         for take in takes:
             self._takes.begin_settling(take)
-        return await asyncio.shield(self._commit(takes))
+        return await to_its_end(self._commit(takes))
 
     async def _commit(self, takes: Sequence[Take]) -> list[Take]:
         kept: dict[Take, StoredMessage] = {}
