@@ -54,3 +54,13 @@ async def test_system_groups_can_be_used_even_when_no_group_is_made_on_first_use
         assert len(await receive(broker, group=group)) == 1
         with pytest.raises(GroupNotFoundError):
             await receive(broker, group=f"X{group}")
+
+
+async def test_group_that_is_deleted_while_it_is_made_is_returned_all_the_same(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        groups = broker.registry.groups
+        making = asyncio.create_task(groups.put(GROUP, 3, 2))
+        deleting = broker.ground.writer.commit(lambda batch: groups.delete(batch, GROUP), until="visible")
+        await asyncio.gather(asyncio.sleep(0), deleting)
+        assert (await making).max_retries == 3
+        assert GROUP not in [group.name for group in groups]

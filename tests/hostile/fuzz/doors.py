@@ -16,8 +16,9 @@ from hpack import Encoder
 from mocketmq.doors import split_address
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.frames import END_HEADERS, END_STREAM, PREFACE, Frame, frame, settings_frame
+from mocketmq.remoting.requests.families import REQUESTS
 from tests.doors.grpc import recorded as grpc_recorded
-from tests.hostile.fuzz.mutations import mutated
+from tests.hostile.fuzz.mutations import mutated, mutated_json
 from tests.support.process import BrokerProcess
 from tests.unit.remoting import recorded as remoting_recorded
 from tests.unit.remoting.corpus import seeds as corpus
@@ -33,6 +34,7 @@ _HANDLES: Final = "<ReceiptHandles><ReceiptHandle>a-b-c</ReceiptHandle></Receipt
 _UNENDING: Final = ("/v1/stream", "/v1/reports")  # the second runs a process for each request
 _NAMES: Final = {"topic": "orders", "group": "billing", "unit": "ms"}
 _DEEPEST: Final = 6
+_CODES: Final = [*REQUESTS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,28 @@ def _remoting(rng: Random, seeds: Sequence[bytes]) -> bytes:
         form_and_size = int.from_bytes(seed[4:8], "big")
         size = form_and_size & 0xFF_FFFF
         header, body = seed[8 : 8 + size], seed[8 + size :]
-        header = mutated(rng, [header]) if rng.random() < 0.8 else header
+        header = _header(rng, header)
         body = mutated(rng, [body]) if rng.random() < 0.4 else body
         form = form_and_size >> 24
         frames += struct.pack(">II", 4 + len(header) + len(body), form << 24 | len(header)) + header + body
     return bytes(frames)
+
+
+def _header(rng: Random, header: bytes) -> bytes:
+    """A header with other bytes, or another field, or the fields of one request for another."""
+    way = rng.random()
+    if way < 0.2:
+        return header
+    try:
+        fields = json.loads(header)
+    except ValueError:
+        return mutated(rng, [header])
+    if way < 0.4 or not isinstance(fields, dict):
+        return mutated(rng, [header])
+    if way < 0.5:
+        fields["code"] = rng.choice(_CODES)
+    ext = fields.get("extFields")
+    return json.dumps(fields | {"extFields": mutated_json(rng, ext)} if ext else fields).encode()
 
 
 def _grpc(rng: Random, seeds: Sequence[grpc_recorded.Recorded]) -> bytes:
@@ -113,8 +132,10 @@ def _http(rng: Random, seeds: Sequence[bytes]) -> bytes:
     """Up to two requests, most with the right length."""
     requests = bytearray()
     for _ in range(rng.choice((1, 1, 1, 2))):
-        request = mutated(rng, seeds)
+        request = rng.choice(seeds) if (is_value := rng.random() < 0.5) else mutated(rng, seeds)
         head, blank, body = request.partition(b"\r\n\r\n")
+        if is_value and body.startswith(b"{"):
+            body = json.dumps(mutated_json(rng, json.loads(body))).encode()
         if blank and rng.random() < 0.9:
             head = _LENGTH.sub(f"Content-Length: {len(body)}".encode(), head)
         requests += head + blank + body

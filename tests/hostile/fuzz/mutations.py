@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 _INTEGERS: Final = (0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF)
 _NUMBERS: Final = (
@@ -85,6 +85,39 @@ _MUTATIONS: Final[tuple[_Mutation, ...]] = (
     _cut,
     _splice,
 )
+
+
+_VALUES: Final[tuple[Any, ...]] = (
+    *(None, True, False, 0, -1, 1.5, 1 << 31, -(1 << 31), 1 << 63, 1 << 64, 1e308, "", "x" * 70_000, "\0"),
+    *("-1", "0", "null", "true", "2147483648", "-9223372036854775809", "1e9", " 7 ", "٣", "%RETRY%", "a b"),
+    *("%RETRY%billing", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "TBW102", "*", "a || b", "../x"),
+    *(
+        "a = 1 AND",
+        "__STARTDELIVERTIME\x01\x02",
+        "DELAY\x0199\x02",
+        "\ud800",
+        "\u202e",
+        [],
+        {},
+        [[]],
+        {"": ""},
+    ),
+)
+
+
+def mutated_json(rng: Random, value: Any) -> Any:
+    """The JSON value with one of its leaves replaced, removed or changed."""
+    if isinstance(value, dict) and value:
+        name = rng.choice([*value])
+        if rng.random() < 0.1:
+            return {key: one for key, one in value.items() if key != name}
+        return value | {name: mutated_json(rng, value[name])}
+    if isinstance(value, list) and value:
+        at = rng.randrange(len(value))
+        return [*value[:at], mutated_json(rng, value[at]), *value[at + 1 :]] * rng.choice((1, 1, 1, 40))
+    if isinstance(value, str) and value and rng.random() < 0.4:
+        return mutated(rng, [value.encode(errors="replace")]).decode(errors="replace")
+    return rng.choice(_VALUES)
 
 
 def mutated(rng: Random, seeds: Sequence[bytes]) -> bytes:

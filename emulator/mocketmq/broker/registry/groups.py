@@ -116,13 +116,15 @@ class Groups:
         Without ``config`` it keeps its own. Raises InvalidArgumentError for a bad name or number.
         """
         self.check(name, max_retries, retry_queues)
+        made: list[Group] = []  # on return the group may have been deleted again
 
         def apply(config: GroupConfig, now_us: int) -> None:
             group = self._groups.get(name)
             if group is None:
-                self._groups[name] = Group(name, max_retries, retry_queues, config)
+                group = self._groups[name] = Group(name, max_retries, retry_queues, config)
             elif replace:
                 group.max_retries, group.retry_queues, group.config = max_retries, retry_queues, config
+            made.append(group)
             self.version.changed(now_us)
 
         def work(batch: Batch) -> None:
@@ -134,7 +136,7 @@ class Groups:
             batch.on_commit(partial(apply, wanted, batch.now_us))
 
         await self._writer.commit(work)
-        return self._groups[name]
+        return made[0]
 
     def check(self, name: str, max_retries: int, retry_queues: int) -> None:
         """Raise InvalidArgumentError for a bad name or number."""
