@@ -132,7 +132,8 @@ async def _filter(given: Any) -> Filter:
 
 
 def _wait_s(call: Call) -> float:
-    """Real seconds to wait: as long as the client asks, but so that it is answered before its deadline.
+    """Real seconds to wait: as long as the client asks and ``max_long_poll`` allows, but so that the answer
+    leaves before the client's deadline.
 
     A client that says nothing waits for the time left to it, less its request timeout, up to a second.
     The proxy lets it wait for up to 20 s (ReceiveMessageActivity.java, 5.3.3), and its close for as long.
@@ -144,5 +145,5 @@ def _wait_s(call: Call) -> float:
     else:
         timeout_us = call.clients.request_timeout_us(call.client_id)
         asked_us = min(max(int(call.remaining_s * US_PER_S) - timeout_us, 0), UNNAMED_POLL_US)
-    wait_s = min(asked_us, LONGEST_POLL_US) / US_PER_S
+    wait_s = min(asked_us, LONGEST_POLL_US, call.settings.max_long_poll_us) / US_PER_S
     return wait_s if call.remaining_s is None else max(min(wait_s, call.remaining_s - _MARGIN_S), 0.0)

@@ -8,10 +8,11 @@ import pytest
 from grpclib.const import Cardinality, Status
 from grpclib.exceptions import GRPCError
 
-from mocketmq.clock import US_PER_S
+from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.grpc_proxy import receiving
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import message_class
+from mocketmq.grpc_proxy.times import us_of
 from tests.support.grpc import bodies, grpc_client, running_grpc
 from tests.support.patience import PATIENCE_S
 
@@ -86,6 +87,25 @@ async def test_settings_are_answered_with_those_to_go_by() -> None:
             backoffs = [each.seconds for each in answer.settings.backoff_policy.customized_backoff.next]
             assert (len(backoffs), backoffs[:3]) == (18, [1, 5, 10])
             assert not answer.settings.subscription.fifo
+
+
+@pytest.mark.parametrize(
+    ("limit_us", "asked_s", "told_us"),
+    [
+        (30 * US_PER_S, 7, 7 * US_PER_S),
+        (30 * US_PER_S, 30, 20 * US_PER_S),
+        (US_PER_S, 30, US_PER_S),
+        (US_PER_S, None, US_PER_S),
+    ],
+)
+async def test_a_consumer_is_told_to_poll_no_longer_than_it_may(
+    limit_us: int, asked_s: int | None, told_us: int
+) -> None:
+    asked = {} if asked_s is None else {"long_polling_timeout": {"seconds": asked_s}}
+    async with running_grpc(max_long_poll_us=limit_us) as (_, client), client.telemetry() as telemetry:
+        subscription = {"group": {"name": "billing"}, "subscriptions": [], **asked}
+        answer = await telemetry.settings(client_type=2, subscription=subscription)
+        assert us_of(answer.settings.subscription.long_polling_timeout) == told_us
 
 
 async def test_settings_without_a_kind_end_the_stream() -> None:
@@ -257,6 +277,15 @@ async def test_a_receive_that_names_no_time_waits(monkeypatch: pytest.MonkeyPatc
             await client.send(client.message("woken"))
             kinds = [answer.WhichOneof("content") async for answer in call]
         assert kinds == ["status", "message", "delivery_timestamp"]
+
+
+@pytest.mark.parametrize("auto_renew", [True, False])
+async def test_a_receive_waits_no_longer_than_the_setting_allows(
+    monkeypatch: pytest.MonkeyPatch, auto_renew: bool
+) -> None:
+    monkeypatch.setattr(receiving, "LONGEST_POLL_US", MINUTE_US)
+    async with running_grpc(max_long_poll_us=100 * US_PER_MS) as (_, client), asyncio.timeout(PATIENCE_S):
+        assert await client.receive(wait_s=60, auto_renew=auto_renew) == []
 
 
 @pytest.mark.parametrize(
