@@ -57,8 +57,7 @@ def answer_settings(
     answer = Command()
     answer.settings.CopyFrom(settings)
     out = answer.settings
-    if settings.HasField("request_timeout"):
-        client.request_timeout_us = us_of(settings.request_timeout)
+    client.request_timeout_us = us_of(settings.request_timeout)
     if settings.WhichOneof("pub_sub") == "publishing":
         topics = [topic_of(topic) for topic in settings.publishing.topics]
         clients.produces(client, topics)
