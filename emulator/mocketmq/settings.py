@@ -229,8 +229,17 @@ class Settings:
     strict_recall: bool = _setting(
         "false", rules.BOOLEAN, "refuse to recall what no longer waits; RocketMQ answers with success"
     )
+    max_long_poll_us: int = _setting(
+        "30s",
+        rules.duration("5m", "100ms"),
+        "longest long poll of a RocketMQ or Aliyun client; one that asks for more ends empty after this time",
+        name="max_long_poll",
+    )
     max_wait_us: int = _setting(
-        "30s", rules.duration("5m"), "longest long poll of a consumer", name="max_wait"
+        "30s",
+        rules.duration("5m"),
+        "longest wait that a request to the JSON API may ask for, such as an assertion of a test",
+        name="max_wait",
     )
     aliyun_invisible_us: int = _setting(
         "300s",

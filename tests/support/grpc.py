@@ -73,7 +73,7 @@ class GrpcClient:
         topic: str = "orders",
         *,
         invisible_s: int = 30,
-        wait_s: float = 0,
+        wait_s: float | None = 0,
         **more: Any,
     ) -> list[Any]:
         """The messages of a ReceiveMessage; raises AssertionError for a refusal."""
@@ -85,9 +85,9 @@ class GrpcClient:
         return messages
 
     async def try_receive(
-        self, group: str, topic: str, *, invisible_s: float = 30, wait_s: float = 0, **more: Any
+        self, group: str, topic: str, *, invisible_s: float = 30, wait_s: float | None = 0, **more: Any
     ) -> tuple[Any, list[Any]]:
-        """Status and messages of a ReceiveMessage."""
+        """Status and messages of a ReceiveMessage, which names no time to wait if ``wait_s`` is None."""
         request_type, reply_type = (
             message_class("ReceiveMessageRequest"),
             message_class("ReceiveMessageResponse"),
@@ -96,14 +96,15 @@ class GrpcClient:
         request.message_queue.topic.name = topic
         if not request.auto_renew:
             set_us(request.invisible_duration, int(invisible_s * US_PER_S))
-        set_us(request.long_polling_timeout, int(wait_s * US_PER_S))
+        if wait_s is not None:
+            set_us(request.long_polling_timeout, int(wait_s * US_PER_S))
         path = f"/{SERVICE}/ReceiveMessage"
         stream = self.channel.request(
             path,
             Cardinality.UNARY_STREAM,
             request_type,
             reply_type,
-            timeout=self.patience_s + wait_s,
+            timeout=self.patience_s + (wait_s or 0),
             metadata=self.metadata,
         )
         async with stream as call:

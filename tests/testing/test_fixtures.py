@@ -79,6 +79,11 @@ def test_addresses(mocketmq):
         assert answer.status == 200
 
 
+def test_consumers_poll_for_a_second_and_tests_wait_longer(mocketmq):
+    info = mocketmq.info()
+    assert (info["max_long_poll_ms"], info["max_wait_ms"]) == (1_000, 30_000)
+
+
 def test_several_threads_wait_at_once(mocketmq):
     received = []
     def receive(group):
@@ -136,7 +141,7 @@ class TestMarked:
 
 def test_a_project_without_any_setup(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(PROJECT)
-    run("-W", "error").assert_outcomes(passed=11)
+    run("-W", "error").assert_outcomes(passed=12)
 
 
 MODES = """

@@ -207,7 +207,7 @@ def test_another_command(pytester: pytest.Pytester, run: Run) -> None:
         f"""
         [pytest]
         mocketmq_command = {script} {publish} {sys.executable} -m mocketmq
-        mocketmq_options = --recall-levels
+        mocketmq_options = --recall-levels --max-long-poll 2s
         mocketmq_topics = orders "bills"
         mocketmq_levels = 1s 2s
         """
@@ -219,7 +219,8 @@ def test_another_command(pytester: pytest.Pytester, run: Run) -> None:
             assert max(door["port"] for door in mocketmq.doors.values()) < 32_768
             assert mocketmq.name_server.startswith("127.0.0.1:")
             assert {"orders", "bills"} <= {topic["name"] for topic in mocketmq.topics()}
-            assert mocketmq.info()["levels"] == "1s 2s"
+            info = mocketmq.info()
+            assert (info["levels"], info["max_long_poll_ms"]) == ("1s 2s", 2_000)
         """
     )
     run().assert_outcomes(passed=1)

@@ -32,7 +32,7 @@ def test_without_any_source_the_defaults_hold() -> None:
     assert settings.max_message_bytes == 4_194_304
     assert (settings.recall_levels, settings.strict_recall) == (False, False)
     assert (settings.max_pull_messages, settings.max_pull_bytes) == (32, 262_144)
-    assert settings.max_wait_us == 30_000_000
+    assert (settings.max_long_poll_us, settings.max_wait_us) == (30_000_000, 30_000_000)
     assert settings.retain_age_us == 72 * 60 * MINUTE_US
     assert settings.retain_bytes == 0
     assert (settings.port, settings.token, settings.advertise) == (None, None, None)
@@ -91,6 +91,7 @@ def test_variables_that_are_no_settings_are_let_be() -> None:
         ("max_pull_bytes", "15M", "max_pull_bytes", 15 << 20),
         ("recall_levels", "true", "recall_levels", True),
         ("strict_recall", "true", "strict_recall", True),
+        ("max_long_poll", "100ms", "max_long_poll_us", 100_000),
         ("max_wait", "5m", "max_wait_us", 5 * MINUTE_US),
         ("retain_age", "0", "retain_age_us", 0),
         ("retain_size", "2G", "retain_bytes", 2 << 30),
@@ -183,6 +184,8 @@ def test_port_0_opens_no_port_that_is_closed_otherwise() -> None:
         ("max_message_bytes", "M", "from 1 to 15M"),
         ("max_pull_messages", "0", "1 to 1024"),
         ("max_pull_bytes", "16M", "from 1 to 15M"),
+        ("max_long_poll", "99ms", "from 100ms to 5m"),
+        ("max_long_poll", "5m1us", "from 100ms to 5m"),
         ("max_wait", "5m1us", "from 0 to 5m"),
         ("max_wait", "30", "from 0 to 5m"),
         ("retain_age", ["1d"], "from 0 to 36500d"),

@@ -126,10 +126,11 @@ def _handles(content: bytes) -> list[str]:
 def _wishes(call: AliyunCall) -> tuple[str, int, float, TagFilter]:
     """The group, the number of messages, the real seconds to wait, and the tags that a consumer asks for.
 
-    A wait is cut to the setting ``max_wait``. Raises InvalidArgumentError.
+    A wait is cut to the setting ``max_long_poll``. Raises InvalidArgumentError.
     """
     max_messages = call.whole("numOfMessages", 1, MAX_MESSAGES)
-    wait_s = min(call.whole("waitseconds", 0, MAX_WAIT_S, default=0), call.settings.max_wait_us / US_PER_S)
+    wait_us = call.whole("waitseconds", 0, MAX_WAIT_S, default=0) * US_PER_S
+    wait_s = min(wait_us, call.settings.max_long_poll_us) / US_PER_S
     return call.group, max_messages, wait_s, TagFilter.parse(call.parameters.get("tag"))
 
 

@@ -34,5 +34,6 @@ class Info(TypedDict):
     uptime_ms: int
     max_message_bytes: int
     max_batch: int
+    max_long_poll_ms: int
     max_wait_ms: int
     doors: Doors

@@ -4,6 +4,7 @@ The answer is a status, the messages, and the time of the delivery; clients need
 """
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -24,9 +25,9 @@ from mocketmq.grpc_proxy.settling import check_invisible
 from mocketmq.grpc_proxy.times import set_us, us_of
 
 MIN_INVISIBLE_US: Final = 10 * US_PER_S
+SHORTEST_POLL_US: Final = 5 * US_PER_S
+"""Of clients that name no time (client-java to 5.0.4, Go's SimpleConsumer); others may name a shorter one."""
 LONGEST_POLL_US: Final = 20 * US_PER_S
-UNNAMED_POLL_US: Final = US_PER_S
-"""For clients that do not say how long (client-java to 5.0.4, Go's SimpleConsumer)."""
 _MARGIN_S: Final = 0.3
 """Before the client's deadline an empty answer leaves: a deadline that passes is an error to every client."""
 _SQL: Final = 2
@@ -131,18 +132,17 @@ async def _filter(given: Any) -> Filter:
         raise GrpcError(Code.ILLEGAL_FILTER_EXPRESSION, str(error)) from None
 
 
-def _wait_s(call: Call) -> float:
-    """Real seconds to wait: as long as the client asks, but so that it is answered before its deadline.
+def poll_us(named_us: int | None, remaining_us: float, request_timeout_us: int) -> float:
+    """The polling time, computed as by the proxy from what a client names, its deadline and its settings."""
+    wanted_us: float = named_us if named_us is not None else remaining_us - request_timeout_us // 2
+    return min(max(wanted_us, SHORTEST_POLL_US if named_us is None else 0), LONGEST_POLL_US)
 
-    A client that says nothing waits for the time left to it, less its request timeout, up to a second.
-    The proxy lets it wait for up to 20 s (ReceiveMessageActivity.java, 5.3.3), and its close for as long.
-    """
-    if call.request.HasField("long_polling_timeout"):
-        asked_us = max(us_of(call.request.long_polling_timeout), 0)
-    elif call.remaining_s is None:
-        asked_us = UNNAMED_POLL_US
-    else:
-        timeout_us = call.clients.request_timeout_us(call.client_id)
-        asked_us = min(max(int(call.remaining_s * US_PER_S) - timeout_us, 0), UNNAMED_POLL_US)
-    wait_s = min(asked_us, LONGEST_POLL_US) / US_PER_S
-    return wait_s if call.remaining_s is None else max(min(wait_s, call.remaining_s - _MARGIN_S), 0.0)
+
+def _wait_s(call: Call) -> float:
+    """Real seconds to wait: the polling time, as far as ``max_long_poll`` and the client's deadline allow."""
+    is_named = call.request.HasField("long_polling_timeout")
+    named_us = us_of(call.request.long_polling_timeout) if is_named else None
+    remaining_s = math.inf if call.remaining_s is None else call.remaining_s
+    timeout_us = call.clients.request_timeout_us(call.client_id)
+    wait_us = min(poll_us(named_us, remaining_s * US_PER_S, timeout_us), call.settings.max_long_poll_us)
+    return max(min(wait_us / US_PER_S, remaining_s - _MARGIN_S), 0.0)

@@ -169,9 +169,15 @@ class Service:
             )
         if client.account is not None:
             client.account.check(settings_needs(settings))
-        max_body = self._broker.sender.intake.max_message_bytes
         try:
-            return telemetry.answer_settings(self._broker, self._clients, client, settings, max_body)
+            return telemetry.answer_settings(
+                self._broker,
+                self._clients,
+                client,
+                settings,
+                max_body=self._broker.sender.intake.max_message_bytes,
+                max_long_poll_us=self._settings.max_long_poll_us,
+            )
         except RefusedError as error:
             raise StatusError(Status.INVALID_ARGUMENT, str(error)) from None
 

@@ -17,10 +17,10 @@ from mocketmq.grpc_proxy.codes import set_status
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
 from mocketmq.grpc_proxy.questions import Command
+from mocketmq.grpc_proxy.receiving import LONGEST_POLL_US
 from mocketmq.grpc_proxy.times import set_us, us_of
 
 _BATCH: Final = 32
-_POLL_US: Final = 20 * US_PER_S
 _SEND_ATTEMPTS: Final = 3
 _FIRST_BACKOFF_US, _LAST_BACKOFF_US = 10 * US_PER_MS, US_PER_S
 
@@ -45,14 +45,19 @@ async def terminate(call: Call) -> Any:
 
 
 def answer_settings(
-    broker: Broker, clients: GrpcClients, client: GrpcClient, settings: Any, max_body: int
+    broker: Broker,
+    clients: GrpcClients,
+    client: GrpcClient,
+    settings: Any,
+    *,
+    max_body: int,
+    max_long_poll_us: int,
 ) -> Any:
     """Register the client by its settings, and answer with those that it is to go by. Raises GrpcError."""
     answer = Command()
     answer.settings.CopyFrom(settings)
     out = answer.settings
-    if settings.HasField("request_timeout"):
-        client.request_timeout_us = us_of(settings.request_timeout)
+    client.request_timeout_us = us_of(settings.request_timeout)
     if settings.WhichOneof("pub_sub") == "publishing":
         topics = [topic_of(topic) for topic in settings.publishing.topics]
         clients.produces(client, topics)
@@ -65,7 +70,7 @@ def answer_settings(
             group,
             [_subscription(entry) for entry in settings.subscription.subscriptions],
         )
-        _set_consumer(out, broker, group)
+        _set_consumer(out, broker, group, min(max_long_poll_us, LONGEST_POLL_US))
     out.metric.on = False
     return set_status(answer)
 
@@ -85,13 +90,15 @@ def _set_producer(out: Any, max_body: int) -> None:
     backoff.multiplier = 2
 
 
-def _set_consumer(out: Any, broker: Broker, group_name: str) -> None:
+def _set_consumer(out: Any, broker: Broker, group_name: str, max_poll_us: int) -> None:
     group = broker.registry.groups.find(group_name)
     max_retries = MAX_RETRIES if group is None else group.max_retries
     out.subscription.fifo = group is not None and group.config.consume_message_orderly
     out.subscription.receive_batch_size = _BATCH
-    if not out.subscription.HasField("long_polling_timeout"):
-        set_us(out.subscription.long_polling_timeout, _POLL_US)
+    poll = out.subscription.long_polling_timeout
+    # When Go's push consumer closes, it waits for this time, however early its polls end.
+    if not out.subscription.HasField("long_polling_timeout") or us_of(poll) > max_poll_us:
+        set_us(poll, max_poll_us)
     out.backoff_policy.max_attempts = max_retries + 1
     backoff = out.backoff_policy.customized_backoff
     for delay_us in broker.levels.table.delays_us:  # as upstream, the delay levels

@@ -31,6 +31,7 @@ class Info(msgspec.Struct, frozen=True):
     uptime_ms: int
     max_message_bytes: int
     max_batch: int
+    max_long_poll_ms: int
     max_wait_ms: int
     doors: Doors
 
@@ -90,6 +91,7 @@ async def info(call: ApiCall, _: NoInput) -> Info:
         call.api.uptime_us // US_PER_MS,
         call.broker.sender.intake.max_message_bytes,
         MAX_BATCH,
+        settings.max_long_poll_us // US_PER_MS,
         settings.max_wait_us // US_PER_MS,
         call.api.doors(),
     )

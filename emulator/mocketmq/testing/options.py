@@ -8,6 +8,8 @@ import pytest
 
 _START = ("clock", "profile", "levels")
 _MARKER = (*_START, "topics", "strict", "forget")
+_LONG_POLLS = ("--max-long-poll", "1s")
+"""Push consumers of RocketMQ 5 wait for their long polls when they close, and tests for these consumers."""
 
 
 class StartOptions(NamedTuple):
@@ -43,7 +45,8 @@ def command(config: pytest.Config) -> list[str]:
     given = config.getini("mocketmq_command")
     # A container without its standard input would stop at once.
     until = [] if given else ["--until-eof"]
-    return [*(given or own), "serve", "--data", ":memory:", *until, *config.getini("mocketmq_options")]
+    always = ("serve", "--data", ":memory:", *_LONG_POLLS)
+    return [*(given or own), *always, *until, *config.getini("mocketmq_options")]
 
 
 def of_settings(config: pytest.Config) -> StartOptions:

@@ -77,7 +77,11 @@ def shows_features(test: Callable[..., Any]) -> Callable[..., Any]:
 async def test_an_application_of_the_sdk_works(client: str, tmp_path: Path) -> None:
     program = await asyncio.to_thread(SDKS[client], FOLDER / SCENARIOS[client], tmp_path)
     settings = Settings(
-        data=":memory:", access_keys={"shop": "secret"}, transaction_timeout_us=US_PER_S, **FREE_PORTS
+        data=":memory:",
+        access_keys={"shop": "secret"},
+        max_long_poll_us=US_PER_S,  # consumers wait for their polls when they close
+        transaction_timeout_us=US_PER_S,
+        **FREE_PORTS,
     )
     async with running_emulator(settings) as emulator, Client(emulator.url) as control:
         groups = emulator.broker.registry.groups

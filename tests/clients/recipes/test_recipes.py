@@ -77,9 +77,7 @@ def test_the_services_wait_for_the_broker() -> None:
     assert "HEALTHCHECK" in (DOCS.parent / "Dockerfile").read_text("utf-8")
     command = services["rocketmq"]["command"]
     assert command[0] == "serve"
-    assert {word.removeprefix("--") for word in command if word.startswith("--")} <= {
-        option.name for option in options()
-    }
+    assert {word for word in command if word.startswith("--")} <= {option.flag for option in options()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

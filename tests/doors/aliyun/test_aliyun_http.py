@@ -442,5 +442,5 @@ async def test_a_defect_is_an_internal_error(aliyun: Aliyun, monkeypatch: pytest
 
 
 async def test_a_wait_is_cut_to_the_setting() -> None:
-    async with running_aliyun(max_wait_us=0) as aliyun, asyncio.timeout(PATIENCE_S):
+    async with running_aliyun(max_long_poll_us=US_PER_MS) as aliyun, asyncio.timeout(PATIENCE_S):
         assert await aliyun.consume(waitseconds=30) == []

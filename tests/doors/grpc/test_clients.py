@@ -2,16 +2,19 @@
 
 import asyncio
 import logging
+import math
 import ssl
+from typing import Any
 
 import pytest
-from grpclib.const import Cardinality, Status
+from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
-from mocketmq.clock import US_PER_S
+from mocketmq.broker.consuming.pops import Popped, Pops
+from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.grpc_proxy import receiving
-from mocketmq.grpc_proxy.definitions import SERVICE
-from mocketmq.grpc_proxy.messages import message_class
+from mocketmq.grpc_proxy.exchange import Exchange
+from mocketmq.grpc_proxy.times import us_of
 from tests.support.grpc import bodies, grpc_client, running_grpc
 from tests.support.patience import PATIENCE_S
 
@@ -88,6 +91,25 @@ async def test_settings_are_answered_with_those_to_go_by() -> None:
             assert not answer.settings.subscription.fifo
 
 
+@pytest.mark.parametrize(
+    ("limit_us", "asked_s", "told_us"),
+    [
+        (30 * US_PER_S, 7, 7 * US_PER_S),
+        (30 * US_PER_S, 30, 20 * US_PER_S),
+        (US_PER_S, 30, US_PER_S),
+        (US_PER_S, None, US_PER_S),
+    ],
+)
+async def test_a_consumer_is_told_to_poll_no_longer_than_it_may(
+    limit_us: int, asked_s: int | None, told_us: int
+) -> None:
+    asked = {} if asked_s is None else {"long_polling_timeout": {"seconds": asked_s}}
+    async with running_grpc(max_long_poll_us=limit_us) as (_, client), client.telemetry() as telemetry:
+        subscription = {"group": {"name": "billing"}, "subscriptions": [], **asked}
+        answer = await telemetry.settings(client_type=2, subscription=subscription)
+        assert us_of(answer.settings.subscription.long_polling_timeout) == told_us
+
+
 async def test_settings_without_a_kind_end_the_stream() -> None:
     async with running_grpc() as (_, client):
         with pytest.raises(GRPCError) as refused:
@@ -103,9 +125,10 @@ async def test_a_client_without_id_is_told_so() -> None:
         assert beat.status.code == 40_017
 
 
-async def test_a_long_poll_is_answered_when_a_message_comes() -> None:
+@pytest.mark.parametrize("wait_s", [20, None])
+async def test_a_long_poll_is_answered_when_a_message_comes(wait_s: int | None) -> None:
     async with running_grpc() as (_, client):
-        polling = asyncio.create_task(client.receive(wait_s=20))
+        polling = asyncio.create_task(client.receive(wait_s=wait_s))
         await client.call("Heartbeat", client_type=3)  # behind the poll on one connection
         await client.send(client.message("now"))
         assert bodies(await polling) == ["now"]
@@ -237,26 +260,57 @@ async def test_a_rpc_that_is_not_served_is_unimplemented(rpc: str) -> None:
         assert refused.value.status is Status.UNIMPLEMENTED
 
 
-async def test_a_receive_that_names_no_time_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receiving, "UNNAMED_POLL_US", int(PATIENCE_S * US_PER_S))
-    async with running_grpc() as (_, client), client.telemetry() as stream:
-        await stream.settings(
-            client_type=2,
-            request_timeout={"seconds": 3},
-            subscription={"group": {"name": "billing"}, "subscriptions": []},
-        )
-        request = message_class("ReceiveMessageRequest")(group={"name": "billing"}, batch_size=1)
-        request.message_queue.topic.name = "orders"
-        request.invisible_duration.seconds = 30
-        path, reply = f"/{SERVICE}/ReceiveMessage", message_class("ReceiveMessageResponse")
-        async with client.channel.request(
-            path, Cardinality.UNARY_STREAM, type(request), reply, metadata=client.metadata, timeout=PATIENCE_S
-        ) as call:
-            await call.send_message(request, end=True)
-            await client.call("Heartbeat")  # answered first, so the receive waits
-            await client.send(client.message("woken"))
-            kinds = [answer.WhichOneof("content") async for answer in call]
-        assert kinds == ["status", "message", "delivery_timestamp"]
+@pytest.mark.parametrize(
+    ("named_s", "remaining_s", "timeout_s", "wait_s"),
+    [
+        (None, 13, 3, 11.5),
+        (None, 13, 0, 13),
+        (None, 23, 3, 20),
+        (None, 6, 3, 5),
+        (None, 4, 3, 5),
+        (None, math.inf, 3, 20),
+        (7, 13, 3, 7),
+        (1, 13, 3, 1),
+        (-1, 13, 3, 0),
+        (30, 13, 3, 20),
+    ],
+)
+def test_the_polling_time(named_s: int | None, remaining_s: float, timeout_s: int, wait_s: float) -> None:
+    named_us = None if named_s is None else named_s * US_PER_S
+    assert receiving.poll_us(named_us, remaining_s * US_PER_S, timeout_s * US_PER_S) == wait_s * US_PER_S
+
+
+@pytest.mark.parametrize(
+    ("remaining_s", "timeout_s", "wait_s"),
+    [(13, 3, 11.5), (13, None, 12.7), (4, 3, 3.7), (600, 3, 20), (None, 3, 20)],
+)
+async def test_a_receive_that_names_no_time_waits_by_its_deadline_and_the_clients_request_timeout(
+    monkeypatch: pytest.MonkeyPatch, remaining_s: float | None, timeout_s: int | None, wait_s: float
+) -> None:
+    waits, pop = [], Pops.pop
+
+    async def at_once(self: Pops, *given: Any, wait_s: float, **more: Any) -> Popped:
+        waits.append(wait_s)
+        return await pop(self, *given, **more)
+
+    monkeypatch.setattr(Pops, "pop", at_once)
+    monkeypatch.setattr(Exchange, "remaining_s", remaining_s)
+    monkeypatch.setattr(receiving, "steady_us", lambda: 0)
+    timeout = {} if timeout_s is None else {"request_timeout": {"seconds": timeout_s}}
+    async with running_grpc() as (_, client), client.telemetry() as telemetry:
+        await telemetry.settings(client_type=2, subscription={"group": {"name": "billing"}}, **timeout)
+        assert await client.receive(wait_s=None) == []
+    assert waits == [wait_s]
+
+
+@pytest.mark.parametrize(("wait_s", "auto_renew"), [(60, True), (60, False), (None, True)])
+async def test_a_receive_waits_no_longer_than_the_setting_allows(
+    monkeypatch: pytest.MonkeyPatch, wait_s: int | None, auto_renew: bool
+) -> None:
+    monkeypatch.setattr(receiving, "LONGEST_POLL_US", MINUTE_US)
+    async with running_grpc(max_long_poll_us=100 * US_PER_MS) as (_, client), asyncio.timeout(PATIENCE_S):
+        client.patience_s = 2 * PATIENCE_S
+        assert await client.receive(wait_s=wait_s, auto_renew=auto_renew) == []
 
 
 @pytest.mark.parametrize(

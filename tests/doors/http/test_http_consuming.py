@@ -84,6 +84,16 @@ async def test_one_of_many_is_found_in_few_reads(api: Api, monkeypatch: pytest.M
     assert reads < 20
 
 
+async def test_a_receive_is_a_wait_of_a_test_and_no_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_api(max_long_poll_us=0) as api:
+        waiting = Waiting.of(api.emulator.broker.consuming.polls, monkeypatch)
+        receiving = asyncio.create_task(api.receive(wait_ms=30_000))
+        await waiting.begun.wait()
+        await api.send()
+        (message,) = await receiving
+        assert message["body"] == "hello"
+
+
 async def test_a_condition_on_properties_is_waited_for(api: Api) -> None:
     sql = {"filter": "price > 10", "filter_type": "SQL92"}
     receiving = asyncio.create_task(api.receive(wait_ms=30_000, **sql))

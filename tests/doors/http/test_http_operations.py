@@ -54,6 +54,7 @@ async def test_what_is_running(api: Api) -> None:
         "run": 1,
         "max_message_bytes": 4 << 20,
         "max_batch": 1000,
+        "max_long_poll_ms": 30_000,
         "max_wait_ms": 30_000,
     }
 

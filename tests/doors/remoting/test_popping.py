@@ -32,6 +32,7 @@ from tests.doors.remoting.popping import (
 )
 from tests.doors.remoting.producing import parted
 from tests.support.brokers import GROUP, TOPIC, S, bodies, receive, rows, send
+from tests.support.patience import PATIENCE_S
 from tests.support.remoting import running_remoting
 
 TOO_LATE = "the broker[127.0.0.1] pop message is timeout too much"
@@ -173,6 +174,17 @@ async def test_a_pop_that_finds_nothing_says_so_when_its_time_is_over(wait_ms: i
             if answer.remark != TOO_LATE:  # as it is for one that was on its way for half a second
                 break
         assert (answer.code, answer.remark, set(answer.ext)) == (210, "NO_MESSAGE_IN_QUEUE", MANDATORY)
+
+
+async def test_pops_and_notifications_wait_no_longer_than_the_setting_allows() -> None:
+    async with running_remoting(max_long_poll_us=100 * US_PER_MS) as remoting, asyncio.timeout(PATIENCE_S):
+        await fill(remoting, "a")
+        await pop(remoting.client)
+        for born_ms in (0, wall_us() // US_PER_MS):
+            answer = await remoting.client.call(POP, pop_of(60_000, bornTime=born_ms))
+            assert (answer.code, answer.remark) == (210, "NO_MESSAGE_IN_QUEUE")
+        told = await remoting.client.ok(NOTIFICATION, pop_of(60_000))
+        assert told.ext == {"hasMsg": "false", "pollingFull": "false"}
 
 
 async def test_pops_that_wait_hold_nothing_else_up() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message import Message
 from mocketmq.message.properties import encode_properties
@@ -350,6 +351,13 @@ async def test_a_pull_that_may_not_wait_does_not(flags: int, millis: int) -> Non
     async with running_remoting() as remoting:
         await fill(remoting, None)
         assert (await pull(remoting.client, 1, flags, suspendTimeoutMillis=millis)).code == 19
+
+
+async def test_a_pull_waits_no_longer_than_the_setting_allows() -> None:
+    async with running_remoting(max_long_poll_us=100 * US_PER_MS) as remoting, asyncio.timeout(PATIENCE_S):
+        await fill(remoting, "A")
+        answer = await pull(remoting.client, 1, **WAITING)
+        assert (answer.code, answer.remark, answer.ext["nextBeginOffset"]) == (19, "OFFSET_OVERFLOW_ONE", "1")
 
 
 async def test_a_delayed_message_wakes_a_pull_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
         raise InvalidArgumentError("attemptId", header.attempt_id, f"up to {MAX_TEXT} characters")
     invisible_us = checked_invisible_us(header.invisible_time)
     target = await _target(call)
-    wait_s = _wait_s(header.born_time, header.poll_time)
+    wait_s = _wait_s(call)
     popped = await call.broker.consuming.pops.pop(
         target,
         header.max_msg_nums,
@@ -220,12 +220,13 @@ def _times(pop_ms: int, invisible_ms: int, rest: int, is_in_order: bool) -> dict
 _NO_TIMES: Final = _times(0, 0, 0, is_in_order=False)
 
 
-def _wait_s(born_ms: int, poll_ms: int) -> float:
-    """Real seconds that are left of the poll time, by the client's clock; at most the poll time."""
+def _wait_s(call: RemotingCall[PopMessageHeader] | RemotingCall[NotificationHeader]) -> float:
+    """Real seconds that are left of the poll time, by the client's clock; at most ``max_long_poll``."""
+    born_ms, poll_ms = call.header.born_time, call.header.poll_time
     left_ms = poll_ms
     if born_ms:
         left_ms = min(poll_ms, born_ms + poll_ms - wall_us() // US_PER_MS)
-    return max(left_ms, 0) * US_PER_MS / US_PER_S
+    return min(max(left_ms, 0) * US_PER_MS, call.settings.max_long_poll_us) / US_PER_S
 
 
 def _address(call: RemotingCall[Any]) -> str:
@@ -235,7 +236,7 @@ def _address(call: RemotingCall[Any]) -> str:
 async def notify(call: RemotingCall[NotificationHeader]) -> Response:
     """Wait until there is something to pop, and answer whether there is."""
     header = call.header
-    wait_s = _wait_s(header.born_time, header.poll_time)
+    wait_s = _wait_s(call)
     has_message = await call.broker.consuming.pops.has_messages(
         await _target(call),
         wait_s=wait_s if call.may_wait else 0.0,

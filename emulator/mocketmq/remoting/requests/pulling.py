@@ -58,14 +58,14 @@ async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
         await call.broker.consuming.committed.report(
             group, topic, queue_id, header.commit_offset, is_durable=False
         )
-    wait_ms = header.suspend_timeout_millis if header.sys_flag & _SUSPEND else 0
+    wait_us = header.suspend_timeout_millis * US_PER_MS if header.sys_flag & _SUSPEND else 0
     pulled = await reader.pull(
         group,
         topic,
         queue_id,
         header.queue_offset,
         header.max_msg_nums,
-        wait_s=wait_ms * US_PER_MS / US_PER_S,
+        wait_s=min(wait_us, call.settings.max_long_poll_us) / US_PER_S,
         tag_filter=tag_filter,
         max_bytes=header.max_msg_bytes,
         is_told=call.broker.registry.clients.hears_of_resets(group, call.channel),

@@ -3,7 +3,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.BiPredicate;
 import java.util.function.BooleanSupplier;
@@ -168,16 +167,8 @@ public final class Scenario {
         }
         configuration = everywhere;
 
-        List<CompletableFuture<Void>> closing = new ArrayList<>();
-        for (PushConsumer push : List.of(ordered, retrying)) {
-            closing.add(CompletableFuture.runAsync(() -> close(push)));
-        }
-        Thread.sleep(200);
-        for (String topic : List.of("fifo", "retried")) { // ends the long polls, for which they wait
-            producer.send(message(topic, "last").setMessageGroup("one").build());
-        }
-        closing.forEach(CompletableFuture::join);
-        List.of(simple, several, tagged, priced, dead, paid, producer, transactional).forEach(Scenario::close);
+        List.of(ordered, retrying, simple, several, tagged, priced, dead, paid, producer, transactional)
+            .forEach(Scenario::close);
         ok("shutdown");
         System.exit(0);
     }

@@ -1,0 +1,58 @@
+"""Push consumers wait for their long polls when they close, which the setting ``max_long_poll`` ends."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from mocketmq import Client
+from mocketmq.app import running_emulator
+from mocketmq.clock import US_PER_S
+from mocketmq.settings import Settings
+from tests.clients.grpc.programs import SDKS
+from tests.clients.grpc.versions import FOLDER
+from tests.clients.remoting.driver import WAIT_S
+from tests.support.brokers import FREE_PORTS
+from tests.support.grpc import touch
+
+PROGRAMS = {
+    "java-5.0-grpc": "java/src/Closing.java",
+    "java-5.2-grpc": "java/src/Closing.java",
+    "node-grpc": "node/closing.js",
+    "go-grpc": "go/closing/main.go",
+}
+CLOSED_MS = 10_000
+"""Java and Node take two seconds, Go five. Without the setting, they take 20 or more."""
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("client", PROGRAMS)
+async def test_a_push_consumer_closes_when_its_long_poll_ends(client: str, tmp_path: Path) -> None:
+    program = await asyncio.to_thread(SDKS[client], FOLDER / PROGRAMS[client], tmp_path)
+    settings = Settings(data=":memory:", max_long_poll_us=US_PER_S, **FREE_PORTS)
+    async with running_emulator(settings) as emulator, Client(emulator.url) as control:
+        assert emulator.grpc_address
+        await touch(emulator.grpc_address)
+        await control.send("orders", "first")
+        process = await asyncio.create_subprocess_exec(
+            *program.command,
+            emulator.grpc_address,
+            env=os.environ | program.environment,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdin
+        assert process.stdout
+        try:
+            async with asyncio.timeout(WAIT_S):
+                assert await process.stdout.readline() == b"received\n"
+                await control.wait_acknowledged("orders", 1, group="g-closing", wait="30s")
+                process.stdin.write(b"\n")
+                closed_ms = int(await process.stdout.readline())
+                assert await process.wait() == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        assert closed_ms < CLOSED_MS
