@@ -12,14 +12,13 @@ from typing import Any, Final
 
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.grpc_proxy.flood_guard import FloodGuard
+from mocketmq.grpc_proxy.frame_reader import FrameReader
 from mocketmq.grpc_proxy.frames import (
     ACK,
     DEFAULT_WINDOW,
     EMPTY_TABLE,
     END_STREAM,
-    HEAD_BYTES,
     MAX_WINDOW,
-    PREFACE,
     Frame,
     Http2Code,
     Http2Error,
@@ -75,8 +74,7 @@ class Http2:
         self.serve = serve
         self._guard = FloodGuard()
         self._blocks = HeaderBlocks()
-        self._incoming = bytearray()
-        self._has_preface = False
+        self._frames = FrameReader()
         self._has_settings = False
         self._is_dead = False
         self._last_id = 0
@@ -107,7 +105,7 @@ class Http2:
         """Take bytes of the client."""
         if self._is_dead:
             return
-        self._incoming += data
+        self._frames.feed(data)
         if not self.is_behind:
             self.work(self._turns.share)
 
@@ -117,7 +115,7 @@ class Http2:
         if self._is_dead:
             return
         try:
-            self.is_behind = self._handle_frames(frames)
+            self.is_behind = self._frames.handle_frames(frames, self._handle)
         except Http2Error as error:
             self._die(error)
             return
@@ -125,41 +123,6 @@ class Http2:
             self._turns.wait(self)
         if self.is_behind is not was_behind:
             self.connection.regulate()
-
-    def _handle_frames(self, left: int) -> bool:
-        """Handle so many frames. True if more whole ones are left."""
-        incoming = self._incoming
-        if not self._has_preface:
-            if not incoming.startswith(PREFACE[: len(incoming)]):
-                raise Http2Error(
-                    Http2Code.PROTOCOL_ERROR, "the connection does not begin with HTTP/2's preface"
-                )
-            if len(incoming) < len(PREFACE):
-                return False
-            del incoming[: len(PREFACE)]
-            self._has_preface = True
-        view, at = memoryview(bytes(incoming)), 0
-        total = len(view)
-        try:
-            while total - at >= HEAD_BYTES:
-                size = int.from_bytes(view[at : at + 3], "big")
-                if size > MAX_FRAME_BYTES:
-                    raise Http2Error(
-                        Http2Code.FRAME_SIZE_ERROR,
-                        f"a frame has {size} bytes; allowed: up to {MAX_FRAME_BYTES}",
-                    )
-                end = at + HEAD_BYTES + size
-                if end > total:
-                    return False
-                if not left:
-                    return True
-                left -= 1
-                stream_id = int.from_bytes(view[at + 5 : at + 9], "big") & MAX_WINDOW
-                self._handle(view[at + 3], view[at + 4], stream_id, view[at + HEAD_BYTES : end])
-                at = end
-            return False
-        finally:
-            del incoming[:at]
 
     def _handle(self, kind: int, flags: int, stream_id: int, payload: memoryview) -> None:
         if self._blocks.is_open or kind == Frame.CONTINUATION:
@@ -453,7 +416,7 @@ class Http2:
 
     def _die(self, error: Http2Error) -> None:
         """Tell the client what it did, and end all that is in work for it."""
-        if not self._has_preface:  # it speaks something else
+        if not self._frames.has_preface:  # it speaks something else
             self._is_dead = True
             self.connection.abort(str(error))
             return
@@ -464,7 +427,7 @@ class Http2:
     def lost(self) -> None:
         """End all that is in work: the connection is gone."""
         self._is_dead = True
-        self._incoming.clear()
+        self._frames.clear()
         for stream in list(self.streams.values()):
             stream.cancel()
         self._handlers.clear()  # bound methods, which would keep all this until a collection
