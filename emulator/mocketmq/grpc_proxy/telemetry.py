@@ -16,6 +16,7 @@ from mocketmq.grpc_proxy.clients import PRODUCER, GrpcClient, GrpcClients
 from mocketmq.grpc_proxy.codes import set_status
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
+from mocketmq.grpc_proxy.newer import check_client
 from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.times import set_us, us_of
 
@@ -30,6 +31,7 @@ _TerminationAnswer = message_class("NotifyClientTerminationResponse")
 
 async def heartbeat(call: Call) -> Any:
     """Note that the client lives."""
+    check_client(call.request.client_type)
     if call.request.HasField("group") and call.request.client_type != PRODUCER:
         group_of(call.request.group)
     call.clients.beats(call.client_id)
@@ -48,6 +50,7 @@ def answer_settings(
     broker: Broker, clients: GrpcClients, client: GrpcClient, settings: Any, max_body: int
 ) -> Any:
     """Register the client by its settings, and answer with those that it is to go by. Raises GrpcError."""
+    check_client(settings.client_type)
     answer = Command()
     answer.settings.CopyFrom(settings)
     out = answer.settings

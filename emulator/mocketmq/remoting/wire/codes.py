@@ -1,6 +1,7 @@
 """Numbers of requests, responses and languages (RequestCode.java and ResponseCode.java, 4.9.8 and 5.3.3)."""
 
 from enum import IntEnum, unique
+from typing import Final
 
 
 @unique
@@ -100,6 +101,10 @@ class RequestCode(IntEnum):
     NOTIFICATION = 200_054
     POLLING_INFO = 200_055
     BATCH_ACK_MESSAGE = 200_151
+
+
+LITE_CODES: Final = range(200_070, 200_080)
+"""Requests about lite topics (5.5.0), POP_LITE_MESSAGE to TRIGGER_LITE_DISPATCH. None of them is served."""
 
 
 @unique
