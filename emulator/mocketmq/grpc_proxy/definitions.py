@@ -2,7 +2,7 @@
 
 A field is ``number name:type``; ``?`` marks one whose absence can be told, ``[]`` a repeated one, ``|x`` a
 member of oneof x. ``i32``, ``i64``, ``str`` and ``f32`` are protobuf's int32, int64, string and float.
-Fields that no 5.3.3 proxy knows are left out, as protobuf skips them, but for those that ``newer`` refuses.
+Fields that no 5.3.3 proxy knows are left out, as protobuf skips them, but for those in ``newer``.
 """
 
 from typing import Final
@@ -56,7 +56,8 @@ Publishing: 1 topics:Resource[]; 2 max_body_size:i32; 3 validate_message_type:bo
 UA: 1 language:Language; 2 version:str; 3 platform:str; 4 hostname:str
 Metric: 1 on:bool; 2 endpoints?:Endpoints
 Subscription: 1 group?:Resource; 2 subscriptions:SubscriptionEntry[]; 3 fifo?:bool; \
-4 receive_batch_size?:i32; 5 long_polling_timeout?:Duration
+4 receive_batch_size?:i32; 5 long_polling_timeout?:Duration; 6 lite_subscription_quota?:i32; \
+7 max_lite_topic_size?:i32
 QueryRouteRequest: 1 topic:Resource; 2 endpoints:Endpoints
 QueryRouteResponse: 1 status:Status; 2 message_queues:MessageQueue[]
 QueryAssignmentRequest: 1 topic:Resource; 2 group:Resource; 3 endpoints:Endpoints

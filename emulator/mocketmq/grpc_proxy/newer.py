@@ -6,13 +6,13 @@ The fields are those of rocketmq-apis 2.1.2. SDKs show the words of a refusal, s
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from mocketmq.grpc_proxy.clients import GrpcClients
 from mocketmq.grpc_proxy.codes import Code, GrpcError
 from mocketmq.message.properties import LITE_TOPIC, PRIORITY, WITHOUT_EFFECT
 
 _LITE: Final = WITHOUT_EFFECT[LITE_TOPIC]
 _PRIORITIES: Final = WITHOUT_EFFECT[PRIORITY]
-_LITE_CLIENTS: Final = {5: "LITE_PUSH_CONSUMER", 6: "LITE_SIMPLE_CONSUMER"}
-"""Values of ClientType."""
+_LITE_QUOTA, _LITE_TOPIC_SIZE = 2_000, 64
 _TYPES: Final = {5: ("LITE", _LITE), 6: ("PRIORITY", _PRIORITIES)}
 """Values of MessageType, each with the reason of its refusal."""
 _LEAVE_OUT: Final = "Send the message without it"
@@ -34,12 +34,21 @@ def check_message(system: Any) -> None:
         )
 
 
-def check_client(kind: int) -> None:
-    """Raise GrpcError for a consumer of lite topics, by its ClientType."""
-    if kind in _LITE_CLIENTS:
+def let_subscribe(subscription: Any) -> None:
+    """Give a consumer of lite topics the quota that 5.5.0 gives it, so that it asks for a subscription.
+
+    Without one the SDKs refuse to ask, and name the quota as the reason.
+    """
+    subscription.lite_subscription_quota = _LITE_QUOTA
+    subscription.max_lite_topic_size = _LITE_TOPIC_SIZE
+
+
+def check_receiver(clients: GrpcClients, client_id: str) -> None:
+    """Raise GrpcError for a consumer of lite topics, which must not get messages of the whole topic."""
+    if clients.is_lite(client_id):
         raise _unsupported(
-            f"client_type is {_LITE_CLIENTS[kind]}; allowed: PRODUCER, PUSH_CONSUMER or SIMPLE_CONSUMER:"
-            f" a lite subscription is refused, as {_LITE}. Use a consumer of whole topics"
+            "client_type is LITE_PUSH_CONSUMER or LITE_SIMPLE_CONSUMER; allowed: PUSH_CONSUMER or"
+            f" SIMPLE_CONSUMER, as {_LITE}. Use a consumer of whole topics"
         )
 
 

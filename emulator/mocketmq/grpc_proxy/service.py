@@ -173,9 +173,7 @@ class Service:
         try:
             return telemetry.answer_settings(self._broker, self._clients, client, settings, max_body)
         except RefusedError as error:
-            is_unsupported = code_of(error) == Code.UNSUPPORTED
-            status = Status.UNIMPLEMENTED if is_unsupported else Status.INVALID_ARGUMENT
-            raise StatusError(status, str(error)) from None
+            raise StatusError(Status.INVALID_ARGUMENT, str(error)) from None
 
     def _account(self, exchange: Exchange) -> Account | None:
         """Who sends a request; None if that does not matter. Raises AccessError.

@@ -7,7 +7,7 @@ from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
 from mocketmq.grpc_proxy.messages import message_class
-from tests.support.grpc import GrpcClient, running_grpc
+from tests.support.grpc import GrpcClient, grpc_client, running_grpc
 
 UNSUPPORTED, BAD_KEY = 50_500, 40_007
 LITE, PRIORITY = 5, 6
@@ -50,25 +50,34 @@ async def test_the_properties_behind_them_are_refused(name: str, reason: str) ->
         assert await client.receive() == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [(LITE_PUSH_CONSUMER, "LITE_PUSH_CONSUMER"), (LITE_SIMPLE_CONSUMER, "LITE_SIMPLE_CONSUMER")],
-)
-async def test_a_consumer_of_lite_topics_is_told_so_when_it_starts(kind: int, name: str) -> None:
-    async with running_grpc() as (emulator, client):
+@pytest.mark.parametrize("kind", [LITE_PUSH_CONSUMER, LITE_SIMPLE_CONSUMER])
+async def test_a_consumer_of_lite_topics_gets_nothing_of_the_whole_topic(kind: int) -> None:
+    lite = {"client_type": kind, "subscription": {"group": {"name": "billing"}, "subscriptions": []}}
+    async with running_grpc() as (emulator, client), grpc_client(client.port, "lite@1@0@abc") as other:
+        await client.send(client.message("m"))
+        async with other.telemetry() as telemetry:
+            subscription = (await telemetry.settings(**lite)).settings.subscription
+            assert (subscription.lite_subscription_quota, subscription.max_lite_topic_size) == (2_000, 64)
+            status, messages = await other.try_receive("billing", "orders")
+            assert (status.code, messages) == (UNSUPPORTED, [])
+            assert status.message == (
+                "client_type is LITE_PUSH_CONSUMER or LITE_SIMPLE_CONSUMER; allowed: PUSH_CONSUMER or"
+                f" SIMPLE_CONSUMER, as {NO_LITE_TOPICS}. Use a consumer of whole topics"
+            )
+            assert emulator.broker.registry.clients.consumer("billing", "lite@1@0@abc") is None
+        assert [message.body for message in await client.receive()] == [b"m"]
+
+
+async def test_a_client_that_consumes_whole_topics_after_all_is_served() -> None:
+    async with running_grpc() as (_, client):
+        await client.send(client.message("m"))
         async with client.telemetry() as telemetry:
-            with pytest.raises(GRPCError) as refused:
-                await telemetry.settings(
-                    client_type=kind, subscription={"group": {"name": "billing"}, "subscriptions": []}
-                )
-        assert refused.value.status is Status.UNIMPLEMENTED
-        assert refused.value.message == (
-            f"client_type is {name}; allowed: PRODUCER, PUSH_CONSUMER or SIMPLE_CONSUMER: a lite subscription"
-            f" is refused, as {NO_LITE_TOPICS}. Use a consumer of whole topics"
-        )
-        beat = await client.call("Heartbeat", group={"name": "billing"}, client_type=kind)
-        assert (beat.status.code, name in beat.status.message) == (UNSUPPORTED, True)
-        assert emulator.broker.registry.clients.consumer("billing", "host@1@0@abc") is None
+            await telemetry.settings(
+                client_type=LITE_PUSH_CONSUMER, subscription={"group": {"name": "billing"}}
+            )
+            assert (await client.try_receive("billing", "orders"))[0].code == UNSUPPORTED
+            assert (await telemetry.consume()).settings.subscription.lite_subscription_quota == 0
+            assert len(await client.receive()) == 1
 
 
 async def test_the_rpc_of_lite_subscriptions_is_unimplemented_in_words_that_say_so() -> None:
@@ -137,6 +146,8 @@ def test_the_fields_have_the_numbers_of_rocketmq_apis() -> None:
     numbers = {
         ("SystemProperties", "lite_topic"): 21,
         ("SystemProperties", "priority"): 22,
+        ("Subscription", "lite_subscription_quota"): 6,
+        ("Subscription", "max_lite_topic_size"): 7,
         ("AckMessageEntry", "lite_topic"): 3,
         ("ChangeInvisibleDurationRequest", "lite_topic"): 6,
         ("ChangeInvisibleDurationRequest", "suspend"): 7,

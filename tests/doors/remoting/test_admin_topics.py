@@ -115,6 +115,12 @@ async def test_a_changed_topic_keeps_its_attributes_and_else_only_what_is_said()
         (wanted(attributes="+colour=red"), "unsupported key: colour"),
         (wanted(attributes="-message.type"), "only add attribute is supported while creating topic."),
         (wanted(attributes="+message.type=SLOW"), "message.type is 'SLOW'; allowed: UNSPECIFIED or NORMAL"),
+        (wanted(attributes="+message.type=PRIORITY"), "message.type is 'PRIORITY'; allowed: UNSPECIFIED or"),
+        (wanted(attributes="+message.type=LITE"), "message.type is 'LITE'; allowed: UNSPECIFIED or NORMAL"),
+        (
+            wanted(attributes="+lite.topic.expiration=60"),
+            "unsupported key: lite.topic.expiration; lite topics (RocketMQ 5.5) are not supported",
+        ),
         (wanted(attributes="+reserve.time=soon"), "reserve.time is 'soon'; allowed: a whole number from -1"),
         (wanted(attributes="+queue.type=BatchCQ"), "queue.type is 'BatchCQ'; allowed: SimpleCQ"),
         (wanted(attributes="+=1"), "kv string format wrong."),
