@@ -212,6 +212,11 @@ class Settings:
     )
     auto_create_groups: bool = _setting("true", rules.BOOLEAN, "create consumer groups on first use")
     topic_queues: int = _setting("4", rules.QUEUES, "queues of a topic created on first use")
+    mixed_message_type: bool = _setting(
+        "false",
+        rules.BOOLEAN,
+        "let RocketMQ's tools set message.type to MIXED; a topic without this attribute takes all types, too",
+    )
     max_message_bytes: int = _setting(
         "4M", rules.size("1", "15M"), "largest body of a message; a RocketMQ frame holds 16M in total"
     )

@@ -1,8 +1,8 @@
 """Make docs/aliyun-clients.md, of what works with which SDK; ``features`` makes docs/compatibility.md.
 
 ``make test`` and ``make interop`` keep their results; ``python -m tests.clients.compatibility`` makes the
-pages from them. ``python -m tests.clients.compatibility codes`` writes the table of request codes, which
-needs no results.
+pages from them. ``python -m tests.clients.compatibility codes`` writes the tables of request codes and of
+newer features, which need no results.
 """
 
 import importlib

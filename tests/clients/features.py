@@ -163,12 +163,61 @@ The features that work with RocketMQ's unmodified clients. This page is made fro
 client has no such feature, or no test tries it. The Dashboard and rocketmq-exporter are built by
 `make from-source`, as Maven Central has no release of them. Aliyun's HTTP clients have a
 [page](aliyun-clients.md) of their own."""
+_NEWER = """\
+
+## RocketMQ 5.4 and 5.5
+
+mocketmq follows RocketMQ 5.3.3 where it follows 5.x. What came later is not there yet, and requests for it
+are refused.
+
+| feature | since | here |
+|---|---|---|"""
+NEWER = {
+    "Priority messages: property `_SYS_MSG_PRIORITY_`, `priority` over gRPC, topics of type `PRIORITY`": (
+        "5.4.0",
+        "not there yet: such messages and topics are refused by every protocol",
+    ),
+    "`priority.factor`, how strictly a group goes by priorities": (
+        "5.4.0",
+        "not there yet: kept and shown, without effect, as no message has a priority",
+    ),
+    "Switching between timers in files and on RocksDB (5001), transactions and index on RocksDB": (
+        "5.4.0",
+        'not there yet: 5001 is "not supported" (3); `--timed-scheme sorted` is on RocksDB',
+    ),
+    "Lite topics: property `__LITE_TOPIC`, `lite_topic` over gRPC, topics of type `LITE`": (
+        "5.5.0",
+        "not there yet: such messages and topics are refused by every protocol",
+    ),
+    "Lite consumers: `LitePushConsumer`, `LiteSimpleConsumer`, SyncLiteSubscription, code 200071": (
+        "5.5.0",
+        "not there yet: the subscription and every receive are refused, with the reason",
+    ),
+    "Attributes for lite topics: `lite.topic.expiration`, `lite.bind.topic`, `lite.sub.…`": (
+        "5.5.0",
+        "not there yet: refused as unsupported keys",
+    ),
+    "A new invisible duration that counts no attempt: `suspend` over gRPC": (
+        "5.5.0",
+        "not there yet: refused",
+    ),
+    "Clients that are sent to other endpoints: ReconnectEndpointsCommand, NotifyUnsubscribeLiteCommand": (
+        "rocketmq-apis 2.1.2",
+        "not there yet: never sent",
+    ),
+    "Deleting many topics or groups at once (5002, 5003)": (
+        "5.5.1",
+        'not there yet: "not supported" (3)',
+    ),
+}
+"""What RocketMQ has that came after 5.3.3: since when, and what comes of it here."""
 _CODES = f"""\
 
 ## Request codes
 
-All request codes of RocketMQ 4.9.8, and those of 5.x that are answered. A code with a dash, and any other
-code, is answered with code 3, "not supported". Answers have version {VERSION}, as those of 4.9.8.
+All request codes of RocketMQ 4.9.8, 5.3.3 and 5.5.1. A code with a dash, and any other code, is answered with
+code 3, "not supported"; [differences](differences.md#administration) says why. Answers have version
+{VERSION}, as those of 4.9.8.
 
 | code | name | family |
 |---|---|---|"""
@@ -228,7 +277,8 @@ def versions() -> dict[str, str]:
 
 def page(results: Results) -> str:
     """The text of the page, from the results of whole runs."""
-    return "\n".join([_HEAD, *_tables(results), *_frameworks(results), *_commands(results), codes()]) + "\n"
+    made = [*_tables(results), *_frameworks(results), *_commands(results)]
+    return "\n".join([_HEAD, *made, *_newer(), codes()]) + "\n"
 
 
 def codes() -> str:
@@ -250,9 +300,9 @@ def write() -> str | None:
 
 
 def write_codes() -> None:
-    """Write the table of request codes, and leave the rest of the page as it is."""
-    rest, _, _ = PAGE.read_text().partition(_CODES)
-    PAGE.write_text(f"{rest}{codes()}\n")
+    """Write the tables that need no results, and leave the rest of the page as it is."""
+    rest, _, _ = PAGE.read_text().partition(_NEWER)
+    PAGE.write_text("\n".join([rest.removesuffix("\n"), *_newer(), codes()]) + "\n")
 
 
 def _tables(results: Results) -> Iterator[str]:
@@ -289,6 +339,12 @@ def _commands(results: Results) -> Iterator[str]:
         yield f"\n## Commands of `mqadmin`\n\n| | {titles} |\n|---{'|---' * len(ran)}|"
         for name in sorted(set().union(*(results[version] for version in ran)), key=str.lower):
             yield f"| `{name}` | {' | '.join(_CELLS[results[version].get(name)] for version in ran)} |"
+
+
+def _newer() -> Iterator[str]:
+    yield _NEWER
+    for feature, (since, here) in NEWER.items():
+        yield f"| {feature} | {since} | {here} |"
 
 
 def _versions_of(mark: pytest.Mark) -> list[str]:

@@ -120,7 +120,7 @@ async def pop_duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[
         "enableMixedMessageType": "true",
         "transactionCheckInterval": "1000",
     }
-    checks = ("--transaction-check-interval", "1s", "--transaction-timeout", "6s")
+    checks = ("--transaction-check-interval", "1s", "--transaction-timeout", "6s", "--mixed-message-type")
     proxy = {"grpcClientConsumerMinLongPollingTimeoutMillis": 100}
     async with _running_duel(request.config, V5, POP_RULES, PopSide, theirs, checks, proxy) as duel:
         yield duel

@@ -32,7 +32,15 @@ def _is_refused_alike(difference: Difference) -> bool:
 
 
 def _remark_of_success(difference: Difference) -> bool:
-    return difference.path[-1] == "remark" and difference.theirs == "not set any response code"
+    if difference.path[-1] != "remark":
+        return False
+    says_more = difference.theirs is None and difference.codes == (0, 0)
+    return says_more or difference.theirs == "not set any response code"
+
+
+def _group_attributes(difference: Difference) -> bool:
+    changes = difference.given("body") if difference.op.name == "change" else None
+    return changes is not None and '"+priority.factor": "50"' in changes and difference.codes == (1, 0)
 
 
 def _other_words(difference: Difference) -> bool:
@@ -136,4 +144,5 @@ POP_RULES: Final = (
     Rule("invisible-times", _negative, ends=True),
     Rule("request-modes", _mode, ends=True),
     Rule("timer-properties", _timer_properties),
+    Rule("group-attributes", _group_attributes, ends=True),
 )

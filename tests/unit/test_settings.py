@@ -367,6 +367,7 @@ def test_options_offer_every_setting_but_the_declarations() -> None:
         "--remoting",
         "--grpc",
         "--auto-create-groups",
+        "--mixed-message-type",
         "--recall-levels",
         "--strict-recall",
     }

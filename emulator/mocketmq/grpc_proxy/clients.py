@@ -26,6 +26,7 @@ from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.store.queue import Queue
 
 PRODUCER, PUSH_CONSUMER, SIMPLE_CONSUMER = 1, 2, 3
+LITE_CONSUMERS: Final = (5, 6)
 """Values of ClientType."""
 REQUEST_TIMEOUT_US: Final = 3 * US_PER_S
 """The SDKs' own default."""
@@ -56,6 +57,7 @@ class GrpcClient:
         self.remote = remote
         self.request_timeout_us = REQUEST_TIMEOUT_US
         self.topics: list[str] = []  # to which it produces
+        self.is_lite = False  # it consumes lite topics, which do not exist here
         self.commands: asyncio.Queue[Any] = asyncio.Queue()
         self.questions = Questions(client_id, self.commands.put_nowait)
 
@@ -113,17 +115,26 @@ class GrpcClients:
     def consumes(
         self, client: GrpcClient, kind: int, group: str, subscriptions: Sequence[Subscription]
     ) -> None:
-        """Register a consumer of this ClientType."""
+        """Register a consumer of this ClientType, of whole topics."""
+        client.is_lite = False
         consume_type = "CONSUME_ACTIVELY" if kind == SIMPLE_CONSUMER else "CONSUME_PASSIVELY"
         data = ConsumerData(group, consume_type, CLUSTERING, "CONSUME_FROM_FIRST_OFFSET", subscriptions)
         self._register(client, consumers=[data])
 
-    def _register(
-        self, client: GrpcClient, *, producers: Sequence[str] = (), consumers: Sequence[ConsumerData] = ()
-    ) -> None:
+    def wants_lite_topics(self, client: GrpcClient) -> None:
+        """Note a consumer of lite topics. It joins no group, as it is given no message."""
+        client.is_lite = True
+        self._note(client)
+
+    def _note(self, client: GrpcClient) -> None:
         streams = self._streams.setdefault(client.client_id, [])
         if client not in streams:
             streams.append(client)
+
+    def _register(
+        self, client: GrpcClient, *, producers: Sequence[str] = (), consumers: Sequence[ConsumerData] = ()
+    ) -> None:
+        self._note(client)
         self._registry.heartbeat(
             client,
             Heartbeat(
@@ -146,6 +157,11 @@ class GrpcClients:
         """What a client says of how long its requests may take, if it is connected."""
         streams = self._streams.get(client_id)
         return streams[-1].request_timeout_us if streams else REQUEST_TIMEOUT_US
+
+    def is_lite(self, client_id: str) -> bool:
+        """Whether the client said that it consumes lite topics."""
+        streams = self._streams.get(client_id)
+        return bool(streams and streams[-1].is_lite)
 
     def owner(self, client_id: str) -> str | None:
         """The access key that registered a connected client, if it needs one."""

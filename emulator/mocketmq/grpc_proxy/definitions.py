@@ -2,7 +2,7 @@
 
 A field is ``number name:type``; ``?`` marks one whose absence can be told, ``[]`` a repeated one, ``|x`` a
 member of oneof x. ``i32``, ``i64``, ``str`` and ``f32`` are protobuf's int32, int64, string and float.
-Fields that no 5.3.3 proxy knows are left out: protobuf skips them.
+Fields that no 5.3.3 proxy knows are left out, as protobuf skips them, but for those in ``newer``.
 """
 
 from typing import Final
@@ -48,7 +48,7 @@ SystemProperties: 1 tag?:str; 2 keys:str[]; 3 message_id:str; 4 body_digest:Dige
 9 store_timestamp?:Timestamp; 10 store_host:str; 11 delivery_timestamp?:Timestamp; 12 receipt_handle?:str; \
 13 queue_id:i32; 14 queue_offset?:i64; 15 invisible_duration?:Duration; 16 delivery_attempt?:i32; \
 17 message_group?:str; 18 trace_context?:str; 19 orphaned_transaction_recovery_duration?:Duration; \
-20 dead_letter_queue?:DeadLetterQueue
+20 dead_letter_queue?:DeadLetterQueue; 21 lite_topic?:str; 22 priority?:i32
 Settings: 1 client_type?:ClientType; 2 access_point?:Endpoints; 3 backoff_policy?:RetryPolicy; \
 4 request_timeout?:Duration; 5 publishing:Publishing|pub_sub; 6 subscription:Subscription|pub_sub; \
 7 user_agent:UA; 8 metric:Metric
@@ -56,7 +56,8 @@ Publishing: 1 topics:Resource[]; 2 max_body_size:i32; 3 validate_message_type:bo
 UA: 1 language:Language; 2 version:str; 3 platform:str; 4 hostname:str
 Metric: 1 on:bool; 2 endpoints?:Endpoints
 Subscription: 1 group?:Resource; 2 subscriptions:SubscriptionEntry[]; 3 fifo?:bool; \
-4 receive_batch_size?:i32; 5 long_polling_timeout?:Duration
+4 receive_batch_size?:i32; 5 long_polling_timeout?:Duration; 6 lite_subscription_quota?:i32; \
+7 max_lite_topic_size?:i32
 QueryRouteRequest: 1 topic:Resource; 2 endpoints:Endpoints
 QueryRouteResponse: 1 status:Status; 2 message_queues:MessageQueue[]
 QueryAssignmentRequest: 1 topic:Resource; 2 group:Resource; 3 endpoints:Endpoints
@@ -73,15 +74,15 @@ ReceiveMessageRequest: 1 group:Resource; 2 message_queue:MessageQueue; \
 7 long_polling_timeout?:Duration; 8 attempt_id?:str
 ReceiveMessageResponse: 1 status:Status|content; 2 message:Message|content; \
 3 delivery_timestamp:Timestamp|content
-AckMessageEntry: 1 message_id:str; 2 receipt_handle:str
+AckMessageEntry: 1 message_id:str; 2 receipt_handle:str; 3 lite_topic?:str
 AckMessageRequest: 1 group:Resource; 2 topic:Resource; 3 entries:AckMessageEntry[]
 AckMessageResultEntry: 1 message_id:str; 2 receipt_handle:str; 3 status:Status
 AckMessageResponse: 1 status:Status; 2 entries:AckMessageResultEntry[]
 ChangeInvisibleDurationRequest: 1 group:Resource; 2 topic:Resource; 3 receipt_handle:str; \
-4 invisible_duration:Duration; 5 message_id:str
+4 invisible_duration:Duration; 5 message_id:str; 6 lite_topic?:str; 7 suspend?:bool
 ChangeInvisibleDurationResponse: 1 status:Status; 2 receipt_handle:str
 ForwardMessageToDeadLetterQueueRequest: 1 group:Resource; 2 topic:Resource; 3 receipt_handle:str; \
-4 message_id:str; 5 delivery_attempt:i32; 6 max_delivery_attempts:i32
+4 message_id:str; 5 delivery_attempt:i32; 6 max_delivery_attempts:i32; 7 lite_topic?:str
 ForwardMessageToDeadLetterQueueResponse: 1 status:Status
 EndTransactionRequest: 1 topic:Resource; 2 message_id:str; 3 transaction_id:str; \
 4 resolution:TransactionResolution; 5 source:TransactionSource; 6 trace_context:str

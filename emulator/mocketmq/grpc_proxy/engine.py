@@ -13,6 +13,7 @@ from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
 from mocketmq.grpc_proxy.frames import http_error_block
 from mocketmq.grpc_proxy.http2 import Http2
 from mocketmq.grpc_proxy.memory import Memory
+from mocketmq.grpc_proxy.newer import UNSERVED
 from mocketmq.grpc_proxy.service import Service
 from mocketmq.grpc_proxy.status import Status, StatusError
 from mocketmq.grpc_proxy.stream import Rpc, Stream
@@ -77,7 +78,8 @@ class Engine:
         path = stream.headers.get(":path", "")
         rpc = self._rpcs.get(path)
         if rpc is None:
-            stream.finish(Status.UNIMPLEMENTED, f"Method not found: {path[1:]}")
+            hint = UNSERVED.get(path.rpartition("/")[2], "")
+            stream.finish(Status.UNIMPLEMENTED, f"Method not found: {path[1:]}{hint}")
             return None
         timeout = stream.headers.get("grpc-timeout")
         if timeout is not None:

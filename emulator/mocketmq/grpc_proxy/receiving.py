@@ -19,6 +19,7 @@ from mocketmq.grpc_proxy.exchange import Exchange
 from mocketmq.grpc_proxy.message_out import message_out
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
+from mocketmq.grpc_proxy.newer import check_receiver
 from mocketmq.grpc_proxy.renewals import FIRST_US
 from mocketmq.grpc_proxy.routes import routed_topic
 from mocketmq.grpc_proxy.settling import check_invisible
@@ -73,6 +74,7 @@ def _delivery_time() -> Any:
 
 async def take(call: Call) -> Sequence[Taken]:
     """Pop up to ``batch_size`` messages, and wait for the first as long as the client does."""
+    check_receiver(call.clients, call.client_id)
     group = group_of(call.request.group)
     request, pops = call.request, call.broker.consuming.pops
     topic = topic_of(request.message_queue.topic)

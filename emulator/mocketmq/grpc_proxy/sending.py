@@ -15,6 +15,7 @@ from mocketmq.grpc_proxy.message_group import queue_of
 from mocketmq.grpc_proxy.message_out import BORN_HOST, GZIP, MESSAGE_GROUP, RESERVED, TRACE_CONTEXT
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import topic_of
+from mocketmq.grpc_proxy.newer import check_message
 from mocketmq.grpc_proxy.times import us_of
 from mocketmq.message import identity
 from mocketmq.message.message import Message
@@ -25,6 +26,7 @@ from mocketmq.message.properties import (
     TAGS,
     TIMER_DELIVER_MS,
     UNIQ_KEY,
+    WITHOUT_EFFECT,
 )
 
 MAX_PROPERTIES: Final = 128
@@ -120,6 +122,7 @@ def _check(given: Any, max_body: int, *, is_proxy: bool) -> None:
     Without ``is_proxy`` due times are left to the contract of another system.
     """
     system, size = given.system_properties, len(given.body)
+    check_message(system)
     if not size:
         raise GrpcError(Code.MESSAGE_BODY_EMPTY, "the body is empty")
     if size > max_body:
@@ -131,6 +134,11 @@ def _check(given: Any, max_body: int, *, is_proxy: bool) -> None:
             f"the message has {len(properties)} properties; allowed: up to {MAX_PROPERTIES}",
         )
     for name, text in properties.items():
+        if name in WITHOUT_EFFECT:
+            raise GrpcError(
+                Code.ILLEGAL_MESSAGE_PROPERTY_KEY,
+                f"property {name} is {text!r}; allowed: no such property, as {WITHOUT_EFFECT[name]}",
+            )
         if name in RESERVED:
             raise GrpcError(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"property {name} is set by RocketMQ alone")
         if _has_control(name) or _has_control(text):

@@ -13,6 +13,7 @@ from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, name_of, set_status
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
+from mocketmq.grpc_proxy.newer import check_change, check_settled
 from mocketmq.grpc_proxy.times import us_of
 
 MAX_INVISIBLE_US: Final = 12 * 3_600 * US_PER_S
@@ -39,6 +40,7 @@ def check_invisible(invisible_us: int, least_us: int) -> None:
 async def acknowledge(call: Call) -> Any:
     """Ack messages, each with an entry in the answer, in their order."""
     group = _group(call)
+    check_settled(call.request.entries)
     handles = [entry.receipt_handle for entry in call.request.entries]
     if not handles:
         raise GrpcError(Code.INTERNAL_SERVER_ERROR, "the request has no entries")
@@ -58,6 +60,7 @@ async def acknowledge(call: Call) -> Any:
 async def change_invisible_duration(call: Call) -> Any:
     """Make a message visible after another time from now: a consumer's retry, or an extension of its work."""
     group, handle = _group(call), call.request.receipt_handle
+    check_change(call.request)
     invisible_us = us_of(call.request.invisible_duration)
     answer = set_status(_ChangeAnswer(receipt_handle=handle))  # clients keep it, even that of a refusal
     try:
@@ -78,6 +81,7 @@ async def change_invisible_duration(call: Call) -> Any:
 async def forward_to_dead_letters(call: Call) -> Any:
     """Make a message a dead letter at once: its consumer, in order, has retried it by itself."""
     group, handle = _group(call), call.request.receipt_handle
+    check_settled([call.request])
     settled = await call.broker.consuming.receipts.give_back(group, [handle], _DEAD)
     call.renewals.drop(group, [handle])
     answer = set_status(_ForwardAnswer())

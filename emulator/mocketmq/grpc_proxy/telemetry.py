@@ -12,10 +12,11 @@ from mocketmq.broker.registry.clients import Subscription
 from mocketmq.broker.registry.groups import MAX_RETRIES
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.grpc_proxy.call import Call
-from mocketmq.grpc_proxy.clients import PRODUCER, GrpcClient, GrpcClients
+from mocketmq.grpc_proxy.clients import LITE_CONSUMERS, PRODUCER, GrpcClient, GrpcClients
 from mocketmq.grpc_proxy.codes import set_status
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
+from mocketmq.grpc_proxy.newer import let_subscribe
 from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.receiving import LONGEST_POLL_US
 from mocketmq.grpc_proxy.times import set_us, us_of
@@ -62,6 +63,10 @@ def answer_settings(
         topics = [topic_of(topic) for topic in settings.publishing.topics]
         clients.produces(client, topics)
         _set_producer(out, max_body)
+    elif settings.client_type in LITE_CONSUMERS:
+        _set_consumer(out, broker, group_of(settings.subscription.group))
+        clients.wants_lite_topics(client)
+        let_subscribe(out.subscription)
     else:
         group = group_of(settings.subscription.group)
         clients.consumes(

@@ -32,6 +32,7 @@ from mocketmq.message.properties import (
     TIMER_OUT_MS,
     TIMERS,
     UNIQ_KEY,
+    WITHOUT_EFFECT,
 )
 
 OWN_FIELDS: Final = {DELAY: "delay_level", KEYS: "keys", TAGS: "tag", UNIQ_KEY: "message_id"}
@@ -45,6 +46,7 @@ RESERVED: Final = frozenset(
         *("RETRY_TOPIC", TIMER_OUT_MS, "TRANSFER_FLAG", "WAIT"),
         # Would have no effect over HTTP.
         *(TIMER_DEL_UNIQKEY, CHECK_IMMUNITY, CHECK_TIMES, "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET"),
+        *WITHOUT_EFFECT,
     }
 )
 """Names that user properties may not have."""
@@ -251,12 +253,13 @@ def _delays(given_in: MessageIn) -> list[tuple[str, object]]:
 
 def _reserved(properties: Mapping[str, str]) -> InvalidArgumentError:
     name = next(name for name in properties if name in RESERVED)
-    own = OWN_FIELDS.get(name)
-    return InvalidArgumentError(
-        f"properties.{name}",
-        properties[name],
-        f"only the field {own}" if own else "no value, as the name is reserved",
-    )
+    if name in OWN_FIELDS:
+        allowed = f"only the field {OWN_FIELDS[name]}"
+    elif name in WITHOUT_EFFECT:
+        allowed = f"no such property, as {WITHOUT_EFFECT[name]}. Send the message without it"
+    else:
+        allowed = "no value, as the name is reserved"
+    return InvalidArgumentError(f"properties.{name}", properties[name], allowed)
 
 
 def _sent(sent: SendResult) -> Sent:

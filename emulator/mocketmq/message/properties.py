@@ -3,9 +3,11 @@
 Sources: MessageConst.java and MessageDecoder.java of RocketMQ 4.9.8; docs/protocol/remoting.md §3.4, §4.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Final
 
-from mocketmq.errors import IllegalMessageError
+from mocketmq.errors import IllegalMessageError, shorten
 
 CHECK_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
@@ -13,9 +15,11 @@ CLUSTER = "CLUSTER"
 DELAY = "DELAY"
 FIRST_POP_TIME = "1ST_POP_TIME"
 KEYS = "KEYS"
+LITE_TOPIC = "__LITE_TOPIC"
 ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
 PGROUP = "PGROUP"
 POP_CK = "POP_CK"
+PRIORITY = "_SYS_MSG_PRIORITY_"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 REAL_QID = "REAL_QID"
 REAL_TOPIC = "REAL_TOPIC"
@@ -38,6 +42,11 @@ TIMERS = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
 """Due times of Apache RocketMQ 5.x; the first that a message has counts (docs/protocol/remoting.md §5.6)."""
 MAX_TIMER_DELAY_MS = 259_200_000
 """The longest delay by one of these, three days (timerMaxDelaySec of RocketMQ 5.x)."""
+WITHOUT_EFFECT: Final = {
+    PRIORITY: "priority messages (RocketMQ 5.4) are not supported",
+    LITE_TOPIC: "lite topics (RocketMQ 5.5) are not supported",
+}
+"""Properties of newer brokers, with the reason why a message that has one is refused."""
 MAX_PROPERTIES_BYTES = 32_767
 _KEY_VALUE, _NEXT = "\x01", "\x02"
 
@@ -86,6 +95,18 @@ def encode_properties(properties: dict[str, str], limit: int = MAX_PROPERTIES_BY
 def decode_properties(text: str) -> dict[str, str]:
     """The properties of a stored message."""
     return dict(part.split(_KEY_VALUE, 1) for part in text.split(_NEXT) if part)
+
+
+def check_effective(properties: Mapping[str, str]) -> None:
+    """Raise IllegalMessageError for a property that newer brokers act on, and this one would ignore."""
+    if WITHOUT_EFFECT.keys().isdisjoint(properties.keys()):
+        return
+    name = next(name for name in WITHOUT_EFFECT if name in properties)
+    raise IllegalMessageError(
+        "properties",
+        f"property {name} is {shorten(properties[name])}; allowed: no such property, as"
+        f" {WITHOUT_EFFECT[name]}. Send the message without it",
+    )
 
 
 def mark_parked(properties: dict[str, str], topic: str, queue_id: int) -> None:

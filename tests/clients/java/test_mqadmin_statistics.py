@@ -57,6 +57,15 @@ async def test_the_running_statistics(
     assert f"{end + 1},{end + 1}" in await mqadmin("brokerStatus", *CLUSTER)
 
 
+@pytest.mark.mqadmin("haStatus", only="mqadmin-5.3")
+@pytest.mark.parametrize("mqadmin", ["mqadmin-5.3"], indirect=True)
+async def test_the_broker_is_a_master_without_slaves(broker: RemotingBroker, mqadmin: Mqadmin) -> None:
+    for where in (("-b", broker.address), CLUSTER):
+        printed = await mqadmin("haStatus", *where)
+        assert f"#MasterAddr\t{broker.address}\n" in printed
+        assert "#SlaveNum\t0\n#InSyncSlaveNum\t0\n" in printed
+
+
 @pytest.mark.mqadmin("clusterList")
 async def test_the_cluster(broker: RemotingBroker, mqadmin: Mqadmin) -> None:
     [line] = rows(await mqadmin("clusterList"))

@@ -121,6 +121,8 @@ async def test_attributes_are_kept_and_a_list_of_topics_is_created(
     await mqadmin("updateTopic", *CLUSTER, "-t", topic, "-a", "+message.type=FIFO")
     with pytest.raises(MqadminError, match=r"unsupported key: colour"):
         await mqadmin("updateTopic", *CLUSTER, "-t", topic, "-a", "+colour=red")
+    with pytest.raises(MqadminError, match=r"MIXED message type is not supported"):
+        await mqadmin("updateTopic", *CLUSTER, "-t", topic, "-a", "+message.type=MIXED")
     names = [f"{topic}-1", f"{topic}-2"]
     file = tmp_path / "topics.json"
     file.write_text(json.dumps([{"topicName": name, "readQueueNums": 1, "perm": 6} for name in names]))

@@ -413,6 +413,23 @@ async def test_what_is_no_message_is_refused(aliyun: Aliyun, body: str, code: st
     assert (await aliyun.call("POST", "/topics/orders/messages", body)).error == (400, code)
 
 
+@pytest.mark.parametrize("half", ["", "|__TransCheckT:10"])
+@pytest.mark.parametrize(
+    ("pair", "reason"),
+    [
+        ("_SYS_MSG_PRIORITY_:9", "priority messages (RocketMQ 5.4) are not supported"),
+        ("__LITE_TOPIC:chat-1", "lite topics (RocketMQ 5.5) are not supported"),
+    ],
+)
+async def test_properties_of_newer_brokers_are_refused(
+    aliyun: Aliyun, pair: str, reason: str, half: str
+) -> None:
+    body = f"<Message><MessageBody>a</MessageBody><Properties>{pair}{half}|</Properties></Message>"
+    answer = await aliyun.call("POST", "/topics/orders/messages", body)
+    assert answer.error == (400, "InvalidArgument")
+    assert reason in answer.fields["Message"]
+
+
 async def test_a_body_over_the_limit_is_refused() -> None:
     async with running_aliyun(max_message_bytes=1_000) as aliyun:
         assert (await aliyun.publish("x" * 1_000)).status == 201

@@ -110,6 +110,17 @@ async def test_bytes_that_are_no_text_travel_as_base64(api: Api) -> None:
             "properties.REAL_QID",
             "no value, as the name is reserved",
         ),
+        (
+            {"body": "a", "properties": {"_SYS_MSG_PRIORITY_": "9"}},
+            "properties._SYS_MSG_PRIORITY_",
+            "no such property, as priority messages (RocketMQ 5.4) are not supported. Send the message"
+            " without it",
+        ),
+        (
+            {"body": "a", "properties": {"__LITE_TOPIC": "chat-1"}},
+            "properties.__LITE_TOPIC",
+            "no such property, as lite topics (RocketMQ 5.5) are not supported. Send the message without it",
+        ),
         ({"body": "a", "properties": {"a": "b\x01"}}, "properties[...]", None),
         ({"body": "a", "properties": {"a": "b" * 33_000}}, "properties", None),
         ({"body": "a", "message_id": "a/b"}, "message_id", None),

@@ -102,6 +102,90 @@ async def test_settings_of_a_group_outlive_a_restart_and_useless_ones_are_told(
         assert await config(remoting.client) == USUAL
 
 
+async def test_attributes_are_kept_without_their_sign_until_they_are_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mocketmq")
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        remark = await create(remoting.client, attributes={"+priority.factor": "50"})
+        assert remark == f"kept, but without any effect here: +priority.factor of '{GROUP}'"
+        assert (
+            "the group setting priority.factor is kept and shown, but has no effect here" in caplog.messages
+        )
+        await create(remoting.client, retryMaxTimes=3)
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        assert (await config(remoting.client))["attributes"] == {"priority.factor": "50"}
+        table = json.loads((await remoting.client.ok(ALL)).body)["subscriptionGroupTable"]
+        assert table[GROUP]["attributes"] == {"priority.factor": "50"}
+        await create(remoting.client, attributes={"+priority.factor": "0"})
+        assert (await config(remoting.client))["attributes"] == {"priority.factor": "0"}
+        await create(remoting.client, attributes={"-priority.factor": ""})
+        assert (await config(remoting.client))["attributes"] == {}
+
+
+@pytest.mark.parametrize(
+    ("is_known", "attributes", "refusal"),
+    [
+        (False, {"+colour": "red"}, "unsupported key: colour"),
+        (True, {"+colour": "red"}, "unsupported key: colour"),
+        (
+            False,
+            {"+lite.bind.topic": "orders"},
+            "unsupported key: lite.bind.topic; lite topics (RocketMQ 5.5) are not supported",
+        ),
+        (
+            False,
+            {"+priority.factor": "101"},
+            "priority.factor is '101'; allowed: a whole number from 0 to 100",
+        ),
+        (
+            False,
+            {"+priority.factor": "high"},
+            "priority.factor is 'high'; allowed: a whole number from 0 to 100",
+        ),
+        (False, {"+priority.factor": ""}, "priority.factor is ''; allowed: a whole number from 0 to 100"),
+        (
+            False,
+            {"-priority.factor": ""},
+            "only add attribute is supported while creating topic. key: priority.factor",
+        ),
+        (
+            False,
+            {"priority.factor": "1"},
+            "only add attribute is supported while creating topic. key: riority.factor",
+        ),
+        (True, {"priority.factor": "1"}, "wrong format key: riority.factor"),
+        (True, {"-priority.factor": ""}, "attempt to delete a nonexistent key: priority.factor"),
+        (
+            True,
+            {"+priority.factor": "1", "-priority.factor": ""},
+            "alter duplication key. key: priority.factor",
+        ),
+        (False, {"+": "1"}, "kv string format wrong."),
+    ],
+)
+async def test_attributes_that_no_group_has_are_refused(
+    is_known: bool, attributes: dict[str, str], refusal: str
+) -> None:
+    async with running_remoting() as remoting:
+        if is_known:
+            await create(remoting.client)
+        body = json.dumps({"groupName": GROUP, "attributes": attributes}).encode()
+        answer = await remoting.client.call(CREATE, body=body)
+        assert (answer.code, answer.remark) == (1, refusal)
+        both = json.dumps({"groupConfigList": [{"groupName": "other"}, json.loads(body)]}).encode()
+        assert (await remoting.client.call(CREATE_ALL, body=both)).remark == refusal
+        assert [group.name for group in remoting.broker.registry.groups] == [GROUP] * is_known
+
+
+async def test_a_group_that_a_list_names_twice_gets_both_changes() -> None:
+    async with running_remoting() as remoting:
+        changes = [{"+priority.factor": "7"}, {}]
+        groups = [{"groupName": GROUP, "attributes": change} for change in changes]
+        await remoting.client.ok(CREATE_ALL, body=json.dumps({"groupConfigList": groups}).encode())
+        assert (await config(remoting.client))["attributes"] == {"priority.factor": "7"}
+
+
 @pytest.mark.parametrize(
     "body",
     [

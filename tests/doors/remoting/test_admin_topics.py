@@ -115,6 +115,12 @@ async def test_a_changed_topic_keeps_its_attributes_and_else_only_what_is_said()
         (wanted(attributes="+colour=red"), "unsupported key: colour"),
         (wanted(attributes="-message.type"), "only add attribute is supported while creating topic."),
         (wanted(attributes="+message.type=SLOW"), "message.type is 'SLOW'; allowed: UNSPECIFIED or NORMAL"),
+        (wanted(attributes="+message.type=PRIORITY"), "message.type is 'PRIORITY'; allowed: UNSPECIFIED or"),
+        (wanted(attributes="+message.type=LITE"), "message.type is 'LITE'; allowed: UNSPECIFIED or NORMAL"),
+        (
+            wanted(attributes="+lite.topic.expiration=60"),
+            "unsupported key: lite.topic.expiration; lite topics (RocketMQ 5.5) are not supported",
+        ),
         (wanted(attributes="+reserve.time=soon"), "reserve.time is 'soon'; allowed: a whole number from -1"),
         (wanted(attributes="+queue.type=BatchCQ"), "queue.type is 'BatchCQ'; allowed: SimpleCQ"),
         (wanted(attributes="+=1"), "kv string format wrong."),
@@ -141,6 +147,29 @@ async def test_attributes_that_cannot_be_changed(attributes: str, refusal: str) 
         await remoting.client.ok(CREATE, wanted(attributes="+cleanup.policy=COMPACTION"))
         answer = await remoting.client.call(CREATE, wanted(attributes=attributes))
         assert (answer.code, answer.remark) == (1, refusal)
+
+
+@pytest.mark.parametrize("is_a_setting", [True, False])
+async def test_topics_of_mixed_messages_need_upstreams_setting(is_a_setting: bool) -> None:
+    mixed = wanted(attributes="+message.type=MIXED")
+    body = json.dumps(
+        {"topicConfigList": [{"topicName": "two", "attributes": {"+message.type": "MIXED"}}]}
+    ).encode()
+    async with running_remoting(mixed_message_type=is_a_setting) as remoting:
+        client, topics = remoting.client, remoting.broker.registry.topics
+        if not is_a_setting:
+            for answer in (await client.call(CREATE, mixed), await client.call(CREATE_ALL, body=body)):
+                assert answer.code == 29
+                assert (answer.remark or "").startswith(
+                    "MIXED message type is not supported. message.type is"
+                )
+            assert topics.find(TOPIC) is topics.find("two") is None
+            await client.ok(25, body=b"enableMixedMessageType=true")
+        assert b"enableMixedMessageType=true\n" in (await client.ok(26)).body
+        await client.ok(CREATE, mixed)
+        await client.ok(CREATE_ALL, body=body)
+        for topic in (TOPIC, "two"):
+            assert (await config(client, topic))["attributes"] == {"message.type": "MIXED"}
 
 
 async def test_a_list_of_topics_is_created_or_none_of_it() -> None:

@@ -188,14 +188,15 @@ async def until_told(remoting: Remoting, client: RemotingClient | None) -> None:
         ({"queue_id": 1}, 1),
         ({"reconsume_times": -1}, 1),
         ({"born_timestamp": -1}, 1),
+        ({"properties": PROPERTIES | {"_SYS_MSG_PRIORITY_": "9"}}, 13),
+        ({"properties": PROPERTIES | {"__LITE_TOPIC": "chat-1"}}, 13),
     ],
 )
 async def test_what_cannot_be_sent_is_brought_to_nobody(fields: dict[str, Any], code: int) -> None:
     async with running_remoting() as remoting, remoting.another() as asker:
         await be_asker(asker)
-        told = await refused(
-            remoting.client, code=REPLY_V2, properties=PROPERTIES, **{"topic": REPLY_TOPIC, **fields}
-        )
+        given = {"topic": REPLY_TOPIC, "properties": PROPERTIES, **fields}
+        told = await refused(remoting.client, code=REPLY_V2, **given)
         assert told[0] == code
         assert asker.pushes.empty()
 

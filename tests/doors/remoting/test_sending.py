@@ -468,3 +468,38 @@ async def test_a_retry_is_for_a_group() -> None:
         ):
             assert await refused(remoting.client, topic=topic) == (26, sentence)
             assert remoting.broker.registry.topics.find(topic) is None
+
+
+WITHOUT_EFFECT = [
+    ("_SYS_MSG_PRIORITY_", "9", "priority messages (RocketMQ 5.4) are not supported"),
+    ("__LITE_TOPIC", "chat-1", "lite topics (RocketMQ 5.5) are not supported"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "reason"), WITHOUT_EFFECT)
+@pytest.mark.parametrize("is_known", [True, False], ids=["known topic", "new topic"])
+async def test_properties_of_newer_brokers_are_refused_in_every_form_of_a_send(
+    is_known: bool, name: str, value: str, reason: str
+) -> None:
+    sentence = (
+        f"property {name} is '{value}'; allowed: no such property, as {reason}. Send the message without it"
+    )
+    forms: list[tuple[int, bytes, dict[str, str]]] = [
+        (V1, b"hello", {name: value}),
+        (V2, b"hello", {name: value}),
+        (V2, b"half", {name: value, "TRAN_MSG": "true", "PGROUP": "makers"}),
+        (V2, b"late", {name: value, "DELAY": "3"}),
+        (V2, b"later", {name: value, "TIMER_DELAY_SEC": "5"}),
+        (BATCH, batch((b"one", {}), (b"two", {name: value})), {}),
+        (BATCH, batch((b"one", {})), {name: value}),
+    ]
+    async with running_remoting() as remoting:
+        if is_known:
+            await remoting.broker.registry.topics.ensure(TOPIC, 1)
+        for code, body, properties in forms:
+            told = await refused(remoting.client, body, code, properties)
+            assert (told[0], told[1].endswith(sentence)) == (13, True), told
+        assert await refused(
+            remoting.client, properties={name: value}, topic=f"%RETRY%{GROUP}", reconsume_times=1
+        ) == (13, told[1])
+        assert [queue for queue in remoting.broker.registry.topics.queues if queue.next_offset] == []

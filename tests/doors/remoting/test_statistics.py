@@ -1,4 +1,4 @@
-"""What went through the broker, as tools ask for it: 28 and 315."""
+"""What went through the broker, as tools ask for it: 28, 315 and 907."""
 
 import asyncio
 import json
@@ -15,6 +15,7 @@ from tests.support.brokers import GROUP, TOPIC, S, give_back, receive, send
 from tests.support.patience import PATIENCE_S
 from tests.support.remoting import Remoting, RemotingClient, running_remoting
 
+HA_STATUS = 907
 TOPIC_OF_GROUP = f"{TOPIC}@{GROUP}"
 
 
@@ -38,6 +39,19 @@ async def runtime(remoting: Remoting) -> dict[str, str]:
     table: dict[str, str] = json.loads((await remoting.client.ok(RUNTIME)).body)["table"]
     assert all(isinstance(value, str) for value in table.values())
     return table
+
+
+async def test_the_broker_is_a_master_without_slaves() -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client)
+        of_slaves = ("lastReadTimestamp", "lastWriteTimestamp", "masterFlushOffset", "maxOffset")
+        assert json.loads((await remoting.client.ok(HA_STATUS)).body) == {
+            "haClientRuntimeInfo": dict.fromkeys((*of_slaves, "transferredByteInSecond"), 0),
+            "haConnectionInfo": [],
+            "inSyncSlaveNums": 0,
+            "master": True,
+            "masterCommitLogMaxOffset": int((await runtime(remoting))["commitLogMaxOffset"]),
+        }
 
 
 async def test_what_was_put_and_got() -> None:

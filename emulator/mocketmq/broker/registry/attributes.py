@@ -1,4 +1,9 @@
-"""Read and check changes of a topic's attributes (TopicAttributes and AttributeUtil of 5.3.3)."""
+"""Check and apply changes of the attributes of topics and groups (AttributeUtil and AttributeParser, 5.3.3).
+
+A change names an attribute with its sign: ``+`` adds or alters it, ``-`` removes it. Attributes are kept
+without the sign. Topics have those of 5.3.3; groups have those of 5.4.0, as there were none before
+(TopicAttributes.java, SubscriptionGroupAttributes.java).
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -8,50 +13,64 @@ from mocketmq.errors import InvalidArgumentError
 _LONGEST = (1 << 63) - 1
 
 
-class _Attribute(NamedTuple):
-    """``is_fixed``: it cannot change once its topic exists."""
+class Attribute(NamedTuple):
+    """The values that an attribute may have. ``is_fixed``: it cannot change once its topic exists."""
 
     is_allowed: Callable[[str], bool]
     allowed: str
     is_fixed: bool = False
 
 
-def _one_of(*values: str, is_fixed: bool = False) -> _Attribute:
-    return _Attribute(values.__contains__, " or ".join(values), is_fixed)
+def _one_of(*values: str, is_fixed: bool = False) -> Attribute:
+    return Attribute(values.__contains__, " or ".join(values), is_fixed)
 
 
-def _is_reserve_time(text: str) -> bool:
-    try:
-        return -1 <= int(text) <= _LONGEST
-    except ValueError:
-        return False
+def _whole_number(first: int, last: int, allowed: str) -> Attribute:
+    def is_allowed(text: str) -> bool:
+        try:
+            return first <= int(text) <= last
+        except ValueError:
+            return False
+
+    return Attribute(is_allowed, allowed)
 
 
-_ATTRIBUTES: Final = {
+Attributes = Mapping[str, Attribute]
+
+TOPIC_ATTRIBUTES: Final[Attributes] = {
     "queue.type": _one_of("SimpleCQ", is_fixed=True),  # messages of a batch are stored one by one
     "cleanup.policy": _one_of("DELETE", "COMPACTION", is_fixed=True),
     "message.type": _one_of("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
-    "reserve.time": _Attribute(_is_reserve_time, "a whole number from -1 on"),
+    "reserve.time": _whole_number(-1, _LONGEST, "a whole number from -1 on"),
 }
+GROUP_ATTRIBUTES: Final[Attributes] = {
+    "priority.factor": _whole_number(0, 100, "a whole number from 0 to 100"),
+}
+_OF_LITE_TOPICS: Final = "lite."  # attributes of 5.5.0 begin so
 
 
 def parse_changes(text: str) -> Mapping[str, str]:
-    """Read ``+name=value,-name`` as changes by signed name. Raises InvalidArgumentError as upstream."""
+    """Read ``+name=value,-name``, of a topic, as changes by signed name.
+
+    Raises InvalidArgumentError as upstream.
+    """
     changes: dict[str, str] = {}
     for part in text.split(",") if text else ():
         name, is_pair, value = part.partition("=")
         if is_pair and "+" not in name:
-            raise _invalid(f"add/alter attribute format is wrong: {name}")
+            raise _invalid(TOPIC_ATTRIBUTES, f"add/alter attribute format is wrong: {name}")
         if not is_pair and "-" not in name:
-            raise _invalid(f"delete attribute format is wrong: {name}")
+            raise _invalid(TOPIC_ATTRIBUTES, f"delete attribute format is wrong: {name}")
         if name in changes:
-            raise _invalid(f"key duplication: {name}")
+            raise _invalid(TOPIC_ATTRIBUTES, f"key duplication: {name}")
         changes[name] = value
     return changes
 
 
-def changed_attributes(current: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict[str, str]:
-    """A topic's attributes after changes by signed name; ``current`` is None for a new topic.
+def changed_attributes(
+    known: Attributes, current: Mapping[str, str] | None, changes: Mapping[str, str]
+) -> dict[str, str]:
+    """The attributes of a topic or group after changes by signed name; ``current`` is None for a new one.
 
     Raises InvalidArgumentError, in upstream's words, for a change that is not allowed.
     """
@@ -60,21 +79,21 @@ def changed_attributes(current: Mapping[str, str] | None, changes: Mapping[str, 
     for signed, value in changes.items():
         sign, name = signed[:1], signed[1:]
         if not name or "+" in name or "-" in name:
-            raise _invalid("kv string format wrong.")
+            raise _invalid(known, "kv string format wrong.")
         if name in names:
-            raise _invalid(f"alter duplication key. key: {name}")
+            raise _invalid(known, f"alter duplication key. key: {name}")
         names.add(name)
         if current is None and sign != "+":
-            raise _invalid(f"only add attribute is supported while creating topic. key: {name}")
+            raise _invalid(known, f"only add attribute is supported while creating topic. key: {name}")
         if sign not in ("+", "-"):
-            raise _invalid(f"wrong format key: {name}")
+            raise _invalid(known, f"wrong format key: {name}")
         if sign == "-" and name not in after:
-            raise _invalid(f"attempt to delete a nonexistent key: {name}")
-        attribute = _ATTRIBUTES.get(name)
+            raise _invalid(known, f"attempt to delete a nonexistent key: {name}")
+        attribute = known.get(name)
         if attribute is None:
-            raise _invalid(f"unsupported key: {name}")
+            raise _unsupported(known, name)
         if current is not None and attribute.is_fixed:
-            raise _invalid(f"attempt to update an unchangeable attribute. key: {name}")
+            raise _invalid(known, f"attempt to update an unchangeable attribute. key: {name}")
         if sign == "-":
             del after[name]
         elif attribute.is_allowed(value):
@@ -84,6 +103,10 @@ def changed_attributes(current: Mapping[str, str] | None, changes: Mapping[str, 
     return after
 
 
-def _invalid(reason: str) -> InvalidArgumentError:
-    names = ", ".join(_ATTRIBUTES)
-    return InvalidArgumentError("attributes", None, f"+name=value or -name, of {names}", reason)
+def _unsupported(known: Attributes, name: str) -> InvalidArgumentError:
+    why = "; lite topics (RocketMQ 5.5) are not supported" if name.startswith(_OF_LITE_TOPICS) else ""
+    return _invalid(known, f"unsupported key: {name}{why}")
+
+
+def _invalid(known: Attributes, reason: str) -> InvalidArgumentError:
+    return InvalidArgumentError("attributes", None, f"+name=value or -name, of {', '.join(known)}", reason)

@@ -50,6 +50,7 @@ async def open_registry(ground: Ground, settings: Settings, statistics: Statisti
         auto_create=bool(settings.auto_create_topics),
         by_route=settings.auto_create_topics != "send" and settings.profile != "rocketmq4",
         default_queues=settings.topic_queues,
+        takes_mixed=settings.mixed_message_type,
         on_deleted=statistics.forget_topic,
     )
     await topics.load()

@@ -113,7 +113,7 @@ class Topics:
     """Every topic. Reads are from memory; a change is committed before it is seen, and durable when answered.
 
     With ``auto_create`` topics are created on first use; ``by_route``, the first question for their route
-    is one.
+    is one. ``takes_mixed``: administrators may set the attribute ``message.type`` to ``MIXED``.
     """
 
     def __init__(
@@ -123,9 +123,11 @@ class Topics:
         auto_create: bool,
         by_route: bool,
         default_queues: int,
+        takes_mixed: bool,
         on_deleted: Callable[[str], None],
     ) -> None:
         self.default_queues = default_queues
+        self.takes_mixed = takes_mixed
         self.version = DataVersion()
         self._database = ground.database
         self._writer = ground.writer

@@ -9,7 +9,7 @@ from mocketmq.clock import Clock
 from mocketmq.errors import GroupNotFoundError, IllegalMessageError
 from mocketmq.message.message import MULTI_TAGS_FLAG, Draft, Message, StoredMessage, draft
 from mocketmq.message.names import RETRY_PREFIX, dead_letter_topic
-from mocketmq.message.properties import DELAY, WAIT, mark_parked
+from mocketmq.message.properties import DELAY, WAIT, check_effective, mark_parked
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import Claim, SchemeSet
 from mocketmq.store.queue import Queue
@@ -58,10 +58,12 @@ class Intake:
         Raises NoPermissionError, TopicNotFoundError, GroupNotFoundError for the retry topic of no group,
         InvalidArgumentError, IllegalMessageError, or a StoreError.
         """
+        check_effective(message.properties)
         return self._judge(message, await self._topic_for(message), drops_wait)
 
     def accept_at_once(self, message: Message, *, drops_wait: bool = False) -> AcceptedMessage | None:
         """As ``accept``, but None for a retry, and for a message whose topic is not there yet."""
+        check_effective(message.properties)
         if message.topic.startswith(RETRY_PREFIX):
             return None
         topic = self._topics.ready_for_send(message.topic)

@@ -11,7 +11,7 @@ from mocketmq.broker.sending.sender import Sender, SendResult
 from mocketmq.clock import US_PER_MS, Clock
 from mocketmq.errors import ClientFailedError, ClientOfflineError, EmulatorError, IllegalMessageError
 from mocketmq.message.message import Message
-from mocketmq.message.properties import PUSH_REPLY_TIME, REPLY_TO_CLIENT, encode_properties
+from mocketmq.message.properties import PUSH_REPLY_TIME, REPLY_TO_CLIENT, check_effective, encode_properties
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +28,11 @@ class Replies:
     async def send(self, message: Message, producer_group: str, *, is_unit_mode: bool) -> SendResult | None:
         """Push a reply to the client that sent the request, and store it; None if storing failed.
 
-        Raises as :meth:`Topics.for_send` and ``queue_for_send``, then nothing was done; ClientOfflineError
-        or ClientFailedError if the push failed, then the reply is stored all the same.
+        Raises as :meth:`Topics.for_send` and ``queue_for_send``, and IllegalMessageError for a property that
+        would have no effect, then nothing was done; ClientOfflineError or ClientFailedError if the push
+        failed, then the reply is stored all the same.
         """
+        check_effective(message.properties)
         topic = await self._topics.for_send(message.topic, message.template)
         self._topics.queue_for_send(topic, message.queue_id)
         failure = await self._push(message, producer_group, is_unit_mode)

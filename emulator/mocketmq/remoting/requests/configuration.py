@@ -1,7 +1,7 @@
 """Show and change the settings of broker and name server by upstream's names, and clean up on request.
 
-The names are those of BrokerConfig.java, NamesrvConfig.java and MessageStoreConfig.java, 4.9.8. A change
-holds until the next start.
+The names are those of BrokerConfig.java, NamesrvConfig.java and MessageStoreConfig.java, 4.9.8, and
+``enableMixedMessageType`` is that of 5.3.3. A change holds until the next start.
 """
 
 import logging
@@ -45,6 +45,10 @@ async def _default_queues(call: RemotingCall[Any], value: int) -> None:
     call.broker.registry.topics.default_queues = value
 
 
+async def _take_mixed(call: RemotingCall[Any], value: bool) -> None:
+    call.broker.registry.topics.takes_mixed = value
+
+
 async def _show_orders(call: RemotingCall[Any], value: bool) -> None:
     call.broker.registry.name_server.shows_orders = value
 
@@ -60,6 +64,7 @@ _BROKER_CHANGES: Final = {
     "autoCreateTopicEnable": _Changeable(_SWITCHES.__getitem__, "true or false", _create_topics),
     "autoCreateSubscriptionGroup": _Changeable(_SWITCHES.__getitem__, "true or false", _create_groups),
     "defaultTopicQueueNums": _Changeable(_queues, f"1 to {MAX_QUEUES}", _default_queues),
+    "enableMixedMessageType": _Changeable(_SWITCHES.__getitem__, "true or false", _take_mixed),
 }
 _NAME_SERVER_CHANGES: Final = {
     "orderMessageEnable": _Changeable(_SWITCHES.__getitem__, "true or false", _show_orders),
@@ -113,6 +118,7 @@ def _of_broker(call: RemotingCall[Any]) -> Mapping[str, str]:
         autoCreateTopicEnable=broker.registry.topics.auto_create,
         autoCreateSubscriptionGroup=broker.registry.groups.auto_create,
         defaultTopicQueueNums=broker.registry.topics.default_queues,
+        enableMixedMessageType=broker.registry.topics.takes_mixed,
         messageDelayLevel=broker.levels.table.text,
         maxMessageSize=settings.max_message_bytes,
         storePathRootDir=settings.data,

@@ -1,10 +1,11 @@
 """List, create, change and delete consumer groups (docs/protocol/remoting.md §2.9)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from mocketmq.broker.registry.attributes import GROUP_ATTRIBUTES, changed_attributes
 from mocketmq.broker.registry.group import Group, GroupConfig
 from mocketmq.broker.registry.groups import MAX_RETRIES
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, shorten
@@ -29,6 +30,8 @@ class DeleteGroupHeader(NamedTuple):
 
 
 class _WantedGroup(NamedTuple):
+    """A group as a request describes it; ``attributes`` of ``config`` are changes, by signed name."""
+
     name: str
     max_retries: int
     retry_queues: int
@@ -81,19 +84,31 @@ async def one_group(call: RemotingCall[GroupHeader]) -> Response:
 
 
 async def _put(call: RemotingCall[NoHeader], wanted: Sequence[_WantedGroup]) -> Response:
-    """Create or change groups. The remark names the settings that have no effect here."""
+    """Create or change groups, after checking all. The remark names the settings that have no effect here."""
+    groups = call.broker.registry.groups
+    made: dict[str, _WantedGroup] = {}
     for one in wanted:
-        call.broker.registry.groups.check(one.name, one.max_retries, one.retry_queues)
-    for one in wanted:
-        await call.broker.registry.groups.put(*one)
-    kept = [
-        (name, one.name)
-        for one in wanted
-        for name, field in _FIELDS.items()
-        if name not in _EFFECTIVE
-        and getattr(one.config, field.name) not in (field.default, {}, None, _USUAL_POLICY)
-    ]
+        groups.check(one.name, one.max_retries, one.retry_queues)
+        known = made.get(one.name) or groups.find(one.name)
+        current = None if known is None else known.config.attributes
+        attributes = changed_attributes(GROUP_ATTRIBUTES, current, one.config.attributes)
+        made[one.name] = one._replace(config=msgspec.structs.replace(one.config, attributes=attributes))
+    for each in made.values():
+        await groups.put(*each)
+    kept = [(name, one.name) for one in wanted for name in _kept(one.config)]
     return without_effect.success(call, "group setting", kept)
+
+
+def _kept(config: GroupConfig) -> Iterator[str]:
+    """The settings of a request that have no effect here, and its changes of attributes."""
+    for name, field in _FIELDS.items():
+        if name in _EFFECTIVE:
+            continue
+        value = getattr(config, field.name)
+        if name == "attributes":
+            yield from value
+        elif value not in (field.default, None, _USUAL_POLICY):
+            yield name
 
 
 def _group_in(body: JsonObject) -> _WantedGroup:

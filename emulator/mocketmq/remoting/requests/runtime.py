@@ -31,6 +31,10 @@ _TIMES: Final = (
 )
 _POOLS: Final = ("pull", "litePull", "query", "ack")
 _UNLIMITED: Final = (1 << 31) - 1
+_OF_SLAVES: Final = (
+    *("lastReadTimestamp", "lastWriteTimestamp", "masterFlushOffset", "maxOffset"),
+    "transferredByteInSecond",
+)
 
 
 async def runtime_info(call: RemotingCall[NoHeader]) -> Response:
@@ -47,6 +51,18 @@ async def runtime_info(call: RemotingCall[NoHeader]) -> Response:
         **_delayed(broker),
     }
     return Response(body=dumps({"table": table}))
+
+
+async def ha_status(call: RemotingCall[NoHeader]) -> Response:
+    """Answer as a master without slaves. As in the running statistics, its log's offset counts messages."""
+    status = {
+        "haClientRuntimeInfo": dict.fromkeys(_OF_SLAVES, 0),
+        "haConnectionInfo": [],
+        "inSyncSlaveNums": 0,
+        "master": True,
+        "masterCommitLogMaxOffset": call.broker.ground.writer.next_commit_offset,
+    }
+    return Response(body=dumps(status))
 
 
 def _started(broker: Broker) -> dict[str, str]:
@@ -178,5 +194,6 @@ RUNTIME: Final = RequestFamily(
     "Running statistics",
     [
         Request(RequestCode.GET_BROKER_RUNTIME_INFO, NoHeader, runtime_info, access=KEY),
+        Request(RequestCode.GET_BROKER_HA_STATUS, NoHeader, ha_status, access=KEY),
     ],
 )

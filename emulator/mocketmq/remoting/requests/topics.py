@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from mocketmq.broker.registry.attributes import changed_attributes, parse_changes
+from mocketmq.broker.registry.attributes import TOPIC_ATTRIBUTES, changed_attributes, parse_changes
 from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Particulars, Topic
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
@@ -34,6 +34,11 @@ class CreateTopicHeader(NamedTuple):
 _FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 _QUEUES: Final = 16
 """Queues of a topic in a list that does not give their number (TopicConfig.java)."""
+_MIXED_IS_OFF: Final = (
+    "MIXED message type is not supported. message.type is 'MIXED'; allowed: UNSPECIFIED, NORMAL, FIFO, DELAY"
+    " or TRANSACTION, as enableMixedMessageType is false. Set it to true, or leave the attribute out: a topic"
+    " without it takes all types"
+)
 
 
 async def create(call: RemotingCall[CreateTopicHeader]) -> Response:
@@ -98,8 +103,11 @@ async def _put(
             raise InvalidArgumentError(
                 "topicFilterType", header.topic_filter_type, " or ".join(_FILTER_TYPES)
             )
+        if changes.get("+message.type") == "MIXED" and not topics.takes_mixed:
+            raise RemotingError(ResponseCode.INVALID_PARAMETER, _MIXED_IS_OFF)
         known = topics.find(header.topic)
-        attributes = changed_attributes(known.particulars.attributes if known else None, changes)
+        current = known.particulars.attributes if known else None
+        attributes = changed_attributes(TOPIC_ATTRIBUTES, current, changes)
         particulars = Particulars(
             header.topic_filter_type,
             header.topic_sys_flag,

@@ -1,6 +1,7 @@
 """Numbers of requests, responses and languages (RequestCode.java and ResponseCode.java, 4.9.8 and 5.3.3)."""
 
 from enum import IntEnum, unique
+from typing import Final
 
 
 @unique
@@ -93,6 +94,7 @@ class RequestCode(IntEnum):
     QUERY_ASSIGNMENT = 400
     SET_MESSAGE_REQUEST_MODE = 401
     GET_ALL_MESSAGE_REQUEST_MODE = 402
+    GET_BROKER_HA_STATUS = 907
     POP_MESSAGE = 200_050
     ACK_MESSAGE = 200_051
     PEEK_MESSAGE = 200_052
@@ -100,6 +102,10 @@ class RequestCode(IntEnum):
     NOTIFICATION = 200_054
     POLLING_INFO = 200_055
     BATCH_ACK_MESSAGE = 200_151
+
+
+LITE_CODES: Final = range(200_070, 200_080)
+"""Requests about lite topics (5.5.0), POP_LITE_MESSAGE to TRIGGER_LITE_DISPATCH. None of them is served."""
 
 
 @unique

@@ -1,0 +1,25 @@
+"""Messages that a relay on RocketMQ takes, keeps and sends on."""
+
+from mocketmq.message.properties import encode_properties
+from mocketmq.relay.judging import Judged
+from mocketmq.relay.rocketmq.messages import arrived, pending_of, read_pending, to_keep, to_send
+from mocketmq.remoting.wire.record import Record
+
+OF_NEWER_BROKERS = {"_SYS_MSG_PRIORITY_": "9", "__LITE_TOPIC": "chat-1"}
+"""The real cluster acts on these, although mocketmq's own broker refuses them."""
+
+
+def record(properties: dict[str, str], body: bytes = b"hello") -> Record:
+    """A record as a cluster gives it."""
+    text, host = encode_properties(properties), "127.0.0.1:10911"
+    return Record("later", 0, 7, 70, body, text, 0, 0, 1, host, 2, host, 0, 0, 0)
+
+
+def test_what_newer_clusters_act_on_reaches_the_real_topic() -> None:
+    given = record({**OF_NEWER_BROKERS, "DELAY": "3", "TAGS": "A"})
+    pending = pending_of("b/0/7/2", arrived(given), Judged("orders", 5_000_000))
+    kept = to_keep(pending)
+    restored = read_pending(record(kept.properties, kept.body))
+    assert restored == pending
+    topic, message = to_send(pending)
+    assert (topic, message.properties) == ("orders", {**OF_NEWER_BROKERS, "TAGS": "A", "RELAY_ID": "b/0/7/2"})
