@@ -7,6 +7,7 @@ import pytest
 
 from mocketmq.calling.tls import tls_context
 from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.probe.cluster import Cluster
 from mocketmq.probe.grpc_cluster import GrpcCluster
 from mocketmq.probe.probe_ledger import ProbeLedger
 from mocketmq.probe.probing import Probing
@@ -77,21 +78,29 @@ async def test_due_times_of_a_real_rocketmq_are_probed_over_tcp_and_through_its_
         await make_delay_topic(upstream, made.topic)
         tls = tls_context(None, trusts_anybody=True, checks_host=False)  # the proxy signs its own certificate
         proxy = f"{HOST}:{upstream.grpc_port}"
-        for cluster in (
-            RemotingCluster(f"{HOST}:{upstream.namesrv_port}"),
-            GrpcCluster(proxy),
-            GrpcCluster(proxy, tls=tls),
-        ):
-            probing = Probing(made, cluster, lambda *_: None)
-            async with asyncio.timeout(HANGING_S):
-                await probing.run(asyncio.Event())
+        clusters: dict[str, Cluster] = {
+            "remoting": RemotingCluster(f"{HOST}:{upstream.namesrv_port}"),
+            "gRPC": GrpcCluster(proxy),
+            "gRPC over TLS": GrpcCluster(proxy, tls=tls),
+        }
+        for name, cluster in clusters.items():
+            steps = [f"{name}: opening"]
+            probing = Probing(
+                made, cluster, lambda *step, name=name, steps=steps: steps.append(f"{name}: {step}")
+            )
+            try:
+                async with asyncio.timeout(2 * HANGING_S):  # longer than the probe waits for a message
+                    await probing.run(asyncio.Event())
+            except TimeoutError:
+                pytest.fail(f"the probe hangs at {steps[-1]}")
             ledger = ProbeLedger(probing)
             [offset] = ledger.offsets.values()
             assert abs(offset.ahead_us) <= offset.error_us + US_PER_MS
             assert ledger.error_us == US_PER_MS
             assert ledger.rows
+            assert not probing.repeated, name
             for row in ledger.rows:
-                assert row.state == "delivered"
+                assert row.state == "delivered", (name, row)
                 assert row.delivered_us
                 assert row.delivered_us >= row.due_us - PRECISION_MS * US_PER_MS  # it rounds down
 
