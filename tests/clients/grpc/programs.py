@@ -114,13 +114,13 @@ SCENARIOS = {
 }
 """By client, the program that does what applications do."""
 
-CLOSING: Mapping[str, tuple[Callable[[Path, Path], Program], str]] = {
-    "java-5.0-grpc": (SDKS["java-5.0-grpc"], "java/src/Closing.java"),
-    "java-5.2-grpc": (SDKS["java-5.2-grpc"], "java/src/Closing.java"),
-    "node-grpc": (node, "node/closing.js"),
-    "go-grpc": (go, "go/closing/main.go"),
-    "python-5.0-grpc": (oldest_python, "python/closing.py"),
-    "python-grpc": (python, "python/closing.py"),
+LEAVING: Mapping[str, tuple[Callable[[Path, Path], Program], str]] = {
+    "java-5.0-grpc": (SDKS["java-5.0-grpc"], "java/src/Leaving.java"),
+    "java-5.2-grpc": (SDKS["java-5.2-grpc"], "java/src/Leaving.java"),
+    "node-grpc": (node, "node/leaving.js"),
+    "go-grpc": (go, "go/leaving/main.go"),
+    "python-5.0-grpc": (oldest_python, "python/leaving.py"),
+    "python-grpc": (python, "python/leaving.py"),
 }
 """By client, how the program is made that closes it while it works, and its source.
 

@@ -11,8 +11,8 @@ from aiohttp import ClientSession
 from prometheus_client.parser import text_string_to_metric_families
 
 from mocketmq.remoting.wire.codes import RequestCode
-from tests.clients.grpc.closing import IDLE_S, Closed, play
-from tests.clients.grpc.programs import CLOSING
+from tests.clients.grpc.leaving import IDLE_S, Closed, play
+from tests.clients.grpc.programs import LEAVING
 from tests.clients.grpc.versions import FOLDER
 from tests.differential.topics import make_topic
 from tests.support.grpc import touch
@@ -42,7 +42,7 @@ class Side(NamedTuple):
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def theirs(jars: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Side]:  # noqa: ARG001
     """RocketMQ 5 with its proxy, which logs its answers."""
-    home = tmp_path_factory.mktemp("closing") / "upstream"
+    home = tmp_path_factory.mktemp("leaving") / "upstream"
 
     async def receives() -> int:
         log = await asyncio.to_thread((home / "proxy.log").read_text)
@@ -77,7 +77,7 @@ async def ours() -> AsyncIterator[Side]:
 
 @pytest.mark.differential
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("client", CLOSING)
+@pytest.mark.parametrize("client", LEAVING)
 async def test_clients_close_and_idle_as_with_a_real_proxy(
     client: str, theirs: Side, ours: Side, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -96,7 +96,7 @@ async def test_clients_close_and_idle_as_with_a_real_proxy(
 
 async def _played(client: str, side: Side, home: Path) -> Closed:
     """What became of the client; all of its sends that ended well are stored."""
-    make, source = CLOSING[client]
+    make, source = LEAVING[client]
     program = await asyncio.to_thread(make, FOLDER / source, home)
     sent, empty = (f"{kind}-{client.replace('.', '-')}" for kind in ("sent", "empty"))
     for topic in (sent, empty):

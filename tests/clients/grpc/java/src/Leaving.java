@@ -17,13 +17,13 @@ import org.apache.rocketmq.client.apis.producer.Producer;
 import org.apache.rocketmq.client.apis.producer.SendReceipt;
 
 /** Closes rocketmq-client-java while it receives; consumes nothing until stdin ends; closes it while it sends. */
-public final class Closing {
+public final class Leaving {
     private static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
     private static final int SENDS = 40;
     private static final int LONGEST_S = 60;
     private static ClientConfiguration configuration;
 
-    private Closing() {
+    private Leaving() {
     }
 
     public static void main(String[] args) throws Exception {
