@@ -7,18 +7,18 @@ import pytest
 
 from mocketmq.calling.tls import tls_context
 from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.probe.cluster import Cluster
 from mocketmq.probe.grpc_cluster import GrpcCluster
 from mocketmq.probe.probe_ledger import ProbeLedger
 from mocketmq.probe.probing import Probing
 from mocketmq.probe.remoting_cluster import RemotingCluster
-from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq_report.job import Engine, Job, run
 from mocketmq_report.progress import ignore_progress
+from tests.differential.topics import make_topic
 from tests.support.patience import HANGING_S
 from tests.support.probes import plan
-from tests.support.remoting import connected
 from tests.upstream.jars import V4, V5
-from tests.upstream.process import HOST, SMALL, Upstream, running_upstream
+from tests.upstream.process import HOST, SMALL, running_upstream
 
 PRECISION_MS = 100
 """To which RocketMQ 5 is told to round due times."""
@@ -74,43 +74,31 @@ async def test_due_times_of_a_real_rocketmq_are_probed_over_tcp_and_through_its_
     settings = {**SMALL, "brokerFastFailureEnable": "false", "timerPrecisionMs": str(PRECISION_MS)}
     made = plan(delays_us=(3 * US_PER_S, 4 * US_PER_S))
     async with running_upstream(tmp_path / "upstream", V5, settings, {}) as upstream:
-        await make_delay_topic(upstream, made.topic)
+        await make_topic(HOST, upstream.namesrv_port, upstream.broker_port, made.topic, "DELAY")
         tls = tls_context(None, trusts_anybody=True, checks_host=False)  # the proxy signs its own certificate
         proxy = f"{HOST}:{upstream.grpc_port}"
-        for cluster in (
-            RemotingCluster(f"{HOST}:{upstream.namesrv_port}"),
-            GrpcCluster(proxy),
-            GrpcCluster(proxy, tls=tls),
-        ):
-            probing = Probing(made, cluster, lambda *_: None)
-            async with asyncio.timeout(HANGING_S):
-                await probing.run(asyncio.Event())
+        clusters: dict[str, Cluster] = {
+            "remoting": RemotingCluster(f"{HOST}:{upstream.namesrv_port}"),
+            "gRPC": GrpcCluster(proxy),
+            "gRPC over TLS": GrpcCluster(proxy, tls=tls),
+        }
+        for name, cluster in clusters.items():
+            steps = [f"{name}: opening"]
+            probing = Probing(
+                made, cluster, lambda *step, name=name, steps=steps: steps.append(f"{name}: {step}")
+            )
+            try:
+                async with asyncio.timeout(2 * HANGING_S):  # longer than the probe waits for a message
+                    await probing.run(asyncio.Event())
+            except TimeoutError:
+                pytest.fail(f"the probe hangs at {steps[-1]}")
             ledger = ProbeLedger(probing)
             [offset] = ledger.offsets.values()
             assert abs(offset.ahead_us) <= offset.error_us + US_PER_MS
             assert ledger.error_us == US_PER_MS
             assert ledger.rows
+            assert not probing.repeated, name
             for row in ledger.rows:
-                assert row.state == "delivered"
+                assert row.state == "delivered", (name, row)
                 assert row.delivered_us
                 assert row.delivered_us >= row.due_us - PRECISION_MS * US_PER_MS  # it rounds down
-
-
-async def make_delay_topic(upstream: Upstream, topic: str) -> None:
-    """Make a topic of the type that a proxy wants for due times, and wait until it is routed."""
-    ext = {
-        "topic": topic,
-        "defaultTopic": "TBW102",
-        "readQueueNums": "1",
-        "writeQueueNums": "1",
-        "perm": "6",
-        "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": "0",
-        "order": "false",
-        "attributes": "+message.type=DELAY",
-    }
-    async with connected(HOST, upstream.broker_port) as client:
-        assert (await client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)).code == 0
-    async with asyncio.timeout(HANGING_S), connected(HOST, upstream.namesrv_port) as client:
-        while (await client.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})).code:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)

@@ -24,6 +24,7 @@ from mocketmq_report.job import Engine, Job, run
 from mocketmq_report.progress import ignore_progress
 from tests.support.brokers import rows
 from tests.support.command_line import runner
+from tests.support.grpc import grpc_client
 from tests.support.patience import HANGING_S
 from tests.support.probes import DOORS, TOPIC, address, cluster_of, command, plan, probed
 from tests.support.process import BrokerProcess, forked_broker
@@ -104,6 +105,20 @@ async def test_the_command_probes_by_the_door(door: str, tmp_path: Path) -> None
     assert (told.code, told.stderr) == (0, ""), told
     assert "\n–       2s " in told.stdout
     assert run(Engine(None), Job([str(out)]), ignore_progress).quality.skewed == 0
+
+
+async def test_a_message_that_another_client_gave_back_is_left_out() -> None:
+    async with forked_broker() as broker, grpc_client(int(broker.grpc.rpartition(":")[2])) as other:
+        polling = asyncio.create_task(other.receive(TOPIC, TOPIC, wait_s=20, batch_size=1))
+        await other.call("Heartbeat")  # behind the poll on one connection
+
+        async def give_back() -> None:
+            [taken] = await polling
+            changed = await other.change(taken, 0, TOPIC, TOPIC)
+            assert changed.status.code == 20_000
+
+        ledger, _ = await asyncio.gather(probed(cluster_of(broker, "grpc"), SOON), give_back())
+    assert any(note.startswith("1 messages are left out: they came again") for note in ledger.notes)
 
 
 async def test_an_instance_of_aliyun_has_a_namespace() -> None:

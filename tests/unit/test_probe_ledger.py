@@ -1,5 +1,6 @@
 """What a probe makes of what it saw, where a broker behaves as no test can make it."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.probe.cluster import Cluster, Delay, Poll, ProbedBroker, Received, Sent
 from mocketmq.probe.probe_ledger import ProbeLedger
 from mocketmq.probe.probing import Plan, Probing
+from tests.support.patience import PATIENCE_S
 
 NOW_MS = 1_795_219_200_000
 BROKER = ProbedBroker("broker-a", "127.0.0.1:10911")
@@ -31,6 +33,33 @@ class Nowhere(Cluster):
 
     async def close(self) -> None:
         raise NotImplementedError
+
+
+class Repeating(Nowhere):
+    """Delivers each message at once, but never for the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stored: asyncio.Queue[Sent] = asyncio.Queue()
+        self.polls_begun = 0
+
+    async def open(self, topic: str, group: str) -> None:
+        pass
+
+    async def send(self, sent: Sent, size: int) -> None:  # noqa: ARG002
+        sent.answered_us, sent.is_stored = sent.sent_us, True
+        self._stored.put_nowait(sent)
+
+    def polls(self) -> Sequence[Poll]:
+        return [self._poll]
+
+    async def _poll(self) -> Sequence[Received]:
+        self.polls_begun += 1
+        sent = await self._stored.get()
+        return [Received(sent.key, sent.sent_us, sent.due_ms, tells_first_delivery=False)]
+
+    async def close(self) -> None:
+        pass
 
 
 def found(*received: dict[str, Any], ahead_ms: int = 0) -> ProbeLedger:
@@ -96,3 +125,19 @@ def test_what_came_while_nobody_waited_may_have_been_there_before() -> None:
     assert found(heard).error_us == US_PER_MS
     assert found(heard, unheard).error_us == 50 * US_PER_MS
     assert late_ms(found(unheard)) == [50]
+
+
+async def test_a_message_whose_first_delivery_is_unknown_ends_the_wait_and_is_left_out() -> None:
+    cluster = Repeating()
+    plan = Plan("orders", "billing", (), (US_PER_S,), 3, 100, 10, 3_600 * US_PER_S)
+    probing = Probing(plan, cluster, lambda *_: None)
+    async with asyncio.timeout(PATIENCE_S):
+        await probing.run(asyncio.Event())
+    assert probing.repeated == set(probing.sent)
+    assert cluster.polls_begun == len(probing.sent)  # none began after the last message
+    ledger = ProbeLedger(probing)
+    assert not ledger.rows
+    assert ledger.notes == [
+        f"{len(probing.sent)} messages are left out: they came again, and the cluster does not tell when they"
+        " were first delivered"
+    ]

@@ -50,6 +50,7 @@ _LOGBACK = """<configuration>
     <file>{log}</file>
     <encoder><pattern>%d %p %t %c - %m%n</pattern></encoder>
   </appender>
+  {loggers}
   <root level="WARN"><appender-ref ref="file"/></root>
 </configuration>
 """
@@ -87,11 +88,12 @@ async def running_upstream(
     proxy: Mapping[str, Any] | None = None,
     java: Sequence[str] = (),
     account: Account | None = None,
+    levels: Mapping[str, str] = {},
 ) -> AsyncIterator[Upstream]:
     """A RocketMQ that keeps everything in ``home``, with settings of its broker, and of its proxy if given.
 
-    ``java`` are more options of Java, ``account`` is needed to ask whether it is ready. It is killed at the
-    end. Raises JarsMissingError and UpstreamError.
+    ``java`` are more options of Java, ``account`` is needed to ask whether it is ready, ``levels`` are those
+    of loggers that log more than warnings. It is killed at the end. Raises JarsMissingError, UpstreamError.
     """
     jars = await asyncio.to_thread(class_path, version)
     namesrv_port, broker_port, grpc_port, access_port = _free_ports()
@@ -125,7 +127,7 @@ async def running_upstream(
         commands["proxy"] = ("-pm", "local", "-n", namesrv, "-bc", broker_conf, "-pc", f"{home}/proxy.json")
     async with AsyncExitStack() as stack:
         started = [
-            await stack.enter_async_context(_java(name, jars, home, arguments, java))
+            await stack.enter_async_context(_java(name, jars, home, arguments, java, levels))
             for name, arguments in commands.items()
         ]
         try:
@@ -154,10 +156,17 @@ def _properties(path: Path, **settings: str) -> str:
 
 @asynccontextmanager
 async def _java(
-    name: str, jars: str, home: Path, arguments: Sequence[str], options: Sequence[str]
+    name: str,
+    jars: str,
+    home: Path,
+    arguments: Sequence[str],
+    options: Sequence[str],
+    levels: Mapping[str, str] = {},
 ) -> AsyncIterator[Process]:
     """The name server, the broker or the proxy, which may not be ready yet."""
-    (home / "conf" / f"logback_{name}.xml").write_text(_LOGBACK.format(log=home / f"{name}.log"))
+    loggers = "".join(f'<logger name="{logger}" level="{level}"/>' for logger, level in levels.items())
+    logback = _LOGBACK.format(log=home / f"{name}.log", loggers=loggers)
+    (home / "conf" / f"logback_{name}.xml").write_text(logback)
     with (home / f"{name}.out").open("wb") as out:
         process = await asyncio.create_subprocess_exec(
             *("java", *HEAPS[name], *_JAVA, *options, f"-Duser.home={home}", f"-Drocketmq.home.dir={home}"),

@@ -403,7 +403,7 @@ class Http2:
             self.connection.close()
         elif all(stream.rpc is not None and stream.rpc.is_streaming for stream in self.streams.values()):
             for stream in self.streams.values():
-                stream.end()
+                stream.read_no_more()
 
     def refuse_stalled(self) -> None:
         """Refuse requests of which nothing more has come for long."""

@@ -61,6 +61,7 @@ class Stream:
         self.expires_us: int | None = None  # by the steady clock
         self.is_hurried = False  # its handler is to answer with what it has
         self.has_ended = False  # the client sends nothing more
+        self.is_leaving = False  # its handler reads nothing more, though the client may not have ended yet
         self.is_open = True  # until it is finished or reset
         self.has_begun = False  # something was sent
         self.size = 0  # of the message that is coming in, as far as it is here
@@ -132,6 +133,11 @@ class Stream:
             self.fail(StatusError(Status.INTERNAL, "Encountered end-of-stream mid-frame"))
         self._wake()
 
+    def read_no_more(self) -> None:
+        """Let the handler's next read be the last: the connection is to end."""
+        self.is_leaving = True
+        self._wake()
+
     def fail(self, error: StreamError) -> None:
         """Let the handler's next read raise this, and drop what has come in."""
         self._error = error
@@ -150,7 +156,7 @@ class Stream:
         while not self._messages:
             if self._error is not None:
                 raise self._error
-            if self.has_ended:
+            if self.has_ended or self.is_leaving:
                 return None
             self._reading = asyncio.get_running_loop().create_future()
             await self._reading

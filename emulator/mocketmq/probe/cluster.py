@@ -61,6 +61,8 @@ class Received(NamedTuple):
     commit_offset: int | None = None
     waited_from_us: int | None = None
     """If ``delivered_ms`` is that of the hand-out: since when somebody waited for it, by our clock."""
+    tells_first_delivery: bool = True
+    """Whether ``delivered_ms`` is that of the first delivery; some clusters store a message anew for each."""
 
 
 Poll = Callable[[], Awaitable[Sequence[Received]]]

@@ -148,16 +148,10 @@ class GrpcCluster(Cluster):
                 delivered_ms=us_of(system.store_timestamp) // US_PER_MS,
                 queue_id=system.queue_id,
                 queue_offset=system.queue_offset,
+                tells_first_delivery=system.delivery_attempt <= 1,
             )
             for system in (message.system_properties for message in messages)
-            if self._is_first(system)
         ]
-
-    def _is_first(self, system: Any) -> bool:
-        """Whether it tells of the delivery that is measured. One that came again is stored anew, later."""
-        if system.delivery_attempt > 1:
-            self.note("messages that came again are left out: their first delivery is not known by the proxy")
-        return bool(system.delivery_attempt <= 1)
 
     async def _acknowledge(self, messages: Sequence[Any]) -> None:
         entries = [

@@ -65,11 +65,19 @@ class ProbeLedger:
             f"due times at broker {name} were moved with its clock, as mocketmq does"
             for name in sorted(self._moved)
         ]
+        unknown = probing.repeated & probing.sent.keys() - probing.received.keys()
+        if unknown:
+            self.notes.append(
+                f"{len(unknown)} messages are left out: they came again, and the cluster does not tell when"
+                " they were first delivered"
+            )
         self.rows: list[LedgerRow] = []
         self._by_delay: defaultdict[Delay, list[LedgerRow]] = defaultdict(list)
         self.error_us = 0
         self._due_before: Counter[str] = Counter()  # by broker: messages due before they were stored
         for sent in probing.sent.values():
+            if sent.key in unknown:
+                continue
             if sent.delay and sent.is_stored and sent.broker.name in self.offsets:
                 rows = [*self._rows_of(sent, sent.delay, self.offsets[sent.broker.name])]
                 self._by_delay[sent.delay] += rows

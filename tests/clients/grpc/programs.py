@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.clients.grpc.versions import FOLDER, JAVA
+from tests.clients.grpc import versions
+from tests.clients.grpc.versions import FOLDER, JAVA, OLDEST_PYTHON
 
 BUILD = FOLDER.parents[2] / "build"
 PACKAGES = BUILD / "rocketmq-python-client"  # where mypy does not look
+OLDEST_PACKAGES = BUILD / f"rocketmq-python-client-{OLDEST_PYTHON}"
 INSTALL_S = 1_200.0
 """Real seconds; a first build of Rust's takes two minutes on two idle cores."""
 
@@ -28,12 +30,22 @@ class Program(NamedTuple):
 def python(source: Path, home: Path) -> Program:
     """Run with ``rocketmq-python-client``, beside the packages of this environment: it needs grpcio."""
     wanted = FOLDER / "python" / "requirements.txt"
-    if not _is_newer(PACKAGES, wanted):
-        shutil.rmtree(PACKAGES, ignore_errors=True)
+    return _python(source, home, PACKAGES, wanted, "-r", str(wanted))
+
+
+def oldest_python(source: Path, home: Path) -> Program:
+    """Run with the oldest ``rocketmq-python-client``."""
+    packages = OLDEST_PACKAGES, Path(versions.__file__)
+    return _python(source, home, *packages, f"rocketmq-python-client=={OLDEST_PYTHON}")
+
+
+def _python(source: Path, home: Path, packages: Path, made_of: Path, *wanted: str) -> Program:
+    if not _is_newer(packages, made_of):
+        shutil.rmtree(packages, ignore_errors=True)
         pip = (sys.executable, "-m", "pip", "install", "--quiet")
-        _install(*pip, "--target", str(PACKAGES), "-r", str(wanted))
-        PACKAGES.touch()
-    return Program((sys.executable, str(source)), {"PYTHONPATH": str(PACKAGES), "HOME": str(home)})
+        _install(*pip, "--target", str(packages), *wanted)
+        packages.touch()
+    return Program((sys.executable, str(source)), {"PYTHONPATH": str(packages), "HOME": str(home)})
 
 
 def node(source: Path, home: Path) -> Program:
@@ -101,6 +113,20 @@ SCENARIOS = {
     "rust-grpc": "rust/src/main.rs",
 }
 """By client, the program that does what applications do."""
+
+LEAVING: Mapping[str, tuple[Callable[[Path, Path], Program], str]] = {
+    "java-5.0-grpc": (SDKS["java-5.0-grpc"], "java/src/Leaving.java"),
+    "java-5.2-grpc": (SDKS["java-5.2-grpc"], "java/src/Leaving.java"),
+    "node-grpc": (node, "node/leaving.js"),
+    "go-grpc": (go, "go/leaving/main.go"),
+    "python-5.0-grpc": (oldest_python, "python/leaving.py"),
+    "python-grpc": (python, "python/leaving.py"),
+}
+"""By client, how the program is made that closes it while it works, and its source.
+
+Of Java and Python, the oldest client and the newest; of Node and Go, the newest. In Rust, a client that sends
+or receives cannot be closed: ``shutdown`` takes it by value.
+"""
 
 
 def _is_newer(made: Path, made_of: Path) -> bool:

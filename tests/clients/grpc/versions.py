@@ -8,6 +8,8 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 JAVA: Mapping[str, str] = {"java-5.0-grpc": "5.0.0", "java-5.2-grpc": "5.2.0"}
 """The oldest client and the newest; pom.xml takes the version from the command."""
+OLDEST_PYTHON = "5.0.1"
+"""The oldest client, which is closed while it works; the newest is tried with all that it can do."""
 
 
 def versions() -> dict[str, str]:

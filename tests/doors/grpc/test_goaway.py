@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
+from h2.events import StreamReset
 
-from mocketmq.grpc_proxy.frames import Frame, Http2Code, frame, goaway_frame
+from mocketmq.grpc_proxy.frames import END_STREAM, Frame, Http2Code, frame, goaway_frame
 from mocketmq.grpc_proxy.messages import message_class
 from tests.hostile.http2 import RawHttp2, framed, raw_http2
 from tests.support.grpc import running_grpc
@@ -72,6 +73,19 @@ async def test_a_waiting_receive_ends_empty_and_telemetry_is_completed() -> None
         status = message_class("ReceiveMessageResponse").FromString(client.message(receive)).status
         assert status.code == MESSAGE_NOT_FOUND
         assert (await client.trailers(telemetry))["grpc-status"] == "0"
+
+
+async def test_telemetry_that_its_client_ends_after_its_goaway_is_not_reset() -> None:
+    async with running_grpc() as (_, other), raw_http2(f"127.0.0.1:{other.port}") as client:
+        telemetry = client.open("Telemetry")
+        await client.send(telemetry, b"")
+        await client.flush()
+        half_close = frame(Frame.DATA, END_STREAM, telemetry, b"")
+        client.writer.write(goaway_frame(0, Http2Code.NO_ERROR) + half_close)  # as grpc-js closes
+        async with asyncio.timeout(PATIENCE_S):
+            await ended(client)
+        assert (await client.trailers(telemetry))["grpc-status"] == "0"
+        assert not any(isinstance(event, StreamReset) for event in client.events)
 
 
 async def test_a_broker_that_stops_finishes_what_is_in_work() -> None:
