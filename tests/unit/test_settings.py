@@ -91,6 +91,7 @@ def test_variables_that_are_no_settings_are_let_be() -> None:
         ("max_pull_bytes", "15M", "max_pull_bytes", 15 << 20),
         ("recall_levels", "true", "recall_levels", True),
         ("strict_recall", "true", "strict_recall", True),
+        ("mixed_message_type", "true", "mixed_message_type", True),
         ("max_wait", "5m", "max_wait_us", 5 * MINUTE_US),
         ("retain_age", "0", "retain_age_us", 0),
         ("retain_size", "2G", "retain_bytes", 2 << 30),
