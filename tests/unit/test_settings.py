@@ -92,6 +92,7 @@ def test_variables_that_are_no_settings_are_let_be() -> None:
         ("recall_levels", "true", "recall_levels", True),
         ("strict_recall", "true", "strict_recall", True),
         ("max_long_poll", "100ms", "max_long_poll_us", 100_000),
+        ("mixed_message_type", "true", "mixed_message_type", True),
         ("max_wait", "5m", "max_wait_us", 5 * MINUTE_US),
         ("retain_age", "0", "retain_age_us", 0),
         ("retain_size", "2G", "retain_bytes", 2 << 30),
