@@ -26,6 +26,7 @@ ROOMS = {
             "mocketmq.rocketmq_versions",
             "mocketmq.setting_rules",
             "mocketmq.settings",
+            "mocketmq.turns",
         ),
     },
     "access": {"mocketmq.access"},
@@ -58,7 +59,17 @@ ROOMS = {
     "grpc": {"mocketmq.grpc_proxy"},  # the rest of it
     "http": {
         f"mocketmq.http_api.{name}"
-        for name in ("bodies", "fields", "faulty", "invalid", "listener", "page_guard", "problem", "request")
+        for name in (
+            "bodies",
+            "fields",
+            "faulty",
+            "invalid",
+            "json_values",
+            "listener",
+            "page_guard",
+            "problem",
+            "request",
+        )
     },
     "json": {"mocketmq.http_api"},  # the rest of it
     "console": {"mocketmq.console"},
