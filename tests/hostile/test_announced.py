@@ -11,6 +11,7 @@ from mocketmq.broker.consuming.pops import ALL_QUEUES
 from mocketmq.broker.consuming.receipts import MAX_MESSAGES, Taken
 from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.store.database import Database
+from tests.support.api import running_api
 from tests.support.brokers import GROUP, TOPIC, S, acknowledge, receive, running_broker, send
 
 LARGE_BYTES = 900_000
@@ -96,3 +97,15 @@ async def test_a_peek_reads_what_it_answers_with(reads: list[int]) -> None:
                 while await pop(broker):
                     pass
                 await broker.mover.advance(31 * S)
+
+
+async def test_a_browser_of_a_queue_is_shown_it_page_by_page() -> None:
+    async with running_api() as api:
+        for number in range(FITTING + 2):
+            await api.send(body=f"{number}".ljust(LARGE_BYTES), queue_id=0)
+        where, pages = "/v1/topics/orders/queues/0/messages?max=256&offset=", []
+        page: Any = {"next_offset": 0, "max_offset": 1}
+        while page["next_offset"] < page["max_offset"]:
+            page = await api.ok("GET", f"{where}{page['next_offset']}")
+            pages.append([one["body"].strip() for one in page["messages"]])
+        assert pages == [[f"{n}" for n in range(FITTING)], [f"{n}" for n in range(FITTING, FITTING + 2)]]
