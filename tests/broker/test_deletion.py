@@ -14,7 +14,7 @@ from mocketmq.broker.sending.intake import AcceptedMessage
 from mocketmq.errors import GroupNotFoundError, NoPermissionError, TopicNotFoundError
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.store.database import Database
-from mocketmq.store.messages import messages_in
+from mocketmq.store.messages import fitting_messages_in
 from tests.support.brokers import (
     GROUP,
     TOPIC,
@@ -181,13 +181,13 @@ async def test_nothing_is_taken_of_a_topic_that_is_deleted_meanwhile(
     async with running_broker(tmp_path) as broker:
         await send(broker)
 
-        async def before_the_deletion(*what: Any) -> list[StoredMessage]:
-            found = await messages_in(*what)
+        async def before_the_deletion(*what: Any, **more: Any) -> Any:
+            found = await fitting_messages_in(*what, **more)
             await broker.removal.reset.delete_topic(TOPIC)
             return found
 
         with monkeypatch.context() as patched:
-            patched.setattr("mocketmq.broker.consuming.selection.messages_in", before_the_deletion)
+            patched.setattr("mocketmq.broker.consuming.selection.fitting_messages_in", before_the_deletion)
             with pytest.raises(TopicNotFoundError):
                 await receive(broker)
         await broker.registry.topics.put(TOPIC, 4, 4, 6)

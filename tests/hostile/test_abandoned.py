@@ -1,39 +1,124 @@
-"""Receives whose clients are gone before they are served."""
+"""Receives and pulls whose clients are gone before they are served: they read nothing."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from mocketmq.broker.consuming.selection import Selection
+from mocketmq.app import running_emulator
+from mocketmq.emulator import Emulator
+from mocketmq.settings import Settings
+from tests.doors.remoting.consuming import PULL, pull_of
 from tests.doors.remoting.gates import until
-from tests.support.brokers import bodies, receive, running_broker, send
+from tests.doors.remoting.popping import PEEK, POP, pop_of
+from tests.support.brokers import FREE_PORTS, GROUP, TOPIC, bodies, receive, send
+from tests.support.grpc import grpc_client
 from tests.support.patience import PATIENCE_S
+from tests.support.remoting import connected
 
 WAITING = 20
+VIEW = 33
+BODIES = ("messages.*", "* FROM messages")
+"""What queries that read bodies select, and no others."""
+
+Leave = Callable[[], Awaitable[object]]
+Ask = Callable[[Emulator], Awaitable[Leave]]
+"""Sends ``WAITING`` requests, and returns how their client leaves."""
 
 
-async def test_a_receive_that_is_abandoned_in_the_queue_reads_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    select, gate, begun = Selection.select, asyncio.Event(), []
+def over_http(request: str, body: str = "") -> Ask:
+    async def ask(emulator: Emulator) -> Leave:
+        head = f"{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+        port = int(emulator.url.rpartition(":")[2])
+        connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(WAITING)]
+        for _, writer in connections:
+            writer.write(head.encode())
 
-    async def held(selection: Selection) -> None:
-        begun.append(selection)
-        await gate.wait()
-        await select(selection)
+        async def leave() -> None:
+            for _, writer in connections:
+                writer.close()
+            await until(lambda: not emulator.http._connections)
 
-    monkeypatch.setattr(Selection, "select", held)
-    async with running_broker() as broker:
-        await send(broker, "kept")
-        receives = [asyncio.create_task(receive(broker)) for _ in range(WAITING)]
-        await until(lambda: bool(begun))
-        for each in receives:
-            each.cancel()
+        return leave
+
+    return ask
+
+
+def over_remoting(code: int, ext: Callable[[], dict[str, str]]) -> Ask:
+    async def ask(emulator: Emulator) -> Leave:
+        assert emulator.remoting is not None
+        assert emulator.doors.broker is not None
+        hub = emulator.remoting._hub
+        client = connected("127.0.0.1", emulator.doors.broker.port)
+        connection = await client.__aenter__()
+        for _ in range(WAITING):
+            connection.ask(code, ext())
+
+        async def leave() -> None:
+            await client.__aexit__(None, None, None)
+            await until(lambda: not hub.connections)
+
+        return leave
+
+    return ask
+
+
+async def over_grpc(emulator: Emulator) -> Leave:
+    grpc: Any = emulator.grpc
+    assert emulator.doors.grpc is not None
+    client = grpc_client(emulator.doors.grpc.port)
+    connection = await client.__aenter__()
+    receives = [asyncio.create_task(connection.receive(GROUP)) for _ in range(WAITING)]
+
+    async def leave() -> None:
+        await client.__aexit__(None, None, None)
         await asyncio.gather(*receives, return_exceptions=True)
-        assert len(begun) == 1
-        gate.set()
+        await until(lambda: not grpc._memory.connections)
+
+    return leave
+
+
+DOORS: dict[str, Ask] = {
+    "JSON receive": over_http(f"POST /v1/groups/{GROUP}/receive", f'{{"topic":"{TOPIC}"}}'),
+    "JSON browse": over_http(f"GET /v1/topics/{TOPIC}/queues/0/messages"),
+    "Aliyun": over_http(f"GET /topics/{TOPIC}/messages?consumer={GROUP}&numOfMessages=1"),
+    "pull": over_remoting(PULL, pull_of),
+    "pop": over_remoting(POP, pop_of),
+    "long pop": over_remoting(POP, lambda: pop_of(20_000)),
+    "peek": over_remoting(PEEK, pop_of),
+    "view": over_remoting(VIEW, lambda: {"offset": "0"}),
+    "gRPC": over_grpc,
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_what_is_asked_by_a_client_that_is_gone_reads_nothing(door: str) -> None:
+    settings = Settings(**FREE_PORTS, data=":memory:", clock="manual")
+    async with running_emulator(settings) as emulator:
+        broker, database = emulator.broker, emulator.broker.ground.database
+        for number in range(4):
+            await send(broker, "kept", queue=number)
+        await receive(broker, topic="other")  # the group is there
+        reader: Any = await database._idle.get()
+        fetch, reads = reader.execute_fetchall, list[str]()
+
+        def noted(sql: str, *more: Any) -> Any:
+            if any(selected in sql for selected in BODIES):
+                reads.append(sql)
+            return fetch(sql, *more)
+
+        reader.execute_fetchall = noted
+        leave = await DOORS[door](emulator)
+        reading = broker.consuming.receipts._reading
+        await until(
+            lambda: len(database._idle._getters) + len(reading._waiters or ()) >= WAITING  # type: ignore[attr-defined]
+        )
+        await leave()
+        database._idle.put_nowait(reader)
         again: Any = []
-        while not again:  # the one that had begun gives back what it took
-            again = await receive(broker, wait_s=PATIENCE_S)
-        assert (bodies(again), again[0].times) == (["kept"], 1)
+        while len(again) < 4:  # a receive that had begun gives back what it took
+            again += await receive(broker, wait_s=PATIENCE_S)
+        assert bodies(again) == ["kept"] * 4
+        assert {one.times for one in again} == {1}
+        assert len(reads) <= 4  # its own, and that of the one that had begun

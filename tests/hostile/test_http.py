@@ -21,7 +21,7 @@ from tests.support.api import running_api
 from tests.support.patience import HANGING_S, PATIENCE_S
 from tests.support.process import forked_broker
 
-DEEP = b'{"a":' * 200_000
+DEEP = b'{"a":' * 20_000
 TIMEOUT = aiohttp.ClientTimeout(PATIENCE_S)
 WITH_BODY = [
     (route.method, route.path)

@@ -27,6 +27,7 @@ ROOMS = {
             "mocketmq.setting_rules",
             "mocketmq.settings",
             "mocketmq.to_its_end",
+            "mocketmq.turns",
         ),
     },
     "access": {"mocketmq.access"},
@@ -59,7 +60,17 @@ ROOMS = {
     "grpc": {"mocketmq.grpc_proxy"},  # the rest of it
     "http": {
         f"mocketmq.http_api.{name}"
-        for name in ("bodies", "fields", "faulty", "invalid", "listener", "page_guard", "problem", "request")
+        for name in (
+            "bodies",
+            "fields",
+            "faulty",
+            "invalid",
+            "json_values",
+            "listener",
+            "page_guard",
+            "problem",
+            "request",
+        )
     },
     "json": {"mocketmq.http_api"},  # the rest of it
     "console": {"mocketmq.console"},

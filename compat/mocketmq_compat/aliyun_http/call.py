@@ -10,6 +10,7 @@ from aiohttp import web
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.settings import Settings
+from mocketmq.turns import Turns
 from mocketmq_compat.aliyun_http.errors import AliyunError
 
 MAX_REQUEST_LINE: Final = 1_024
@@ -25,6 +26,7 @@ class AliyunCall(NamedTuple):
     topic: str
     parameters: dict[str, str]
     content: bytes
+    turns: Turns
 
     @property
     def group(self) -> str:

@@ -108,18 +108,18 @@ async def rollback(call: AliyunCall) -> XmlAnswer:
 
 
 async def _settle(call: AliyunCall, settle: Callable[[Sequence[str]], Awaitable[Settled]]) -> XmlAnswer:
-    handles = _handles(call.content)
+    handles = await _handles(call)
     if not handles:
         raise AliyunError("MissingReceiptHandle")
     failed = (await settle(handles)).failed
     return failures(failed) if failed else XmlAnswer(204)
 
 
-def _handles(content: bytes) -> list[str]:
+async def _handles(call: AliyunCall) -> list[str]:
     """The handles in the body, without repeats."""
-    if not content:
+    if not call.content:
         return []
-    leaves = leaves_of(content, "ReceiptHandles", ("ReceiptHandle",))
+    leaves = await leaves_of(call.content, "ReceiptHandles", ("ReceiptHandle",), call.turns)
     return list(dict.fromkeys(text for _, leaf in leaves if (text := leaf.strip())))
 
 

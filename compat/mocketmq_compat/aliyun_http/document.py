@@ -10,21 +10,24 @@ from typing import Final
 from xml.parsers import expat
 
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.turns import Turns
 from mocketmq_compat.aliyun_http.errors import AliyunError
 
 MAX_LEAVES: Final = 1_000
+PIECE_BYTES: Final = 64 << 10
+"""How much of a document is read in a turn."""
 
 _NOT_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
 
 
-def leaves_of(content: bytes, root: str, allowed: Iterable[str]) -> list[tuple[str, str]]:
+async def leaves_of(content: bytes, root: str, allowed: Iterable[str], turns: Turns) -> list[tuple[str, str]]:
     """The leaves of a document with this root, as pairs of name and text, in order.
 
     Names are compared without namespaces (X-1). A byte order mark, CDATA and a missing declaration are fine
-    (X-2). Raises AliyunError ``MalformedXML`` unless it is XML in UTF-8 without a document type (X-3), and
-    InvalidArgumentError for another root, leaves that are not ``allowed``, more than 1,000 leaves, and
-    deeper elements.
+    (X-2). A long document is read piece by piece, in ``turns``. Raises AliyunError ``MalformedXML`` unless it
+    is XML in UTF-8 without a document type (X-3) and without endless tags, and InvalidArgumentError for
+    another root, leaves that are not ``allowed``, more than 1,000 leaves, and deeper elements.
     """
     reader = _Reader(root, frozenset(allowed))
     parser = expat.ParserCreate("utf-8")
@@ -34,7 +37,12 @@ def leaves_of(content: bytes, root: str, allowed: Iterable[str]) -> list[tuple[s
     parser.EndElementHandler = reader.end
     parser.CharacterDataHandler = reader.add
     try:
-        parser.Parse(content, True)
+        for end in range(PIECE_BYTES, len(content), PIECE_BYTES):
+            parser.Parse(content[end - PIECE_BYTES : end], False)
+            if end - parser.CurrentByteIndex > PIECE_BYTES:  # a tag, which is read in one turn
+                raise AliyunError("MalformedXML", f"the body has a tag or comment above {PIECE_BYTES} bytes")
+            await turns.next()
+        parser.Parse(content[max(len(content) - 1, 0) // PIECE_BYTES * PIECE_BYTES :], True)
     except expat.ExpatError as error:
         raise AliyunError("MalformedXML", f"the body is not well-formed XML in UTF-8: {error}") from None
     return [(name, "".join(parts)) for name, parts in reader.leaves]

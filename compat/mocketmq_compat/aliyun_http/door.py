@@ -134,7 +134,8 @@ class AliyunDoor:
         content = await self._bodies.read(request)
         check_digest(request.headers.get("Content-MD5"), content)
         topic = in_namespace(parameters.get("ns"), topic)
-        call = AliyunCall(self._broker, self._settings, request, topic, parameters, content)
+        turns = self._bodies.turns
+        call = AliyunCall(self._broker, self._settings, request, topic, parameters, content, turns)
         if account is not None:
             account.check(_needs(call, operation in _OF_CONSUMERS))
         if self._broker.faults.of_requests:

@@ -48,7 +48,8 @@ def md5_of(body: bytes) -> str:
 
 async def _message(call: AliyunCall) -> Message:
     given: dict[str, str] = {}
-    for name, text in leaves_of(call.content, "Message", (_BODY, _TAG, _PROPERTIES)):
+    leaves = await leaves_of(call.content, "Message", (_BODY, _TAG, _PROPERTIES), call.turns)
+    for name, text in leaves:
         if name in given:
             raise InvalidArgumentError(name, text, "one value")
         given[name] = text

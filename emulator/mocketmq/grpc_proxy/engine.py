@@ -10,6 +10,7 @@ from typing import Any, Final
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
+from mocketmq.grpc_proxy.fair_share import FairShare
 from mocketmq.grpc_proxy.frames import http_error_block
 from mocketmq.grpc_proxy.http2 import Http2
 from mocketmq.grpc_proxy.memory import Memory
@@ -17,7 +18,6 @@ from mocketmq.grpc_proxy.newer import UNSERVED
 from mocketmq.grpc_proxy.service import Service
 from mocketmq.grpc_proxy.status import Status, StatusError
 from mocketmq.grpc_proxy.stream import Rpc, Stream
-from mocketmq.grpc_proxy.turns import Turns
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Engine:
         self._service = Service(broker, settings, access, memory)
         self._rpcs = self._service.rpcs()
         self._memory = memory
-        self._turns = Turns()
+        self._fair_share = FairShare()
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -50,7 +50,7 @@ class Engine:
 
     def protocol(self, connection: Any) -> Http2:
         """For a new connection."""
-        return Http2(connection, self._memory, self._turns, self._serve)
+        return Http2(connection, self._memory, self._fair_share, self._serve)
 
     def _serve(self, stream: Stream) -> None:
         """Start the handler of a stream once it has what it needs."""

@@ -4,13 +4,14 @@ Only what a gRPC server needs: no push, no priorities. Frames are read by hand, 
 `hpack`. What `h2` would add, its state machine, gets in the way here: it forbids any answer after a GOAWAY,
 reads what is to be counted first, and looks at all open streams whenever one begins.
 
-The frames of a connection are handled a few at a time (``turns``), so that no client holds up the others.
+The frames of a connection are handled a few at a time (``fair_share``), so that no client holds up the others.
 """
 
 from collections.abc import Callable
 from typing import Any, Final
 
 from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.grpc_proxy.fair_share import FairShare
 from mocketmq.grpc_proxy.flood_guard import FloodGuard
 from mocketmq.grpc_proxy.frame_reader import FrameReader
 from mocketmq.grpc_proxy.frames import (
@@ -42,7 +43,6 @@ from mocketmq.grpc_proxy.limits import (
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.status import Status, StatusError
 from mocketmq.grpc_proxy.stream import Stream
-from mocketmq.grpc_proxy.turns import Turns
 
 _SETTINGS: Final = settings_frame(
     {
@@ -63,10 +63,10 @@ class Http2:
     ``connection`` has ``write(bytes)``, ``room`` (bytes that it takes at once) and ``refuse(why)``.
     """
 
-    def __init__(self, connection: Any, memory: Memory, turns: Turns, serve: Serve) -> None:
+    def __init__(self, connection: Any, memory: Memory, fair_share: FairShare, serve: Serve) -> None:
         self.connection = connection
         self.memory = memory
-        self._turns = turns
+        self._fair_share = fair_share
         self.streams: dict[int, Stream] = {}
         self.max_frame_bytes = MAX_FRAME_BYTES
         self.is_leaving = False  # the client or the server has sent GOAWAY
@@ -107,7 +107,7 @@ class Http2:
             return
         self._frames.feed(data)
         if not self.is_behind:
-            self.work(self._turns.share)
+            self.work(self._fair_share.share)
 
     def work(self, frames: int) -> None:
         """Handle up to so many frames, and wait for another turn if more are left."""
@@ -120,7 +120,7 @@ class Http2:
             self._die(error)
             return
         if self.is_behind:
-            self._turns.wait(self)
+            self._fair_share.wait(self)
         if self.is_behind is not was_behind:
             self.connection.regulate()
 

@@ -12,6 +12,7 @@ from aiohttp import StreamReader, web
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections.budget import FREE_BYTES, MAX_HELD_BYTES, TURN_S
 from mocketmq.http_api.problem import HttpError
+from mocketmq.turns import Turns
 
 QUIET_S: Final = 30.0
 """Real seconds between two pieces of a body, at most."""
@@ -61,10 +62,11 @@ class _Upload:
 
 
 class Bodies:
-    """Those of all connections: each has at most ``limit`` bytes."""
+    """Those of all connections: each has at most ``limit`` bytes. Long ones are read in ``turns``."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.turns = Turns()
         self.held = 0  # bytes of those that are coming in
         self._uploads: dict[_Upload, None] = {}  # the one that has stood still for longest is the first
 

@@ -35,7 +35,8 @@ Receipts = Annotated[
 class ReceiveIn(Input, frozen=True):
     """Receive up to `max` messages, waiting up to `wait_ms` for the first.
 
-    For `invisible_ms`, on the broker's clock, the group's other consumers do not get them.
+    Their bodies have at most 4 MiB together, unless the first alone has more. For `invisible_ms`, on the
+    broker's clock, the group's other consumers do not get them.
     """
 
     topic: TopicName

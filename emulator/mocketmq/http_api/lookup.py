@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.consuming.pull import PullStatus
+from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.broker.filters.filter import parse_filter, prepare
 from mocketmq.broker.inspection.history import (
     DeliveryRecord,
@@ -76,11 +77,11 @@ class Messages(msgspec.Struct, frozen=True):
 
 
 async def browse(call: ApiCall, where: Browse) -> Browsed:
-    """Reads from an offset on; no group's offset changes."""
+    """Reads from an offset on, at most 4 MiB unless the first message alone has more; changes no offset."""
     await prepare(where.filter_type)
     tag_filter = parse_filter(where.filter, where.filter_type)
     status, next_offset, min_offset, max_offset, messages = await call.broker.consuming.pull.browse(
-        where.topic, where.queue_id, where.offset, where.max, tag_filter
+        where.topic, where.queue_id, where.offset, where.max, tag_filter, MAX_RECEIVED_BYTES
     )
     return Browsed(
         status, next_offset, min_offset, max_offset, [message_out(call.broker, one) for one in messages]

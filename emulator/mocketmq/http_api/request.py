@@ -1,7 +1,8 @@
 """Read a request: its client, its parameters, its body; each decoded and checked."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
@@ -9,8 +10,13 @@ from aiohttp import web
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.http_api.fields import Input
 from mocketmq.http_api.invalid import invalid_argument
+from mocketmq.http_api.json_values import MAX_VALUES, TooManyValuesError, has_more_values
 from mocketmq.http_api.problem import MalformedJSONError
 from mocketmq.settings import Settings
+from mocketmq.turns import Turns
+
+LONG_BYTES: Final = 32 << 10
+"""Bodies above this size are read step by step."""
 
 
 def client_of(request: web.BaseRequest) -> str:
@@ -60,21 +66,51 @@ def decoder(kind: type[Input]) -> Callable[[bytes], Input]:
     decode = msgspec.json.Decoder(kind).decode
 
     def checked(content: bytes) -> Input:
-        try:
+        with _reading_json():
             try:
                 return decode(content)
             except msgspec.ValidationError:
                 given = _with_integers(msgspec.json.decode(content))
-        except RecursionError:
-            raise MalformedJSONError("the body is JSON that is nested too deep") from None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise MalformedJSONError(f"the body is not JSON in UTF-8: {error}") from None
-        try:
-            return msgspec.convert(given, kind)
-        except msgspec.ValidationError as error:
-            raise invalid_argument(error, kind, given) from None
+        return _converted(given, kind)
 
     return checked
+
+
+async def decode_long(content: bytes, kind: type[Input], turns: Turns) -> Input:
+    """As ``decoder``, each step in a turn of its own, and read once whatever is wrong with it.
+
+    Raises also TooManyValuesError.
+    """
+    await turns.next()
+    if has_more_values(content, MAX_VALUES):
+        raise TooManyValuesError
+    await turns.next()
+    with _reading_json():
+        given = msgspec.json.decode(content)
+    await turns.next()
+    with suppress(msgspec.ValidationError):
+        return msgspec.convert(given, kind)
+    await turns.next()
+    with _reading_json():
+        given = _with_integers(given)
+    return _converted(given, kind)
+
+
+@contextmanager
+def _reading_json() -> Iterator[None]:
+    try:
+        yield
+    except RecursionError:
+        raise MalformedJSONError("the body is JSON that is nested too deep") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedJSONError(f"the body is not JSON in UTF-8: {error}") from None
+
+
+def _converted(given: object, kind: type[Input]) -> Input:
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        raise invalid_argument(error, kind, given) from None
 
 
 def _with_integers(value: Any) -> Any:

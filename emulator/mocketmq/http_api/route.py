@@ -18,7 +18,9 @@ from mocketmq.http_api.faulty import clients_of, serve_faultily
 from mocketmq.http_api.fields import Input, NoInput
 from mocketmq.http_api.reports import Reports
 from mocketmq.http_api.request import (
+    LONG_BYTES,
     client_of,
+    decode_long,
     decoder,
     is_lost,
     parameters_of,
@@ -129,6 +131,7 @@ class Endpoint:
     def __init__(self, api: Api, route: Route) -> None:
         self.route = route
         self._api = api
+        self._kind = route.body or NoInput
         self._decode = None if route.body is None else decoder(route.body)
         self._encode = msgspec.json.Encoder().encode
 
@@ -142,7 +145,10 @@ class Endpoint:
             content = await self._api.bodies.read(request)
             if route.is_body_optional and not content:
                 content = b"{}"
-            inputs.append(self._decode(content))
+            if len(content) <= LONG_BYTES:
+                inputs.append(self._decode(content))
+            else:
+                inputs.append(await decode_long(content, self._kind, self._api.bodies.turns))
         if self._api.broker.faults.of_requests and route.operation:
             answer = await self._serve_faultily(call, route.operation, inputs)
         else:

@@ -47,6 +47,11 @@ class Dispatcher:
         request = self._requests.get(code)
         return None if request is None else request.long_poll
 
+    def is_reading(self, code: int) -> bool:
+        """Whether a request with this code is of no use once its client has gone."""
+        request = self._requests.get(code)
+        return request is not None and (request.is_reading or request.long_poll is not None)
+
     def begin(self, channel: RemotingChannel, command: Command, reply: Reply) -> bool:
         """Begin a plain request on its straight line; ``reply`` is called later.
 

@@ -107,6 +107,7 @@ class Request:
     where these differ. ``long_poll`` is set for requests that may wait for messages.
     ``straight`` is set for requests that are often plain; the handler serves all others.
     ``effect`` is set for those about how far groups have come; these keep their order on a connection.
+    ``is_reading``: it is given up when its client goes, as long polls are.
     """
 
     code: RequestCode
@@ -118,6 +119,7 @@ class Request:
     long_poll: LongPoll | None = None
     straight: Straight | None = None
     effect: Effect | None = None
+    is_reading: bool = False
 
     @cached_property
     def reader(self) -> HeaderReader:

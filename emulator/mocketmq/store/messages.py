@@ -23,7 +23,19 @@ _RECORD = 91
 _LOOK = 200
 """Messages whose properties are read before other tasks have their turn."""
 
-_SLICE = "SELECT * FROM messages WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?"
+_SIZES_AT = "SELECT commit_offset, length(body) FROM messages WHERE commit_offset IN ({})"
+_SIZES_IN = (
+    "SELECT * FROM (SELECT commit_offset, length(body) AS size FROM messages WHERE queue_key = ?"
+    " AND queue_offset >= ? AND queue_offset < ?{marks} ORDER BY queue_offset LIMIT ?)"
+)
+# SQLite knows the length of a body without reading it.
+_FITTING = """
+WITH sums AS (
+ SELECT commit_offset AS place, sum(size) OVER so_far AS bytes, row_number() OVER so_far AS number
+ FROM ({sizes}) WINDOW so_far AS (ORDER BY commit_offset)
+)
+SELECT place, messages.* FROM sums LEFT JOIN messages
+ON commit_offset = place AND number <= ? AND (bytes <= ? OR number = 1 AND ?) ORDER BY place LIMIT ?"""
 
 _PROPERTIES = (
     "SELECT queue_offset, properties FROM messages WHERE queue_key = ? AND queue_offset >= ?"
@@ -50,12 +62,16 @@ _STORE_TIMES = (
 
 
 class Span(NamedTuple):
-    """Offsets ``start`` to ``end - 1`` of a queue, and the tag hashes wanted there; empty for all."""
+    """Offsets ``start`` to ``end - 1`` of a queue, and the tag hashes wanted there; empty for all.
+
+    ``retries_of``: only retries of this topic are wanted; not for ``run_of_messages``.
+    """
 
     queue: Queue
     start: int
     end: int
     hashes: tuple[int, ...] = ()
+    retries_of: str = ""
 
 
 async def messages_at(database: Database, commit_offsets: Sequence[int]) -> dict[int, StoredMessage]:
@@ -69,19 +85,50 @@ async def messages_at(database: Database, commit_offsets: Sequence[int]) -> dict
     return found
 
 
-async def messages_in(database: Database, spans: Collection[Span], limit: int) -> list[StoredMessage]:
-    """Up to ``limit`` messages of each span, all in order of commit offset."""
-    found: list[StoredMessage] = []
-    waiting = list(spans)
+async def fitting_messages_at(
+    database: Database, commit_offsets: Sequence[int], max_bytes: int, *, or_first: bool
+) -> tuple[dict[int, StoredMessage], int]:
+    """As ``messages_at``, for as many of the first offsets as fit; and how many those are.
+
+    The bodies have at most ``max_bytes`` together; ``or_first``: unless the first alone has more. No other
+    body is read.
+    """
+    some = commit_offsets[:MAX_AT_ONCE]
+    sizes = dict(await database.rows(_SIZES_AT.format(",".join("?" * len(some))), some))
+    count = size = 0
+    for commit_offset in some:
+        size += sizes.get(commit_offset, 0)
+        if size > max_bytes and (count or not or_first):
+            break
+        count += 1
+    return await messages_at(database, some[:count]), count
+
+
+async def fitting_messages_in(
+    database: Database, spans: Collection[Span], limit: int, max_bytes: int, *, or_first: bool
+) -> tuple[list[StoredMessage], bool]:
+    """The first ``limit`` messages of the spans, in order of commit offset, and whether that is all.
+
+    ``max_bytes`` and ``or_first`` as in ``fitting_messages_at``.
+    """
+    waiting, rows = list(spans), []
     for first in range(0, len(waiting), MAX_SPANS):
         selects, parameters = [], []
         for span in waiting[first : first + MAX_SPANS]:
             marks = f" AND tag_hash IN ({','.join('?' * len(span.hashes))})" if span.hashes else ""
-            selects.append(f"SELECT * FROM ({_SLICE}{marks} ORDER BY queue_offset LIMIT ?)")
-            parameters += [span.queue.key, span.start, span.end, *span.hashes, limit]
-        rows = await database.rows(" UNION ALL ".join(selects) + " ORDER BY commit_offset", parameters)
-        found += map(StoredMessage._make, rows)
-    return found if len(waiting) <= MAX_SPANS else sorted(found)
+            retries = [span.retries_of] if span.retries_of else []
+            selects.append(_SIZES_IN.format(marks=marks + f" AND {IS_RETRY_OF}" * len(retries)))
+            parameters += [span.queue.key, span.start, span.end, *span.hashes, *retries, limit + 1]
+        sql = _FITTING.format(sizes=" UNION ALL ".join(selects))
+        rows += await database.rows(sql, [*parameters, limit, max_bytes, or_first, limit + 1])
+    if len(waiting) > MAX_SPANS:
+        rows.sort()
+    found: list[StoredMessage] = []
+    for row in rows:
+        if row[1] is None:  # it does not fit
+            return found, False
+        found.append(StoredMessage._make(row[1:]))
+    return found[:limit], len(found) <= limit
 
 
 async def store_times(database: Database, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
@@ -102,7 +149,7 @@ async def run_of_messages(
 
     As records of RocketMQ's log they have at most ``max_bytes`` together, unless the first alone has more.
     """
-    queue, start, end, hashes = span
+    queue, start, end, hashes = span[:4]
     marks = f" AND tag_hash IN ({','.join(f'?{7 + n}' for n in range(len(hashes)))})" if hashes else ""
     each = _RECORD + len(queue.topic.encode())
     values = (queue.key, start, end, limit, max_bytes, each, *hashes)

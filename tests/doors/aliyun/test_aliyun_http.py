@@ -10,6 +10,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.message.message import Message
 from mocketmq.settings import GroupDeclaration
+from mocketmq.turns import Turns
 from mocketmq_compat.aliyun_http.call import AliyunCall
 from mocketmq_compat.aliyun_http.consuming import consume
 from tests.support import brokers
@@ -215,7 +216,7 @@ async def test_an_answer_that_would_reach_nobody_is_undone(aliyun: Aliyun) -> No
     gone = SimpleNamespace(transport=SimpleNamespace(is_closing=lambda: True))
     parameters = {"consumer": "GID_a", "numOfMessages": "1"}
     settings = aliyun.emulator.settings
-    await consume(AliyunCall(aliyun.broker, settings, gone, "orders", parameters, b""))  # type: ignore[arg-type]
+    await consume(AliyunCall(aliyun.broker, settings, gone, "orders", parameters, b"", Turns()))  # type: ignore[arg-type]
     [message] = await aliyun.consume()
     assert message["ConsumedTimes"] == "1"
 

@@ -10,7 +10,7 @@ import pytest
 from mocketmq import Client
 from mocketmq.broker.consuming import selection
 from mocketmq.remoting.wire.command import Command
-from mocketmq.store.messages import messages_in
+from mocketmq.store.messages import fitting_messages_in
 from tests.doors.remoting.consuming import (
     COMMIT,
     MEMBERS_CHANGED,
@@ -117,8 +117,8 @@ async def test_who_is_just_being_given_messages_gets_those_behind_it(
 ) -> None:
     looked, go = asyncio.Event(), asyncio.Event()
 
-    async def slowly(*args: Any) -> Any:
-        found = await messages_in(*args)
+    async def slowly(*args: Any, **more: Any) -> Any:
+        found = await fitting_messages_in(*args, **more)
         looked.set()
         await go.wait()
         return found
@@ -126,7 +126,7 @@ async def test_who_is_just_being_given_messages_gets_those_behind_it(
     async with running_remoting() as remoting:
         await fill(remoting)
         await commit(remoting.client, 5)
-        monkeypatch.setattr(selection, "messages_in", slowly)
+        monkeypatch.setattr(selection, "fitting_messages_in", slowly)
         receiver = asyncio.create_task(receive(remoting.broker))
         await looked.wait()
         remoting.client.oneway(UPDATE_OFFSET, place(commitOffset=offset))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.broker.consuming.pops import MAX_POPPED_BYTES
+from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.message.message import Message
 from mocketmq.remoting.listening import connection
@@ -102,7 +102,7 @@ async def test_an_expression_of_sql_filters() -> None:
 
 async def test_an_answer_fits_into_a_frame() -> None:
     async with running_remoting() as remoting:
-        size = MAX_POPPED_BYTES // 2
+        size = MAX_RECEIVED_BYTES // 2
         for _ in range(5):
             await remoting.broker.sender.send(Message(TOPIC, bytes(size), queue_id=0))
         sizes = []

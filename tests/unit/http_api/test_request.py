@@ -1,6 +1,8 @@
 """Decoding bodies: what is accepted, and how what is not is named."""
 
+import asyncio
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Literal
 
@@ -12,9 +14,11 @@ from msgspec import Meta
 
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.http_api.fields import Input, WaitMs, bound_waits, matching
+from mocketmq.http_api.json_values import MAX_VALUES, TooManyValuesError
 from mocketmq.http_api.problem import MalformedJSONError
-from mocketmq.http_api.request import decoder, max_body_bytes
+from mocketmq.http_api.request import decode_long, decoder, max_body_bytes
 from mocketmq.settings import Settings
+from mocketmq.turns import Turns
 
 Name = Annotated[str, matching("^[a-z]+$", "small letters")]
 
@@ -92,6 +96,55 @@ JSON = st.recursive(
         )
     ),
 )
+
+
+def outcome(read: Callable[[bytes], object], content: bytes) -> object:
+    try:
+        return read(content)
+    except (InvalidArgumentError, MalformedJSONError) as error:
+        return str(error)
+
+
+def read_long(content: bytes) -> object:
+    return asyncio.run(decode_long(content, Outer, Turns()))
+
+
+VALID = st.fixed_dictionaries(
+    {"needed": st.sampled_from(["a", "b"])},
+    optional={
+        "many": st.lists(st.fixed_dictionaries({"number": st.sampled_from([1, 2.0, 5])}), max_size=2),
+        "data": st.sampled_from(["", "aGk=", "aGk", "="]),
+        "names": st.dictionaries(st.sampled_from("ab"), st.integers() | st.floats(0, 9)),
+        "any_number": st.integers(-(1 << 70), 1 << 70) | st.sampled_from([1.0, 1.5, 1e300]),
+        "free": st.text(),
+    },
+)
+
+
+@given((JSON | VALID).map(json.dumps) | st.text(max_size=9))
+def test_long_bodies_are_read_as_short_ones(body: str) -> None:
+    assert outcome(read_long, body.encode()) == outcome(decode, body.encode())
+
+
+@pytest.mark.parametrize("body", ['{"needed":"a"}', '{"needed":1}', '{"needed":"a","any_number":1.0}'])
+def test_a_long_body_is_read_once(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, contents = msgspec.json.decode, []
+
+    def counted(content: bytes) -> object:
+        contents.append(content)
+        return read(content)
+
+    monkeypatch.setattr(msgspec.json, "decode", counted)
+    outcome(read_long, body.encode())
+    assert contents == [body.encode()]
+
+
+def test_a_long_body_may_have_so_many_values() -> None:
+    names = {f"{number}": 1 for number in range(MAX_VALUES - 2)}
+    with pytest.raises(InvalidArgumentError, match="names"):
+        read_long(json.dumps({"needed": "a", "names": names}).encode())
+    with pytest.raises(TooManyValuesError):
+        read_long(json.dumps({"needed": "a", "names": names | {"one more": 1}}).encode())
 
 
 @given(JSON)

@@ -14,24 +14,21 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, Consuming
 from mocketmq.broker.consuming.handles import PopHandle
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.receipts import Receipts, Taken
-from mocketmq.broker.consuming.selection import ReceiveRequest, Selection, known_topic
+from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES, ReceiveRequest, Selection
 from mocketmq.broker.consuming.take import State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topics import Topic
 from mocketmq.errors import QueueNotFoundError
-from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import retry_topic
 from mocketmq.store.ground import Ground
-from mocketmq.store.messages import Span, messages_at, messages_in
+from mocketmq.store.messages import Span, fitting_messages_at, fitting_messages_in
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 ALL_QUEUES = -1
 MAX_POPPED = 32
 """Messages in one answer, as upstream."""
-MAX_POPPED_BYTES = 4 << 20
-"""Bytes of their bodies together, unless the first alone has more."""
 
 
 class PopTarget(NamedTuple):
@@ -135,9 +132,7 @@ class Pops:
         live = self._clients.find(group.name)
         is_pulled = live is not None and retry_topic(group.name) in live.subscriptions
         retries = not (ordered or is_pulled)
-        return ReceiveRequest(
-            group, topic, MAX_POPPED, EVERYTHING, ordered, queue, retries, MAX_POPPED_BYTES, popped=True
-        )
+        return ReceiveRequest(group, topic, MAX_POPPED, EVERYTHING, ordered, queue, retries, popped=True)
 
     async def _begin_at_end(self, target: PopTarget) -> None:
         """Durable, or after a kill the group would skip what arrived before its first message."""
@@ -210,31 +205,34 @@ class Pops:
 
     async def peek(self, target: PopTarget, limit: int) -> Popped:
         """The messages that a pop would give, and how many there are with them; changes nothing."""
+        topic = target.topic
         selection = Selection(self._database, self._topics, self._request(target, ordered=False))
         queues = selection.fresh_queues()
         rest = self._count(selection, target, queues)
         takes = {take.commit_offset: take for take in selection.redeliveries()[:limit]}
-        again = await messages_at(self._database, list(takes))
-        fresh = await messages_in(self._database, self._spans(target, queues), limit)
+        room = MAX_RECEIVED_BYTES
+        again, count = await fitting_messages_at(self._database, list(takes), room, or_first=True)
+        messages = list(again.values())
+        if count == len(takes) < limit:
+            room = max(room - sum(len(message.body) for message in messages), 0)
+            spans = [
+                span if span.queue.topic == topic.name else span._replace(retries_of=topic.name)
+                for span in self._spans(target, queues)
+            ]
+            fresh, _ = await fitting_messages_in(
+                self._database, spans, limit - count, room, or_first=not messages
+            )
+            messages += fresh
         peeked: list[Taken] = []
-        size = 0
-        for message in [*again.values(), *filter(partial(self._is_of, target.topic), fresh)][:limit]:
-            size += len(message.body)
-            if peeked and size > MAX_POPPED_BYTES:
-                break
+        for message in messages:
             take = takes.get(message.commit_offset)
             times, first_us = (take.times, take.first_taken_us) if take else (0, 0)
-            peeked.append(Taken(message, target.topic.name, "", times + 1, first_us, 0, 0))
+            peeked.append(Taken(message, topic.name, "", times + 1, first_us, 0, 0))
         return Popped(peeked, rest)
-
-    def _is_of(self, topic: Topic, message: StoredMessage) -> bool:
-        """Whether a message is of the topic, and no retry of another one."""
-        queue = self._topics.queue(message.queue_key)
-        return topic.name in (queue.topic, known_topic(queue, message.properties))
 
     def _count(self, selection: Selection, target: PopTarget, queues: Sequence[Queue]) -> int:
         return len(selection.redeliveries()) + sum(
-            end - start for _, start, end, _ in self._spans(target, queues)
+            span.end - span.start for span in self._spans(target, queues)
         )
 
     def _spans(self, target: PopTarget, queues: Sequence[Queue]) -> list[Span]:

@@ -94,12 +94,17 @@ class Pull:
     # Read
 
     async def browse(
-        self, topic_name: str, queue_id: int, offset: int, limit: int, tag_filter: Filter = EVERYTHING
+        self,
+        topic_name: str,
+        queue_id: int,
+        offset: int,
+        limit: int,
+        tag_filter: Filter = EVERYTHING,
+        max_bytes: int = NO_LIMIT,
     ) -> Pulled:
         """Read messages from ``offset`` on; neither offsets nor the ledger change."""
-        return await self._read(
-            self._topics.queue_of(topic_name, queue_id), offset, limit, tag_filter, NO_LIMIT
-        )
+        queue = self._topics.queue_of(topic_name, queue_id)
+        return await self._read(queue, offset, limit, tag_filter, max_bytes)
 
     async def _read(
         self,

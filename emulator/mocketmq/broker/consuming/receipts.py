@@ -114,6 +114,7 @@ class Receipts:
     ) -> list[Taken]:
         """Receive up to ``max_messages``, oldest first, retries of the topic among them.
 
+        Their bodies have up to ``MAX_RECEIVED_BYTES`` together, unless the first alone has more.
         Waits up to ``wait_s`` real seconds for the first. The whole group skips messages that do not pass the
         filter, as upstream. ``ordered`` withholds the next messages of each queue until those in flight are
         settled. A caller that is cancelled has received nothing. When as many messages are in flight for the

@@ -19,8 +19,11 @@ from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import HALF_PREFIX, RETRY_PREFIX, retry_topic
 from mocketmq.message.properties import RETRY_TOPIC, decode_properties
 from mocketmq.store.database import Database
-from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_at, messages_in
+from mocketmq.store.messages import SCAN, Span, fitting_messages_at, fitting_messages_in, from_first
 from mocketmq.store.queue import Queue
+
+MAX_RECEIVED_BYTES = 4 << 20
+"""Bytes of the bodies that one receive is given together, unless the first alone has more."""
 
 
 class ReceiveRequest(NamedTuple):
@@ -38,7 +41,7 @@ class ReceiveRequest(NamedTuple):
     ordered: bool = False
     queue: Queue | None = None
     retries: bool = True
-    max_bytes: int = NO_LIMIT
+    max_bytes: int = MAX_RECEIVED_BYTES
     popped: bool = False
 
 
@@ -128,9 +131,16 @@ class Selection:
         """Add redeliveries."""
         request = self._request
         barred: set[GroupQueue] = set()  # in order: where one is not wanted
-        for first in range(0, len(takes), request.limit):
-            some = takes[first : first + request.limit]
-            messages = await messages_at(self._database, [take.commit_offset for take in some])
+        waiting = list(takes)
+        while waiting:
+            offsets = [take.commit_offset for take in waiting[: request.limit]]
+            messages, count = await fitting_messages_at(
+                self._database, offsets, self._room, or_first=not self.chosen
+            )
+            some, waiting = waiting[:count], waiting[count:]
+            if not some:
+                self._is_full = True
+                return
             for take in some:
                 message = messages.get(take.commit_offset)
                 if message is None:
@@ -158,7 +168,13 @@ class Selection:
                 if isinstance(tag_filter, SqlFilter) and queue.topic == topic.name:
                     span = await from_first(self._database, span, tag_filter.accepts)
                 spans[queue.key] = span
-        rows = await messages_in(self._database, spans.values(), limit)
+        rows, are_all = await fitting_messages_in(
+            self._database,
+            spans.values(),
+            limit - len(self.chosen),
+            self._room,
+            or_first=not self.chosen,
+        )
         if any(begun[span.queue] != group.in_queue(span.queue).next_offset for span in spans.values()):
             return True  # a commit or a reset moved one meanwhile: look again
         for span in spans.values():
@@ -187,12 +203,17 @@ class Selection:
                 self.for_others.append(take)
             elif is_retry or tag_filter.matches(row):
                 self._add(row, take)
+        self._is_full = self._is_full or not (rows or are_all)
         is_more = False
         for key, span in spans.items():
-            if seen[key] == found[key] < limit:
+            if are_all and seen[key] == found[key]:
                 group.in_queue(span.queue).next_offset = span.end
             is_more = is_more or group.in_queue(span.queue).next_offset < span.queue.next_offset
         return is_more
+
+    @property
+    def _room(self) -> int:
+        return max(self._request.max_bytes - self._bytes, 0)
 
     def _has_room(self, message: StoredMessage) -> bool:
         self._is_full = bool(self.chosen) and self._bytes + len(message.body) > self._request.max_bytes

@@ -18,6 +18,7 @@ from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 from mocketmq.to_its_end import to_its_end
+from mocketmq.turns import Turns
 
 MAX_BATCH = 1_000
 ACCEPTED_AT_ONCE = 256
@@ -86,6 +87,7 @@ class Sender:
         self._writer = ground.writer
         self._timer = timer
         self._schemes = schemes
+        self._turns = Turns()
 
     async def send(self, message: Message, *, drops_wait: bool = False) -> SendResult:
         """Store a message; it is durable when this returns.
@@ -125,7 +127,11 @@ class Sender:
         fails. Only a kill between the two keeps a part of an unacknowledged batch. It goes to its end even if
         the caller goes away.
         """
-        accepted = [await self.intake.accept(message) for message in messages]
+        accepted: list[AcceptedMessage] = []
+        for message in messages:
+            accepted.append(await self.intake.accept(message))
+            if len(accepted) % ACCEPTED_AT_ONCE == 0:
+                await self._turns.next()
         stored = await to_its_end(self._store_all(accepted))
         self.sent += len(stored)
         return list(map(self._result, accepted, stored))
@@ -150,7 +156,7 @@ class Sender:
                 )
             accepted.append(one)
             if len(accepted) % ACCEPTED_AT_ONCE == 0:
-                await asyncio.sleep(0)
+                await self._turns.next()
         stored: list[StoredMessage] = await self._writer.commit(
             lambda batch: [self.intake.append(one, batch) for one in accepted]
         )

@@ -85,6 +85,7 @@ class Connection(asyncio.BufferedProtocol):
         self._hub = hub
         self._reader = FrameReader()
         self._running: dict[asyncio.Task[None], int] = {}
+        self._reading: set[asyncio.Task[None]] = set()  # of those that run: of no use without the client
         self._waiting: dict[asyncio.Task[None], int] = {}
         self._waiting_bytes = 0
         self._running_bytes = 0  # also of those begun straight
@@ -197,6 +198,8 @@ class Connection(asyncio.BufferedProtocol):
         else:
             task = self._task(command, may_wait=False)
             self._running[task] = size
+            if self._hub.dispatcher.is_reading(command.code):
+                self._reading.add(task)
             self._running_bytes += size
             task.add_done_callback(self._has_run)
 
@@ -239,6 +242,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _has_run(self, task: asyncio.Task[None]) -> None:
         self._running_bytes -= self._running.pop(task)
+        self._reading.discard(task)
         self._account()
 
     def _may_wait(self, size: int) -> bool:
@@ -320,7 +324,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Cancel long polls; other requests are finished, though nobody reads their answers."""
+        """Cancel what only reads; other requests are finished, though nobody reads their answers."""
         log.debug("%s has disconnected (requests: %d)", self.peer, self.frames)
         hub = self._hub
         hub.connections.discard(self)
@@ -333,7 +337,7 @@ class Connection(asyncio.BufferedProtocol):
         self._ending = self._loop.create_task(self._end())
 
     async def _end(self) -> None:
-        for task in self._waiting:
+        for task in (*self._waiting, *self._reading):
             task.cancel()
         await self._finished()
         try:

@@ -101,7 +101,8 @@ LOOKUP: Final = RequestFamily(
             query,
             access=consumes("topic"),
             names={"unique_key_query": "_UNIQUE_KEY_QUERY"},
+            is_reading=True,
         ),
-        Request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageHeader, view, access=KEY),
+        Request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageHeader, view, access=KEY, is_reading=True),
     ],
 )

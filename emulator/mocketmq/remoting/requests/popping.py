@@ -295,7 +295,14 @@ POPPING: Final = RequestFamily(
             long_poll=LongPoll.ANSWERED_AT_ONCE,
             effect=Effect.AT_ONCE,
         ),
-        Request(RequestCode.PEEK_MESSAGE, PeekMessageHeader, peek, access=_CONSUMES, effect=Effect.AT_ONCE),
+        Request(
+            RequestCode.PEEK_MESSAGE,
+            PeekMessageHeader,
+            peek,
+            access=_CONSUMES,
+            effect=Effect.AT_ONCE,
+            is_reading=True,
+        ),
         Request(RequestCode.POLLING_INFO, PollingInfoHeader, polling_info, access=KEY),
     ],
 )

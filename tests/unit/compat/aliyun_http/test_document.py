@@ -1,5 +1,6 @@
 """XML: every spelling that Aliyun's clients use is read, nothing hostile is, and what is written is plain."""
 
+import asyncio
 import xml.etree.ElementTree as ET
 from contextlib import suppress
 
@@ -8,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq_compat.aliyun_http.document import MAX_LEAVES, document, elements, leaves_of, representable
+from mocketmq.turns import Turns
+from mocketmq_compat.aliyun_http.document import (
+    MAX_LEAVES,
+    PIECE_BYTES,
+    document,
+    elements,
+    leaves_of,
+    representable,
+)
 from mocketmq_compat.aliyun_http.errors import AliyunError
 
 BODY = "<MessageBody>a</MessageBody>"
@@ -17,7 +26,8 @@ NAMESPACE = "http://mq.aliyuncs.com/doc/v1/"
 
 
 def read(text: str | bytes) -> list[tuple[str, str]]:
-    return leaves_of(text if isinstance(text, bytes) else text.encode(), "Message", FIELDS)
+    content = text if isinstance(text, bytes) else text.encode()
+    return asyncio.run(leaves_of(content, "Message", FIELDS, Turns()))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +118,7 @@ def test_other_encodings_are_malformed(content: bytes) -> None:
         ("<Message>a</Message>", "elements only"),
         ("<Message><MessageBody>a</MessageBody>b</Message>", "elements only"),
         (f"<Message>{'<MessageTag/>' * (MAX_LEAVES + 1)}</Message>", "at most 1000"),
-        (f"<{'x' * 1_000_000}/>", "Message"),
+        (f"<{'x' * 60_000}/>", "Message"),
     ],
     ids=["root", "nested", "deep", "unknown", "text", "text behind", "many", "long name"],
 )
@@ -165,3 +175,35 @@ MARKUP = st.lists(
 def test_whatever_comes_is_read_or_refused(content: bytes) -> None:
     with suppress(AliyunError, InvalidArgumentError):
         assert all(name in FIELDS for name, _ in read(content))
+
+
+LONG = "x\n é&amp;<![CDATA[<]]>" * 20_000
+
+
+@pytest.mark.parametrize("shift", range(7))
+def test_a_long_document_is_read_piece_by_piece(shift: int) -> None:
+    before, body = " " * shift, LONG[:100_000]
+    text = f"<Message>{before}<MessageBody>{body[: body.rindex('x')]}</MessageBody></Message>"
+    assert len(text) > PIECE_BYTES
+    root = ET.fromstring(text)  # noqa: S314 - ours
+    assert read(text) == [("MessageBody", root[0].text)]
+
+
+@pytest.mark.parametrize("size", [PIECE_BYTES * n + more for n in (1, 2) for more in (-1, 0, 1)])
+def test_a_document_may_end_with_a_piece(size: int) -> None:
+    around = len("<Message><MessageBody></MessageBody></Message>")
+    body = "x" * (size - around)
+    assert read(f"<Message><MessageBody>{body}</MessageBody></Message>") == [("MessageBody", body)]
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "<MessageBody " + " ".join(f"a{number}='{number}'" for number in range(20_000)) + ">",
+        "<" + "a" * 200_000 + ">",
+        "<!--" + "-a" * 100_000 + "-->",
+    ],
+)
+def test_endless_tags_are_refused(tag: str) -> None:
+    with pytest.raises(AliyunError, match="a tag or comment above 65536 bytes"):
+        read(f"<Message>{tag}")

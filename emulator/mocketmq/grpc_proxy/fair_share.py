@@ -17,7 +17,7 @@ class Behind(Protocol):
         """Handle up to so many frames, and wait again if more are left."""
 
 
-class Turns:
+class FairShare:
     """The connections that wait, served in the order in which they began to, a few frames each."""
 
     def __init__(self) -> None:
