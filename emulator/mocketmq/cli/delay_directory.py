@@ -130,14 +130,9 @@ def verify(directory: Path, scheme: str | None, as_json: bool) -> None:
     with _inspecting(directory, scheme) as (root, inspector):
         report = inspector.verify()
     troubles = [*report.troubles, *report.quarantined]
-    answer: JsonObject = report._asdict() | {
-        "directory": str(root),
-        "is_good": report.is_good,
-        "troubles": _described_all(report.troubles),
-        "quarantined": _described_all(report.quarantined),
-    }
+    answer = described_inspection(root, report)
     parts = [Table(_TROUBLE, troubles, least=("trouble",), folded="reason")] if troubles else []
-    Output(as_json).show(answer, *parts, _summary(report))
+    Output(as_json).show(answer, *parts, summary_of(report))
     if not report.is_good:
         raise click.exceptions.Exit(Exit.DAMAGED)
 
@@ -199,7 +194,7 @@ def _inspecting(directory: Path, scheme: str | None) -> Iterator[tuple[Path, Ins
         raise click.BadParameter(
             f"{scheme!r} is no delay scheme; allowed: {', '.join(SCHEMES)}", param_hint="--timed-scheme"
         )
-    with _progress(directory) as meter:
+    with progress_over(directory) as meter:
         source = _source(directory, scheme)
         yield source.folder, SCHEMES[source.scheme].kind.inspector(source.folder, meter)
 
@@ -221,7 +216,7 @@ def _source(directory: Path, scheme: str | None) -> Source:
 @contextmanager
 def _sources(directory: Path) -> Iterator[tuple[list[Source], InspectionProgress]]:
     """The folders with messages in a directory. Raises StoreUnavailableError for an OSError."""
-    with _progress(directory) as meter:
+    with progress_over(directory) as meter:
         found = sources_in(directory)
         if not found:
             raise _nothing_delayed(directory, None)
@@ -229,7 +224,8 @@ def _sources(directory: Path) -> Iterator[tuple[list[Source], InspectionProgress
 
 
 @contextmanager
-def _progress(root: Path) -> Iterator[InspectionProgress]:
+def progress_over(root: Path) -> Iterator[InspectionProgress]:
+    """A progress line for reading this directory. Raises StoreUnavailableError for an OSError."""
     try:
         with ProgressLine() as meter:
             yield meter
@@ -292,7 +288,18 @@ def _described_all(troubles: list[Trouble]) -> list[JsonObject]:
     return [trouble._asdict() for trouble in troubles]
 
 
-def _summary(report: Inspection) -> str:
+def described_inspection(root: Path, report: Inspection) -> JsonObject:
+    """What a check of a folder has found, as JSON."""
+    return report._asdict() | {
+        "directory": str(root),
+        "is_good": report.is_good,
+        "troubles": _described_all(report.troubles),
+        "quarantined": _described_all(report.quarantined),
+    }
+
+
+def summary_of(report: Inspection) -> str:
+    """What a check of a folder has found, in a sentence."""
     told = f"{_count(report.messages, 'message')} in {_count(report.files, 'file')}"
     told += f", {_count(report.bytes, 'byte')}"
     if report.messages:

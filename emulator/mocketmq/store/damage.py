@@ -21,6 +21,8 @@ Progress = Callable[[str, int, int | None], None]
 _HEADING: Final = "***"
 """Begins a line that says only which database is checked."""
 _TABLES: Final = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY rootpage"
+_STEPS: Final = 100_000
+"""Instructions of SQLite's machine between two reports of progress in a large table."""
 _NOT_TEXT: Final = "decode to UTF-8"
 _CODES: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -49,6 +51,18 @@ def find_damage(database: Path) -> list[Damage]:
 def find_all_damage(database: Path, progress: Progress) -> list[Damage]:
     """As :func:`find_damage`, and compare each index with its table. Takes up to twice as long."""
     return _checked(database, lambda connection: [*_by_table(connection, "integrity_check", progress)])
+
+
+def schema_of(database: Path) -> str | None:
+    """The revision of the schema, or None without one that can be read. Raises StoreUnavailableError."""
+    try:
+        with closing(_connect(database)) as connection:
+            [(revision,)] = connection.execute("SELECT version_num FROM alembic_version")
+            return str(revision)
+    except (*ERRORS, ValueError):
+        return None
+    except OSError as error:
+        raise StoreUnavailableError(f"{database} cannot be read: {error.strerror}") from error
 
 
 def is_damage(error: Exception) -> bool:
@@ -86,8 +100,15 @@ def _checked(database: Path, check: Callable[[sqlite3.Connection], list[Damage]]
     if not database.exists():
         return []
     try:
+        is_still = not has_log(database)  # without a log no broker writes
+        changed_ns = database.stat().st_mtime_ns
         with closing(_connect(database)) as connection:
-            return check(connection)
+            found = check(connection)
+        if is_still and database.stat().st_mtime_ns != changed_ns:
+            raise StoreUnavailableError(
+                f"{database} was changed while it was checked: a broker was started on it; check it again"
+            )
+        return found
     except ERRORS as error:
         if is_damage(error):
             return [Damage(None, words_of(error))]
@@ -115,7 +136,9 @@ def _by_table(connection: sqlite3.Connection, pragma: str, progress: Progress) -
     tables = [name for (name,) in connection.execute(_TABLES)]
     known: set[str] = set()
     for number, table in enumerate(tables):
-        progress(f"checking table {table}", number, len(tables) + 1)
+        tell = partial(progress, f"checking table {table}", number, len(tables) + 1)
+        tell()
+        connection.set_progress_handler(tell, _STEPS)
         for problem in _problems(connection, f'{pragma}("{table}")'):
             known.add(problem)
             yield Damage(table, problem)
