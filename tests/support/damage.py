@@ -31,6 +31,11 @@ def flip_bits(database: Path, chance: random.Random, count: int = 40) -> None:
     database.write_bytes(content)
 
 
+def zero_page_with(database: Path, content: bytes) -> None:
+    """Write zeros over the first page that has this in it."""
+    zero_page(database, database.read_bytes().index(content) // PAGE_BYTES + 1)
+
+
 def zero_root(data: Path, name: str) -> None:
     """Write zeros over the first page of a table or an index in a data directory."""
     database = data / FILE_NAME

@@ -77,7 +77,7 @@ def _check_store(database: Path, progress: InspectionProgress) -> _Store:
     """Check the database. Raises StoreUnreadableError if it is none of this version or an earlier one."""
     if not database.exists():
         raise Failure(f"{database.parent} is not a data directory: it has no {FILE_NAME}", Exit.NOTHING)
-    check_file(database)
+    check_file(database, is_to_write=False)
     check_log(str(database))
     schema = schema_of(database)
     damage = find_all_damage(database, progress)

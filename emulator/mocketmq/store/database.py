@@ -235,9 +235,9 @@ class Database:
 
     def _damaged(self) -> str:
         return (
-            f"{self._path} is damaged ({self.damage}), so nothing more is written to it. Stop the broker, see"
-            f" what is damaged by mocketmq verify --data {Path(self._path).parent}, and restore that"
-            " directory from a copy or start with another --data"
+            f"{self._path} is damaged ({self.damage}), so nothing more is written to it. Stop the broker and"
+            " restore its data directory from a copy, or start with another one;"
+            f" mocketmq verify --data {Path(self._path).parent} lists the damage"
         )
 
     @property

@@ -16,16 +16,17 @@ log = logging.getLogger(__name__)
 QUICK_S: Final = 1.0
 """A check that takes longer is logged while it goes on."""
 NOTHING_KEPT: Final = "nothing of this request was kept"
+_ADVICE: Final = "make room on its disk and the directory writable, or give another one with --data"
 _MB: Final = 1_000_000
 
 
-def check_file(path: Path) -> None:
-    """Raise StoreUnavailableError unless this is a file that can be read, or none yet.
+def check_file(path: Path, *, is_to_write: bool = True) -> None:
+    """Raise StoreUnavailableError unless this is a file that can be read and written, or none yet.
 
     SQLite gives the same reason for all: "unable to open database file".
     """
     try:
-        with path.open("rb"):
+        with path.open("r+b" if is_to_write else "rb"):
             return
     except FileNotFoundError:
         return
@@ -33,8 +34,9 @@ def check_file(path: Path) -> None:
         reason = "it is a directory; allowed: a database file"
     except OSError as error:
         reason = str(error.strerror)
+    use = "writable" if is_to_write else "readable"
     raise StoreUnavailableError(
-        f"cannot open {path}: {reason}. Move it away, make it readable, or give another directory with --data"
+        f"cannot open {path}: {reason}. Move it away, make it {use}, or give another directory with --data"
     )
 
 
@@ -65,7 +67,7 @@ def opening_error(path: Path, error: Exception) -> StoreUnavailableError | Store
     if is_damage(error):
         reason = f"cannot be read as a database ({words_of(error)}); it was left as it is"
         return StoreUnreadableError(_refusal(path, reason))
-    return StoreUnavailableError(f"cannot open {path}: {error}")
+    return StoreUnavailableError(f"cannot open {path}: {error}; {_ADVICE}")
 
 
 @asynccontextmanager
@@ -83,7 +85,7 @@ async def naming_damage(path: Path) -> AsyncIterator[None]:
             raise StoreUnreadableError(_refusal(path, f"is damaged: {summary(found)}")) from error
         if isinstance(error, StoreUnavailableError):
             reason = str(error).removesuffix(f"; {NOTHING_KEPT}")
-            raise StoreUnavailableError(f"cannot start on {path}: {reason}") from error
+            raise StoreUnavailableError(f"cannot start on {path}: {reason}; {_ADVICE}") from error
         raise
 
 
@@ -100,5 +102,5 @@ def _described(path: Path) -> str:
 def _refusal(path: Path, reason: str) -> str:
     return (
         f"{path} {reason}. Restore it from a copy, move it away to start empty, or give another directory"
-        f" with --data; mocketmq verify --data {path.parent} shows all damage"
+        f" with --data; mocketmq verify --data {path.parent} lists the damage"
     )

@@ -213,7 +213,7 @@ async def test_a_start_that_fails_on_a_whole_store_keeps_its_error(tmp_path: Pat
     with pytest.raises(StoreUnavailableError) as refused:
         async with naming_damage(path):
             raise StoreUnavailableError("the disk is full; nothing of this request was kept")
-    assert str(refused.value) == f"cannot start on {path}: the disk is full"
+    assert str(refused.value).startswith(f"cannot start on {path}: the disk is full; make room on its disk")
 
 
 async def test_what_is_no_file_that_can_be_read_is_said(tmp_path: Path) -> None:
