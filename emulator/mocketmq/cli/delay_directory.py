@@ -3,7 +3,6 @@
 A broker may be running on it, or none.
 """
 
-import json
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.output import Output, instant
 from mocketmq.cli.progress_line import ProgressLine
 from mocketmq.cli.table import Table
-from mocketmq.cli.text import harmless
+from mocketmq.cli.text import harmless, harmless_json
 from mocketmq.client.answer import JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError
@@ -106,11 +105,10 @@ def cat(directory: Path | None, scheme: str | None, is_body_only: bool, as_json:
     except UnicodeDecodeError:
         text, binary = None, b64encode(file.body).decode()
     header = msgspec.json.format(msgspec.json.encode(file.header), indent=2).decode()
-    shown = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in header)
     body = f"a body of {_count(len(file.body), 'byte')} that is not text: write it with --body"
     Output(as_json).show(
         {"file": name, "header": msgspec.to_builtins(file.header), "body": text, "body_base64": binary},
-        shown,
+        harmless_json(header),
         "",
         body if text is None else harmless(text, "\n"),
     )

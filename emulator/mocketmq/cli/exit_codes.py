@@ -37,6 +37,12 @@ class Failure(click.ClickException):
         super().__init__(sentence)
         self.exit_code = code  # type: ignore[misc]  # click reads it from the instance, too
 
+    def format_message(self) -> str:
+        """The sentence, which may quote what clients sent."""
+        from mocketmq.cli.text import harmless  # noqa: PLC0415 - most commands end without a failure
+
+        return harmless(super().format_message(), "\n")
+
 
 def exit_of(error: EmulatorError) -> Exit:
     """The exit code for an error of this process; a broker's answer has another."""
