@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 FILE_NAME = "mocketmq.db"
 MEMORY = ":memory:"
 READERS = 2
+JOIN_S = 1.0
+"""For the thread of a connection that could not be opened; older versions of aiosqlite look every 0.1 s."""
 TRANSACTION = "-- transaction"
 FRAME_BYTES = 4_120
 """A page in the write-ahead log, with its header."""
@@ -286,7 +288,7 @@ async def _connect(path: str, pragmas: Sequence[str], **options: Any) -> aiosqli
         await connection
     except BaseException:
         # It still tells the loop that it has ended, and prints a stack if that is closed by then.
-        getattr(thread, "_thread", thread).join()
+        getattr(thread, "_thread", thread).join(JOIN_S)
         raise
     try:
         for pragma in pragmas:
