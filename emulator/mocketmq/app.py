@@ -22,8 +22,9 @@ from mocketmq.schedule.profile import profile_named
 from mocketmq.schedule.timed_scheme import OpenScheme
 from mocketmq.settings import Settings
 from mocketmq.store.counters import Run, read_past
-from mocketmq.store.database import MEMORY, Database
+from mocketmq.store.database import FILE_NAME, MEMORY, Database
 from mocketmq.store.lock import DirectoryLock
+from mocketmq.store.start_check import naming_damage
 from mocketmq_compat.delay.schemes import open_timed_scheme
 
 DELAY_SCHEMES: Final[Sequence[OpenScheme]] = (open_timed_scheme,)
@@ -39,15 +40,18 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
     table = LevelTable.parse(settings.levels)
     access = access_of(settings)
     async with AsyncExitStack() as stack:
-        if settings.data != MEMORY:
-            stack.callback(DirectoryLock(Path(settings.data)).close)
+        lock = None if settings.data == MEMORY else DirectoryLock(Path(settings.data))
+        if lock is not None:
+            stack.callback(lock.close)
         ready_file = ReadyFile(settings.ready_file) if settings.ready_file else None
-        database = await Database.open(settings.data, settings.durability)
-        stack.push_async_callback(database.close)
+        is_suspect = lock is not None and not lock.is_settled
+        database = await Database.open(settings.data, settings.durability, is_suspect=is_suspect)
+        stack.push_async_callback(_close_store, database, lock)
         ports = bind_ports(settings) if settings.remoting else None
         if ports is not None:
             stack.callback(ports.close)
-        broker, run = await _open_broker(settings, table, database, store_host_of(settings, ports), stack)
+        async with naming_damage(Path(settings.data, FILE_NAME)):
+            broker, run = await _open_broker(settings, table, database, store_host_of(settings, ports), stack)
         http, remoting, grpc = await open_front_doors(broker, settings, access, ports, run, stack)
         # Long polls and streams end before the listeners wait for their handlers.
         stack.callback(broker.consuming.polls.close)
@@ -62,6 +66,15 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
             yield Emulator(settings, broker, http, remoting, grpc, run)
         finally:
             http.is_ready = False
+
+
+async def _close_store(database: Database, lock: DirectoryLock | None) -> None:
+    """Close the store, and note whether it can be opened without a check."""
+    if lock is not None:
+        lock.is_settled = False
+    await database.close()
+    if lock is not None:
+        lock.is_settled = database.damage is None
 
 
 async def _open_broker(

@@ -32,6 +32,7 @@
     ├── StoreError                 the disk or the database; what was not acknowledged was not stored
     │   ├── StoreUnavailableError      a write or read failed; it may work again when the fault ends
     │   │   └── StoreFailedError           … or a sync of the disk: nothing is written until a restart
+    │   │       └── StoreDamagedError          … or SQLite met damage in the database
     │   ├── StoreBusyError             too many writes are waiting
     │   ├── StoreFullError             delayed messages have used up their disk quota
     │   ├── DelayedSendError           in the words of the patch that mode dongwo follows
@@ -188,6 +189,10 @@ class StoreFailedError(StoreUnavailableError):
     """A sync of the disk failed: what waited for it may be kept or not, and nothing more is written."""
 
 
+class StoreDamagedError(StoreFailedError):
+    """What is stored is damaged; nothing of the request was kept, and nothing more is written."""
+
+
 class StoreBusyError(StoreError):
     """Too many writes are waiting; try again in a moment."""
 
@@ -290,6 +295,7 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     StoreError: WireCodes(503, 14, "InternalError", 50001),
     StoreUnavailableError: WireCodes(503, 14, "InternalError", 50001),
     StoreFailedError: WireCodes(503, 14, "InternalError", 50001),
+    StoreDamagedError: WireCodes(500, 1, "InternalError", 50001),
     StoreBusyError: WireCodes(503, 2, "QpsLimitExceeded", 42900),
     StoreFullError: WireCodes(507, 14, "InternalError", 50001),
     DelayedSendError: WireCodes(503, 1, "InternalError", 50001),

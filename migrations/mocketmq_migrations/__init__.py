@@ -9,6 +9,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy import URL, create_engine
+from sqlalchemy.exc import DBAPIError
 
 from mocketmq.errors import StoreUnreadableError
 
@@ -23,7 +24,7 @@ def alembic_config() -> Config:
 def upgrade(path: str, revision: str = "head") -> None:
     """Bring the database file to ``revision`` in one transaction.
 
-    Raises StoreUnreadableError when it was made by a newer version of this program.
+    Raises StoreUnreadableError when it was made by a newer version of this program, or an error of sqlite3.
     """
     config = alembic_config()
     engine = create_engine(URL.create("sqlite", database=path))
@@ -31,6 +32,8 @@ def upgrade(path: str, revision: str = "head") -> None:
         with engine.connect() as connection:
             config.attributes["connection"] = connection  # for env.py
             command.upgrade(config, revision)
+    except DBAPIError as error:
+        raise error.orig or error from error
     except CommandError as error:
         raise StoreUnreadableError(
             f"{path} has a schema that this version does not know ({error}); it was left as it is."

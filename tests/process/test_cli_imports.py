@@ -33,7 +33,7 @@ COMMANDS = {
     "reset": ["reset --topic orders", "reset --clock start --forget"],
     "healthcheck": ["healthcheck", "healthcheck --url http://127.0.0.1:9"],
 }
-OTHERS = {"serve", "export", "report", "probe", "lab", "relay", "demo"}
+OTHERS = {"serve", "export", "report", "probe", "lab", "relay", "demo", "verify"}
 """Commands that do their work themselves."""
 
 PROGRAM = """

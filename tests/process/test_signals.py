@@ -49,6 +49,7 @@ WORKING = {
     "lab": "lab --out {folder}-lab",
     "relay": "relay rocketmq --name-server 127.0.0.1:9 --topic delayed",
     "demo": "demo",
+    "verify": "verify --data {store}",
 }
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 ENDED = {
@@ -58,7 +59,7 @@ ENDED = {
 """Exit codes by signal."""
 
 
-BY_ITSELF = {"export": 0, "report": 0, "probe": 3, "relay": 3, "healthcheck": 3}
+BY_ITSELF = {"export": 0, "report": 0, "probe": 3, "relay": 3, "healthcheck": 3, "verify": 0}
 """Exit codes of those that may have come to their end just before a signal did."""
 
 

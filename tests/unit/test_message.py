@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mocketmq.errors import IllegalMessageError, InvalidArgumentError
+from mocketmq.errors import IllegalMessageError, InvalidArgumentError, StoreDamagedError
 from mocketmq.message.message import Message, draft
 from mocketmq.message.message_id import at_host, commit_offset_of, new_unique_key, offset_message_id
 from mocketmq.message.names import (
@@ -65,6 +65,11 @@ parts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
 @given(st.dictionaries(parts, parts))
 def test_properties_are_read_back_as_they_were_written(properties: dict[str, str]) -> None:
     assert decode_properties(encode_properties(properties)) == properties
+
+
+def test_a_stored_string_without_its_separators_is_damage() -> None:
+    with pytest.raises(StoreDamagedError, match=r"damaged: they are 'KEYS7.*restore the data directory"):
+        decode_properties("KEYS7\x02TAGS\x01a\x02")
 
 
 def test_the_property_string_is_upstreams() -> None:

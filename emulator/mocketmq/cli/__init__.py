@@ -36,6 +36,7 @@ _COMMANDS = {
         "mocketmq.cli.transactions",
         "List, commit or roll back half messages.",
     ),
+    "verify": ("mocketmq.cli.verify", "Check a data directory for damage."),
     "clock": ("mocketmq.cli.clock", "Show the broker's clock, or move it forward."),
     "topics": ("mocketmq.cli.topics", "List the topics; create or delete a topic."),
     "groups": (

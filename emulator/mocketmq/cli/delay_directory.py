@@ -3,7 +3,6 @@
 A broker may be running on it, or none.
 """
 
-import json
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.output import Output, instant
 from mocketmq.cli.progress_line import ProgressLine
 from mocketmq.cli.table import Table
-from mocketmq.cli.text import harmless
+from mocketmq.cli.text import harmless, harmless_json
 from mocketmq.client.answer import JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError
@@ -106,11 +105,10 @@ def cat(directory: Path | None, scheme: str | None, is_body_only: bool, as_json:
     except UnicodeDecodeError:
         text, binary = None, b64encode(file.body).decode()
     header = msgspec.json.format(msgspec.json.encode(file.header), indent=2).decode()
-    shown = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in header)
     body = f"a body of {_count(len(file.body), 'byte')} that is not text: write it with --body"
     Output(as_json).show(
         {"file": name, "header": msgspec.to_builtins(file.header), "body": text, "body_base64": binary},
-        shown,
+        harmless_json(header),
         "",
         body if text is None else harmless(text, "\n"),
     )
@@ -130,14 +128,9 @@ def verify(directory: Path, scheme: str | None, as_json: bool) -> None:
     with _inspecting(directory, scheme) as (root, inspector):
         report = inspector.verify()
     troubles = [*report.troubles, *report.quarantined]
-    answer: JsonObject = report._asdict() | {
-        "directory": str(root),
-        "is_good": report.is_good,
-        "troubles": _described_all(report.troubles),
-        "quarantined": _described_all(report.quarantined),
-    }
+    answer = described_inspection(root, report)
     parts = [Table(_TROUBLE, troubles, least=("trouble",), folded="reason")] if troubles else []
-    Output(as_json).show(answer, *parts, _summary(report))
+    Output(as_json).show(answer, *parts, summary_of(report))
     if not report.is_good:
         raise click.exceptions.Exit(Exit.DAMAGED)
 
@@ -199,7 +192,7 @@ def _inspecting(directory: Path, scheme: str | None) -> Iterator[tuple[Path, Ins
         raise click.BadParameter(
             f"{scheme!r} is no delay scheme; allowed: {', '.join(SCHEMES)}", param_hint="--timed-scheme"
         )
-    with _progress(directory) as meter:
+    with progress_over(directory) as meter:
         source = _source(directory, scheme)
         yield source.folder, SCHEMES[source.scheme].kind.inspector(source.folder, meter)
 
@@ -221,7 +214,7 @@ def _source(directory: Path, scheme: str | None) -> Source:
 @contextmanager
 def _sources(directory: Path) -> Iterator[tuple[list[Source], InspectionProgress]]:
     """The folders with messages in a directory. Raises StoreUnavailableError for an OSError."""
-    with _progress(directory) as meter:
+    with progress_over(directory) as meter:
         found = sources_in(directory)
         if not found:
             raise _nothing_delayed(directory, None)
@@ -229,7 +222,8 @@ def _sources(directory: Path) -> Iterator[tuple[list[Source], InspectionProgress
 
 
 @contextmanager
-def _progress(root: Path) -> Iterator[InspectionProgress]:
+def progress_over(root: Path) -> Iterator[InspectionProgress]:
+    """A progress line for reading this directory. Raises StoreUnavailableError for an OSError."""
     try:
         with ProgressLine() as meter:
             yield meter
@@ -292,7 +286,18 @@ def _described_all(troubles: list[Trouble]) -> list[JsonObject]:
     return [trouble._asdict() for trouble in troubles]
 
 
-def _summary(report: Inspection) -> str:
+def described_inspection(root: Path, report: Inspection) -> JsonObject:
+    """What a check of a folder has found, as JSON."""
+    return report._asdict() | {
+        "directory": str(root),
+        "is_good": report.is_good,
+        "troubles": _described_all(report.troubles),
+        "quarantined": _described_all(report.quarantined),
+    }
+
+
+def summary_of(report: Inspection) -> str:
+    """What a check of a folder has found, in a sentence."""
     told = f"{_count(report.messages, 'message')} in {_count(report.files, 'file')}"
     told += f", {_count(report.bytes, 'byte')}"
     if report.messages:

@@ -25,7 +25,7 @@ class Exit(IntEnum):
     NOT_READY = 3, "the broker cannot be reached or is not ready"
     NOTHING = 4, "nothing was received or found, or nothing has this name or id"
     NOT_STARTED = 5, "the broker cannot open its store or a port"
-    DAMAGED = 6, "files of delayed messages are damaged or misplaced"
+    DAMAGED = 6, "a store is damaged, or files of delayed messages are damaged or misplaced"
     DEFECT = 70, "a defect of mocketmq itself; see the log"
     INTERRUPTED = 130, "interrupted by Ctrl-C; 143 by SIGTERM"
 
@@ -36,6 +36,12 @@ class Failure(click.ClickException):
     def __init__(self, sentence: str, code: Exit) -> None:
         super().__init__(sentence)
         self.exit_code = code  # type: ignore[misc]  # click reads it from the instance, too
+
+    def format_message(self) -> str:
+        """The sentence, which may quote what clients sent."""
+        from mocketmq.cli.text import harmless  # noqa: PLC0415 - most commands end without a failure
+
+        return harmless(super().format_message(), "\n")
 
 
 def exit_of(error: EmulatorError) -> Exit:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from mocketmq.cli.table import NOTHING, Table
-from mocketmq.cli.text import fold, harmless
+from mocketmq.cli.text import fold, harmless, harmless_json
 from mocketmq.client.answer import JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
@@ -31,7 +31,7 @@ class Output:
     def show(self, answer: JsonObject, *parts: Table | str) -> None:
         """Print the answer as JSON, or else the ``parts`` that say the same to people."""
         if self._as_json:
-            sys.stdout.write(json.dumps(answer, indent=2, ensure_ascii=False) + "\n")
+            sys.stdout.write(harmless_json(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n")
         else:
             show(*parts)
 

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import signal
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -16,6 +15,7 @@ import click
 from mocketmq.cli.cluster_access import access_of, access_options
 from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.log_lines import log_to_stderr
 from mocketmq.cli.progress_line import ProgressLine
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
 from mocketmq.duration import parse_duration_us
@@ -233,7 +233,7 @@ def rocketmq(
 
 def run_relay(orders: Orders, connect: Callable[[], Cluster[Any]]) -> None:
     """Run a relay until a signal; ``connect`` makes its cluster, in a loop that runs."""
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr()
     for handler in logging.getLogger().handlers:
         handler.addFilter(_once_a_minute({}))
     with ExitStack() as stack:

@@ -19,6 +19,7 @@ from mocketmq import __version__
 from mocketmq.app import running_emulator
 from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.log_lines import log_to_stderr
 from mocketmq.clock import US_PER_S, process_age_us
 from mocketmq.emulator import Emulator
 from mocketmq.errors import SettingError
@@ -74,7 +75,7 @@ def serve(config: Path | None, until_eof: bool, **flags: Any) -> None:
     (as max_wait).
     """
     # Libraries are heard from warnings on.
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr()
     settings = load_settings(flags, os.environ, config)
     for room in ("mocketmq", "mocketmq_compat"):
         logging.getLogger(room).setLevel(settings.log_level.upper())

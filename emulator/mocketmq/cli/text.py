@@ -1,14 +1,24 @@
 """Text on a terminal: which characters it takes, how wide they are, where lines end."""
 
+import json
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 
 def harmless(text: str, allowed: str = "") -> str:
     """Text from clients with control characters escaped, but those ``allowed``: terminals obey them."""
-    return "".join(
-        c if c.isprintable() or c in allowed else c.encode("unicode_escape").decode() for c in text
-    )
+    return _escaped(text, allowed, lambda c: c.encode("unicode_escape").decode())
+
+
+def harmless_json(text: str) -> str:
+    """The same JSON, with those control characters escaped that it may have in its strings."""
+    return _escaped(text, "\n", lambda c: json.dumps(c)[1:-1])
+
+
+def _escaped(text: str, allowed: str, escape: Callable[[str], str]) -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in allowed else escape(c) for c in text)
 
 
 def cell_width(text: str) -> int:

@@ -4,7 +4,7 @@ Only what a gRPC server needs: no push, no priorities. Frames are read by hand, 
 `hpack`. What `h2` would add, its state machine, gets in the way here: it forbids any answer after a GOAWAY,
 reads what is to be counted first, and looks at all open streams whenever one begins.
 
-The frames of a connection are handled a few at a time (``fair_share``), so that no client holds up the others.
+The frames of a connection are handled a few at a time (``fair_share``), so that no client holds up others.
 """
 
 from collections.abc import Callable

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from mocketmq.errors import IllegalMessageError, shorten
+from mocketmq.errors import IllegalMessageError, StoreDamagedError, shorten
 
 CHECK_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
@@ -93,8 +93,14 @@ def encode_properties(properties: dict[str, str], limit: int = MAX_PROPERTIES_BY
 
 
 def decode_properties(text: str) -> dict[str, str]:
-    """The properties of a stored message."""
-    return dict(part.split(_KEY_VALUE, 1) for part in text.split(_NEXT) if part)
+    """The properties of a stored message. Raises StoreDamagedError."""
+    try:
+        return dict(part.split(_KEY_VALUE, 1) for part in text.split(_NEXT) if part)
+    except ValueError:
+        raise StoreDamagedError(
+            f"the properties of a stored message are damaged: they are {shorten(text)}; restore the data"
+            " directory from a copy, or start the broker with another --data"
+        ) from None
 
 
 def check_effective(properties: Mapping[str, str]) -> None:

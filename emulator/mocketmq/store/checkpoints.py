@@ -112,7 +112,7 @@ class Checkpoints:
         return Copied(pages, done)
 
 
-def is_failed_sync(error: sqlite3.Error) -> bool:
+def is_failed_sync(error: Exception) -> bool:
     """Whether SQLite could not sync a file."""
     code = getattr(error, "sqlite_errorcode", None)  # errors of the module itself have none
     return code in (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)

@@ -43,7 +43,7 @@ class Chore(ABC):
         while not self.is_closing:
             try:
                 await self.turn()
-            except StoreFailedError:  # said once, when the sync failed: nothing is written before a restart
+            except StoreFailedError:  # logged once, when it was met: nothing is written before a restart
                 await self._closing.wait()
             except EmulatorError as error:
                 log.warning("%s failed and will be tried again: %s", self.name, error)

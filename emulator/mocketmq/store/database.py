@@ -6,6 +6,7 @@ connection for both, never shows what is not committed yet.
 """
 
 import asyncio
+import logging
 import os
 import re
 import sqlite3
@@ -17,16 +18,27 @@ from typing import Any, Final
 
 import aiosqlite
 
-from mocketmq.errors import StoreError, StoreFailedError, StoreUnavailableError, StoreUnreadableError
+from mocketmq.errors import (
+    StoreDamagedError,
+    StoreFailedError,
+    StoreUnavailableError,
+    StoreUnreadableError,
+)
 from mocketmq.failpoint import pass_point
 from mocketmq.store import checkpoints
 from mocketmq.store.checkpoints import Checkpoints, is_failed_sync
+from mocketmq.store.damage import ERRORS, has_log, is_damage, words_of
+from mocketmq.store.start_check import NOTHING_KEPT, check_file, check_pages, opening_error
 from mocketmq.store.tables import HEAD_REVISION, SCHEMA
 from mocketmq.store.wal_header import check_log
+
+log = logging.getLogger(__name__)
 
 FILE_NAME = "mocketmq.db"
 MEMORY = ":memory:"
 READERS = 2
+JOIN_S = 1.0
+"""For the thread of a connection that could not be opened; older versions of aiosqlite look every 0.1 s."""
 TRANSACTION = "-- transaction"
 FRAME_BYTES = 4_120
 """A page in the write-ahead log, with its header."""
@@ -89,9 +101,12 @@ class Database:
         self,
         connections: Sequence[aiosqlite.Connection],
         connect_reader: Callable[[], Awaitable[aiosqlite.Connection]],
+        path: str = MEMORY,
         log_path: Path | None = None,
     ) -> None:
         """The first connection writes, and reads if it is the only one. ``log_path``: the log to sync."""
+        self.damage: str | None = None  # the first that SQLite met, in its words
+        self._path = path
         self._connections = connections
         self._writer, *readers = connections
         self._idle: asyncio.LifoQueue[aiosqlite.Connection] = asyncio.LifoQueue()
@@ -104,16 +119,20 @@ class Database:
         self._log: int | None = None  # a descriptor
 
     @classmethod
-    async def open(cls, data: str, durability: str) -> "Database":
+    async def open(cls, data: str, durability: str, *, is_suspect: bool = False) -> "Database":
         """Open the database in directory ``data``, or a new one in memory.
 
-        Raises StoreUnreadableError for a file that is no database of this or an earlier version; such a
-        file is not touched. Raises StoreUnavailableError when the disk refuses.
+        One that ``is_suspect``, or has a log that no orderly end leaves, is checked for damage before that.
+        Raises StoreUnreadableError for a file that is damaged, or no database of this or an earlier version;
+        such a file is not touched. Raises StoreUnavailableError when the disk refuses.
         """
         in_memory = data == MEMORY
         path = MEMORY if in_memory else str(Path(data) / FILE_NAME)
         if not in_memory:
+            check_file(Path(path))
             check_log(path)
+            if is_suspect or has_log(Path(path)):
+                await check_pages(Path(path))
         pragmas = _pragmas(in_memory)
         connect_reader = partial(_connect, path, pragmas, isolation_level=None)
         connections: list[aiosqlite.Connection] = []
@@ -125,21 +144,24 @@ class Database:
         except BaseException as error:
             for connection in connections:
                 await connection.close()
-            if isinstance(error, sqlite3.Error):
-                raise _opening_error(path, error) from error
+            if isinstance(error, ERRORS):
+                raise opening_error(Path(path), error) from error
             raise
         log_path = None if in_memory or durability != "full" else Path(f"{path}-wal")
-        return cls(connections, connect_reader, log_path)
+        return cls(connections, connect_reader, path, log_path)
 
     async def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
         """The rows that ``sql`` selects from the last committed state, as tuples.
 
-        Raises StoreUnavailableError. A read whose caller is cancelled goes on in its thread.
+        Raises StoreUnavailableError, or StoreDamagedError. A read whose caller is cancelled goes on in its
+        thread.
         """
         reader = await self._idle.get()
         try:
             return list(await reader.execute_fetchall(sql, parameters))
-        except sqlite3.Error as error:
+        except ERRORS as error:
+            if is_damage(error):
+                raise StoreDamagedError(self._met(error)) from error
             raise StoreUnavailableError(f"the store cannot be read: {error}") from error
         finally:
             self._idle.put_nowait(reader)
@@ -148,19 +170,23 @@ class Database:
         """Run each statement once for each of its rows, as one transaction: visible, not yet durable.
 
         Raises StoreUnavailableError when the disk or SQLite refuses: then nothing is kept. Raises
-        StoreFailedError when SQLite could not sync a file: then that is not known.
+        StoreFailedError when SQLite could not sync a file: then that is not known. Raises StoreDamagedError
+        once SQLite has met damage, since nobody knows how far that reaches.
         """
         self._check_syncs()
+        if self.damage is not None:
+            raise StoreDamagedError(f"{NOTHING_KEPT}: {self._damaged()}")
         pairs = [(sql, rows) for sql, rows in statements.items() if rows]
         try:
             async with self._writing:
                 await self._writer.executemany(TRANSACTION, pairs)
-        except sqlite3.Error as error:
+        except ERRORS as error:
             if is_failed_sync(error):
                 raise StoreFailedError(f"a sync of the disk failed ({error})") from error
-            raise StoreUnavailableError(
-                f"the store cannot be written: {error}; nothing of this request was kept"
-            ) from error
+            if is_damage(error):
+                raise StoreDamagedError(f"{NOTHING_KEPT}: {self._met(error)}") from error
+            cause = f"{error}{self._doubt}" if isinstance(error, sqlite3.IntegrityError) else str(error)
+            raise StoreUnavailableError(f"the store cannot be written: {cause}; {NOTHING_KEPT}") from error
         if not self._in_memory:
             self._checkpoints.wrote(sum(len(rows) for _, rows in pairs))
 
@@ -197,6 +223,33 @@ class Database:
                 os.close(directory)
         _sync(self._log)
 
+    def check_damage(self) -> None:
+        """Raise StoreDamagedError once SQLite has met damage."""
+        if self.damage is not None:
+            raise StoreDamagedError(self._damaged())
+
+    def _met(self, error: Exception) -> str:
+        """The sentence about the damage, which is logged when it is first met."""
+        if self.damage is None:
+            self.damage = words_of(error)
+            log.critical("%s", self._damaged())
+        return self._damaged()
+
+    def _damaged(self) -> str:
+        return (
+            f"{self._path} is damaged ({self.damage}), so nothing more is written to it. Stop the broker and"
+            " restore its data directory from a copy, or start with another one;"
+            f" mocketmq verify --data {Path(self._path).parent} lists the damage"
+        )
+
+    @property
+    def _doubt(self) -> str:
+        """The broker gives out every key itself, so a key that is there already has a reason elsewhere."""
+        if self._in_memory:
+            return ""
+        verify = f"mocketmq verify --data {Path(self._path).parent}"
+        return f" (the store is damaged, or this is a defect of mocketmq: {verify} tells which)"
+
     def _check_syncs(self) -> None:
         """What a sync of SQLite's could not write, a later one of ours would call written."""
         if self._checkpoints.failed_sync is not None:
@@ -231,7 +284,12 @@ async def _connect(path: str, pragmas: Sequence[str], **options: Any) -> aiosqli
     connection = aiosqlite.connect(path, factory=_Connection, **options)
     thread: Any = connection  # before aiosqlite 0.22 it is one itself
     getattr(thread, "_thread", thread).daemon = True
-    await connection
+    try:
+        await connection
+    except BaseException:
+        # It still tells the loop that it has ended, and prints a stack if that is closed by then.
+        getattr(thread, "_thread", thread).join(JOIN_S)
+        raise
     try:
         for pragma in pragmas:
             await connection.execute_fetchall(f"PRAGMA {pragma}")
@@ -267,13 +325,3 @@ async def _bring_up_to_date(connection: aiosqlite.Connection, path: str) -> None
 
 async def _column(connection: aiosqlite.Connection, sql: str) -> list[Any]:
     return [value for (value,) in await connection.execute_fetchall(sql)]
-
-
-def _opening_error(path: str, error: sqlite3.Error) -> StoreError:
-    reason = str(error)
-    if "not a database" in reason or "malformed" in reason or "corrupt" in reason:
-        return StoreUnreadableError(
-            f"{path} cannot be read as a database ({reason}); it was left as it is."
-            " Restore it from a copy, move it away to start empty, or give another directory with --data"
-        )
-    return StoreUnavailableError(f"cannot open {path}: {reason}")

@@ -1,4 +1,8 @@
-"""Lock a data directory for one broker: an advisory lock on a file with the owner's pid."""
+"""Lock a data directory for one broker: an advisory lock on a file with the owner's pid.
+
+An owner that ends in order empties the file. A pid that is found there was left by an owner that was killed:
+its store needs a check.
+"""
 
 import fcntl
 import os
@@ -20,6 +24,8 @@ class DirectoryLock:
     """Holds ``directory`` for this process until closed. The kernel releases it when the process dies.
 
     Where the system has locks that can be queried, the file has a second one, for :func:`is_held`.
+    ``is_settled`` says whether the last owner ended in order, and :meth:`close` tells it to the next one. An
+    owner that uses the store sets it.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -42,6 +48,7 @@ class DirectoryLock:
             with suppress(OSError):  # some file systems know only the other kind
                 fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _WHOLE_FILE)
         try:
+            self.is_settled = os.fstat(self._fd).st_size == 0
             os.ftruncate(self._fd, 0)
             os.write(self._fd, f"{os.getpid()}\n".encode())
         except OSError as error:
@@ -53,6 +60,9 @@ class DirectoryLock:
     def close(self) -> None:
         """Release the lock. The file stays: otherwise two later owners could lock two different files."""
         if self._fd >= 0:
+            if self.is_settled:
+                with suppress(OSError):  # on a full disk: then the next start checks the store
+                    os.ftruncate(self._fd, 0)
             os.close(self._fd)
             self._fd = -1
 

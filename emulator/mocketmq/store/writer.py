@@ -17,7 +17,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from mocketmq.clock import LATEST_US, Clock, steady_us
-from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBusyError, StoreFailedError
+from mocketmq.errors import (
+    EmulatorError,
+    InternalError,
+    StoppingError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreFailedError,
+)
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.store.database import Database
@@ -270,6 +277,9 @@ class Writer:
             try:
                 if batch.rows:
                     await self._database.transact(batch.statements)
+            except StoreDamagedError as error:
+                self._roll_back(batch, results, error)
+                continue
             except StoreFailedError as error:
                 self._syncs.fail(str(error))
                 self._roll_back(batch, results, self._syncs.doubt())

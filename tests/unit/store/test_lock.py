@@ -67,6 +67,33 @@ def test_an_owner_that_wrote_no_pid_is_another_process(tmp_path: Path) -> None:
     lock.close()
 
 
+def test_an_orderly_end_is_told_to_the_next_owner(tmp_path: Path) -> None:
+    for found in (True, True):
+        lock = DirectoryLock(tmp_path)
+        assert lock.is_settled is found
+        lock.close()
+    lock = DirectoryLock(tmp_path)
+    lock.is_settled = False
+    lock.close()
+    for _ in range(2):  # an owner that only passes by, as an import does, tells what it found
+        lock = DirectoryLock(tmp_path)
+        assert not lock.is_settled
+        lock.close()
+
+
+def test_a_killed_owner_leaves_its_pid(tmp_path: Path) -> None:
+    owner = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with owner:
+        assert owner.stdout
+        owner.stdout.readline()
+        owner.kill()
+    lock = DirectoryLock(tmp_path)
+    assert not lock.is_settled
+    lock.close()
+
+
 def test_a_directory_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailableError, match="--data"):

@@ -1,0 +1,166 @@
+"""Damage of the database file: found by a check of the whole file, or met in an error of SQLite.
+
+SQLite keeps no checksums. A check follows every page from the roots of its tables, and compares rows with
+what their table allows; it does not see a body in which a bit has flipped. A kill damages nothing, but a disk
+that loses what it has synced does, and so does a copy of a store that was being written.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from mocketmq.errors import StoreUnavailableError, shorten
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with the step, how many are done, and the total, if known."""
+
+_HEADING: Final = "***"
+"""Begins a line that says only which database is checked."""
+_TABLES: Final = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY rootpage"
+_STEPS: Final = 100_000
+"""Instructions of SQLite's machine between two reports of progress in a large table."""
+_NOT_TEXT: Final = "decode to UTF-8"
+_CODES: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
+"""What a call into SQLite raises; the second where damage is in the text of its error."""
+
+
+class Damage(NamedTuple):
+    """What is wrong, in SQLite's words, and in which table; None for pages of no table."""
+
+    table: str | None
+    problem: str
+
+    def __str__(self) -> str:
+        return self.problem if self.table is None else f"table {self.table}: {self.problem}"
+
+
+def find_damage(database: Path) -> list[Damage]:
+    """Check the whole file quickly, if it is there. Blocks, and changes nothing.
+
+    Raises StoreUnavailableError.
+    """
+    return _checked(database, _quick)
+
+
+def find_all_damage(database: Path, progress: Progress) -> list[Damage]:
+    """As :func:`find_damage`, and compare each index with its table. Takes up to twice as long."""
+    return _checked(database, lambda connection: [*_by_table(connection, "integrity_check", progress)])
+
+
+def schema_of(database: Path) -> str | None:
+    """The revision of the schema, or None without one that can be read. Raises StoreUnavailableError."""
+    try:
+        with closing(_connect(database)) as connection:
+            [(revision,)] = connection.execute("SELECT version_num FROM alembic_version")
+            return str(revision)
+    except (*ERRORS, ValueError):
+        return None
+    except OSError as error:
+        raise StoreUnavailableError(f"{database} cannot be read: {error.strerror}") from error
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether one of ``ERRORS`` was raised because SQLite has met damage."""
+    code = getattr(error, "sqlite_errorcode", None)  # errors of the module itself have none
+    is_known = code is not None and code & 0xFF in _CODES
+    return is_known or isinstance(error, UnicodeDecodeError) or _NOT_TEXT in str(error)
+
+
+def words_of(error: BaseException) -> str:
+    """What SQLite says, without the text that could not be read."""
+    if isinstance(error, UnicodeDecodeError) or _NOT_TEXT in str(error):
+        return "a text is not UTF-8"
+    return _one_line(str(error))
+
+
+def summary(found: list[Damage]) -> str:
+    """The first damage, and how much more there is."""
+    more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+    return f"{found[0]}{more}"
+
+
+def has_log(database: Path) -> bool:
+    """Whether a write-ahead log was left beside the database, which an orderly end copies back and removes.
+
+    Raises OSError.
+    """
+    try:
+        return Path(f"{database}-wal").stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def _checked(database: Path, check: Callable[[sqlite3.Connection], list[Damage]]) -> list[Damage]:
+    if not database.exists():
+        return []
+    try:
+        is_still = not has_log(database)  # without a log no broker writes
+        changed_ns = database.stat().st_mtime_ns
+        with closing(_connect(database)) as connection:
+            found = check(connection)
+        if is_still and database.stat().st_mtime_ns != changed_ns:
+            raise StoreUnavailableError(
+                f"{database} was changed while it was checked: a broker was started on it; check it again"
+            )
+        return found
+    except ERRORS as error:
+        if is_damage(error):
+            return [Damage(None, words_of(error))]
+        raise StoreUnavailableError(f"{database} cannot be read: {error}") from error
+    except OSError as error:
+        raise StoreUnavailableError(f"{database} cannot be read: {error.strerror}") from error
+
+
+def _connect(database: Path) -> sqlite3.Connection:
+    """A connection that changes no file: one that may write copies a log back when it is closed."""
+    options = "mode=ro" if has_log(database) else "mode=ro&immutable=1"
+    connection = sqlite3.connect(f"file:{quote(str(database.absolute()))}?{options}", uri=True)
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")  # names may be damaged, too
+    return connection
+
+
+def _quick(connection: sqlite3.Connection) -> list[Damage]:
+    if not [*_problems(connection, "quick_check")]:
+        return []
+    return [*_by_table(connection, "quick_check", lambda *_: None)]
+
+
+def _by_table(connection: sqlite3.Connection, pragma: str, progress: Progress) -> Iterator[Damage]:
+    """Check table by table, so that each problem has its table, and then what belongs to none."""
+    tables = [name for (name,) in connection.execute(_TABLES)]
+    known: set[str] = set()
+    for number, table in enumerate(tables):
+        tell = partial(progress, f"checking table {table}", number, len(tables) + 1)
+        tell()
+        connection.set_progress_handler(tell, _STEPS)
+        for problem in _problems(connection, f'{pragma}("{table}")'):
+            known.add(problem)
+            yield Damage(table, problem)
+    progress("checking the pages of no table", len(tables), len(tables) + 1)
+    for problem in _problems(connection, "quick_check"):
+        if problem not in known:
+            yield Damage(None, problem)
+
+
+def _problems(connection: sqlite3.Connection, pragma: str) -> Iterator[str]:
+    """The lines in which SQLite tells problems; at most a hundred."""
+    try:
+        for (text,) in connection.execute(f"PRAGMA {pragma}"):
+            for line in text.splitlines():
+                if line != "ok" and not line.startswith(_HEADING):
+                    yield _one_line(line)
+    except ERRORS as error:
+        if not is_damage(error):
+            raise
+        yield words_of(error)
+
+
+def _one_line(text: str) -> str:
+    """The text with line ends and control characters escaped: it may quote what is damaged."""
+    return shorten(text, 200)[1:-1]

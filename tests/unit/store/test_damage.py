@@ -1,0 +1,251 @@
+"""Damage of the database: found before a start after an unclean end, and met while it is used."""
+
+import logging
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mocketmq.errors import StoreDamagedError, StoreUnavailableError, StoreUnreadableError
+from mocketmq.store import start_check
+from mocketmq.store.damage import Damage, find_all_damage, find_damage, summary
+from mocketmq.store.database import FILE_NAME, Database
+from mocketmq.store.start_check import naming_damage
+from tests.support.damage import zero_root
+
+KILLED = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("INSERT INTO counters VALUES ('a', 1)")
+os._exit(0)
+"""
+
+
+async def make_store(data: Path) -> Path:
+    database = await Database.open(str(data), "full")
+    rows = [(f"counter {n}", n) for n in range(1_000)]
+    await database.transact({"INSERT INTO counters VALUES (?, ?)": rows})
+    await database.close()
+    return data / FILE_NAME
+
+
+def left_by_a_kill(database: Path) -> None:
+    """Write on in a process that ends without closing the database."""
+    subprocess.run([sys.executable, "-c", KILLED, str(database)], check=True)
+    assert Path(f"{database}-wal").stat().st_size
+
+
+def contents(data: Path) -> dict[str, bytes]:
+    """Every file but the index of the log, which each reader writes."""
+    return {path.name: path.read_bytes() for path in data.iterdir() if not path.name.endswith("-shm")}
+
+
+@pytest.mark.parametrize("table", ["counters", "topics", "messages"])
+async def test_damage_has_the_name_of_its_table(tmp_path: Path, table: str) -> None:
+    database = await make_store(tmp_path)
+    assert find_damage(database) == []
+    zero_root(tmp_path, table)
+    for found in (find_damage(database), find_all_damage(database, lambda *_: None)):
+        assert {each.table for each in found} == {table}
+        assert summary(found).startswith(f"table {table}: ")
+
+
+async def test_an_index_that_lacks_a_row_is_found_by_the_long_check_alone(tmp_path: Path) -> None:
+    path = await make_store(tmp_path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("INSERT INTO queues VALUES (1, 'orders', 0, 0, 0, 0)")
+        connection.execute("PRAGMA writable_schema = ON")
+        select = "SELECT * FROM sqlite_master WHERE name = 'queues_by_topic'"
+        [row] = connection.execute(select)
+        connection.execute("DELETE FROM sqlite_master WHERE name = 'queues_by_topic'")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("INSERT INTO queues VALUES (2, 'orders', 1, 0, 0, 0)")
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", row)
+    steps: list[tuple[str, int, int | None]] = []
+    found = find_all_damage(path, lambda *step: steps.append(step))
+    assert Damage("queues", "row 2 missing from index queues_by_topic") in found
+    assert steps[0][1:] == (0, len(steps))
+    assert [done for _, done, _ in steps] == list(range(len(steps)))
+
+
+async def test_text_that_quotes_damage_is_one_harmless_line(tmp_path: Path) -> None:
+    path = await make_store(tmp_path)
+    for broken in (b"\xff\x1b[2J\n", b"\x1b]0;x\x07\n"):
+        content = path.read_bytes()
+        at = content.index(b"CREATE TABLE topics")
+        path.write_bytes(content[:at] + broken + content[at + len(broken) :])
+        [damage] = find_damage(path)
+        assert damage.problem.isprintable()
+        path.write_bytes(content)
+
+
+async def test_a_check_changes_no_file(tmp_path: Path) -> None:
+    path = await make_store(tmp_path)
+    before = contents(tmp_path)
+    find_damage(path)
+    assert contents(tmp_path) == before
+    left_by_a_kill(path)
+    before = contents(tmp_path)
+    find_damage(path)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("is_suspect", [False, True])
+async def test_after_a_kill_a_damaged_store_is_refused_and_left_as_it_is(
+    tmp_path: Path, is_suspect: bool
+) -> None:
+    path = await make_store(tmp_path)
+    if not is_suspect:  # the log alone tells it
+        left_by_a_kill(path)
+    zero_root(tmp_path, "topics")
+    before = contents(tmp_path)
+    with pytest.raises(StoreUnreadableError) as refused:
+        await Database.open(str(tmp_path), "full", is_suspect=is_suspect)
+    said = str(refused.value)
+    assert f"{path} is damaged: table topics: " in said
+    assert "left as it is. Restore it from a copy" in said
+    assert f"mocketmq verify --data {tmp_path}" in said
+    assert contents(tmp_path) == before
+
+
+async def test_after_an_orderly_end_nothing_is_checked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = await make_store(tmp_path)
+    zero_root(tmp_path, "kv_configs")
+    with caplog.at_level(logging.INFO):
+        await (await Database.open(str(tmp_path), "full")).close()
+    assert not caplog.records
+    assert find_damage(path)
+
+
+@pytest.mark.parametrize(("quick_s", "lines"), [(start_check.QUICK_S, 1), (0, 2)])
+async def test_a_check_is_logged_and_a_long_one_while_it_goes_on(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    quick_s: float,
+    lines: int,
+) -> None:
+    left_by_a_kill(await make_store(tmp_path))
+    monkeypatch.setattr(start_check, "QUICK_S", quick_s)
+    with caplog.at_level(logging.INFO):
+        await (await Database.open(str(tmp_path), "full")).close()
+    assert [each.getMessage().partition(str(tmp_path))[0] for each in caplog.records] == [
+        "the last run did not end in order: checking ",
+        "the last run did not end in order: checked ",
+    ][-lines:]
+
+
+async def test_damage_that_is_met_is_logged_once_and_ends_all_writing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await make_store(tmp_path)
+    zero_root(tmp_path, "topics")
+    database = await Database.open(str(tmp_path), "full")
+    insert = "INSERT INTO counters VALUES (?, ?)"
+    await database.transact({insert: [("before", 1)]})
+    database.check_damage()
+    for _ in range(2):
+        with pytest.raises(StoreDamagedError) as met:
+            await database.rows("SELECT * FROM topics")
+        assert str(tmp_path / FILE_NAME) in str(met.value)
+        assert f"mocketmq verify --data {tmp_path}" in str(met.value)
+    with pytest.raises(StoreDamagedError, match=r"nothing of this request was kept: .* is damaged"):
+        await database.transact({insert: [("after", 1)]})
+    with pytest.raises(StoreDamagedError):
+        database.check_damage()
+    assert await database.rows("SELECT name FROM counters WHERE name IN ('before', 'after')") == [("before",)]
+    assert [each.levelno for each in caplog.records] == [logging.CRITICAL]
+    await database.close()
+
+
+async def test_a_write_that_meets_damage_says_so(tmp_path: Path) -> None:
+    await make_store(tmp_path)
+    zero_root(tmp_path, "topics")
+    database = await Database.open(str(tmp_path), "full")
+    with pytest.raises(StoreDamagedError, match="nothing of this request was kept"):
+        await database.transact({"DELETE FROM topics WHERE name = ?": [("orders",)]})
+    await database.close()
+
+
+async def test_text_that_is_not_utf_8_is_damage(tmp_path: Path) -> None:
+    path = await make_store(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"counter 7", b"counter \xff"))
+    database = await Database.open(str(tmp_path), "full")
+    with pytest.raises(StoreDamagedError, match=r"is damaged \(a text is not UTF-8\)"):
+        await database.rows("SELECT name FROM counters")
+    await database.close()
+
+
+async def test_a_key_that_is_there_already_has_its_reason_elsewhere(tmp_path: Path) -> None:
+    await make_store(tmp_path)
+    database = await Database.open(str(tmp_path), "full")
+    with pytest.raises(StoreUnavailableError, match=r"UNIQUE .*mocketmq verify --data .* tells which"):
+        await database.transact({"INSERT INTO counters VALUES (?, ?)": [("counter 1", 1)]})
+    await database.close()
+
+
+@pytest.mark.parametrize(
+    "raised", [ValueError("nonsense"), StoreUnavailableError("the store cannot be written")]
+)
+async def test_a_start_that_fails_on_a_damaged_store_names_the_damage(
+    tmp_path: Path, raised: Exception
+) -> None:
+    path = await make_store(tmp_path)
+    zero_root(tmp_path, "groups")
+    with pytest.raises(StoreUnreadableError, match=r"is damaged: table groups: .*Restore it"):
+        async with naming_damage(path):
+            raise raised
+
+
+async def test_a_start_that_fails_on_a_whole_store_keeps_its_error(tmp_path: Path) -> None:
+    path = await make_store(tmp_path)
+    with pytest.raises(ValueError, match=r"^nonsense$"):
+        async with naming_damage(path):
+            raise ValueError("nonsense")
+    with pytest.raises(StoreUnavailableError) as refused:
+        async with naming_damage(path):
+            raise StoreUnavailableError("the disk is full; nothing of this request was kept")
+    assert str(refused.value).startswith(f"cannot start on {path}: the disk is full; make room on its disk")
+
+
+async def test_what_is_no_file_that_can_be_read_is_said(tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    path.mkdir()
+    with pytest.raises(StoreUnavailableError) as refused:
+        await Database.open(str(tmp_path), "full")
+    assert str(refused.value).startswith(
+        f"cannot open {path}: it is a directory; allowed: a database file. Move"
+    )
+    path.rmdir()
+    path.symlink_to(path)
+    with pytest.raises(StoreUnavailableError, match=os.strerror(40)):
+        await Database.open(str(tmp_path), "full")
+
+
+async def test_an_opening_that_fails_leaves_no_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that outlives the loop prints a stack, since it cannot tell the loop that it has ended."""
+    monkeypatch.setattr("mocketmq.store.database.check_file", lambda _: None)
+    (tmp_path / FILE_NAME).mkdir()
+    before = set(threading.enumerate())
+    with pytest.raises(StoreUnavailableError, match="unable to open"):
+        await Database.open(str(tmp_path), "full")
+    assert set(threading.enumerate()) == before
+
+
+def test_a_file_that_is_not_there_has_no_damage(tmp_path: Path) -> None:
+    assert find_damage(tmp_path / FILE_NAME) == []
+
+
+def test_a_file_that_is_no_database_has_damage_of_no_table(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(bytes(4_096))
+    assert find_damage(tmp_path / FILE_NAME) == [Damage(None, "file is not a database")]
