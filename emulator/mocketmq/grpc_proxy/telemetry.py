@@ -59,12 +59,13 @@ def answer_settings(
     answer.settings.CopyFrom(settings)
     out = answer.settings
     client.request_timeout_us = us_of(settings.request_timeout)
+    max_poll_us = min(max_long_poll_us, LONGEST_POLL_US)
     if settings.WhichOneof("pub_sub") == "publishing":
         topics = [topic_of(topic) for topic in settings.publishing.topics]
         clients.produces(client, topics)
         _set_producer(out, max_body)
     elif settings.client_type in LITE_CONSUMERS:
-        _set_consumer(out, broker, group_of(settings.subscription.group))
+        _set_consumer(out, broker, group_of(settings.subscription.group), max_poll_us)
         clients.wants_lite_topics(client)
         let_subscribe(out.subscription)
     else:
@@ -75,7 +76,7 @@ def answer_settings(
             group,
             [_subscription(entry) for entry in settings.subscription.subscriptions],
         )
-        _set_consumer(out, broker, group, min(max_long_poll_us, LONGEST_POLL_US))
+        _set_consumer(out, broker, group, max_poll_us)
     out.metric.on = False
     return set_status(answer)
 
