@@ -24,7 +24,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note that it is open."""
-        self._transport = transport
+        self._transport: Any = transport  # uvloop's is no asyncio.Transport
         self._open_ones[self._inner] = self
         self._inner.connection_made(transport)
 
@@ -47,9 +47,7 @@ class HttpConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close the connection at once."""
-        transport = self._transport
-        if isinstance(transport, asyncio.Transport):
-            transport.abort()
+        self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Note that it is closed."""
