@@ -157,7 +157,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
     def end(self) -> None:
         """Cancel what is in work, and close."""
         if self._http2 is not None:
-            self._http2.lost()
+            self._http2.end()
         self.close()
 
     def look_after(self) -> None:

@@ -26,9 +26,9 @@ class FairShare:
         self._is_scheduled = False
 
     @property
-    def share(self) -> int:
-        """Frames that one connection may handle now."""
-        return max(_LEAST, FRAMES_PER_TURN // (1 + len(self._waiting)))
+    def at_once(self) -> int:
+        """Frames that a connection may handle when they come: none while others wait."""
+        return 0 if self._waiting else FRAMES_PER_TURN
 
     def wait(self, connection: Behind) -> None:
         """Let the connection go on in a later turn."""
@@ -41,7 +41,7 @@ class FairShare:
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        share = self.share
+        share = max(_LEAST, FRAMES_PER_TURN // len(self._waiting))
         for _ in range(min(len(self._waiting), FRAMES_PER_TURN // share)):
             self._waiting.popleft().work(share)
         self._is_scheduled = False

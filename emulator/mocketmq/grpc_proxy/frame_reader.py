@@ -36,11 +36,10 @@ class FrameReader:
                 return False
             del incoming[: len(PREFACE)]
             self.has_preface = True
-        view, at = memoryview(bytes(incoming)), 0
-        total = len(view)
+        at, total = 0, len(incoming)
         try:
             while total - at >= HEAD_BYTES:
-                size = int.from_bytes(view[at : at + 3], "big")
+                size = int.from_bytes(incoming[at : at + 3], "big")
                 if size > MAX_FRAME_BYTES:
                     raise Http2Error(
                         Http2Code.FRAME_SIZE_ERROR,
@@ -52,9 +51,12 @@ class FrameReader:
                 if not left:
                     return True
                 left -= 1
-                stream_id = int.from_bytes(view[at + 5 : at + 9], "big") & MAX_WINDOW
-                handle(view[at + 3], view[at + 4], stream_id, view[at + HEAD_BYTES : end])
+                kind, flags = incoming[at + 3], incoming[at + 4]
+                stream_id = int.from_bytes(incoming[at + 5 : at + 9], "big") & MAX_WINDOW
+                # A copy: a stream that kept a part of all that came would keep all of it.
+                payload = memoryview(incoming[at + HEAD_BYTES : end])
                 at = end
+                handle(kind, flags, stream_id, payload)
             return False
         finally:
             del incoming[:at]

@@ -84,6 +84,7 @@ class Http2:
         self._consumed = 0
         self._is_first_block = True
         self._drained: dict[int, int] = {}  # bytes of streams that were answered before the client ended them
+        self._ending: list[Stream] = []  # of a dead connection, to be cancelled
         self._blocked: dict[Stream, None] = {}  # streams that wait for a window or for room
         self._handlers: Final[dict[int, Callable[[int, int, memoryview], None]]] = {
             Frame.DATA: self._data,
@@ -107,12 +108,13 @@ class Http2:
             return
         self._frames.feed(data)
         if not self.is_behind:
-            self.work(self._fair_share.share)
+            self.work(self._fair_share.at_once)
 
     def work(self, frames: int) -> None:
         """Handle up to so many frames, and wait for another turn if more are left."""
         was_behind, self.is_behind = self.is_behind, False
         if self._is_dead:
+            self._end_streams(frames)
             return
         try:
             self.is_behind = self._frames.handle_frames(frames, self._handle)
@@ -425,12 +427,28 @@ class Http2:
         self.connection.refuse(str(error))
 
     def lost(self) -> None:
-        """End all that is in work: the connection is gone."""
+        """End all that is in work, as the connection is gone: a few streams in each turn, as with frames."""
+        if self._is_dead:
+            return
         self._is_dead = True
         self._frames.clear()
-        for stream in list(self.streams.values()):
-            stream.cancel()
         self._handlers.clear()  # bound methods, which would keep all this until a collection
+        self._ending = list(self.streams.values())
+        if self._ending and not self.is_behind:
+            self.is_behind = True
+            self._fair_share.wait(self)
+
+    def end(self) -> None:
+        """As ``lost``, at once."""
+        self.lost()
+        self._end_streams(len(self._ending))
+
+    def _end_streams(self, count: int) -> None:
+        for _ in range(min(count, len(self._ending))):
+            self._ending.pop().cancel()
+        if self._ending:
+            self.is_behind = True
+            self._fair_share.wait(self)
 
 
 def _check_size(what: str, payload: memoryview, size: int) -> None:

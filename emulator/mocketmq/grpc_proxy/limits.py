@@ -27,7 +27,7 @@ MAX_COMMAND_BYTES: Final = 4 << 20
 MAX_COMMANDS: Final = 64
 """Messages on a stream that wait to be read by their handler."""
 
-FRAMES_PER_TURN: Final = 64
+FRAMES_PER_TURN: Final = 16
 """Frames of connections that have sent many, handled in a turn of the event loop; then others have theirs."""
 BYTES_PER_TURN: Final = 256 << 10
 """Bytes written to one connection in a turn of the event loop."""

@@ -256,5 +256,6 @@ class Stream:
     def cancel(self) -> None:
         """Forget the stream and stop its handler: the client has reset it or is gone."""
         self.close()
-        if self.task is not None:
-            self.task.cancel()
+        task, self.task = self.task, None  # a task cancelled before its first step keeps what it was given
+        if task is not None:
+            task.cancel()
