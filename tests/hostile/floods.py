@@ -52,8 +52,9 @@ def _opened(stream: int, flags: int = END_HEADERS) -> bytes:
     return frame(Frame.HEADERS, flags, stream, _SENDING)
 
 
-def _received(stream: int, topic: str, wait_s: int) -> bytes:
-    request = message_class("ReceiveMessageRequest")(group={"name": "hostile"}, batch_size=32)
+def received(stream: int, topic: str, wait_s: int, group: str = "hostile") -> bytes:
+    """The frames of a ReceiveMessage."""
+    request = message_class("ReceiveMessageRequest")(group={"name": group}, batch_size=32)
     request.message_queue.topic.name = topic
     request.invisible_duration.seconds = 10
     request.long_polling_timeout.seconds = wait_s
@@ -79,7 +80,7 @@ def _rapid_reset() -> Iterator[bytes]:
 
 
 def _reset_polls() -> Iterator[bytes]:
-    return (_received(stream, "empty", wait_s=20) + _reset(stream) for stream in _streams())
+    return (received(stream, "empty", wait_s=20) + _reset(stream) for stream in _streams())
 
 
 def _made_you_reset() -> Iterator[bytes]:
@@ -87,7 +88,7 @@ def _made_you_reset() -> Iterator[bytes]:
     for stream in itertools.count(1, 6):
         yield _opened(stream) + _window(stream, 0)
         yield _opened(stream + 2) + _window(stream + 2, MAX_WINDOW)
-        yield _received(stream + 4, "empty", wait_s=20) + frame(Frame.DATA, 0, stream + 4, b"x")
+        yield received(stream + 4, "empty", wait_s=20) + frame(Frame.DATA, 0, stream + 4, b"x")
 
 
 def _open_streams() -> Iterator[bytes]:
@@ -125,7 +126,7 @@ def _tiny_windows() -> Iterator[bytes]:
     streams = range(1, 64, 2)
     return itertools.chain(
         [settings_frame({Setting.INITIAL_WINDOW_SIZE: 1})],
-        (_received(stream, LARGE, wait_s=0) for stream in streams),
+        (received(stream, LARGE, wait_s=0) for stream in streams),
         (_window(stream, 1) for stream in itertools.cycle(streams)),
     )
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -121,4 +121,5 @@ async def test_what_is_asked_by_a_client_that_is_gone_reads_nothing(door: str) -
             again += await receive(broker, wait_s=PATIENCE_S)
         assert bodies(again) == ["kept"] * 4
         assert {one.times for one in again} == {1}
+        assert cast(Any, emulator.grpc)._memory.unread == 0
         assert len(reads) <= 4  # its own, and that of the one that had begun

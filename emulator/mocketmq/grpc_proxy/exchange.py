@@ -1,8 +1,7 @@
 """A request and its answers on a stream, as messages of protobuf, with the memory that they take."""
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, NoReturn
 
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.grpc_proxy.memory import Memory
@@ -11,13 +10,17 @@ from mocketmq.grpc_proxy.stream import Stream
 
 
 class Exchange:
-    """Made by the handler of an RPC, whose requests are of the class ``request``."""
+    """Made by the handler of an RPC, whose requests are of the class ``request``.
+
+    It is the load of its client, which counts messages until they are sent (``broker.consuming.load``).
+    """
 
     def __init__(self, memory: Memory, stream: Stream, request: Any) -> None:
         self.stream = stream
         self._memory = memory
         self._connection = stream.connection
         self._request = request
+        self._unsent = 0
 
     def header(self, name: str) -> str:
         """A header of the request; "" if it has none of this name."""
@@ -68,14 +71,20 @@ class Exchange:
         """Send an answer. While it is under way only its bytes are kept, not the message."""
         return self.stream.send(message.SerializeToString())
 
-    @contextmanager
-    def sending(self, size: int) -> Iterator[Callable[[Any], Awaitable[None]]]:
-        """Send messages of so many bytes by what this gives. Raises GrpcError."""
-        self._memory.send(self._connection, size)
-        try:
-            yield self.send
-        finally:
-            self._memory.sent(self._connection, size)
+    def reserve(self, most: int) -> int:
+        """Count up to ``most`` bytes of messages that are to be read, as far as there is room."""
+        size = min(most, self._memory.room)
+        self.settle(size)
+        return size
+
+    def settle(self, size: int) -> None:
+        """Count messages of so many bytes, until they are sent, and count those before no more."""
+        self._memory.unsent(self._connection, size - self._unsent)
+        self._unsent = size
+
+    def refuse(self) -> NoReturn:
+        """Raise GrpcError, as there is no room for the next message."""
+        self._memory.refuse_messages()
 
     def end(self) -> None:
         """Count what was read no more. May be called twice."""

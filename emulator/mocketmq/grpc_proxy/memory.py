@@ -5,7 +5,7 @@ still coming in may never end, and a client may never read its answers: when tho
 asks for more is refused with TOO_MANY_REQUESTS (42900), and those that stand still are given up.
 """
 
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections.budget import FREE_BYTES, MAX_HELD_BYTES, TURN_S
@@ -115,17 +115,24 @@ class Memory:
                     )
                 )
 
-    def send(self, connection: Connection, size: int) -> None:
-        """Note that messages are on their way to a client. Raises GrpcError."""
-        self._most = max(self._most, self.held + self.unread + size)
-        if self.unread + size > MAX_UNREAD_BYTES:
-            now_us = steady_us()
-            for each in list(self.connections):
-                if each.unread and now_us - each.wrote_us >= _STILL_US:
-                    each.abort(f"it does not read its messages, {each.unread} bytes so far")
-            raise GrpcError(Code.TOO_MANY_REQUESTS, "too many messages wait for clients to read them")
+    @property
+    def room(self) -> int:
+        """How many bytes of messages may be read for clients."""
+        return max(MAX_UNREAD_BYTES - self.unread, 0)
+
+    def refuse_messages(self) -> NoReturn:
+        """Raise GrpcError, and close connections that do not read what is sent to them."""
+        now_us = steady_us()
+        for each in list(self.connections):
+            if each.unread and now_us - each.wrote_us >= _STILL_US:
+                each.abort(f"it does not read its messages, {each.unread} bytes so far")
+        raise GrpcError(Code.TOO_MANY_REQUESTS, "too many messages wait for clients to read them")
+
+    def unsent(self, connection: Connection, size: int) -> None:
+        """Note that messages are on their way to a client; with a negative size, that they are no more."""
         connection.unread += size
         self.unread += size
+        self._most = max(self._most, self.held + self.unread)
 
     def ends_flood(self) -> bool:
         """Whether much was held since the last time this was true, and most of it is free again."""
@@ -134,8 +141,3 @@ class Memory:
             return False
         self._most = held
         return True
-
-    def sent(self, connection: Connection, size: int) -> None:
-        """Note that messages have been sent, or will not be."""
-        connection.unread -= size
-        self.unread -= size

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
+from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.pops import ALL_QUEUES, MAX_POPPED
 from mocketmq.broker.consuming.receipts import Taken
 from mocketmq.broker.filters.filter import SQL92, TAG, Filter, parse_filter, prepare
@@ -39,13 +40,12 @@ _giving_back: set[asyncio.Task[None]] = set()
 async def answer(call: Call, taken: Sequence[Taken], exchange: Exchange) -> None:
     """Answer with these messages; those that cannot be sent are visible again at once. Raises GrpcError."""
     group = group_of(call.request.group)
-    size = sum(len(one.message.body) + len(one.message.properties) for one in taken)
+    send = exchange.send
     try:
-        with exchange.sending(size) as send:
-            await send(_status(Code.OK, "OK") if taken else _status(Code.MESSAGE_NOT_FOUND, "no new message"))
-            for one in taken:
-                await send(_Answer(message=_message(call, one)))
-            await send(_delivery_time())
+        await send(_status(Code.OK, "OK") if taken else _status(Code.MESSAGE_NOT_FOUND, "no new message"))
+        for one in taken:
+            await send(_Answer(message=_message(call, one)))
+        await send(_delivery_time())
     except BaseException:
         task = asyncio.ensure_future(call.broker.consuming.receipts.release(group, taken))
         _giving_back.add(task)  # the loop keeps no task alive
@@ -70,7 +70,7 @@ def _delivery_time() -> Any:
     return now
 
 
-async def take(call: Call) -> Sequence[Taken]:
+async def take(call: Call, load: Load) -> Sequence[Taken]:
     """Pop up to ``batch_size`` messages, and wait for the first as long as the client does."""
     group = group_of(call.request.group)
     request, pops = call.request, call.broker.consuming.pops
@@ -91,6 +91,7 @@ async def take(call: Call) -> Sequence[Taken]:
             tag_filter=tag_filter,
             ordered=target.group.registered.config.consume_message_orderly,
             attempt=request.attempt_id,
+            load=load,
         )
         last = target.group.registered.max_retries
         dead = [one for one in popped.messages if _reconsumed(one) > last]

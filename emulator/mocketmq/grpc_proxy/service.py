@@ -104,7 +104,7 @@ class Service:
             request = await exchange.read_one()
             exchange.end()
             call = self._admit("ReceiveMessage", exchange, request)
-            take = partial(receiving.take, call)
+            take = partial(receiving.take, call, exchange)
             try:
                 taken = await faultily(self._broker, "ReceiveMessage", exchange, request, take)
             except asyncio.CancelledError:
@@ -122,6 +122,8 @@ class Service:
             for answer in receiving.refusal(code, message):
                 await exchange.send(answer)
             self.answered["ReceiveMessage", code] += 1
+        finally:
+            exchange.settle(0)
 
     async def _telemetry(self, stream: Stream, kind: Any) -> None:
         exchange = Exchange(self._memory, stream, kind)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.handles import PopHandle
+from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.receipts import Receipts, Taken
 from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES, ReceiveRequest, Selection
@@ -94,6 +95,7 @@ class Pops:
         ordered: bool = False,
         attempt: str = "",
         from_end: bool = False,
+        load: Load | None = None,
     ) -> Popped:
         """Take up to ``limit`` messages, and wait up to ``wait_s`` real seconds for the first.
 
@@ -101,7 +103,9 @@ class Pops:
         before is given the same messages once more. ``from_end``: in a queue that is new to the
         group, and has lost messages to retention, it begins at the last message, not the first.
         """
-        request = self._request(target, ordered=ordered)._replace(limit=limit, tag_filter=tag_filter)
+        request = self._request(target, ordered=ordered)._replace(
+            limit=limit, tag_filter=tag_filter, load=load
+        )
         selection = Selection(self._database, self._topics, request)
         if from_end:
             await self._begin_at_end(target)

@@ -23,6 +23,7 @@ from typing import Generic, NamedTuple
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.expiries import Expiry
 from mocketmq.broker.consuming.handles import Handle, find_take, handle_of, next_pop_ms, renewed
+from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.retries import Retries, Retry
 from mocketmq.broker.consuming.selection import ReceiveRequest, Selection
@@ -111,6 +112,7 @@ class Receipts:
         wait_s: float = 0.0,
         tag_filter: Filter = EVERYTHING,
         ordered: bool = False,
+        load: Load | None = None,
     ) -> list[Taken]:
         """Receive up to ``max_messages``, oldest first, retries of the topic among them.
 
@@ -123,7 +125,7 @@ class Receipts:
         topic = await self._topics.for_receive(topic_name)
         group = await self._groups.for_consuming(group_name)
         return await self.take(
-            ReceiveRequest(group, topic, max_messages, tag_filter, ordered), invisible_us, wait_s
+            ReceiveRequest(group, topic, max_messages, tag_filter, ordered, load=load), invisible_us, wait_s
         )
 
     async def take(self, request: ReceiveRequest, invisible_us: int, wait_s: float = 0.0) -> list[Taken]:
@@ -164,13 +166,17 @@ class Receipts:
             if not begun.is_set():  # nobody waits for the messages, so none is read
                 take.cancel()
                 raise
-            give_back = asyncio.create_task(self._release_result(request.group, take))
+            give_back = asyncio.create_task(self._release_result(request, take))
             self._abandoned.add(give_back)
             give_back.add_done_callback(self._abandoned.discard)
             raise
 
-    async def _release_result(self, group: ConsumingGroup, take: asyncio.Task[list[Taken]]) -> None:
-        await self._release(group, await take)
+    async def _release_result(self, request: ReceiveRequest, take: asyncio.Task[list[Taken]]) -> None:
+        try:
+            await self._release(request.group, await take)
+        finally:
+            if request.load is not None:
+                request.load.settle(0)
 
     async def _take(self, request: ReceiveRequest, invisible_us: int, begun: asyncio.Event) -> list[Taken]:
         """Take messages; once ``begun`` is set, what is taken must be undone by who does not want it."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.group_queue import GroupQueue
+from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.take import State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
 from mocketmq.broker.registry.topics import Topic, Topics
@@ -30,8 +31,8 @@ class ReceiveRequest(NamedTuple):
     """Up to ``limit`` messages of a topic that pass the filter, for one receiver of the group.
 
     They come from one ``queue``, or from all if that is None, and with ``retries`` from the group's retry
-    topic. Their bodies have up to ``max_bytes`` together, unless the first alone has more. ``popped`` takes
-    get a ``pop_ms``.
+    topic. Their bodies have up to ``max_bytes`` together, unless the first alone has more; or up to what
+    ``load`` has room for. ``popped`` takes get a ``pop_ms``.
     """
 
     group: ConsumingGroup
@@ -43,6 +44,7 @@ class ReceiveRequest(NamedTuple):
     retries: bool = True
     max_bytes: int = MAX_RECEIVED_BYTES
     popped: bool = False
+    load: Load | None = None
 
 
 class Selection:
@@ -57,16 +59,36 @@ class Selection:
         self._database = database
         self._topics = topics
         self._request = request
+        self._max_bytes = request.max_bytes
         self._bytes = 0
         self._is_full = False
 
     async def select(self) -> None:
-        """Choose messages. Raises a StoreError; the caller then reopens those chosen so far."""
+        """Choose messages. Raises a StoreError, and the refusal of the load.
+
+        The caller then reopens those chosen so far.
+        """
         async with self._request.group.lock:
-            await self._select_redeliveries(self.redeliveries())
-            queues = self.fresh_queues()
-            while not self._is_full and await self._select_fresh(queues):
-                pass
+            load = self._request.load
+            if load is not None and self._has_candidates():
+                self._max_bytes = load.reserve(self._request.max_bytes)
+            try:
+                await self._select_redeliveries(self.redeliveries())
+                queues = self.fresh_queues()
+                while not self._is_full and await self._select_fresh(queues):
+                    pass
+                if load is not None and self._is_full and not self.chosen:
+                    load.refuse()
+            finally:
+                if load is not None:
+                    load.settle(self._bytes)
+
+    def _has_candidates(self) -> bool:
+        met = self._request.group.queues
+        return bool(self.redeliveries()) or any(
+            max(queue.min_offset, met[queue].next_offset if queue in met else 0) < queue.next_offset
+            for queue in self.fresh_queues()
+        )
 
     def redeliveries(self) -> list[Take]:
         """Messages that were received before and are visible again, oldest first.
@@ -135,7 +157,7 @@ class Selection:
         while waiting:
             offsets = [take.commit_offset for take in waiting[: request.limit]]
             messages, count = await fitting_messages_at(
-                self._database, offsets, self._room, or_first=not self.chosen
+                self._database, offsets, self._room, or_first=self._may_be_larger
             )
             some, waiting = waiting[:count], waiting[count:]
             if not some:
@@ -173,7 +195,7 @@ class Selection:
             spans.values(),
             limit - len(self.chosen),
             self._room,
-            or_first=not self.chosen,
+            or_first=self._may_be_larger,
         )
         if any(begun[span.queue] != group.in_queue(span.queue).next_offset for span in spans.values()):
             return True  # a commit or a reset moved one meanwhile: look again
@@ -212,11 +234,16 @@ class Selection:
         return is_more
 
     @property
+    def _may_be_larger(self) -> bool:
+        """Whether the next message may have more bytes than there is room for."""
+        return not self.chosen and self._max_bytes == self._request.max_bytes
+
+    @property
     def _room(self) -> int:
-        return max(self._request.max_bytes - self._bytes, 0)
+        return max(self._max_bytes - self._bytes, 0)
 
     def _has_room(self, message: StoredMessage) -> bool:
-        self._is_full = bool(self.chosen) and self._bytes + len(message.body) > self._request.max_bytes
+        self._is_full = not self._may_be_larger and self._bytes + len(message.body) > self._max_bytes
         return not self._is_full
 
     def _add(self, message: StoredMessage, take: Take) -> None:

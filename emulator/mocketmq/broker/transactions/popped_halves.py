@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.handles import check_handle, handle_of
+from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.receipts import Settled, Taken, valid
 from mocketmq.broker.consuming.selection import ReceiveRequest
 from mocketmq.broker.consuming.take import Outcome, State, Take
@@ -74,6 +75,7 @@ class PoppedHalves:
         invisible_us: int = CHECK_INTERVAL_US,
         wait_s: float = 0.0,
         tag_filter: Filter = EVERYTHING,
+        load: Load | None = None,
     ) -> list[Taken]:
         """Pop half messages of the topic, oldest first; waits as ``receive``.
 
@@ -81,7 +83,7 @@ class PoppedHalves:
         """
         topic = await self._topics.for_send(topic_name)
         half = await self._topics.ensure(half_topic(topic.name), 1)
-        request = ReceiveRequest(await self._group(), half, max_messages, tag_filter)
+        request = ReceiveRequest(await self._group(), half, max_messages, tag_filter, load=load)
         return await self._receipts.take(request, invisible_us, wait_s)
 
     async def commit(self, topic_name: str, handles: Sequence[str]) -> Settled:

@@ -35,7 +35,7 @@ MAX_WAITING_BYTES_TOGETHER: Final = 64 << 20
 """Long polls that wait, of one connection and of all. More may not wait: heartbeats must still be read."""
 UNREAD_BYTES: Final = 64 << 10
 """When a client leaves this much of its answers unread, no more of its requests are read."""
-MAX_UNREAD_BYTES: Final = 128 << 20
+MAX_UNREAD_BYTES: Final = 64 << 20
 """Unread answers of all connections. Above it, clients with more than an equal share are cut off."""
 _REQUEST_BYTES: Final = 1 << 10
 """Memory of a request beside its text and body, roughly."""

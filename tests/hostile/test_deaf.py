@@ -1,0 +1,82 @@
+"""Clients that ask for many large messages and read none of them, or are gone at once."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mocketmq.grpc_proxy.frames import PREFACE, Setting, settings_frame
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.frame import encode
+from tests.doors.remoting.consuming import PULL, pull_of
+from tests.doors.remoting.popping import POP, pop_of
+from tests.hostile.flooded import SEND, SEND_MESSAGE_V2
+from tests.hostile.floods import LARGE, received
+from tests.hostile.watched import watched
+from tests.support.process import BrokerProcess, forked_broker
+from tests.support.remoting import connected
+
+pytestmark = pytest.mark.slow
+
+RECEIVES, TOGETHER = 800, 40
+MESSAGES, LARGE_BYTES = 32, 900_000
+DEAF_S = 3.0
+
+Ask = Callable[[int, str], bytes]
+"""The n-th receive of a connection, for a group that nobody else is in."""
+
+
+def by_grpc(number: int, group: str) -> bytes:
+    return received(2 * number + 1, LARGE, 0, group)
+
+
+def pull(number: int, group: str) -> bytes:
+    ext = pull_of(0, topic=LARGE, queueId=number % 4, consumerGroup=group)
+    return encode(Command(code=PULL, opaque=number, ext=ext))
+
+
+def pop(number: int, group: str) -> bytes:
+    return encode(Command(code=POP, opaque=number, ext=pop_of(topic=LARGE, consumerGroup=group)))
+
+
+DOORS: dict[str, tuple[Ask, bytes, Callable[[BrokerProcess], int]]] = {
+    "gRPC": (
+        by_grpc,
+        PREFACE + settings_frame({Setting.INITIAL_WINDOW_SIZE: 0}),
+        lambda broker: int(broker.grpc.rpartition(":")[2]),
+    ),
+    "pull": (pull, b"", lambda broker: broker.broker_port),
+    "pop": (pop, b"", lambda broker: broker.broker_port),
+}
+
+
+def requests(door: str) -> Iterator[bytes]:
+    """What each connection sends."""
+    ask, before, _ = DOORS[door]
+    for first in range(0, RECEIVES, TOGETHER):
+        yield before + b"".join(ask(number, f"gone{first + number}") for number in range(TOGETHER))
+
+
+@pytest.mark.parametrize("deaf_s", [0.0, DEAF_S], ids=["gone", "deaf"])
+@pytest.mark.parametrize("door", DOORS)
+async def test_eight_hundred_receives_of_large_messages(door: str, deaf_s: float, tmp_path: Path) -> None:
+    async with forked_broker("--data", str(tmp_path)) as broker:
+        async with connected("127.0.0.1", broker.broker_port) as client:
+            for number in range(MESSAGES):
+                fields = SEND | {"b": LARGE, "e": str(number % 4)}
+                await client.ok(SEND_MESSAGE_V2, fields, bytes(LARGE_BYTES))
+        port = DOORS[door][2](broker)
+        async with watched(broker) as found:
+            writers = []
+            for request in requests(door):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 10)
+                reader._transport.pause_reading()  # type: ignore[attr-defined]
+                writer.write(request)
+                writers.append(writer)
+            await asyncio.sleep(deaf_s)
+            for writer in writers:
+                writer.transport.abort()
+            await found.healthy()
+            await found.memory_is_back()
+            found.assert_well()
