@@ -110,10 +110,9 @@ async def test_what_is_asked_by_a_client_that_is_gone_reads_nothing(door: str) -
 
         reader.execute_fetchall = noted
         leave = await DOORS[door](emulator)
-        reading = broker.consuming.receipts._reading
-        await until(
-            lambda: len(database._idle._getters) + len(reading._waiters or ()) >= WAITING  # type: ignore[attr-defined]
-        )
+        locks: Any = (broker.consuming.receipts._reading, emulator.http._answers.reading)
+        waiting: Any = database._idle._getters  # type: ignore[attr-defined]
+        await until(lambda: len(waiting) + sum(len(lock._waiters or ()) for lock in locks) >= WAITING)
         await leave()
         database._idle.put_nowait(reader)
         again: Any = []

@@ -1,6 +1,7 @@
 """Clients that ask for many large messages and read none of them, or are gone at once."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -31,6 +32,22 @@ def by_grpc(number: int, group: str) -> bytes:
     return received(2 * number + 1, LARGE, 0, group)
 
 
+def by_json(_: int, group: str) -> bytes:
+    body = json.dumps({"topic": LARGE, "max": 256})
+    head = f"POST /v1/groups/{group}/receive HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}"
+    return f"{head}\r\n\r\n{body}".encode()
+
+
+def by_aliyun(_: int, group: str) -> bytes:
+    path = f"/topics/{LARGE}/messages?consumer={group}&numOfMessages=16"
+    return f"GET {path} HTTP/1.1\r\nHost: h\r\n\r\n".encode()
+
+
+def browse(number: int, _: str) -> bytes:
+    path = f"/v1/topics/{LARGE}/queues/{number % 4}/messages?max=256"
+    return f"GET {path} HTTP/1.1\r\nHost: h\r\n\r\n".encode()
+
+
 def pull(number: int, group: str) -> bytes:
     ext = pull_of(0, topic=LARGE, queueId=number % 4, consumerGroup=group)
     return encode(Command(code=PULL, opaque=number, ext=ext))
@@ -40,22 +57,30 @@ def pop(number: int, group: str) -> bytes:
     return encode(Command(code=POP, opaque=number, ext=pop_of(topic=LARGE, consumerGroup=group)))
 
 
+def http_port(broker: BrokerProcess) -> int:
+    return int(broker.url.rpartition(":")[2])
+
+
 DOORS: dict[str, tuple[Ask, bytes, Callable[[BrokerProcess], int]]] = {
     "gRPC": (
         by_grpc,
         PREFACE + settings_frame({Setting.INITIAL_WINDOW_SIZE: 0}),
         lambda broker: int(broker.grpc.rpartition(":")[2]),
     ),
+    "JSON": (by_json, b"", http_port),
+    "Aliyun": (by_aliyun, b"", http_port),
+    "browse": (browse, b"", http_port),
     "pull": (pull, b"", lambda broker: broker.broker_port),
     "pop": (pop, b"", lambda broker: broker.broker_port),
 }
 
 
-def requests(door: str) -> Iterator[bytes]:
-    """What each connection sends."""
+def requests(door: str, is_pipelined: bool) -> Iterator[bytes]:
+    """What each connection sends; HTTP/1 has one request of a connection in work."""
     ask, before, _ = DOORS[door]
-    for first in range(0, RECEIVES, TOGETHER):
-        yield before + b"".join(ask(number, f"gone{first + number}") for number in range(TOGETHER))
+    together = TOGETHER if is_pipelined else 1
+    for first in range(0, RECEIVES, together):
+        yield before + b"".join(ask(number, f"gone{first + number}") for number in range(together))
 
 
 @pytest.mark.parametrize("deaf_s", [0.0, DEAF_S], ids=["gone", "deaf"])
@@ -69,7 +94,7 @@ async def test_eight_hundred_receives_of_large_messages(door: str, deaf_s: float
         port = DOORS[door][2](broker)
         async with watched(broker) as found:
             writers = []
-            for request in requests(door):
+            for request in requests(door, is_pipelined=port != http_port(broker)):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 10)
                 reader._transport.pause_reading()  # type: ignore[attr-defined]
                 writer.write(request)

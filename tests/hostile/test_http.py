@@ -11,13 +11,14 @@ import aiohttp
 import pytest
 
 from mocketmq import Client
-from mocketmq.clock import US_PER_S
+from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.doors import split_address
-from mocketmq.http_api import bodies, connection
+from mocketmq.http_api import answers, bodies, connection
 from mocketmq.http_api.server import route_groups
 from mocketmq.settings import Settings
 from tests.doors.remoting.gates import until
 from tests.support.api import running_api
+from tests.support.brokers import send
 from tests.support.patience import HANGING_S, PATIENCE_S
 from tests.support.process import forked_broker
 
@@ -159,3 +160,49 @@ async def test_headers_that_are_no_text_are_answered_by_every_door_of_the_port()
             writer.close()
             assert 200 <= int(line.split()[1]) < 500, (header, path, line)
         assert "Traceback" not in broker.stderr
+
+
+async def test_answers_that_nobody_reads_are_given_up_when_their_memory_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(answers, "_STILL_US", HANGING_S * US_PER_S)
+    body = b'{"topic":"orders"}'
+    head = f"POST /v1/groups/deaf/receive HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    async with running_api() as api:
+        held = api.emulator.http._answers
+        await send(api.emulator.broker, "\0" * 3_900_000)  # six times as many bytes in JSON
+        reader, writer = await asyncio.open_connection("127.0.0.1", api.emulator.doors.http.port, limit=1)
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(head + body)
+        await until(lambda: held.held > answers.MAX_UNREAD_BYTES)
+        await api.send(topic="others")
+        for path in ("POST /v1/groups/billing/receive", "GET /v1/topics/others/queues/0/messages"):
+            method, _, target = path.partition(" ")
+            refused = await api.refused(
+                503, method, target, {"topic": "others"} if method == "POST" else None
+            )
+            assert refused["type"] == "/problems/too-many-answers"
+        assert await api.receive(topic="empty") == []
+        monkeypatch.setattr(answers, "_STILL_US", 0)
+        await api.refused(503, "POST", "/v1/groups/billing/receive", {"topic": "others"})
+        await until(lambda: held.held == 0)
+        [message] = await api.receive(topic="others")
+        assert message["times"] == 1
+        writer.close()
+
+
+async def test_an_answer_that_nobody_reads_is_given_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_api() as api:
+        await send(api.emulator.broker, "\0" * 3_900_000, queue=0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", api.emulator.doors.http.port, limit=1)
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(b"GET /v1/topics/orders/queues/0/messages HTTP/1.1\r\nHost: h\r\n\r\n")
+        http = api.emulator.http
+        await until(lambda: bool(http._answers.sending))
+        http._tick()
+        assert http._connections
+        now_us = steady_us()
+        monkeypatch.setattr(answers, "steady_us", lambda: now_us + answers._QUIET_US)
+        http._tick()
+        await until(lambda: not http._answers.held)
+        writer.close()

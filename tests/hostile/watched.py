@@ -40,7 +40,7 @@ class Watched:
         )
         assert self.peak < MOST_BYTES
         assert self.healths >= int(self.seconds)  # on a very busy machine, too
-        assert "Traceback" not in self.broker.stderr
+        assert "Traceback" not in self.broker.stderr, self.broker.stderr
 
     async def healthy(self, times: int = 20) -> None:
         """Wait until the health was answered so many times more."""

@@ -61,15 +61,8 @@ ROOMS = {
     "http": {
         f"mocketmq.http_api.{name}"
         for name in (
-            "bodies",
-            "fields",
-            "faulty",
-            "invalid",
-            "json_values",
-            "listener",
-            "page_guard",
-            "problem",
-            "request",
+            *("answers", "bodies", "fields", "faulty", "invalid", "json_values", "listener", "page_guard"),
+            *("problem", "request"),
         )
     },
     "json": {"mocketmq.http_api"},  # the rest of it

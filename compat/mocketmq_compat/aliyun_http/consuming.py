@@ -11,6 +11,7 @@ from mocketmq.broker.consuming.receipts import Settled, Taken
 from mocketmq.broker.filters.filter import TagFilter
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import ReceiptError
+from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.request import is_lost
 from mocketmq.message.body import body_of
 from mocketmq.message.properties import TAGS, decode_properties
@@ -53,6 +54,7 @@ async def _consume(call: AliyunCall, invisible_us: int, *, ordered: bool) -> Xml
         wait_s=wait_s,
         tag_filter=tag_filter,
         ordered=ordered,
+        load=load_of(call.request),
     )
     if taken and is_lost(call.request):
         await receipts.release(group, taken)
@@ -66,7 +68,11 @@ async def consume_half_messages(call: AliyunCall) -> XmlAnswer:
     """
     _, max_messages, wait_s, tag_filter = _wishes(call)
     taken = await call.broker.transactions.popped_halves.pop(
-        call.topic, max_messages=max_messages, wait_s=wait_s, tag_filter=tag_filter
+        call.topic,
+        max_messages=max_messages,
+        wait_s=wait_s,
+        tag_filter=tag_filter,
+        load=load_of(call.request),
     )
     return _messages(call, taken)
 

@@ -10,6 +10,7 @@ from mocketmq.broker.consuming.receipts import MAX_MESSAGES, Settled, Taken
 from mocketmq.broker.filters.filter import parse_filter, prepare
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import GroupNotFoundError, NoPermissionError, ReceiptError, TopicNotFoundError
+from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.fields import (
     INT32,
     FilterExpression,
@@ -114,6 +115,7 @@ async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
         invisible_us=what.invisible_ms * US_PER_MS,
         wait_s=what.wait_ms * US_PER_MS / US_PER_S,
         tag_filter=parse_filter(what.filter, what.filter_type),
+        load=load_of(call.request),
     )
     if taken and call.is_lost:
         await receipts.release(path.group, taken)

@@ -16,6 +16,7 @@ from mocketmq.broker.inspection.history import (
     TakeRecord,
 )
 from mocketmq.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
+from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.fields import (
     FilterExpression,
     FilterType,
@@ -80,9 +81,12 @@ async def browse(call: ApiCall, where: Browse) -> Browsed:
     """Reads from an offset on, at most 4 MiB unless the first message alone has more; changes no offset."""
     await prepare(where.filter_type)
     tag_filter = parse_filter(where.filter, where.filter_type)
-    status, next_offset, min_offset, max_offset, messages = await call.broker.consuming.pull.browse(
-        where.topic, where.queue_id, where.offset, where.max, tag_filter, MAX_RECEIVED_BYTES
-    )
+    load = load_of(call.request)
+    async with load.reading(MAX_RECEIVED_BYTES) as max_bytes:
+        status, next_offset, min_offset, max_offset, messages = await call.broker.consuming.pull.browse(
+            where.topic, where.queue_id, where.offset, where.max, tag_filter, max_bytes
+        )
+        load.settle(sum(len(one.body) for one in messages))
     return Browsed(
         status, next_offset, min_offset, max_offset, [message_out(call.broker, one) for one in messages]
     )

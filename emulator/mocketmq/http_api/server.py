@@ -8,7 +8,7 @@ import hmac
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from aiohttp import web
 
@@ -17,6 +17,7 @@ from mocketmq.clock import US_PER_MS, steady_us
 from mocketmq.doors import Door, Doors, with_port
 from mocketmq.errors import ListenError, UnauthorizedError
 from mocketmq.gate import Gate
+from mocketmq.http_api.answers import Answers, CountedRequest
 from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.clients import CLIENTS
 from mocketmq.http_api.clock import CLOCK
@@ -90,6 +91,7 @@ class HttpServer:
         )
         self._runners: list[web.ServerRunner] = []
         self._gates: list[Gate] = []
+        self._answers = Answers()
         self._connections: dict[Any, HttpConnection] = {}  # by aiohttp's protocol
         self._ticking: asyncio.TimerHandle | None = None
 
@@ -121,8 +123,8 @@ class HttpServer:
         host, port = self._settings.host, listener.port
         loop = asyncio.get_running_loop()
 
-        def request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
-            return web.BaseRequest(message, payload, protocol, writer, task, loop)
+        def request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> CountedRequest:
+            return CountedRequest(message, payload, protocol, writer, task, loop)
 
         server = web.Server(
             partial(self._serve, listener),
@@ -151,6 +153,7 @@ class HttpServer:
     def _tick(self) -> None:
         """Close connections whose clients are late."""
         self._ticking = asyncio.get_running_loop().call_later(TICK_S, self._tick)
+        self._answers.close_still_ones()
         now_us = steady_us()
         for connection in [one for one in self._connections.values() if one.is_late(now_us)]:
             connection.abort()
@@ -171,14 +174,17 @@ class HttpServer:
         connection = self._connections.get(request.protocol)
         if connection is not None:
             connection.is_answering = True
+        load = self._answers.begin(cast(CountedRequest, request))
         try:
             template, response = await listener.answer(request)
+            await load.send(response)
         except ConnectionError:  # the client has left
             raise
         except Exception:
             log.exception("%s %s: a defect of mocketmq", request.method, request.rel_url.raw_path)
             raise
         finally:
+            load.settle(0)
             if connection is not None:
                 connection.answered()
         self._api.requests[request.method, template, response.status] += 1

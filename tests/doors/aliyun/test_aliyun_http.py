@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +14,7 @@ from mocketmq_compat.aliyun_http.call import AliyunCall
 from mocketmq_compat.aliyun_http.consuming import consume
 from tests.support import brokers
 from tests.support.aliyun import Aliyun, running_aliyun
+from tests.support.gone_request import gone_request
 from tests.support.patience import PATIENCE_S
 
 S = US_PER_S
@@ -213,10 +213,10 @@ async def test_settling_needs_a_handle(aliyun: Aliyun, body: str) -> None:
 
 async def test_an_answer_that_would_reach_nobody_is_undone(aliyun: Aliyun) -> None:
     await aliyun.published()
-    gone = SimpleNamespace(transport=SimpleNamespace(is_closing=lambda: True))
+    gone = gone_request()
     parameters = {"consumer": "GID_a", "numOfMessages": "1"}
     settings = aliyun.emulator.settings
-    await consume(AliyunCall(aliyun.broker, settings, gone, "orders", parameters, b"", Turns()))  # type: ignore[arg-type]
+    await consume(AliyunCall(aliyun.broker, settings, gone, "orders", parameters, b"", Turns()))
     [message] = await aliyun.consume()
     assert message["ConsumedTimes"] == "1"
 

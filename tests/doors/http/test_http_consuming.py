@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from mocketmq.http_api.fields import GroupPath
 from mocketmq.http_api.route import ApiCall
 from mocketmq.store.database import Database
 from tests.support.api import Api, running_api
+from tests.support.gone_request import gone_request
 from tests.support.patience import PATIENCE_S
 from tests.support.waiting import Waiting
 
@@ -213,8 +213,7 @@ async def test_a_receiver_that_leaves_as_its_message_comes_consumes_nothing(
 
 async def test_an_answer_that_would_reach_nobody_is_undone(api: Api) -> None:
     await api.send()
-    gone = SimpleNamespace(transport=SimpleNamespace(is_closing=lambda: True))
-    call = ApiCall(api.emulator.http._api, gone)  # type: ignore[arg-type]
+    call = ApiCall(api.emulator.http._api, gone_request())
     taken = await receive(call, GroupPath(group="billing"), ReceiveIn(topic="orders"))
     assert len(taken.messages) == 1
     (message,) = await api.receive()

@@ -82,7 +82,7 @@ async def test_no_more_is_read_of_a_client_that_does_not_read_its_answers(
 
 @pytest.mark.parametrize(
     ("own_mb", "others_mb", "is_cut_off"),
-    [(100, (), False), (129, (), True), (20, (60, 60), False), (50, (60, 60), True), (40, (30, 30), False)],
+    [(50, (), False), (65, (), True), (10, (30, 30), False), (25, (30, 30), True), (20, (15, 15), False)],
 )
 async def test_of_too_many_unread_answers_whoever_has_more_than_a_share_is_cut_off(
     remoting: Remoting, own_mb: int, others_mb: tuple[int, ...], is_cut_off: bool

@@ -16,7 +16,7 @@ one more delivery. ``selection`` chooses the messages, and ``take`` has the stat
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Generic, NamedTuple
 
@@ -33,7 +33,7 @@ from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us
 from mocketmq.contracts.contract import Contract
-from mocketmq.errors import OverLimitError, ReceiptError
+from mocketmq.errors import OverLimitError, ReceiptError, RefusedError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import retry_topic
@@ -173,7 +173,8 @@ class Receipts:
 
     async def _release_result(self, request: ReceiveRequest, take: asyncio.Task[list[Taken]]) -> None:
         try:
-            await self._release(request.group, await take)
+            with suppress(RefusedError):  # then nothing was taken
+                await self._release(request.group, await take)
         finally:
             if request.load is not None:
                 request.load.settle(0)
