@@ -105,7 +105,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
     def regulate(self) -> None:
         """Pause or resume reading, by the limits."""
         is_behind = self._http2 is not None and self._http2.is_behind
-        is_paused = not self._is_refused and (self._is_stuck or is_behind or self._memory.is_full(self))
+        is_paused = self._is_refused or self._is_stuck or is_behind or self._memory.is_full(self)
         if is_paused is not self._is_paused and not self.is_closing():
             self._is_paused = is_paused
             self._transport.pause_reading() if is_paused else self._transport.resume_reading()
@@ -138,13 +138,16 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def refuse(self, why: str) -> None:
-        """Close the connection for what its client did, once the client has had time to read why."""
+        """Close the connection for what its client did, once the client has had time to read why.
+
+        Until then nothing is read, so that the client has nothing of a flood that it sends on.
+        """
         if self._is_refused or self.is_closing():
             return
         log.warning("closing connection from %s: %s", self.peer, why)
         self._is_refused = True
         self._flush()
-        self.regulate()  # what is unread when a socket is closed would lose the last frame
+        self.regulate()
         self._loop.call_later(LINGER_S, self._transport.abort)
 
     def leave(self) -> None:
