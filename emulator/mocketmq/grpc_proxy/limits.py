@@ -51,6 +51,6 @@ IDLE_S: Final = 120.0
 STALLED_S: Final = 30.0
 """After so long without a further byte an unfinished request is refused."""
 LINGER_S: Final = 1.0
-"""For so long a refused connection stays open, unread: what is unread when it is closed undoes what was sent."""
+"""For so long a refused connection stays open, but is not read, so that the client learns why."""
 GRACE_S: Final = 2.0
 """Real seconds for running requests to end when the server stops."""
