@@ -1,4 +1,4 @@
-"""The broker as the front doors use it: a field for each of its packages, and the parts that they share."""
+"""The broker as the front doors use it: a field for most of its packages, and the parts that they share."""
 
 import asyncio
 from collections.abc import Sequence

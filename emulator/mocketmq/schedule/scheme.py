@@ -1,4 +1,4 @@
-"""The interface of delay schemes, which keep messages until they are due; ``app`` lists those there are.
+"""The interface of delay schemes, which keep messages until they are due.
 
 Two kinds: the level queues, for the fixed delay levels, and those that the app plugs in, for absolute due
 times (:class:`~mocketmq.schedule.timed_scheme.TimedScheme`). This is what the broker asks of both.
