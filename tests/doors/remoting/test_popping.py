@@ -253,6 +253,16 @@ async def test_a_notification_comes_when_there_is_something_and_takes_nothing() 
         assert [one.body for one in await pop(remoting.client)] == ["a", "b"]
 
 
+async def test_messages_of_other_tags_behind_a_full_answer_are_left_as_upstream() -> None:
+    async with running_remoting() as remoting:
+        await send(remoting.broker, "a", queue=0, tag="A")
+        await send(remoting.broker, "b", queue=0, tag="B")
+        answer = await remoting.client.ok(POP, pop_of(exp="A", maxMsgNums=1))
+        assert [one.body for one in messages(answer)] == ["a"]
+        assert answer.ext["restNum"] == "1"
+        assert [one.body for one in await pop(remoting.client)] == ["b"]
+
+
 async def test_peeking_leaves_no_trace() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a", "b")

@@ -228,7 +228,7 @@ class Selection:
         self._is_full = self._is_full or not (rows or are_all)
         is_more = False
         for key, span in spans.items():
-            if are_all and seen[key] == found[key]:
+            if are_all and seen[key] == found[key] < limit:  # else the rest is left, and counted, as upstream
                 group.in_queue(span.queue).next_offset = span.end
             is_more = is_more or group.in_queue(span.queue).next_offset < span.queue.next_offset
         return is_more
