@@ -1,4 +1,4 @@
-"""Work that goes on when its caller is cancelled, as when a client leaves in the middle of its request."""
+"""Finish work whose caller was cancelled, as when a client leaves in the middle of its request."""
 
 import asyncio
 import logging

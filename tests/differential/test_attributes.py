@@ -9,19 +9,11 @@ import pytest
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.differential.duel import Duel
 from tests.differential.op import Op
+from tests.differential.topics import ONE_QUEUE
 
 pytestmark = [pytest.mark.differential, pytest.mark.asyncio(loop_scope="session")]
 
-TOPIC = {
-    "topic": "T~",
-    "defaultTopic": "TBW102",
-    "readQueueNums": "1",
-    "writeQueueNums": "1",
-    "perm": "6",
-    "topicFilterType": "SINGLE_TAG",
-    "topicSysFlag": "0",
-    "order": "false",
-}
+TOPIC = {"topic": "T~", **ONE_QUEUE}
 OF_TOPICS = (
     "+message.type=FIFO",
     "+message.type=FIFO,+reserve.time=5",

@@ -14,7 +14,7 @@ from mocketmq.store.damage import Damage, find_all_damage, find_damage, is_damag
 log = logging.getLogger(__name__)
 
 QUICK_S: Final = 1.0
-"""A check that takes longer is logged while it goes on."""
+"""Longer checks are logged while they run."""
 NOTHING_KEPT: Final = "nothing of this request was kept"
 _ADVICE: Final = "make room on its disk and the directory writable, or give another one with --data"
 _MB: Final = 1_000_000
@@ -72,7 +72,7 @@ def opening_error(path: Path, error: Exception) -> StoreUnavailableError | Store
 
 @asynccontextmanager
 async def naming_damage(path: Path) -> AsyncIterator[None]:
-    """Within, a broker starts on the open database; if that fails because of damage, the error says so."""
+    """Name the damage in the error if the broker, started inside this context, fails because of it."""
     try:
         yield
     except Exception as error:
