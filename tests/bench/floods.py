@@ -19,10 +19,11 @@ _AIM_MB: Final = 250
 _BACK_MB: Final = 60
 """Above what it was before, memory is back."""
 _MANY: Final = 20
+_ROUNDS: Final = 3
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """Each over one connection until it is closed, and over connections that come again for some seconds."""
+    """Each over one connection until it is closed, and over many, each replaced twice."""
     figures = []
     for flood in FLOODS:
         for connections in (1,) if quick else (1, _MANY):
@@ -34,7 +35,9 @@ async def measure(quick: bool) -> list[Figure]:
 async def _flooded(flood: str, connections: int, after_s: float) -> list[Figure]:
     with TemporaryDirectory(prefix="mocketmq-bench-") as directory:
         async with broker_process("--data", str(Path(directory, "data"))) as broker:
-            found = await flooded(broker, flood, connections=connections, again=connections > 1)
+            found = await flooded(
+                broker, flood, connections=connections, rounds=1 if connections == 1 else _ROUNDS
+            )
             before_mb = found.before / MB
             began = perf_counter()
             while (after_mb := memory_mb(broker.pid)) > before_mb + _BACK_MB:

@@ -53,7 +53,10 @@ class Load:
 
     async def run(self, client: GrpcClient, control: Client) -> None:
         """Go on until the broker is gone."""
-        self._now_ms = (await control.clock())["now_ms"]
+        try:
+            self._now_ms = (await control.clock())["now_ms"]
+        except UnreachableError:
+            return
         acts: tuple[Callable[[], Awaitable[object]], ...] = (
             *[lambda: self._send(client)] * 4,
             *[lambda: self.consume(client)] * 2,

@@ -44,7 +44,7 @@ def memory(broker: BrokerProcess) -> int:
     return size
 
 
-async def flooded(broker: BrokerProcess, flood: str, *, connections: int = 1, again: bool = False) -> Flooded:
+async def flooded(broker: BrokerProcess, flood: str, *, connections: int = 1, rounds: int = 1) -> Flooded:
     """Flood, and meanwhile send by remoting and by gRPC, and ask for the health: each must succeed."""
     async with AsyncExitStack() as stack:
         remoting = await stack.enter_async_context(connected(broker.name_server[0], broker.broker_port))
@@ -70,7 +70,7 @@ async def flooded(broker: BrokerProcess, flood: str, *, connections: int = 1, ag
         for ask in asks.values():
             await ask()  # the broker imports what it needs for the first
         found = Flooded(memory(broker))
-        flooding = asyncio.create_task(_flood(broker, flood, connections, again))
+        flooding = asyncio.create_task(_flood(broker, flood, connections, rounds))
         async with asyncio.TaskGroup() as others:
             for name, ask in asks.items():
                 others.create_task(_keep_asking(flooding, ask, found, name))
@@ -79,8 +79,8 @@ async def flooded(broker: BrokerProcess, flood: str, *, connections: int = 1, ag
         return found
 
 
-async def _flood(broker: BrokerProcess, flood: str, connections: int, again: bool) -> list[Ended]:
-    arguments = [flood, broker.grpc, "--connections", str(connections), *["--again"] * again]
+async def _flood(broker: BrokerProcess, flood: str, connections: int, rounds: int) -> list[Ended]:
+    arguments = [flood, broker.grpc, "--connections", str(connections), "--rounds", str(rounds)]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.hostile.flooder", *arguments, stdout=PIPE
     )
