@@ -13,7 +13,7 @@ ANSWER = msgspec.json.encode(
         "topic": "orders",
         "queue_id": 0,
         "queue_offset": 100_000,
-        "commit_offset": 400_000,
+        "log_offset": 400_000,
         "store_ms": 1_715_900_000_000,
         "delay_level": 0,
         "due_ms": None,

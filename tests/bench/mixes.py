@@ -167,7 +167,7 @@ async def _consume(broker: Broker) -> None:
         acknowledged: list[Taken] = []
         given_back: list[Taken] = []
         for taken in await receive(broker, 32, invisible_us=2 * US_PER_S, wait_s=1, topic=TOPIC):
-            number = taken.message.commit_offset
+            number = taken.message.log_offset
             is_new = taken.times == 1 and not taken.message.reconsume_times
             if is_new and number % _TROUBLED == 0:
                 given_back.append(taken)

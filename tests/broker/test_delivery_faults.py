@@ -28,7 +28,7 @@ async def send_in(broker: Broker, kind: str, body: str) -> None:
 
 async def seen(broker: Broker) -> list[str]:
     """The bodies in the topic, in order of arrival."""
-    found = sorted(await visible(broker, TOPIC), key=lambda message: message.commit_offset)
+    found = sorted(await visible(broker, TOPIC), key=lambda message: message.log_offset)
     return bodies(found)
 
 

@@ -52,9 +52,9 @@ async def test_a_delivery_is_recorded_with_all_its_stages(tmp_path: Path) -> Non
         await acknowledge(broker, taken)
         [row] = recorded(tmp_path)
     assert row == {
-        "delivered_offset": delivered.commit_offset,
+        "delivered_offset": delivered.log_offset,
         "run": 1,
-        "parked_offset": parked.commit_offset,
+        "parked_offset": parked.log_offset,
         "unique_key": parked.unique_key,
         "topic": TOPIC,
         "queue_id": 2,

@@ -83,13 +83,13 @@ async def test_the_delivered_record_is_the_parked_one_at_a_new_place() -> None:
         await broker.mover.advance(10 * S)
         [delivered] = await visible(broker)
         assert delivered == parked._replace(
-            commit_offset=parked.commit_offset + 1,
+            log_offset=parked.log_offset + 1,
             queue_key=broker.registry.topics.get(TOPIC).queues[2].key,
             queue_offset=0,
             store_us=parked.store_us + 10 * S,
             due_us=None,
             real_queue_key=None,
-            parked_offset=parked.commit_offset,
+            parked_offset=parked.log_offset,
         )
         assert (delivered.tag_hash, delivered.born_us) == (java_hash("vip"), 1_234_567)
 
@@ -122,11 +122,11 @@ async def test_zero_and_less_is_no_delay(level: str) -> None:
 
 async def test_what_is_not_a_number_is_refused_and_nothing_is_stored() -> None:
     async with running_broker() as broker:
-        before = broker.ground.writer.next_commit_offset
+        before = broker.ground.writer.next_log_offset
         with pytest.raises(InvalidArgumentError, match=r'string: "abc"; property DELAY .*1 to 18') as refused:
             await send(broker, level="abc")
         assert refused.value.field == "delay_level"
-        assert broker.ground.writer.next_commit_offset == before
+        assert broker.ground.writer.next_log_offset == before
 
 
 async def test_a_batch_is_parked_or_refused_as_a_whole() -> None:

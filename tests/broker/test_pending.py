@@ -43,7 +43,7 @@ async def test_pending_messages_are_listed_in_the_order_in_which_they_were_sent(
             (await broker.inspection.pending.list(topic=TOPIC, level=1), "2"),
             (await broker.inspection.pending.list(level=7), ""),
             (await broker.inspection.pending.list(limit=2), "01"),
-            (await broker.inspection.pending.list(after=listed[1].message.commit_offset), "23"),
+            (await broker.inspection.pending.list(after=listed[1].message.log_offset), "23"),
         ]:
             assert bodies(p.message for p in chosen) == list(expected)
         await broker.mover.advance(1 * S)
@@ -71,9 +71,7 @@ async def test_a_cancelled_message_is_never_delivered(tmp_path: Path, is_restart
 async def test_a_message_delivered_by_hand_is_not_delivered_again(tmp_path: Path, is_restarted: bool) -> None:
     async with running_broker(tmp_path) as broker:
         sent = [(await send(broker, str(n), level=1)).stored for n in range(3)]
-        await broker.inspection.pending.deliver_now(
-            offset_message_id(sent[1].store_host, sent[1].commit_offset)
-        )
+        await broker.inspection.pending.deliver_now(offset_message_id(sent[1].store_host, sent[1].log_offset))
         [delivered] = await visible(broker)
         assert (delivered.unique_key, delivered.store_us) == (sent[1].unique_key, broker.clock.now_us())
         if not is_restarted:
@@ -138,7 +136,7 @@ async def test_the_life_of_a_message_is_all_its_records_and_what_befell_them() -
         await broker.inspection.pending.deliver_now(parked.unique_key)
         await acknowledge(broker, await receive(broker))
         life = await broker.inspection.histories.of(parked.unique_key)
-        offsets = [record.commit_offset for record in life.records]
+        offsets = [record.log_offset for record in life.records]
         assert offsets == sorted(offsets)
         assert len(offsets) == 4  # parked, delivered, parked as a retry, delivered again
         assert [(d.parked_offset, d.delivered_offset, d.forced) for d in life.deliveries] == [
@@ -153,7 +151,7 @@ async def test_the_life_of_a_message_is_all_its_records_and_what_befell_them() -
         ]
         for record in life.records:
             by_id = await broker.inspection.histories.records(
-                offset_message_id(record.store_host, record.commit_offset)
+                offset_message_id(record.store_host, record.log_offset)
             )
             assert by_id == life.records
 

@@ -65,7 +65,7 @@ async def test_after_a_reset_offsets_go_on_and_everything_works(tmp_path: Path) 
     async with running_broker(tmp_path) as broker:
         now = (await send(broker, "now", queue=0)).stored
         assert now.queue_offset == before.queue_offset + 1
-        assert now.commit_offset == before.commit_offset + 2
+        assert now.log_offset == before.log_offset + 2
         await send(broker, "later", level=1, queue=0)
         await broker.mover.advance(1 * S)
         taken = await receive(broker)

@@ -51,7 +51,7 @@ async def test_sixteen_retries_from_level_3_to_18_and_then_a_dead_letter() -> No
             DELAY: "18",
             REAL_TOPIC: RETRY,
             RETRY_TOPIC: TOPIC,
-            ORIGIN_MESSAGE_ID: offset_message_id(original.store_host, original.commit_offset),
+            ORIGIN_MESSAGE_ID: offset_message_id(original.store_host, original.log_offset),
             "TAGS": "A",
             "KEYS": "k",
             "WAIT": "false",

@@ -66,7 +66,7 @@ async def test_a_message_lies_whole_in_the_directory_of_its_second(tmp_path: Pat
         assert (header.topic, header.queue_id, header.due_us, header.stored_us) == (TOPIC, 2, due_us, now_us)
         assert (header.properties["own"], body.decode()) == ("mine", "hällo")
         assert path.name == header.entry.name
-        assert broker.ground.writer.next_commit_offset == 0, "the store hears of it when it is due"
+        assert broker.ground.writer.next_log_offset == 0, "the store hears of it when it is due"
         assert await visible(broker) == []
 
 
@@ -129,7 +129,7 @@ async def test_everything_about_a_message_survives(anywhere: Path | str) -> None
         assert (found.body, found.reconsume_times) == (b"\xff\0\n", 2)
         assert properties.items() <= decode_properties(found.properties).items()
         assert broker.registry.topics.queue(found.queue_key).queue_id == 3
-        assert (found.due_us, found.parked_offset) == (None, parked.commit_offset)
+        assert (found.due_us, found.parked_offset) == (None, parked.log_offset)
         assert [one.message.body for one in await receive(broker, tags="B || A")] == [b"\xff\0\n"]
 
 
@@ -305,9 +305,9 @@ async def test_every_delivery_has_its_row_in_the_ledger(tmp_path: Path) -> None:
     [row] = rows(tmp_path, "SELECT * FROM deliveries")
     due_us = now_us + 1_500 * MS
     assert row == {
-        "delivered_offset": delivered.commit_offset,
+        "delivered_offset": delivered.log_offset,
         "run": 1,
-        "parked_offset": sent.stored.commit_offset,
+        "parked_offset": sent.stored.log_offset,
         "unique_key": sent.stored.unique_key,
         "topic": TOPIC,
         "queue_id": 1,

@@ -68,11 +68,11 @@ async def test_pending_messages_are_listed_by_page_topic_and_level(anywhere: Pat
         paged, after = list[str](), -1
         while page := await broker.inspection.pending.list(after=after, limit=2):
             paged += bodies(p.message for p in page)
-            after = page[-1].message.commit_offset
+            after = page[-1].message.log_offset
         assert paged == ["level", *"01234"]
         assert await listed(broker, topic="other") == ["1", "3"]
         assert await listed(broker, topic=TOPIC, limit=2) == ["level", "0"]
-        assert await listed(broker, topic=TOPIC, after=first.message.commit_offset) == ["2", "4"]
+        assert await listed(broker, topic=TOPIC, after=first.message.log_offset) == ["2", "4"]
         assert await listed(broker, level=18) == ["level"]
         assert await listed(broker, level=1) == []
         with pytest.raises(TopicNotFoundError):
@@ -104,7 +104,7 @@ async def test_a_page_is_full_though_a_file_in_it_cannot_be_read(tmp_path: Path)
 
 async def check_life(broker: Broker, sent: SendResult, outcome: str, topic: str) -> StoredMessage:
     """Whatever id one asks by, the answer is the same: one record, in this topic."""
-    number = sent.stored.commit_offset
+    number = sent.stored.log_offset
     deliveries = {
         "delivered": [(number, 0, "second-directories")],
         "forced": [(number, 1, "second-directories")],
@@ -338,13 +338,13 @@ async def test_a_committed_half_message_is_listed_and_cancelled_by_its_halfs_id(
         pages, after = list[str](), -1
         while page := await broker.inspection.pending.list(after=after, limit=1):
             pages += bodies(one.message for one in page)
-            after = page[0].message.commit_offset
+            after = page[0].message.log_offset
         assert pages == await listed(broker) == ["half", "level", "later"]
         first = (await broker.inspection.pending.list())[0].message
-        assert first.commit_offset == half.stored.commit_offset
+        assert first.log_offset == half.stored.log_offset
         half_id = (await broker.inspection.histories.of(half.stored.unique_key)).records[0]
         assert half_id == half.stored
-        message_id = offset_message_id(first.store_host, first.commit_offset)
+        message_id = offset_message_id(first.store_host, first.log_offset)
         done = await broker.inspection.pending.cancel(message_id)
         assert (done.message, broker.inspection.pending.count) == (first, 2)
 

@@ -53,7 +53,7 @@ class EggTimer(TimedScheme):
 
     def remove(self, messages: Iterable[StoredMessage]) -> None:
         for message in messages:
-            self.waiting.pop(message.commit_offset, None)
+            self.waiting.pop(message.log_offset, None)
 
     def clear(self, batch: Batch) -> None:
         for number, message in self.waiting.items():
@@ -82,7 +82,7 @@ class EggTimer(TimedScheme):
         batch.on_commit(partial(self.remove, [message]))
 
     def holds(self, parked: StoredMessage) -> bool:
-        return parked.commit_offset in self.waiting
+        return parked.log_offset in self.waiting
 
     async def find(self, unique_key: str) -> list[StoredMessage]:
         return [message for message in self.waiting.values() if message.unique_key == unique_key]
@@ -95,7 +95,7 @@ class EggTimer(TimedScheme):
     ) -> list[StoredMessage]:
         keys = {queue.key for queue in self.context.topics.get(topic).queues} if topic else None
         found = [m for m in self.waiting.values() if keys is None or m.real_queue_key in keys]
-        return [m for m in found if level is None and m.commit_offset > after][:limit]
+        return [m for m in found if level is None and m.log_offset > after][:limit]
 
 
 def due_of(message: StoredMessage) -> int:
@@ -167,7 +167,7 @@ async def test_it_is_found_cancelled_and_delivered_by_hand(api: Api, tmp_path: P
     assert [each["body"] for each in await api.receive()] == ["forced"]
     outcomes = rows(tmp_path, "SELECT outcome FROM timed_messages ORDER BY number")
     assert [row["outcome"] for row in outcomes] == ["cancelled", "forced"]
-    records = "interventions i JOIN messages m ON i.parked_offset = m.commit_offset"
+    records = "interventions i JOIN messages m ON i.parked_offset = m.log_offset"
     kinds = rows(tmp_path, f"SELECT kind FROM {records}")
     assert kinds == [{"kind": "cancelled"}]
 

@@ -183,7 +183,7 @@ async def test_what_was_kept_though_the_store_failed_can_only_be_committed(
             half = (await broker.transactions.half_messages.prepare_checked(message, "makers")).stored
         else:
             half = (await prepare(broker, **{TIMER_DELAY_MS: "60000"})).stored
-        message_id = offset_message_id(half.store_host, half.commit_offset)
+        message_id = offset_message_id(half.store_host, half.log_offset)
         async with Refusing(broker, monkeypatch):
             with pytest.raises(StoreUnavailableError):
                 await broker.transactions.half_messages.decide(message_id, commit=True)
@@ -214,7 +214,7 @@ async def test_what_is_popped_while_it_is_decided_by_its_id_is_one_of_both(
             await transact(statements)
 
         monkeypatch.setattr(database, "transact", held_up)
-        message_id = offset_message_id(half.store_host, half.commit_offset)
+        message_id = offset_message_id(half.store_host, half.log_offset)
         steps: list[Awaitable[object]] = [
             pop(broker),
             broker.transactions.half_messages.decide(message_id, commit=is_commit),
@@ -338,7 +338,7 @@ async def test_what_is_committed_while_its_topic_is_being_deleted_is_not_kept() 
 async def test_a_commit_goes_to_its_end_though_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker() as broker:
         half = (await prepare(broker, **{TIMER_DELAY_MS: "60000"})).stored
-        message_id = offset_message_id(half.store_host, half.commit_offset)
+        message_id = offset_message_id(half.store_host, half.log_offset)
         keep, kept, go = broker.schemes.timed().keep, asyncio.Event(), asyncio.Event()
 
         async def keep_and_wait(
@@ -369,7 +369,7 @@ async def test_what_could_neither_be_popped_nor_committed_can_be_popped_again(
 ) -> None:
     async with running_broker() as broker:
         half = (await prepare(broker)).stored
-        message_id = offset_message_id(half.store_host, half.commit_offset)
+        message_id = offset_message_id(half.store_host, half.log_offset)
         await broker.mover.advance(IMMUNITY_US)
         with monkeypatch.context() as patched:
             patched.setattr(writer, "MAX_WAITING", 0)

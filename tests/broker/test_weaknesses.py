@@ -100,7 +100,7 @@ async def test_w2_what_is_acknowledged_is_durable_by_the_policy(
         )
         syncs.go_on.set()
         sent = await sending
-        assert [[entry.number for entry in some] for some in syncs.synced] == [[sent.stored.commit_offset]]
+        assert [[entry.number for entry in some] for some in syncs.synced] == [[sent.stored.log_offset]]
         await asyncio.gather(*(send_in(broker, 1_000) for _ in range(50)))
         assert sum(map(len, syncs.synced)) == 51
         assert len(syncs.synced) < 30, "many share one"
@@ -112,7 +112,7 @@ async def test_w2_what_is_acknowledged_is_durable_by_the_policy(
         assert syncs.synced == []
         syncs.go_on.set()
         assert await asyncio.to_thread(syncs.ended.wait, HANGING_S)
-        assert [entry.number for entry in syncs.synced[0]] == [sent.stored.commit_offset]
+        assert [entry.number for entry in syncs.synced[0]] == [sent.stored.log_offset]
 
     syncs = Syncs(monkeypatch)
     async with running_broker(tmp_path / "never", delay_sync="never") as broker:

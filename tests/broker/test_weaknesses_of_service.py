@@ -109,7 +109,7 @@ async def test_w12_every_message_has_ids_by_which_it_is_found_and_cancelled(mode
         sent = [await send_in(broker, HOUR_MS, str(number)) for number in range(3)]
         listed = [one.message for one in await broker.inspection.pending.list()]
         assert listed == [one.stored for one in sent]
-        ids = [offset_message_id(message.store_host, message.commit_offset) for message in listed]
+        ids = [offset_message_id(message.store_host, message.log_offset) for message in listed]
         assert len({*ids, *(message.unique_key for message in listed)}) == 6
         told = [one.receipt.offset_message_id for one in sent]
         assert told == (["0"] * 3 if mode == "dongwo" else ids)
@@ -134,7 +134,7 @@ async def test_w13_a_send_has_one_answer_which_echoes_nothing(mode: StartDeliver
         }
         answer = await api.send(**fields)
         pending = (await api.emulator.broker.inspection.pending.list())[0].message
-        own_id = offset_message_id(pending.store_host, pending.commit_offset)
+        own_id = offset_message_id(pending.store_host, pending.log_offset)
         reply = ("0", 1, 0) if mode == "dongwo" else (own_id, 2, 0)
         assert answer == {
             "message_id": pending.unique_key,
@@ -142,7 +142,7 @@ async def test_w13_a_send_has_one_answer_which_echoes_nothing(mode: StartDeliver
             "topic": TOPIC,
             "queue_id": reply[1],
             "queue_offset": reply[2],
-            "commit_offset": pending.commit_offset,
+            "log_offset": pending.log_offset,
             "store_ms": pending.store_us // MS,
             "delay_level": 0,
             "due_ms": (pending.due_us or 0) // MS,

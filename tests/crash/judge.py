@@ -19,9 +19,9 @@ class Copy(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A copy in a queue. No other copy ever has its commit offset."""
+    """A copy in a queue. No other copy ever has its log offset."""
 
-    commit_offset: int
+    log_offset: int
     copy: Copy
     store_ms: int
 
@@ -36,7 +36,7 @@ class Judge:
     def __init__(self, *, may_repeat: bool = False, whole_seconds: bool = False) -> None:
         self.faults: list[str] = []
         self.records: dict[tuple[str, int], list[Record]] = {}  # by topic and queue, offsets from 0 on
-        self.acked: set[int] = set()  # commit offsets, as all that consumers did
+        self.acked: set[int] = set()  # log offsets, as all that consumers did
         self.given_back: set[int] = set()
         self.may_repeat = may_repeat
         self._whole_seconds = whole_seconds
@@ -95,10 +95,10 @@ class Judge:
     def received(self, messages: Iterable[Answer]) -> None:
         """The group was given these."""
         for message in messages:
-            commit_offset = message["commit_offset"]
-            if commit_offset in self.acked:
+            log_offset = message["log_offset"]
+            if log_offset in self.acked:
                 self._fault(f"{_copy(message)} was received again after it was acknowledged")
-            if commit_offset in self.given_back:
+            if log_offset in self.given_back:
                 self._fault(f"{_copy(message)} was received again after it was given back")
             self._judge_time(_copy(message), message["store_ms"])
             self._latest_ms = max(self._latest_ms, message["store_ms"])
@@ -109,16 +109,16 @@ class Judge:
 
     def acking(self, messages: Iterable[Answer]) -> None:
         """These are about to be acknowledged."""
-        self._settling.update(message["commit_offset"] for message in messages)
+        self._settling.update(message["log_offset"] for message in messages)
 
     def acknowledged(self, messages: Iterable[Answer]) -> None:
         """The broker has taken the acknowledgement."""
-        self.acked.update(message["commit_offset"] for message in messages)
+        self.acked.update(message["log_offset"] for message in messages)
 
     def giving_back(self, messages: Iterable[Answer], delay_ms: int) -> None:
         """These are about to be given back, to come again after the delay."""
         for message in messages:
-            self._settling.add(message["commit_offset"])
+            self._settling.add(message["log_offset"])
             # An earlier try, of which nothing is known, may have been the one that succeeded.
             not_before_ms = self._latest_ms + delay_ms
             copy = _next(message)
@@ -127,7 +127,7 @@ class Judge:
     def gave_back(self, messages: Iterable[Answer]) -> None:
         """The broker has taken them back."""
         for message in messages:
-            self.given_back.add(message["commit_offset"])
+            self.given_back.add(message["log_offset"])
             self._promised.add(_next(message))
 
     # What the broker shows
@@ -147,12 +147,12 @@ class Judge:
         """The queue holds these after what was seen of it before."""
         records = self.records.setdefault((topic, queue_id), [])
         for message in messages:
-            record = Record(message["commit_offset"], _copy(message), message["store_ms"])
+            record = Record(message["log_offset"], _copy(message), message["store_ms"])
             place = f"{topic}/{queue_id}"
             if message["queue_offset"] != len(records):
                 self._fault(f"{place} has {message['queue_offset']} where {len(records)} is expected")
-            if records and records[-1].commit_offset >= record.commit_offset:
-                self._fault(f"{place}: commit offsets fall at {len(records)}")
+            if records and records[-1].log_offset >= record.log_offset:
+                self._fault(f"{place}: log offsets fall at {len(records)}")
             if records and records[-1].store_ms > record.store_ms:
                 self._fault(f"{place}: store times fall at {len(records)}")
             self._judge_time(record.copy, record.store_ms)
@@ -169,14 +169,14 @@ class Judge:
             for copy, times in stored.items()
             if times > 1 and not (self.may_repeat and copy not in self._timed)
         ]
-        offsets = Counter(record.commit_offset for record in records)
+        offsets = Counter(record.log_offset for record in records)
         doubled = [
-            f"commit offset {offset} was given out twice" for offset, times in offsets.items() if times > 1
+            f"log offset {offset} was given out twice" for offset, times in offsets.items() if times > 1
         ]
         untouched = [
             f"{record.copy} never reached the group"
             for record in records
-            if record.commit_offset not in self._settling
+            if record.log_offset not in self._settling
         ]
         return self.faults + lost + revived + repeated + doubled + untouched
 

@@ -29,7 +29,7 @@ RETRY_TOPIC = f"%RETRY%{GROUP}"
 CONFIG = f'[[groups]]\nname = "{GROUP}"\nmax_retries = 1000\n'
 
 _VISIBLE = """
-SELECT topic, queue_id, commit_offset, unique_key, reconsume_times, store_us
+SELECT topic, queue_id, log_offset, unique_key, reconsume_times, store_us
 FROM messages JOIN queues ON key = queue_key WHERE due_us IS NULL ORDER BY queue_key, queue_offset"""
 _DONE = """
 SELECT parked_offset, delivered_offset, iif(forced, 'forced', 'delivered')
@@ -42,19 +42,19 @@ _LEDGER = {
     "delivered twice from a file": """
         SELECT parked_offset, count(*) FROM deliveries WHERE level IS NULL GROUP BY 1 HAVING count(*) > 1""",
     "never delivered": """
-        SELECT commit_offset FROM messages WHERE due_us NOT NULL
-        AND commit_offset NOT IN (SELECT parked_offset FROM deliveries)
-        AND commit_offset NOT IN (SELECT parked_offset FROM interventions WHERE kind = 'cancelled')""",
+        SELECT log_offset FROM messages WHERE due_us NOT NULL
+        AND log_offset NOT IN (SELECT parked_offset FROM deliveries)
+        AND log_offset NOT IN (SELECT parked_offset FROM interventions WHERE kind = 'cancelled')""",
     "not known as done with": f"""
-        {_DONE} EXCEPT SELECT number, commit_offset, outcome FROM timed_messages""",
+        {_DONE} EXCEPT SELECT number, log_offset, outcome FROM timed_messages""",
     "done with, but neither delivered nor cancelled": f"""
-        SELECT number, commit_offset, outcome FROM timed_messages WHERE outcome <> 'cancelled' OR
-        commit_offset NOT IN (SELECT parked_offset FROM interventions WHERE kind = 'cancelled')
+        SELECT number, log_offset, outcome FROM timed_messages WHERE outcome <> 'cancelled' OR
+        log_offset NOT IN (SELECT parked_offset FROM interventions WHERE kind = 'cancelled')
         EXCEPT {_DONE}""",
     "without its message": """
-        SELECT * FROM deliveries WHERE delivered_offset NOT IN (SELECT commit_offset FROM messages)""",
+        SELECT * FROM deliveries WHERE delivered_offset NOT IN (SELECT log_offset FROM messages)""",
     "missing or wrong": """
-        SELECT * FROM messages LEFT JOIN deliveries ON delivered_offset = commit_offset
+        SELECT * FROM messages LEFT JOIN deliveries ON delivered_offset = log_offset
         WHERE messages.parked_offset NOT NULL
         AND (deliveries.parked_offset, delivered_us) IS NOT (messages.parked_offset, store_us)""",
 }
@@ -237,8 +237,8 @@ def faults_of_store(file: Path, judge: Judge) -> Iterator[str]:
             if finding != "ok":
                 yield f"integrity check: {finding}"
         stored: dict[tuple[str, int], list[Record]] = {}
-        for topic, queue_id, commit_offset, unique_key, reconsume_times, store_us in rows(_VISIBLE):
-            record = Record(commit_offset, Copy(unique_key, reconsume_times + 1), store_us // 1_000)
+        for topic, queue_id, log_offset, unique_key, reconsume_times, store_us in rows(_VISIBLE):
+            record = Record(log_offset, Copy(unique_key, reconsume_times + 1), store_us // 1_000)
             stored.setdefault((topic, queue_id), []).append(record)
         if stored != {place: records for place, records in judge.records.items() if records}:
             yield "the queues do not hold what they showed"

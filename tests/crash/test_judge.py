@@ -21,7 +21,7 @@ DUE_MS = 5_000
 
 def message(queue_offset: int, message_id: str = "a", **other: int) -> JsonObject:
     """A message as a broker shows it that was delayed until 5 s."""
-    offsets = {"commit_offset": 10 + queue_offset, "queue_offset": queue_offset}
+    offsets = {"log_offset": 10 + queue_offset, "queue_offset": queue_offset}
     return {"message_id": message_id, "reconsume_times": 0, "store_ms": DUE_MS, **offsets, **other}
 
 
@@ -105,7 +105,7 @@ def test_given_back_and_early(judge: Judge) -> None:
     browse_and_consume(judge, message(0))
     judge.giving_back([message(0)], 1_000)
     judge.gave_back([message(0)])
-    judge.browsed("%RETRY%" + GROUP, 0, [message(0, commit_offset=20, reconsume_times=1, store_ms=5_999)])
+    judge.browsed("%RETRY%" + GROUP, 0, [message(0, log_offset=20, reconsume_times=1, store_ms=5_999)])
     assert "Copy(message_id='a', attempt=2) came 1 ms early" in judge.verdict()
 
 
@@ -116,14 +116,14 @@ def test_clock_went_back(judge: Judge) -> None:
 
 @pytest.mark.parametrize("queue_offset", [0, 2])
 def test_offsets_with_a_double_or_a_gap(judge: Judge, queue_offset: int) -> None:
-    judge.browsed(TOPIC, 0, [message(0), message(queue_offset, "b", commit_offset=20)])
+    judge.browsed(TOPIC, 0, [message(0), message(queue_offset, "b", log_offset=20)])
     assert judge.faults == [f"{TOPIC}/0 has {queue_offset} where 1 is expected"]
 
 
-def test_commit_offset_given_out_twice(judge: Judge) -> None:
+def test_log_offset_given_out_twice(judge: Judge) -> None:
     browse_and_consume(judge, message(0))
-    judge.browsed(TOPIC, 1, [message(0, "b", commit_offset=10)])
-    assert judge.verdict() == ["commit offset 10 was given out twice"]
+    judge.browsed(TOPIC, 1, [message(0, "b", log_offset=10)])
+    assert judge.verdict() == ["log offset 10 was given out twice"]
 
 
 def timed(message_id: str, **fields: int) -> JsonObject:
@@ -203,7 +203,7 @@ def test_early_by_hand(timed_judge: Judge, forced: bool) -> None:
 
 TAMPERING = {
     "DELETE FROM deliveries WHERE delivered_offset = {delivered}": "ledger, missing or wrong",
-    "DELETE FROM messages WHERE commit_offset = {delivered}": "ledger, without its message",
+    "DELETE FROM messages WHERE log_offset = {delivered}": "ledger, without its message",
     "UPDATE deliveries SET due_us = due_us + 1": "ledger, delivered early",
     "UPDATE deliveries SET parked_offset = {parked}": "ledger, delivered twice",
     "UPDATE deliveries SET parked_offset = -1 WHERE parked_offset = {parked}": "ledger, never delivered",

@@ -34,15 +34,15 @@ class Names:
         return text
 
     def note(self, offset: int) -> str:
-        """A commit offset, named by the order in which it was first answered, the same for both brokers."""
+        """A log offset, named by the order in which it was first answered, the same for both brokers."""
         return self._offsets.setdefault(offset, f"<message {len(set(self._offsets.values()))}>")
 
     def same(self, offset: int, as_offset: int) -> None:
-        """Give a commit offset the name of another."""
+        """Give a log offset the name of another."""
         self._offsets[offset] = self.offset(as_offset)
 
     def offset(self, offset: int) -> str:
-        """The commit offset of that name, or None."""
+        """The log offset of that name, or None."""
         return self._offsets.get(offset, "<another message>")
 
 
@@ -53,7 +53,7 @@ def records_seen(records: list[Record], names: Names) -> list[dict[str, Json]]:
             "topic": names.of(record.topic),
             "queueId": record.queue_id,
             "queueOffset": record.queue_offset,
-            "commitOffset": names.offset(record.commit_offset),
+            "commitOffset": names.offset(record.log_offset),
             "body": _short(record.body.decode("utf-8", "replace")),
             "properties": _properties(record.properties, names),
             "flag": record.flag,

@@ -142,11 +142,11 @@ class Side(Player):
             given_up = await self._given_up(serial, topic) if is_given_up else None
         return {"checks": checks, "given up": given_up}
 
-    async def _asked(self, check: Check, commit_offset: int, queue_offset: str) -> Seen:
+    async def _asked(self, check: Check, log_offset: int, queue_offset: str) -> Seen:
         """One check-back. Later offsets of the same half message get the name of the first."""
         question, record, answer = check
         about = int(question.ext["commitLogOffset"]), question.ext["tranStateTableOffset"]
-        self.names.same(about[0], commit_offset)
+        self.names.same(about[0], log_offset)
         ext = {name: self.names.of(value) for name, value in question.ext.items()}
         ext["commitLogOffset"] = self.names.offset(about[0])
         ext["offsetMsgId"] = self._message_id(ext["offsetMsgId"])
@@ -157,7 +157,7 @@ class Side(Player):
             "code": question.code,
             "ext": ext,
             "record": asked,
-            "stored": "anew" if about != (commit_offset, queue_offset) else "once",
+            "stored": "anew" if about != (log_offset, queue_offset) else "once",
             "answer": None if answer is None else self._seen(await answer),
         }
 
@@ -168,7 +168,7 @@ class Side(Player):
             records, _ = await self._records_in(UNDECIDED_TOPIC, 0, end)
             for record in records:
                 if serial_of(record) == serial and decode_properties(record.properties)[REAL_TOPIC] == topic:
-                    self.names.note(record.commit_offset)
+                    self.names.note(record.log_offset)
                     [seen] = records_seen([record], self.names)
                     return {**seen, "queueOffset": "<number>"}
             await asyncio.sleep(POLL_S)
@@ -258,7 +258,7 @@ class Side(Player):
         found.sort(key=lambda one: (serial_of(one), one.reconsume_times, one.queue_id, one.queue_offset))
         self._records.update((serial_of(record), record) for record in found)
         for one in found:
-            self.names.note(one.commit_offset)
+            self.names.note(one.log_offset)
         shown = records_seen(found, self.names)
         for record in shown:
             del record["queueOffset"]
@@ -348,7 +348,7 @@ class Side(Player):
         record = self._records.get(serial)
         if record is None:
             return {"record": None}
-        ext = {"offset": record.commit_offset, "group": group, "delayLevel": level, "originMsgId": "x"}
+        ext = {"offset": record.log_offset, "group": group, "delayLevel": level, "originMsgId": "x"}
         if most is not None:
             ext["maxReconsumeTimes"] = most
         sent = {name: str(value) for name, value in ext.items()}
@@ -370,9 +370,9 @@ class Side(Player):
         if record is None:
             return {"record": None}
         answer = await (await self.client()).call(
-            RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(record.commit_offset + shift)}
+            RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(record.log_offset + shift)}
         )
-        remark = (answer.remark or "").replace(str(record.commit_offset + shift), "<offset>")
+        remark = (answer.remark or "").replace(str(record.log_offset + shift), "<offset>")
         answer.remark = remark or None
         return {**self._seen(answer, None), "records": records_seen(decode_records(answer.body), self.names)}
 

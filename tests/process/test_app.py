@@ -28,7 +28,7 @@ async def test_everything_acknowledged_is_there_after_a_restart(tmp_path: Path) 
     async with running_broker(tmp_path) as broker:
         assert await visible(broker) == sent
         assert [p.message for p in await broker.inspection.pending.list()] == [parked]
-        assert (await send(broker)).stored.commit_offset == parked.commit_offset + 1
+        assert (await send(broker)).stored.log_offset == parked.log_offset + 1
 
 
 async def test_what_is_being_sent_while_the_broker_stops_is_stored_or_refused(tmp_path: Path) -> None:

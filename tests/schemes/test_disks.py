@@ -139,7 +139,7 @@ async def test_reports_know_what_waits_without_a_broker(scheme: TimedSchemeName,
         [first, second] = await running.schemes.page(-1, 2)
     found = waiting_files(tmp_path, lambda *_: None)
     assert sorted((one.state, one.parked_offset, one.due_us) for one in found) == [
-        ("pending", one.commit_offset, one.due_us) for one in (first, second)
+        ("pending", one.log_offset, one.due_us) for one in (first, second)
     ]
     rows = take_snapshot(tmp_path, lambda *_: None).undelivered.to_pylist()
     names = {row["scheme"] for row in rows}

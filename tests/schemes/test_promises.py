@@ -92,12 +92,12 @@ async def test_pending_messages_are_found_by_key_number_topic_and_page(
         schemes = broker.schemes
         [found] = await schemes.find(sent[2].stored.unique_key)
         assert (found.body, found.due_us) == (b"700000", found.store_us // MS * MS + 700_000 * MS)
-        assert await schemes.numbered(found.commit_offset) == found
-        assert await schemes.numbered(found.commit_offset + 1) is None
+        assert await schemes.numbered(found.log_offset) == found
+        assert await schemes.numbered(found.log_offset + 1) is None
         assert bodies(await schemes.outside(-1, 9)) == ["9000000", "1000", "700000"]
         assert bodies(await schemes.outside(-1, 9, topic="a")) == ["9000000", "700000"]
         [first] = await schemes.outside(-1, 1)
-        assert bodies(await schemes.outside(first.commit_offset, 1)) == ["1000"]
+        assert bodies(await schemes.outside(first.log_offset, 1)) == ["1000"]
         assert await broker.removal.reset.delete_topic("a") == 2
         assert bodies(await schemes.outside(-1, 9)) == ["1000"]
         await broker.removal.reset.all()

@@ -241,7 +241,7 @@ async def test_memory_holds_only_what_is_due_soon(tmp_path: Path) -> None:
         files = files_of(broker)
         assert len(files.index._wheel) == 1
         assert await broker.schemes.page(-1, 1_000)
-        [found] = await broker.schemes.page((await broker.schemes.page(-1, 200))[-1].commit_offset, 1)
+        [found] = await broker.schemes.page((await broker.schemes.page(-1, 200))[-1].log_offset, 1)
         assert await broker.schemes.find(found.unique_key) == [found]
         await files.turn()
         assert len(files.index._wheel) == 1

@@ -89,13 +89,13 @@ class MadeStore:
         """Insert a row into a table."""
         self.run(f"INSERT INTO {table} ({', '.join(row)}) VALUES (?{', ?' * (len(row) - 1)})", *row.values())
 
-    def park(self, commit_offset: int, *, level: int = 1, queue_offset: int = 0, **changed: Any) -> None:
+    def park(self, log_offset: int, *, level: int = 1, queue_offset: int = 0, **changed: Any) -> None:
         """Add a message for queue 3 of ``orders`` that is parked in a level."""
         row = {
-            "commit_offset": commit_offset,
+            "log_offset": log_offset,
             "queue_key": level,
             "queue_offset": queue_offset,
-            "unique_key": f"K{commit_offset}",
+            "unique_key": f"K{log_offset}",
             "due_us": START_US + 2 * S,
             "real_queue_key": ORDERS,
         }
@@ -118,9 +118,9 @@ class MadeStore:
         """Set the delay offset of a level."""
         self.put("delay_offsets", level=level, next_offset=next_offset)
 
-    def settle(self, number: int, key_hash: int, outcome: str, commit_offset: int = -1) -> None:
+    def settle(self, number: int, key_hash: int, outcome: str, log_offset: int = -1) -> None:
         """Record the outcome of a timed message."""
-        row = {"number": number, "key_hash": key_hash, "outcome": outcome, "commit_offset": commit_offset}
+        row = {"number": number, "key_hash": key_hash, "outcome": outcome, "log_offset": log_offset}
         self.put("timed_messages", due_ms=(START_US + 5 * S) // 1000, **row)
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mocketmq.errors import IllegalMessageError, InvalidArgumentError, StoreDamagedError
 from mocketmq.message.message import Message, draft
-from mocketmq.message.message_id import at_host, commit_offset_of, new_unique_key, offset_message_id
+from mocketmq.message.message_id import at_host, log_offset_of, new_unique_key, offset_message_id
 from mocketmq.message.names import (
     check_group_name,
     check_topic_name,
@@ -126,16 +126,16 @@ def test_unique_keys_have_upstreams_form_and_differ() -> None:
         ("10.0.0.1:1", 2**63 - 1, "0A000001000000017FFFFFFFFFFFFFFF"),
     ],
 )
-def test_offset_ids_are_address_port_and_commit_offset(host: str, offset: int, message_id: str) -> None:
+def test_offset_ids_are_address_port_and_log_offset(host: str, offset: int, message_id: str) -> None:
     assert offset_message_id(host, offset) == message_id
-    assert commit_offset_of(message_id) == commit_offset_of(message_id.lower()) == offset
+    assert log_offset_of(message_id) == log_offset_of(message_id.lower()) == offset
 
 
 @pytest.mark.parametrize(
     "other", ["", "x", "7F00000100002A9F", "7F00000100002A9F8000000000000000", "G" * 32, "٠" * 32, "0" * 33]
 )
 def test_other_ids_have_no_offset(other: str) -> None:
-    assert commit_offset_of(other) is None
+    assert log_offset_of(other) is None
     assert at_host(other, "10.1.2.3:1234") == other
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from mocketmq.message.message_id import Identity, commit_offset_of, key_hash
+from mocketmq.message.message_id import Identity, key_hash, log_offset_of
 from mocketmq_compat.delay.delayed_file import Entry, parse_name
 from mocketmq_compat.delay.directories.delay_directory import QUARANTINE
 from mocketmq_compat.delay.directories.delay_inspection import quarantined
@@ -55,7 +55,7 @@ class FolderInspector:
 
     def find(self, wanted: str) -> list[KeptMessage | Trouble]:
         """Reads all messages."""
-        number, digest = commit_offset_of(wanted), key_hash(wanted)
+        number, digest = log_offset_of(wanted), key_hash(wanted)
 
         def is_found(each: KeptMessage | Trouble) -> bool:
             name = each.file.rpartition("/")[2]

@@ -19,13 +19,13 @@ from mocketmq_compat.delay.delayed_file import (
 
 def entry_of(parked: StoredMessage) -> Entry:
     """The entry of the message's file."""
-    return Entry((parked.due_us or 0) // US_PER_MS, parked.commit_offset, key_hash(parked.unique_key))
+    return Entry((parked.due_us or 0) // US_PER_MS, parked.log_offset, key_hash(parked.unique_key))
 
 
 def content_of(parked: StoredMessage, queue: Queue) -> bytes:
     """The content of the message's file."""
     header = FileHeader(
-        number=parked.commit_offset,
+        number=parked.log_offset,
         due_us=parked.due_us or 0,
         stored_us=parked.store_us,
         topic=queue.topic,

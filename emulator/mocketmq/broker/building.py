@@ -71,7 +71,7 @@ async def open_broker(
             database,
             clock,
             store_host,
-            past.next_commit_offset,
+            past.next_log_offset,
             past.last_store_us,
             on_arrival=polls.arrived,
             on_stored=statistics.stored,

@@ -56,7 +56,7 @@ def peek(
             page = broker.browse(topic, number, offset=at, max_messages=size, tags=tags, sql=sql)
             found += page["messages"]
             at = page["next_offset"]
-    found.sort(key=lambda each: each["commit_offset"])
+    found.sort(key=lambda each: each["log_offset"])
     found = found[-max_messages:] if offset < 0 else found[:max_messages]
     _show(output, found, f"nothing to see in {topic}")
 

@@ -25,7 +25,7 @@ class _Event(NamedTuple):
     """Something that happened to a record. Events are sorted by these fields in this order."""
 
     at_us: int
-    commit_offset: int
+    log_offset: int
     stage: int  # of one record in one instant
     text: str
 
@@ -51,7 +51,7 @@ def _stored(history: JsonObject) -> Iterator[_Event]:
     """Records that were sent or given back. Those that a delivery made are in its event."""
     done = {each["parked_offset"] for each in (*history["deliveries"], *history["interventions"])}
     for record in history["records"]:
-        at_us, order = record["store_ms"] * US_PER_MS, record["commit_offset"]
+        at_us, order = record["store_ms"] * US_PER_MS, record["log_offset"]
         where = f"{record['topic']} queue {record['queue_id']} at offset {record['queue_offset']}"
         if record["due_ms"] is not None:
             delay = format_duration((record["due_ms"] - record["store_ms"]) * US_PER_MS)
@@ -67,7 +67,7 @@ def _goal(parked: JsonObject) -> str:
 
 
 def _delivered(history: JsonObject) -> Iterator[_Event]:
-    records = {record["commit_offset"]: record for record in history["records"]}
+    records = {record["log_offset"]: record for record in history["records"]}
     for delivery in history["deliveries"]:
         order = delivery["delivered_offset"]
         record = records.get(order)
@@ -97,9 +97,9 @@ def _intervened(history: JsonObject) -> Iterator[_Event]:
 
 
 def _taken(history: JsonObject) -> Iterator[_Event]:
-    taken = {(each["group"], each["commit_offset"]) for each in history["takes"]}
+    taken = {(each["group"], each["log_offset"]) for each in history["takes"]}
     for take in history["takes"]:
-        group, order = take["group"], take["commit_offset"]
+        group, order = take["group"], take["log_offset"]
         if group in _HALF_GROUPS:
             yield _Event(take["first_taken_us"], order, 3, "held until its producer decides")
         elif take["first_taken_us"] is not None:

@@ -144,7 +144,7 @@ function showLane(view, place) {
   function draw() {
     const lane = live.state?.lanes.find((one) => (one.level ?? 0) === level);
     if (lane) setText(about, `${lane.delay ? `Each message waits ${lane.delay}. ` : ""}${plural(lane.pending, "message")} waiting${lane.oldest_overdue_ms === null ? "" : `, ${count(overdueIn(lane, nowMs()))} of them overdue`}.`);
-    const text = found.map((one) => `${one.commit_offset} ${one.due_ms}`).join();
+    const text = found.map((one) => `${one.log_offset} ${one.due_ms}`).join();
     if (text === drawn) return;
     drawn = text;
     if (!found.length) {
@@ -158,8 +158,8 @@ function showLane(view, place) {
       [one.keys.map((key) => h("span", { class: "tag key" }, visible(key))), one.tag ? h("span", { class: "tag" }, visible(one.tag)) : null],
       h("a", { class: "clip", href: `#/messages/${encodeURIComponent(one.message_id)}` }, visible((one.body ?? "(bytes)").slice(0, 120))),
       h("div", { class: "row nowrap" },
-        button("Deliver now", doing(() => act(post, path`/v1/delayed/${one.message_id}/deliver`, "Delivered", one)), { class: "small", "data-key": `deliver ${one.commit_offset}` }),
-        button("Cancel", doing(() => act(remove, path`/v1/delayed/${one.message_id}`, "Cancelled", one)), { class: "small danger", "data-key": `cancel ${one.commit_offset}` })),
+        button("Deliver now", doing(() => act(post, path`/v1/delayed/${one.message_id}/deliver`, "Delivered", one)), { class: "small", "data-key": `deliver ${one.log_offset}` }),
+        button("Cancel", doing(() => act(remove, path`/v1/delayed/${one.message_id}`, "Cancelled", one)), { class: "small danger", "data-key": `cancel ${one.log_offset}` })),
     ])));
   }
 

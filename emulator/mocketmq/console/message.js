@@ -22,9 +22,9 @@ export function lifeOf(history) {
   const isParked = new Map();
   for (const record of history.records) {
     const group = /^%(RETRY|DLQ)%(.*)$/.exec(record.real_topic ?? record.topic);
-    const delivery = deliveries.get(record.commit_offset);
+    const delivery = deliveries.get(record.log_offset);
     if (record.due_ms !== null) {
-      isParked.set(record.commit_offset, record);
+      isParked.set(record.log_offset, record);
       const what = group ? `Given back by ${group[2]}, parked again` : "Stored and parked";
       add(record.store_ms, group ? "retried" : "parked", what, `for ${duration(record.due_ms - record.store_ms)}, until ${clockTime(record.due_ms, true)}`);
     } else if (delivery) {
@@ -39,9 +39,9 @@ export function lifeOf(history) {
   }
   const ledgered = new Set(history.deliveries.filter((one) => one.pulled_us !== null).map((one) => one.delivered_offset));
   for (const take of history.takes) {
-    if (!ledgered.has(take.commit_offset)) add(take.first_taken_us && ms(take.first_taken_us), "taken", `Taken by ${take.group}`);
+    if (!ledgered.has(take.log_offset)) add(take.first_taken_us && ms(take.first_taken_us), "taken", `Taken by ${take.group}`);
     if (take.times > 1 && take.last_taken_us !== take.first_taken_us) add(take.last_taken_us && ms(take.last_taken_us), "taken", `Taken by ${take.group} again`, `${take.times} times so far`);
-    if (take.outcome === "acked" && !(deliveries.get(take.commit_offset)?.acked_us)) add(take.settled_us && ms(take.settled_us), "acknowledged", `Acknowledged by ${take.group}`);
+    if (take.outcome === "acked" && !(deliveries.get(take.log_offset)?.acked_us)) add(take.settled_us && ms(take.settled_us), "acknowledged", `Acknowledged by ${take.group}`);
     if (take.outcome === null && take.times) add(ms(take.visible_us), "waiting", `In flight at ${take.group} until then`);
   }
   for (const one of history.interventions) if (one.kind === "cancelled") add(ms(one.at_us), "cancelled", "Cancelled", "It will never be delivered.");

@@ -103,7 +103,7 @@ export function timeBar(place) {
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   listen((kind) => {
     if (kind === "state") stateAt = performance.now();
-    if (kind === "arrivals") live.newest = Math.max(live.newest ?? -1, ...live.news.map((one) => one.commit_offset).filter((one) => one < 2 ** 50));
+    if (kind === "arrivals") live.newest = Math.max(live.newest ?? -1, ...live.news.map((one) => one.log_offset).filter((one) => one < 2 ** 50));
     draw();
   });
   setInterval(() => { if (!document.hidden) draw(); }, 100);

@@ -26,7 +26,7 @@ INSERT INTO fault_hits (at_us, fault, do, door, operation, next_offset, unique_k
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _STRUCK_DELIVERY: Final = """
 INSERT INTO fault_hits (at_us, fault, do, door, operation, next_offset, unique_key)
-SELECT ?, ?, ?, '', 'delivery', ?, unique_key FROM messages WHERE commit_offset = ?"""
+SELECT ?, ?, ?, '', 'delivery', ?, unique_key FROM messages WHERE log_offset = ?"""
 _EVERY: Final = "every request"
 """The operation that an absence strikes."""
 _ENDED: Final = """
@@ -196,7 +196,7 @@ class Faults:
         def work(batch: Batch) -> None:
             self.count(batch, fault)
             to_us = None if fault.to_us > LATEST_US else fault.to_us
-            row = (batch.now_us, fault.name, fault.rule.do, door, _EVERY, batch.next_commit_offset)
+            row = (batch.now_us, fault.name, fault.rule.do, door, _EVERY, batch.next_log_offset)
             batch.execute(_STRUCK, (*row, None, None, None, to_us))
             if fault.back_wall_us is not None:
                 batch.execute(_BACK, (fault.name, fault.back_wall_us))
@@ -218,7 +218,7 @@ class Faults:
 
     def record_delivery(self, batch: Batch, fault: Fault, at_us: int, record_offset: int) -> None:
         """Keep that the fault struck the delivery of the message with this record."""
-        row = (at_us, fault.name, fault.rule.do, batch.next_commit_offset, record_offset)
+        row = (at_us, fault.name, fault.rule.do, batch.next_log_offset, record_offset)
         batch.execute(_STRUCK_DELIVERY, row)
 
     async def record(self, strike: Strike, request: FaultyRequest, unique_key: str | None) -> None:
@@ -230,7 +230,7 @@ class Faults:
             self.count(batch, fault)
             row = (batch.now_us, fault.name, fault.rule.do, request.door, request.operations[0])
             about = (unique_key, request.topic, request.group, batch.now_us + late_us if late_us else None)
-            batch.execute(_STRUCK, (*row, batch.next_commit_offset, *about))
+            batch.execute(_STRUCK, (*row, batch.next_log_offset, *about))
 
         with suppress(StoreError):  # the fault goes on
             await self._ground.writer.commit(work)

@@ -128,7 +128,7 @@ async def pending(call: ApiCall, which: Pending) -> DelayedList:
         after=which.after,
         limit=which.max,
     )
-    last = found[-1].message.commit_offset if len(found) == which.max else None
+    last = found[-1].message.log_offset if len(found) == which.max else None
     return DelayedList([_delayed(call, one) for one in found], last)
 
 

@@ -34,7 +34,7 @@ class RecordOut(msgspec.Struct, frozen=True):
     `lateness_us` is that of a delivery by the broker itself.
     """
 
-    commit_offset: int
+    log_offset: int
     kind: RecordKind
     message_id: str
     topic: str
@@ -57,7 +57,7 @@ class RecordsIn(Input, frozen=True):
     tag: Annotated[str, Meta(min_length=1, max_length=255)] | UnsetType = UNSET
     key: Annotated[str, Meta(min_length=1, max_length=255)] | UnsetType = UNSET
     text: Annotated[str, Meta(min_length=1, max_length=255)] | UnsetType = UNSET
-    after: Annotated[int, Meta(ge=-1, le=LARGEST, description="Only records above this commit offset")] = -1
+    after: Annotated[int, Meta(ge=-1, le=LARGEST, description="Only records above this log offset")] = -1
     before: (
         Annotated[int, Meta(ge=0, le=LARGEST, description="The `next_before` of the page before")] | UnsetType
     ) = UNSET
@@ -141,7 +141,7 @@ class StateOut(msgspec.Struct, frozen=True):
 class ArrivalsOut(msgspec.Struct, frozen=True):
     """The newest records since the event before, newest first, and how many more were `missed`.
 
-    `next_offset` is the commit offset that the next record will get: the `id` of the event.
+    `next_offset` is the log offset that the next record will get: the `id` of the event.
     """
 
     records: list[RecordOut]
@@ -185,7 +185,7 @@ def _after(call: ApiCall, where: StreamIn) -> int | None:
 
 
 async def records(call: ApiCall, which: RecordsIn) -> RecordsOut:
-    """Searches up to 20,000 commit offsets at a time. Bodies that a client compressed are not looked into."""
+    """Searches up to 20,000 log offsets at a time. Bodies that a client compressed are not looked into."""
     wanted = Wanted(given(which.topic), given(which.tag), given(which.key), given(which.text))
     found = await call.broker.watching.records.search(
         wanted, after=which.after, before=given(which.before), limit=which.max

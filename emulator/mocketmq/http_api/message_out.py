@@ -27,7 +27,7 @@ class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     queue_id: int
     queue_offset: int
-    commit_offset: int
+    log_offset: int
     body: str | None
     body_base64: bytes | None
     compression: Compression | None
@@ -65,11 +65,11 @@ def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
     text = None if body.compression else _text(body.content)
     return {
         "message_id": message.unique_key,
-        "offset_message_id": offset_message_id(store_host, message.commit_offset),
+        "offset_message_id": offset_message_id(store_host, message.log_offset),
         "topic": queue.topic,
         "queue_id": queue.queue_id,
         "queue_offset": message.queue_offset,
-        "commit_offset": message.commit_offset,
+        "log_offset": message.log_offset,
         "body": text,
         "body_base64": body.content if text is None else None,
         "compression": body.compression,

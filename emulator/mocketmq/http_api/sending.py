@@ -161,7 +161,7 @@ class Sent(msgspec.Struct, frozen=True):
     topic: str
     queue_id: int
     queue_offset: int
-    commit_offset: int
+    log_offset: int
     store_ms: int
     delay_level: int
     due_ms: int | None
@@ -270,7 +270,7 @@ def _sent(sent: SendResult) -> Sent:
         sent.queue.topic,
         sent.receipt.queue_id,
         sent.receipt.queue_offset,
-        stored.commit_offset,
+        stored.log_offset,
         stored.store_us // US_PER_MS,
         sent.level,
         to_ms(stored.due_us),

@@ -69,7 +69,7 @@ async def transactions(call: ApiCall, which: OpenHalves) -> HalfList:
     found = await call.broker.transactions.half_messages.page(
         which.after, which.max, topic_name=given(which.topic)
     )
-    last = found[-1].stored.commit_offset if len(found) == which.max else None
+    last = found[-1].stored.log_offset if len(found) == which.max else None
     return HalfList([_half_out(call, half) for half in found], last)
 
 

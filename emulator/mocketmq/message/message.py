@@ -53,14 +53,14 @@ class Draft(NamedTuple):
     flag: int
     sys_flag: int
     reconsume_times: int
-    prepared_offset: int | None = None  # of a committed message: commit offset of its half message
+    prepared_offset: int | None = None  # of a committed message: log offset of its half message
     door: str | None = None  # None: unknown, as it was stored by an older version
 
 
 class StoredMessage(NamedTuple):
     """One row of the table ``messages``, in the order of its columns."""
 
-    commit_offset: int
+    log_offset: int
     queue_key: int
     queue_offset: int
     store_us: int
@@ -76,8 +76,8 @@ class StoredMessage(NamedTuple):
     unique_key: str
     due_us: int | None  # of a parked message: when it is delivered
     real_queue_key: int | None  # of a parked or half message: the queue it goes to
-    parked_offset: int | None  # of a delivered message: commit offset of the parked one
-    prepared_offset: int | None = None  # of a committed message: commit offset of its half message
+    parked_offset: int | None  # of a delivered message: log offset of the parked one
+    prepared_offset: int | None = None  # of a committed message: log offset of its half message
     door: str | None = None  # by which it was sent; None: unknown
 
 

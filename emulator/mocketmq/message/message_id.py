@@ -27,9 +27,9 @@ def new_unique_key(now_us: int) -> str:
     return f"{_unique_prefix}{now_us // 1_000 & 0xFFFFFFFFFFF:011X}{next(_unique_counter) & 0xFFFFFFFFF:09X}"
 
 
-def offset_message_id(store_host: str, commit_offset: int) -> str:
-    """The broker's message id: address, port and commit offset in hex, 32 digits."""
-    return f"{_host_digits(store_host)}{commit_offset:016X}"
+def offset_message_id(store_host: str, log_offset: int) -> str:
+    """The broker's message id: address, port and log offset in hex, 32 digits."""
+    return f"{_host_digits(store_host)}{log_offset:016X}"
 
 
 @cache
@@ -39,8 +39,8 @@ def _host_digits(store_host: str) -> str:
     return f"{octets}{int(port):08X}"
 
 
-def commit_offset_of(message_id: str) -> int | None:
-    """The commit offset in an offset message id; None for any other kind of id."""
+def log_offset_of(message_id: str) -> int | None:
+    """The log offset in an offset message id; None for any other kind of id."""
     return int(message_id[16:], 16) if _OFFSET_ID.fullmatch(message_id) else None
 
 
@@ -53,8 +53,8 @@ def at_host(message_id: str, store_host: str) -> str:
     """An offset message id with this address of the broker in it; any other id unchanged."""
     if message_id.startswith(_host_digits(store_host)):  # as a rule
         return message_id
-    commit_offset = commit_offset_of(message_id)
-    return message_id if commit_offset is None else offset_message_id(store_host, commit_offset)
+    log_offset = log_offset_of(message_id)
+    return message_id if log_offset is None else offset_message_id(store_host, log_offset)
 
 
 def key_hash(unique_key: str) -> int:

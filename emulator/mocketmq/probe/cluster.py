@@ -58,7 +58,7 @@ class Received(NamedTuple):
     stored_ms: int | None = None  # of the delayed message, if it is told here
     queue_id: int | None = None
     queue_offset: int | None = None
-    commit_offset: int | None = None
+    log_offset: int | None = None
     waited_from_us: int | None = None
     """If ``delivered_ms`` is that of the hand-out: since when somebody waited for it, by our clock."""
     tells_first_delivery: bool = True

@@ -142,7 +142,7 @@ class ProbeLedger:
                 size=plan.size,
                 state="delivered" if each else "pending",
                 parked_offset=sent.parked_offset,
-                delivered_offset=each and each.commit_offset,
+                delivered_offset=each and each.log_offset,
                 born_us=_within(sent.sent_us + offset.ahead_us, None, stored_us, offset),
                 stored_us=stored_us,
                 due_us=due_us,

@@ -15,7 +15,7 @@ from mocketmq.calling.connection import Answer, Connection
 from mocketmq.calling.headers import STORED, group_body, pull_ext, send_ext, topic_ext
 from mocketmq.calling.name_servers import NameServers, object_in
 from mocketmq.clock import US_PER_S, steady_us
-from mocketmq.message.message_id import commit_offset_of
+from mocketmq.message.message_id import log_offset_of
 from mocketmq.message.properties import (
     DELAY,
     START_DELIVER_TIME,
@@ -106,7 +106,7 @@ class RemotingCluster(Cluster):
         if answer.code not in STORED:
             raise ClusterError(answer.reason)
         sent.sent_us, sent.answered_us, sent.is_stored = answer.sent_us, answer.answered_us, True
-        sent.parked_offset = commit_offset_of(answer.ext.get("msgId", "")) if sent.delay else None
+        sent.parked_offset = log_offset_of(answer.ext.get("msgId", "")) if sent.delay else None
         if sent.parked_offset is not None:
             await self._look_at_parked(master, sent)
 
@@ -139,7 +139,7 @@ class RemotingCluster(Cluster):
                 delivered_ms=record.store_ms,
                 queue_id=record.queue_id,
                 queue_offset=record.queue_offset,
-                commit_offset=record.commit_offset,
+                log_offset=record.log_offset,
             )
             for record in records
         ]

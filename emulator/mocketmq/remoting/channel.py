@@ -74,10 +74,10 @@ class RemotingChannel:
         ext = {
             "topic": queue.topic,
             "tranStateTableOffset": str(half.queue_offset),
-            "commitLogOffset": str(half.commit_offset),
+            "commitLogOffset": str(half.log_offset),
             "msgId": half.unique_key,
             "transactionId": half.unique_key,
-            "offsetMsgId": offset_message_id(self.store_host, half.commit_offset),
+            "offsetMsgId": offset_message_id(self.store_host, half.log_offset),
         }
         record = encode_record(half, queue.topic, queue.queue_id, self.store_host)
         self.ask(RequestCode.CHECK_TRANSACTION_STATE, ext, record)
@@ -114,7 +114,7 @@ class RemotingChannel:
         ext = {
             "consumerGroup": group,
             "clientId": client_id,
-            "msgId": offset_message_id(self.store_host, message.commit_offset),
+            "msgId": offset_message_id(self.store_host, message.log_offset),
             "brokerName": BROKER,
             "topic": queue.topic,
         }

@@ -18,7 +18,7 @@ class DueMessage(NamedTuple):
     """A message to deliver, without its content. Instants in emulated microseconds."""
 
     queue: Queue  # where it becomes visible
-    parked_offset: int  # commit offset of the parked record; outside of the store, the message's number
+    parked_offset: int  # log offset of the parked record; outside of the store, the message's number
     level: int | None
     stored_us: int
     due_us: int
@@ -57,7 +57,7 @@ class Delivery:
     def deliver(
         self, batch: Batch, message: DueMessage, content: Draft | int, *, fires_us: int, picked_us: int
     ) -> int:
-        """Deliver the message at ``fires_us``, or later; the commit offset that it gets.
+        """Deliver the message at ``fires_us``, or later; the log offset that it gets.
 
         The timer had chosen it at ``picked_us``. A ``content`` that is a number stands for a parked record
         whose body has so many bytes: that is copied inside SQLite.
@@ -70,7 +70,7 @@ class Delivery:
         return self._append(batch, message, content, max(picked_us, fires_us), forced=False)
 
     def force(self, batch: Batch, message: DueMessage, content: Draft | int) -> int:
-        """Deliver the message now, before it is due; the commit offset that it gets."""
+        """Deliver the message now, before it is due; the log offset that it gets."""
         return self._append(batch, message, content, batch.now_us, forced=True)
 
     def _append(
@@ -78,12 +78,12 @@ class Delivery:
     ) -> int:
         queue, parked_offset, level, stored_us, due_us = message
         if isinstance(content, int):
-            commit_offset = batch.copy(queue, parked_offset, content)
+            log_offset = batch.copy(queue, parked_offset, content)
         else:
-            commit_offset = batch.append(queue, content, parked_offset=parked_offset).commit_offset
+            log_offset = batch.append(queue, content, parked_offset=parked_offset).log_offset
         self._ledger.record(
             batch,
-            commit_offset,
+            log_offset,
             queue,
             parked_offset=parked_offset,
             scheme=self._scheme,
@@ -93,7 +93,7 @@ class Delivery:
             picked_us=picked_us,
             forced=forced,
         )
-        return commit_offset
+        return log_offset
 
     def _count(self, *, is_early: bool) -> None:
         self.delivered += 1

@@ -48,11 +48,11 @@ _RELEASE: Final = "UPDATE held_deliveries SET release_us = ? WHERE fault = ?"
 _FORGET: Final = "DELETE FROM held_deliveries WHERE record_offset = ?"
 _INTERVENE: Final = "INSERT INTO interventions VALUES (?, ?, ?)"
 _PAGE: Final = """
-SELECT m.* FROM messages m JOIN held_deliveries h ON h.record_offset = m.commit_offset
+SELECT m.* FROM messages m JOIN held_deliveries h ON h.record_offset = m.log_offset
 JOIN queues q ON q.key = h.queue_key
-WHERE NOT h.is_repeat AND m.commit_offset > ?1 AND (?2 IS NULL OR q.topic = ?2)
+WHERE NOT h.is_repeat AND m.log_offset > ?1 AND (?2 IS NULL OR q.topic = ?2)
 AND (?3 IS NULL OR h.level = ?3)
-ORDER BY m.commit_offset LIMIT ?4"""
+ORDER BY m.log_offset LIMIT ?4"""
 
 
 class Held(NamedTuple):
@@ -62,7 +62,7 @@ class Held(NamedTuple):
     release_us: int | None
     fault: str
     is_repeat: int
-    record_offset: int  # commit offset of the record that has the content
+    record_offset: int  # log offset of the record that has the content
     parked_offset: int  # as in the ledger
     queue_key: int
     scheme: str
@@ -179,13 +179,13 @@ class HeldDeliveries:
         return None if repeats else record_offset
 
     def _record(self, batch: Batch, message: DueMessage, content: Draft | int) -> tuple[int, int]:
-        """The commit offset of the record that has the content, and the size of its body."""
+        """The log offset of the record that has the content, and the size of its body."""
         if isinstance(content, int):
             return message.parked_offset, content
         parked = batch.append(
             self._parked_queue, content, due_us=message.due_us, real_queue_key=message.queue.key
         )
-        return parked.commit_offset, len(content.body)
+        return parked.log_offset, len(content.body)
 
     def _hold(self, batch: Batch, held: Sequence[Held]) -> None:
         """Keep rows of one message, all repeats or a single one that is none."""
@@ -258,10 +258,10 @@ class HeldDeliveries:
 
     def _deliver(self, row: Held, picked_us: int, batch: Batch) -> None:
         queue = self._queue_of(row.queue_key)
-        commit_offset = batch.copy(queue, row.record_offset, row.size)
+        log_offset = batch.copy(queue, row.record_offset, row.size)
         self._ledger.record(
             batch,
-            commit_offset,
+            log_offset,
             queue,
             parked_offset=row.parked_offset,
             scheme=row.scheme,
@@ -304,12 +304,12 @@ class HeldDeliveries:
 
     def holds(self, parked: StoredMessage) -> bool:
         """Whether the message is held."""
-        return parked.due_us is not None and parked.commit_offset in self._records
+        return parked.due_us is not None and parked.log_offset in self._records
 
     async def page(
         self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
     ) -> list[StoredMessage]:
-        """Held messages with a commit offset above ``after``, oldest first."""
+        """Held messages with a log offset above ``after``, oldest first."""
         if not self._records:
             return []
         return [
@@ -326,7 +326,7 @@ class HeldDeliveries:
 
     def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
         """Never deliver these."""
-        return self._cancel(batch, (one.commit_offset for one in messages if self.holds(one)))
+        return self._cancel(batch, (one.log_offset for one in messages if self.holds(one)))
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
         """Look up what is held for the topic; the work that cancels it."""
@@ -346,12 +346,12 @@ class HeldDeliveries:
         if parked.due_us is None or parked.real_queue_key is None:
             raise NotPendingError(f"message {parked.unique_key} is not a delayed message")
         queue = self._queue_of(parked.real_queue_key)
-        commit_offset = batch.copy(queue, parked.commit_offset, len(parked.body))
+        log_offset = batch.copy(queue, parked.log_offset, len(parked.body))
         self._ledger.record(
             batch,
-            commit_offset,
+            log_offset,
             queue,
-            parked_offset=parked.commit_offset,
+            parked_offset=parked.log_offset,
             scheme=self.name,
             level=None,
             stored_us=parked.store_us,
@@ -359,9 +359,9 @@ class HeldDeliveries:
             picked_us=batch.now_us,
             forced=True,
         )
-        batch.execute(_FORGET, (parked.commit_offset,))
-        batch.execute(_INTERVENE, (parked.commit_offset, "forced", batch.now_us))
-        batch.on_commit(partial(self._records.discard, parked.commit_offset))
+        batch.execute(_FORGET, (parked.log_offset,))
+        batch.execute(_INTERVENE, (parked.log_offset, "forced", batch.now_us))
+        batch.on_commit(partial(self._records.discard, parked.log_offset))
 
     def clear(self, batch: Batch) -> None:
         """Forget everything that is held."""

@@ -5,9 +5,9 @@ in once, by the first group that takes the message and the first that acknowledg
 instants in epoch microseconds of the emulator's clock:
 
 ================  ==============================================================================
-delivered_offset  commit offset of the delivered message, unique
+delivered_offset  log offset of the delivered message, unique
 run               the broker's start that delivered it; ``runs`` has version, profile, clock mode
-parked_offset     commit offset of the parked message; a repeat has the same one
+parked_offset     log offset of the parked message; a repeat has the same one
 unique_key        the message's UNIQ_KEY, the same before and after delivery
 topic, queue_id   where it was delivered; ``%RETRY%group`` for a retry
 queue_offset      its offset there
@@ -44,7 +44,7 @@ WITH delivery(offset, run, parked_offset, topic, queue_id, scheme, level, forced
 SELECT offset, run, delivery.parked_offset, unique_key, topic, queue_id, queue_offset,
  scheme, level, reconsume_times + 1, length(body), forced, born_us, stored_us, delivery.due_us, picked_us,
  store_us, fault
-FROM delivery CROSS JOIN messages ON commit_offset = offset"""
+FROM delivery CROSS JOIN messages ON log_offset = offset"""
 _PULLED = (
     "UPDATE deliveries SET pulled_us = ?, pulled_by = ? WHERE delivered_offset = ? AND pulled_us IS NULL"
 )

@@ -30,7 +30,7 @@ class Parked(NamedTuple):
     """A pending message without its content."""
 
     queue_offset: int
-    commit_offset: int
+    log_offset: int
     store_us: int
     due_us: int
     real_queue_key: int
@@ -83,7 +83,7 @@ async def load_levels(
     interventions: dict[int, set[int]] = {}
     for queue_key, queue_offset in await database.rows(
         "SELECT queue_key, queue_offset FROM interventions i"
-        " JOIN messages m ON m.commit_offset = i.parked_offset"
+        " JOIN messages m ON m.log_offset = i.parked_offset"
     ):
         interventions.setdefault(queue_key, set()).add(queue_offset)
     levels, warnings = [], []

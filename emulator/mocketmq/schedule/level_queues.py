@@ -42,15 +42,15 @@ _SAVE_OFFSET = (
 _INTERVENE = "INSERT INTO interventions VALUES (?, ?, ?)"
 # One row of text: for each row that is read, SQLite's thread would wait for the GIL.
 _READ_AHEAD = """
-SELECT json_group_array(json_array(queue_offset, commit_offset, store_us, due_us, real_queue_key, size))
+SELECT json_group_array(json_array(queue_offset, log_offset, store_us, due_us, real_queue_key, size))
 FROM (
- SELECT queue_offset, commit_offset, store_us, due_us, real_queue_key, length(body) AS size FROM messages m
+ SELECT queue_offset, log_offset, store_us, due_us, real_queue_key, length(body) AS size FROM messages m
  WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?
- AND NOT EXISTS (SELECT 1 FROM interventions i WHERE i.parked_offset = m.commit_offset)
+ AND NOT EXISTS (SELECT 1 FROM interventions i WHERE i.parked_offset = m.log_offset)
  ORDER BY queue_offset LIMIT ?
 )"""
 _PENDING_OF = f"""
-SELECT m.queue_key, m.queue_offset, m.commit_offset FROM messages m JOIN queues q ON q.key = m.real_queue_key
+SELECT m.queue_key, m.queue_offset, m.log_offset FROM messages m JOIN queues q ON q.key = m.real_queue_key
 WHERE m.due_us IS NOT NULL AND (q.topic = ? OR {IS_RETRY_OF})"""
 
 _decode_parked = msgspec.json.Decoder(list[Parked]).decode
@@ -157,14 +157,14 @@ class LevelQueues:
         return heapq.merge(deliveries, saves, key=attrgetter("instant_us"))
 
     def _heads(self, until_us: int, now_us: int) -> Iterator[tuple[int, Level, Parked | None]]:
-        """The messages of all levels by (instant, commit offset); None where the read-ahead ends."""
+        """The messages of all levels by (instant, log offset); None where the read-ahead ends."""
         heads: list[tuple[int, int, int, int]] = []
 
         def push(level: Level, index: int, not_before_us: int) -> None:
             entry = level.ahead[index]
             fires_us = max(not_before_us, self.profile.fires_at(entry.due_us, level.delay_us, now_us))
             if fires_us <= until_us:
-                heapq.heappush(heads, (fires_us, entry.commit_offset, level.number, index))
+                heapq.heappush(heads, (fires_us, entry.log_offset, level.number, index))
 
         for level in self.levels:
             if level.ahead:
@@ -200,7 +200,7 @@ class LevelQueues:
 
     def _due(self, level: Level, entry: Parked) -> DueMessage:
         queue = self._queue_of(entry.real_queue_key)
-        return DueMessage(queue, entry.commit_offset, level.number, entry.store_us, entry.due_us)
+        return DueMessage(queue, entry.log_offset, level.number, entry.store_us, entry.due_us)
 
     def _delivered(self, passed: dict[Level, list[int]], first_us: int) -> None:
         pass_point("delivery.delivered")
@@ -246,7 +246,7 @@ class LevelQueues:
     async def page(
         self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
     ) -> list[StoredMessage]:
-        """Pending messages with a commit offset above ``after``, oldest first."""
+        """Pending messages with a log offset above ``after``, oldest first."""
         ranges: list[str] = []
         parameters: list[object] = []
         for one in self.levels:
@@ -260,9 +260,9 @@ class LevelQueues:
             of_topic = "AND m.real_queue_key IN (SELECT key FROM queues WHERE topic = ?)"
             parameters.append(topic)
         rows = await self._database.rows(
-            "SELECT m.* FROM messages m LEFT JOIN interventions i ON i.parked_offset = m.commit_offset"
-            f" WHERE ({' OR '.join(ranges)}) {of_topic} AND m.commit_offset > ? AND i.parked_offset IS NULL"
-            " ORDER BY m.commit_offset LIMIT ?",
+            "SELECT m.* FROM messages m LEFT JOIN interventions i ON i.parked_offset = m.log_offset"
+            f" WHERE ({' OR '.join(ranges)}) {of_topic} AND m.log_offset > ? AND i.parked_offset IS NULL"
+            " ORDER BY m.log_offset LIMIT ?",
             [*parameters, after, limit],
         )
         return [StoredMessage._make(row) for row in rows]
@@ -315,7 +315,7 @@ class LevelQueues:
 
     def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
         """Take pending messages out of their level queues: they are never delivered. How many."""
-        return self._cancel(batch, ((m.queue_key, m.queue_offset, m.commit_offset) for m in messages))
+        return self._cancel(batch, ((m.queue_key, m.queue_offset, m.log_offset) for m in messages))
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
         """Look up what waits for the topic, also to be retried; the work that cancels all of it."""
@@ -323,12 +323,12 @@ class LevelQueues:
         return lambda batch: self._cancel(batch, rows)
 
     def _cancel(self, batch: Batch, parked: Iterable[tuple[int, int, int]]) -> int:
-        """Each is a queue key, a queue offset and a commit offset."""
+        """Each is a queue key, a queue offset and a log offset."""
         settled: dict[Level, list[int]] = {}
-        for queue_key, queue_offset, commit_offset in parked:
+        for queue_key, queue_offset, log_offset in parked:
             level = self._level_holding(queue_key, queue_offset)
             if level is not None:
-                batch.execute(_INTERVENE, (commit_offset, "cancelled", batch.now_us))
+                batch.execute(_INTERVENE, (log_offset, "cancelled", batch.now_us))
                 settled.setdefault(level, []).append(queue_offset)
         for level, queue_offsets in settled.items():
             batch.on_commit(partial(self._settle, level, queue_offsets))
@@ -340,7 +340,7 @@ class LevelQueues:
         assert level is not None  # noqa: S101 - see DelayScheme
         entry = _parked_of(parked)
         self._delivery.force(batch, self._due(level, entry), entry.size)
-        batch.execute(_INTERVENE, (parked.commit_offset, "forced", batch.now_us))
+        batch.execute(_INTERVENE, (parked.log_offset, "forced", batch.now_us))
         batch.on_commit(partial(self._settle, level, [parked.queue_offset]))
 
     def _settle(self, level: Level, queue_offsets: Sequence[int]) -> None:
@@ -367,7 +367,7 @@ def _parked_of(stored: StoredMessage) -> Parked:
         raise NotPendingError(f"message {stored.unique_key} is not a delayed message")
     return Parked(
         stored.queue_offset,
-        stored.commit_offset,
+        stored.log_offset,
         stored.store_us,
         stored.due_us,
         stored.real_queue_key,

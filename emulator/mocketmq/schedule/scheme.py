@@ -49,8 +49,8 @@ class FileFigures(NamedTuple):
 class DelayScheme(DueSource, Protocol):
     """A way to keep messages until they are due. Instants in emulated microseconds.
 
-    A message that waits is known by its ``commit_offset``: that of its parked record. A scheme that keeps it
-    outside of the store gives it a number instead, above any commit offset and rising in order of arrival.
+    A message that waits is known by its ``log_offset``: that of its parked record. A scheme that keeps it
+    outside of the store gives it a number instead, above any log offset and rising in order of arrival.
     """
 
     name: str  # as in the ledger

@@ -16,7 +16,7 @@ _OTHERS_NUMBER: Final = 1 << 60
 
 
 class Numbers:
-    """Numbers messages outside of the store: above any commit offset, and differently on each broker."""
+    """Numbers messages outside of the store: above any log offset, and differently on each broker."""
 
     def __init__(self) -> None:
         self.last = 0

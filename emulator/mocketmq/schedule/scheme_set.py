@@ -55,7 +55,7 @@ class SchemeSet:
             while found := await self.outside(after, _PAGE):
                 for message in found:
                     self._lines.load(queue_of(message.real_queue_key or 0), message.due_us or 0)
-                after = found[-1].commit_offset
+                after = found[-1].log_offset
 
     # Keep
 
@@ -137,14 +137,14 @@ class SchemeSet:
     async def outside(self, after: int, limit: int, *, topic: str | None = None) -> list[StoredMessage]:
         """As :meth:`page`, but only of what waits outside of the store."""
         found = [message for one in self._timed for message in await one.page(after, limit, topic=topic)]
-        return sorted(found, key=lambda message: message.commit_offset)[:limit]
+        return sorted(found, key=lambda message: message.log_offset)[:limit]
 
     async def page(
         self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
     ) -> list[StoredMessage]:
         """Up to ``limit`` pending messages numbered above ``after``, in order, of one topic or level."""
         found = [m for one in self._all for m in await one.page(after, limit, topic=topic, level=level)]
-        return sorted(found, key=lambda message: message.commit_offset)[:limit]
+        return sorted(found, key=lambda message: message.log_offset)[:limit]
 
     # By hand: in an intervention of the timer's, after which it is durable
 
@@ -176,7 +176,7 @@ class SchemeSet:
         self, messages: Sequence[StoredMessage], act: Callable[[DelayScheme, Batch, StoredMessage], object]
     ) -> int:
         """Act on each message that waits, in one transaction."""
-        each_once = {(one.commit_offset, one.unique_key): one for one in messages}.values()
+        each_once = {(one.log_offset, one.unique_key): one for one in messages}.values()
 
         def work(batch: Batch) -> int:
             waiting = [(scheme, one) for one in each_once if (scheme := self.holding(one)) is not None]

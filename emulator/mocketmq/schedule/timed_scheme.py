@@ -117,8 +117,8 @@ class TimedScheme(ABC):
     # What a scheme may do otherwise
 
     def receipt(self, stored: StoredMessage, queue: Queue) -> SendReceipt:
-        """What the sender is told: the number stands in the place of the commit offset."""
-        return SendReceipt(offset_message_id(stored.store_host, stored.commit_offset), queue.queue_id, 0)
+        """What the sender is told: the number stands in the place of the log offset."""
+        return SendReceipt(offset_message_id(stored.store_host, stored.log_offset), queue.queue_id, 0)
 
     def next_delivery_us(self) -> int | None:
         """When the next message becomes visible; None when nothing waits."""
@@ -168,7 +168,7 @@ class TimedScheme(ABC):
     def kept(
         self, draft: Draft, queue: Queue, due_us: int, number: int, stored_us: int, store_host: str
     ) -> StoredMessage:
-        """The message as it is shown while it waits for its ``queue``; ``number`` is its commit offset."""
+        """The message as it is shown while it waits for its ``queue``; ``number`` is its log offset."""
         return StoredMessage(
             number,
             self.context.parked_queue.key,
@@ -204,8 +204,8 @@ class TimedScheme(ABC):
         batch.on_commit(partial(self.remove, [parked]))
 
     def _due(self, batch: Batch, message: StoredMessage) -> tuple[DueMessage, Draft]:
-        number, draft = message.commit_offset, draft_of(message)
-        if draft.sys_flag & COMMITTED_FLAG and number < batch.next_commit_offset:
+        number, draft = message.log_offset, draft_of(message)
+        if draft.sys_flag & COMMITTED_FLAG and number < batch.next_log_offset:
             draft = draft._replace(prepared_offset=number)
         queue = self.context.topics.queue(message.real_queue_key or 0)
         return DueMessage(queue, number, None, message.store_us, message.due_us or 0), draft
@@ -213,7 +213,7 @@ class TimedScheme(ABC):
     def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
         """Never deliver these messages; a record of each stays in the store."""
         waiting = [message for message in messages if self.holds(message)]
-        each_once = {(m.commit_offset, m.unique_key): m for m in waiting}
+        each_once = {(m.log_offset, m.unique_key): m for m in waiting}
         for message in each_once.values():
             record = batch.append(
                 self.context.parked_queue,
@@ -221,9 +221,9 @@ class TimedScheme(ABC):
                 due_us=message.due_us,
                 real_queue_key=message.real_queue_key,
             )
-            batch.execute(_CANCELLED, (record.commit_offset, batch.now_us))
+            batch.execute(_CANCELLED, (record.log_offset, batch.now_us))
             due_ms = (message.due_us or 0) // US_PER_MS
-            self.settle(batch, _identity(message), due_ms, "cancelled", record.commit_offset)
+            self.settle(batch, _identity(message), due_ms, "cancelled", record.log_offset)
         batch.on_commit(partial(self.remove, waiting))
         return len(each_once)
 
@@ -233,14 +233,14 @@ class TimedScheme(ABC):
         return lambda batch: self.cancel(batch, messages)
 
     def settle(
-        self, batch: Batch, identity: Identity, due_ms: int, outcome: str, commit_offset: int = -1
+        self, batch: Batch, identity: Identity, due_ms: int, outcome: str, log_offset: int = -1
     ) -> None:
         """Record for good that the message is done with, and at which offset its record is, if it has one."""
-        batch.execute(_SETTLE, (*identity, due_ms, outcome, commit_offset))
+        batch.execute(_SETTLE, (*identity, due_ms, outcome, log_offset))
 
     async def is_settled(self, message: StoredMessage) -> bool:
         """Whether the message is done with, although another copy of it still waits."""
-        return _identity(message) in await self.settled([message.commit_offset])
+        return _identity(message) in await self.settled([message.log_offset])
 
     async def settled(self, numbers: Sequence[int]) -> set[Identity]:
         """The identities of messages with these numbers that are done with."""
@@ -253,7 +253,7 @@ class TimedScheme(ABC):
 
 
 def _identity(message: StoredMessage) -> Identity:
-    return message.commit_offset, key_hash(message.unique_key)
+    return message.log_offset, key_hash(message.unique_key)
 
 
 OpenScheme = Callable[[Settings, SchemeContext], Awaitable[TimedScheme]]

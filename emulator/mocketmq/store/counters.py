@@ -10,7 +10,7 @@ from mocketmq.store.ground import Ground
 from mocketmq.store.writer import Batch, Writer
 
 SAVE_NEXT_COMMIT_OFFSET = (
-    "INSERT INTO counters VALUES ('next_commit_offset', ?)"
+    "INSERT INTO counters VALUES ('next_log_offset', ?)"
     " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
 )
 _LAST_RUN = "SELECT run, clock, started_wall_us, started_us FROM runs ORDER BY run DESC LIMIT 1"
@@ -27,7 +27,7 @@ INSERT OR REPLACE INTO counters SELECT 'reset_at_move', coalesce(max(move), 0) F
 class Past(NamedTuple):
     """What the store remembers of earlier runs. Instants in emulated microseconds, 0 if there was none."""
 
-    next_commit_offset: int
+    next_log_offset: int
     last_store_us: int  # of the newest message
     last_us: int  # the latest instant that any run is known to have reached
     mark: Mark | None  # where the last run's clock stood when it was last set
@@ -38,17 +38,15 @@ class Past(NamedTuple):
 async def read_past(database: Database) -> Past:
     """Read what the store remembers. Cheap: only the newest rows."""
     counters = dict(await database.rows("SELECT name, value FROM counters"))
-    newest = await database.rows(
-        "SELECT commit_offset, store_us FROM messages ORDER BY commit_offset DESC LIMIT 1"
-    )
-    commit_offset, last_store_us = newest[0] if newest else (-1, 0)
+    newest = await database.rows("SELECT log_offset, store_us FROM messages ORDER BY log_offset DESC LIMIT 1")
+    log_offset, last_store_us = newest[0] if newest else (-1, 0)
     run, last_us, mark = 0, last_store_us, None
     for run, mode, started_wall_us, started_us in await database.rows(_LAST_RUN):
         moves = await database.rows(_LAST_MOVE, (run,))
         mark = Mark(mode, *(moves[0] if moves else (started_wall_us, started_us)))
         last_us = max(last_us, mark.at_us)
     return Past(
-        next_commit_offset=max(counters.get("next_commit_offset", 0), commit_offset + 1),
+        next_log_offset=max(counters.get("next_log_offset", 0), log_offset + 1),
         last_store_us=last_store_us,
         last_us=last_us,
         mark=mark,

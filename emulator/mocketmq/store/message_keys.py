@@ -22,28 +22,27 @@ STEP = 1_000
 """Messages indexed per transaction."""
 MAX_FOUND = 1_000
 
-UNINDEX = "DELETE FROM message_keys WHERE key_hash = ? AND commit_offset = ?"
+UNINDEX = "DELETE FROM message_keys WHERE key_hash = ? AND log_offset = ?"
 _INDEX = "INSERT OR IGNORE INTO message_keys VALUES (?, ?)"
 _INDEXED_TO = (
     "INSERT INTO counters VALUES ('keys_indexed_to', ?)"
     " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
 )
 _LOOK_UP = (
-    "SELECT commit_offset FROM message_keys WHERE key_hash = ? AND commit_offset > ?"
-    " ORDER BY commit_offset LIMIT ?"
+    "SELECT log_offset FROM message_keys WHERE key_hash = ? AND log_offset > ? ORDER BY log_offset LIMIT ?"
 )
 _LOOK_UP_NEWEST = (
-    "SELECT commit_offset FROM message_keys WHERE key_hash = ? AND commit_offset < ?"
-    " ORDER BY commit_offset DESC LIMIT ?"
+    "SELECT log_offset FROM message_keys WHERE key_hash = ? AND log_offset < ?"
+    " ORDER BY log_offset DESC LIMIT ?"
 )
 _FOLLOW = (
-    "SELECT commit_offset, unique_key, properties FROM messages WHERE commit_offset >= ?"
-    " ORDER BY commit_offset LIMIT ?"
+    "SELECT log_offset, unique_key, properties FROM messages WHERE log_offset >= ?"
+    " ORDER BY log_offset LIMIT ?"
 )
 
 
 class MessageKeys(Chore):
-    """The index; messages below the commit offset ``indexed_to`` are in it."""
+    """The index; messages below the log offset ``indexed_to`` are in it."""
 
     name = "the index by key"
     interval_s = 1.0
@@ -66,7 +65,7 @@ class MessageKeys(Chore):
     @property
     def is_behind(self) -> bool:
         """Whether messages were stored that are not indexed yet."""
-        return self.indexed_to < self._writer.next_commit_offset
+        return self.indexed_to < self._writer.next_log_offset
 
     async def follow(self) -> None:
         """Index the next messages, at most ``STEP``."""
@@ -75,12 +74,12 @@ class MessageKeys(Chore):
                 await self._follow()
 
     async def _follow(self) -> None:
-        known_end = self._writer.next_commit_offset
+        known_end = self._writer.next_log_offset
         rows = await self._database.rows(_FOLLOW, (self.indexed_to, STEP))
         end = rows[-1][0] + 1 if len(rows) == STEP else max(known_end, rows[-1][0] + 1 if rows else 0)
         entries = [
-            (key, commit_offset)
-            for commit_offset, unique_key, properties in rows
+            (key, log_offset)
+            for log_offset, unique_key, properties in rows
             for key in keys_of(unique_key, properties)
         ]
 
@@ -129,7 +128,7 @@ class MessageKeys(Chore):
         return found[:limit][::-1]
 
     async def _catch_up(self) -> None:
-        end = self._writer.next_commit_offset
+        end = self._writer.next_log_offset
         while self.indexed_to < end:
             await self.follow()
 

@@ -23,19 +23,19 @@ _RECORD = 91
 _LOOK = 200
 """Messages whose properties are read before other tasks have their turn."""
 
-_SIZES_AT = "SELECT commit_offset, length(body) FROM messages WHERE commit_offset IN ({})"
+_SIZES_AT = "SELECT log_offset, length(body) FROM messages WHERE log_offset IN ({})"
 _SIZES_IN = (
-    "SELECT * FROM (SELECT commit_offset, length(body) AS size FROM messages WHERE queue_key = ?"
+    "SELECT * FROM (SELECT log_offset, length(body) AS size FROM messages WHERE queue_key = ?"
     " AND queue_offset >= ? AND queue_offset < ?{marks} ORDER BY queue_offset LIMIT ?)"
 )
 # SQLite knows the length of a body without reading it.
 _FITTING = """
 WITH sums AS (
- SELECT commit_offset AS place, sum(size) OVER so_far AS bytes, row_number() OVER so_far AS number
- FROM ({sizes}) WINDOW so_far AS (ORDER BY commit_offset)
+ SELECT log_offset AS place, sum(size) OVER so_far AS bytes, row_number() OVER so_far AS number
+ FROM ({sizes}) WINDOW so_far AS (ORDER BY log_offset)
 )
 SELECT place, messages.* FROM sums LEFT JOIN messages
-ON commit_offset = place AND number <= ? AND (bytes <= ? OR number = 1 AND ?) ORDER BY place LIMIT ?"""
+ON log_offset = place AND number <= ? AND (bytes <= ? OR number = 1 AND ?) ORDER BY place LIMIT ?"""
 
 _PROPERTIES = (
     "SELECT queue_offset, properties FROM messages WHERE queue_key = ? AND queue_offset >= ?"
@@ -74,30 +74,30 @@ class Span(NamedTuple):
     retries_of: str = ""
 
 
-async def messages_at(database: Database, commit_offsets: Sequence[int]) -> dict[int, StoredMessage]:
-    """The messages with these commit offsets, by commit offset, without those that are gone."""
+async def messages_at(database: Database, log_offsets: Sequence[int]) -> dict[int, StoredMessage]:
+    """The messages with these log offsets, by log offset, without those that are gone."""
     found: dict[int, StoredMessage] = {}
-    for first in range(0, len(commit_offsets), MAX_AT_ONCE):
-        some = commit_offsets[first : first + MAX_AT_ONCE]
+    for first in range(0, len(log_offsets), MAX_AT_ONCE):
+        some = log_offsets[first : first + MAX_AT_ONCE]
         marks = ",".join("?" * len(some))
-        for row in await database.rows(f"SELECT * FROM messages WHERE commit_offset IN ({marks})", some):
+        for row in await database.rows(f"SELECT * FROM messages WHERE log_offset IN ({marks})", some):
             found[row[0]] = StoredMessage._make(row)
     return found
 
 
 async def fitting_messages_at(
-    database: Database, commit_offsets: Sequence[int], max_bytes: int, *, or_first: bool
+    database: Database, log_offsets: Sequence[int], max_bytes: int, *, or_first: bool
 ) -> tuple[dict[int, StoredMessage], int]:
     """As ``messages_at``, for as many of the first offsets as fit; and how many those are.
 
     The bodies have at most ``max_bytes`` together; ``or_first``: unless the first alone has more. No other
     body is read.
     """
-    some = commit_offsets[:MAX_AT_ONCE]
+    some = log_offsets[:MAX_AT_ONCE]
     sizes = dict(await database.rows(_SIZES_AT.format(",".join("?" * len(some))), some))
     count = size = 0
-    for commit_offset in some:
-        size += sizes.get(commit_offset, 0)
+    for log_offset in some:
+        size += sizes.get(log_offset, 0)
         if size > max_bytes and (count or not or_first):
             break
         count += 1
@@ -107,7 +107,7 @@ async def fitting_messages_at(
 async def fitting_messages_in(
     database: Database, spans: Collection[Span], limit: int, max_bytes: int, *, or_first: bool
 ) -> tuple[list[StoredMessage], bool]:
-    """The first ``limit`` messages of the spans, in order of commit offset, and whether that is all.
+    """The first ``limit`` messages of the spans, in order of log offset, and whether that is all.
 
     ``max_bytes`` and ``or_first`` as in ``fitting_messages_at``.
     """

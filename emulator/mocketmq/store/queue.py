@@ -6,7 +6,7 @@ from mocketmq.store.database import Database
 class Queue:
     """A queue as of the last commit: messages ``min_offset`` to ``next_offset - 1``.
 
-    ``first_offset`` is where it began, or where a reset emptied it. ``emptied_at`` is the next commit offset
+    ``first_offset`` is where it began, or where a reset emptied it. ``emptied_at`` is the next log offset
     when its topic was last reset or deleted: records before it, also of what was delayed, count no more.
     """
 

@@ -9,7 +9,7 @@ says ``wall``. Tables of the hot path are indexed only in order of arrival.
 
 from typing import Final
 
-HEAD_REVISION: Final = "0010"
+HEAD_REVISION: Final = "0011"
 """The Alembic revision of these tables."""
 
 SCHEMA: Final = (
@@ -32,12 +32,12 @@ CREATE TABLE queues (
     -- were removed; otherwise the next offset follows from the messages.
     min_offset BIGINT NOT NULL,
     next_offset BIGINT NOT NULL,
-    emptied_at BIGINT NOT NULL DEFAULT 0  -- the next commit offset when its topic was last reset or deleted
+    emptied_at BIGINT NOT NULL DEFAULT 0  -- the next log offset when its topic was last reset or deleted
 );
 CREATE UNIQUE INDEX queues_by_topic ON queues (topic, queue_id);
 
 CREATE TABLE messages (
-    commit_offset INTEGER NOT NULL PRIMARY KEY,
+    log_offset INTEGER NOT NULL PRIMARY KEY,
     queue_key INTEGER NOT NULL,
     queue_offset BIGINT NOT NULL,
     store_us BIGINT NOT NULL,
@@ -77,7 +77,7 @@ CREATE TABLE timed_messages (
     key_hash INTEGER NOT NULL,
     due_ms BIGINT NOT NULL,
     outcome TEXT NOT NULL,  -- delivered, forced, cancelled, cleared
-    commit_offset BIGINT NOT NULL,  -- of the record that it became; -1: none
+    log_offset BIGINT NOT NULL,  -- of the record that it became; -1: none
     PRIMARY KEY (number, key_hash)
 ) WITHOUT ROWID;
 CREATE INDEX timed_messages_early ON timed_messages (due_ms) WHERE outcome <> 'delivered';
@@ -122,7 +122,7 @@ CREATE TABLE progress (
 
 CREATE TABLE takes (
     group_name TEXT NOT NULL,
-    commit_offset INTEGER NOT NULL,
+    log_offset INTEGER NOT NULL,
     queue_key INTEGER NOT NULL,
     queue_offset BIGINT NOT NULL,
     times INTEGER NOT NULL,  -- how often it was taken by receipt
@@ -133,7 +133,7 @@ CREATE TABLE takes (
     -- acked, retried, dead, passed; of half messages: committed, rolled back, abandoned
     outcome TEXT,
     pop_ms BIGINT,  -- wall time that names the take to a client that popped it
-    PRIMARY KEY (group_name, commit_offset)
+    PRIMARY KEY (group_name, log_offset)
 ) WITHOUT ROWID;
 CREATE INDEX takes_open ON takes (group_name) WHERE settled_us IS NULL;
 
@@ -154,8 +154,8 @@ CREATE TABLE kv_configs (
 
 CREATE TABLE message_keys (
     key_hash BIGINT NOT NULL,
-    commit_offset BIGINT NOT NULL,
-    PRIMARY KEY (key_hash, commit_offset)
+    log_offset BIGINT NOT NULL,
+    PRIMARY KEY (key_hash, log_offset)
 ) WITHOUT ROWID;
 
 CREATE TABLE runs (
@@ -195,7 +195,7 @@ CREATE TABLE fault_hits (
     door TEXT NOT NULL,
     operation TEXT NOT NULL,
     unique_key TEXT,  -- of the message that it was about, if known
-    next_offset BIGINT NOT NULL DEFAULT 0,  -- the next commit offset then
+    next_offset BIGINT NOT NULL DEFAULT 0,  -- the next log offset then
     topic TEXT,  -- that a request was about
     group_name TEXT,
     to_us BIGINT  -- until when somebody is away or an answer is late; null: not known
@@ -221,7 +221,7 @@ CREATE INDEX held_deliveries_by_release ON held_deliveries (release_us);
 CREATE INDEX held_deliveries_by_record ON held_deliveries (record_offset);
 
 CREATE TABLE counters (
-    name TEXT NOT NULL PRIMARY KEY,  -- next_commit_offset, keys_indexed_to, reset_at_move
+    name TEXT NOT NULL PRIMARY KEY,  -- next_log_offset, keys_indexed_to, reset_at_move
     value BIGINT NOT NULL
 ) WITHOUT ROWID;
 

@@ -8,42 +8,42 @@ from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 _SAVE = (
-    "INSERT INTO takes (group_name, commit_offset, queue_key, queue_offset, times, first_taken_us,"
+    "INSERT INTO takes (group_name, log_offset, queue_key, queue_offset, times, first_taken_us,"
     " last_taken_us, visible_us, pop_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
     " times = excluded.times, first_taken_us = excluded.first_taken_us,"
     " last_taken_us = excluded.last_taken_us, visible_us = excluded.visible_us, pop_ms = excluded.pop_ms,"
     " settled_us = NULL, outcome = NULL"  # acknowledged once, but the group went back to before it
 )
 _SET_VISIBLE = (
-    "UPDATE takes SET visible_us = ?, times = ?, pop_ms = ? WHERE group_name = ? AND commit_offset = ?"
+    "UPDATE takes SET visible_us = ?, times = ?, pop_ms = ? WHERE group_name = ? AND log_offset = ?"
 )
-_SETTLE = "UPDATE takes SET settled_us = ?, outcome = ? WHERE group_name = ? AND commit_offset = ?"
+_SETTLE = "UPDATE takes SET settled_us = ?, outcome = ? WHERE group_name = ? AND log_offset = ?"
 _SETTLE_IF_OPEN = f"{_SETTLE} AND settled_us IS NULL"
 _DELETE_OF_GROUP = "DELETE FROM takes WHERE group_name = ?"
 _DELETE_OF_QUEUE = "DELETE FROM takes WHERE queue_key = ?"
-_DELETE = "DELETE FROM takes WHERE group_name = ? AND commit_offset = ?"
+_DELETE = "DELETE FROM takes WHERE group_name = ? AND log_offset = ?"
 DELETE_TAKES = (  # by the primary key: there may be very many
-    "DELETE FROM takes WHERE group_name IN (SELECT name FROM groups) AND commit_offset = ?"
+    "DELETE FROM takes WHERE group_name IN (SELECT name FROM groups) AND log_offset = ?"
 )
 _OPEN = """
-SELECT group_name, takes.queue_key, takes.queue_offset, takes.commit_offset, times, first_taken_us,
+SELECT group_name, takes.queue_key, takes.queue_offset, takes.log_offset, times, first_taken_us,
  visible_us, pop_ms, properties, reconsume_times, parked_offset
-FROM takes JOIN messages USING (commit_offset) WHERE settled_us IS NULL
-ORDER BY group_name, takes.commit_offset"""
+FROM takes JOIN messages USING (log_offset) WHERE settled_us IS NULL
+ORDER BY group_name, takes.log_offset"""
 _OPEN_IN = """
-SELECT commit_offset, unique_key FROM takes JOIN messages USING (commit_offset)
-WHERE group_name IN ({marks}) AND settled_us IS NULL AND {condition} ORDER BY commit_offset"""
+SELECT log_offset, unique_key FROM takes JOIN messages USING (log_offset)
+WHERE group_name IN ({marks}) AND settled_us IS NULL AND {condition} ORDER BY log_offset"""
 _OF_MESSAGES = """
-SELECT group_name, commit_offset, times, first_taken_us, last_taken_us, visible_us, settled_us, outcome
-FROM groups JOIN takes ON group_name = name WHERE commit_offset IN ({marks})
-ORDER BY commit_offset, group_name"""
+SELECT group_name, log_offset, times, first_taken_us, last_taken_us, visible_us, settled_us, outcome
+FROM groups JOIN takes ON group_name = name WHERE log_offset IN ({marks})
+ORDER BY log_offset, group_name"""
 
 
 class TakeRow(NamedTuple):
     """A message that a group is given. Instants in emulated microseconds."""
 
     group_name: str
-    commit_offset: int
+    log_offset: int
     queue_key: int
     queue_offset: int
     times: int
@@ -59,7 +59,7 @@ class OpenTake(NamedTuple):
     group_name: str
     queue_key: int
     queue_offset: int
-    commit_offset: int
+    log_offset: int
     times: int
     first_taken_us: int | None
     visible_us: int
@@ -75,18 +75,18 @@ def save_take(batch: Batch, row: TakeRow) -> None:
 
 
 def save_visible(
-    batch: Batch, group_name: str, commit_offset: int, visible_us: int, times: int, pop_ms: int
+    batch: Batch, group_name: str, log_offset: int, visible_us: int, times: int, pop_ms: int
 ) -> None:
     """Let its invisible time end at ``visible_us``."""
-    batch.execute(_SET_VISIBLE, (visible_us, times, pop_ms or None, group_name, commit_offset))
+    batch.execute(_SET_VISIBLE, (visible_us, times, pop_ms or None, group_name, log_offset))
 
 
 def save_outcome(
-    batch: Batch, group_name: str, commit_offset: int, outcome: str, *, if_open: bool = False
+    batch: Batch, group_name: str, log_offset: int, outcome: str, *, if_open: bool = False
 ) -> None:
     """Settle it now; with ``if_open``, one that has an outcome keeps it."""
     sql = _SETTLE_IF_OPEN if if_open else _SETTLE
-    batch.execute(sql, (batch.now_us, outcome, group_name, commit_offset))
+    batch.execute(sql, (batch.now_us, outcome, group_name, log_offset))
 
 
 def delete_takes_of_group(batch: Batch, group_name: str) -> None:
@@ -99,13 +99,13 @@ def delete_takes_of_queue(batch: Batch, queue: Queue) -> None:
     batch.execute(_DELETE_OF_QUEUE, (queue.key,))
 
 
-def delete_takes(batch: Batch, commit_offset: int, group_names: Sequence[str] | None = None) -> None:
+def delete_takes(batch: Batch, log_offset: int, group_names: Sequence[str] | None = None) -> None:
     """Delete the rows of a message in these groups; in all by default."""
     if group_names is None:
-        batch.execute(DELETE_TAKES, (commit_offset,))
+        batch.execute(DELETE_TAKES, (log_offset,))
     else:
         for name in group_names:
-            batch.execute(_DELETE, (name, commit_offset))
+            batch.execute(_DELETE, (name, log_offset))
 
 
 async def open_takes(database: Database) -> list[OpenTake]:
@@ -114,15 +114,15 @@ async def open_takes(database: Database) -> list[OpenTake]:
 
 
 async def open_with_key(database: Database, group_names: Sequence[str], unique_key: str) -> list[int]:
-    """The commit offsets of messages with this unique key that these groups hold, oldest first."""
+    """The log offsets of messages with this unique key that these groups hold, oldest first."""
     rows = await _open_in(database, group_names, "unique_key = ?", unique_key)
-    return [commit_offset for commit_offset, _ in rows]
+    return [log_offset for log_offset, _ in rows]
 
 
 async def open_with_property(
     database: Database, group_names: Sequence[str], name: str
 ) -> list[tuple[int, str]]:
-    """Commit offsets and unique keys of messages with this text in their properties that the groups hold."""
+    """Log offsets and unique keys of messages with this text in their properties that the groups hold."""
     return await _open_in(database, group_names, "instr(properties, ?)", name)
 
 
@@ -133,7 +133,7 @@ async def _open_in(
     return [(row[0], row[1]) for row in await database.rows(sql, (*group_names, value))]
 
 
-async def takes_of_messages(database: Database, commit_offsets: Sequence[int]) -> list[Any]:
+async def takes_of_messages(database: Database, log_offsets: Sequence[int]) -> list[Any]:
     """What every group that exists did with these messages, open or settled."""
-    marks = ",".join("?" * len(commit_offsets))
-    return list(await database.rows(_OF_MESSAGES.format(marks=marks), commit_offsets))
+    marks = ",".join("?" * len(log_offsets))
+    return list(await database.rows(_OF_MESSAGES.format(marks=marks), log_offsets))

@@ -4,7 +4,7 @@ A commit makes its work visible; it does not wait for the disk. Who was promised
 sync that began after the commit, while the next transactions go on (``wal_syncs``).
 
 A piece of work is a function that fills a :class:`Batch`. The writer calls the functions in order of
-arrival, on the event loop and just before it writes, and gives out store times, commit offsets and
+arrival, on the event loop and just before it writes, and gives out store times, log offsets and
 queue offsets while it does so. Nothing else gives them out, so they rise in commit order and have no
 gaps: when a transaction fails, the offsets that it used have not moved.
 
@@ -39,11 +39,11 @@ MAX_BATCH_BYTES = 16 << 20
 INSERT_MESSAGE = f"INSERT INTO messages VALUES ({','.join('?' * len(StoredMessage._fields))})"
 _COPY_MESSAGE = """
 INSERT INTO messages
-WITH copy(commit_offset, queue_key, queue_offset, store_us, parked_offset) AS (VALUES (?, ?, ?, ?, ?))
-SELECT copy.commit_offset, copy.queue_key, copy.queue_offset, copy.store_us, born_us, born_host, store_host,
- flag, sys_flag, body, properties, tag_hash, reconsume_times, unique_key, NULL, NULL, parked.commit_offset,
+WITH copy(log_offset, queue_key, queue_offset, store_us, parked_offset) AS (VALUES (?, ?, ?, ?, ?))
+SELECT copy.log_offset, copy.queue_key, copy.queue_offset, copy.store_us, born_us, born_host, store_host,
+ flag, sys_flag, body, properties, tag_hash, reconsume_times, unique_key, NULL, NULL, parked.log_offset,
  prepared_offset, door
-FROM copy CROSS JOIN messages parked ON parked.commit_offset = copy.parked_offset"""
+FROM copy CROSS JOIN messages parked ON parked.log_offset = copy.parked_offset"""
 
 Work = Callable[["Batch"], Any]
 Until = Literal["visible", "durable"]
@@ -55,9 +55,9 @@ StoredListener = Callable[[Iterable[tuple[Queue, int, int]], int], None]
 class Batch:
     """One transaction in the making. ``now_us`` is the store time of what is appended next."""
 
-    def __init__(self, now_us: int, next_commit_offset: int, store_host: str) -> None:
+    def __init__(self, now_us: int, next_log_offset: int, store_host: str) -> None:
         self.now_us = now_us
-        self.next_commit_offset = next_commit_offset
+        self.next_log_offset = next_log_offset
         self.next_offsets: dict[Queue, int] = {}
         self.sizes: dict[Queue, int] = {}  # bytes of bodies
         # Messages go first: other statements may select from the rows of the same transaction.
@@ -83,9 +83,9 @@ class Batch:
 
         Parked messages say when they are due and where they go, delivered ones by what they were parked.
         """
-        commit_offset, queue_offset = self._place(queue, len(draft.body))
+        log_offset, queue_offset = self._place(queue, len(draft.body))
         stored = StoredMessage(
-            commit_offset,
+            log_offset,
             queue.key,
             queue_offset,
             self.now_us,
@@ -109,22 +109,22 @@ class Batch:
         return stored
 
     def copy(self, queue: Queue, parked_offset: int, size: int) -> int:
-        """Append a copy of a parked message, whose body has ``size`` bytes; its commit offset.
+        """Append a copy of a parked message, whose body has ``size`` bytes; its log offset.
 
         The copy is made inside SQLite.
         """
-        commit_offset, queue_offset = self._place(queue, size)
-        self.execute(_COPY_MESSAGE, (commit_offset, queue.key, queue_offset, self.now_us, parked_offset))
-        return commit_offset
+        log_offset, queue_offset = self._place(queue, size)
+        self.execute(_COPY_MESSAGE, (log_offset, queue.key, queue_offset, self.now_us, parked_offset))
+        return log_offset
 
     def _place(self, queue: Queue, size: int) -> tuple[int, int]:
-        commit_offset = self.next_commit_offset
-        self.next_commit_offset = commit_offset + 1
+        log_offset = self.next_log_offset
+        self.next_log_offset = log_offset + 1
         queue_offset = self.next_offsets.get(queue, queue.next_offset)
         self.next_offsets[queue] = queue_offset + 1
         self.sizes[queue] = self.sizes.get(queue, 0) + size
         self.bytes += size
-        return commit_offset, queue_offset
+        return log_offset, queue_offset
 
     def execute(self, sql: str, row: Sequence[Any] = ()) -> None:
         """Run ``sql`` with ``row`` in the transaction. All rows of one statement run together."""
@@ -166,7 +166,7 @@ class Writer:
         database: Database,
         clock: Clock,
         store_host: str,
-        next_commit_offset: int,
+        next_log_offset: int,
         last_store_us: int,
         *,
         on_arrival: Callable[[Queue], None] = lambda _queue: None,
@@ -174,7 +174,7 @@ class Writer:
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.store_host = store_host
-        self.next_commit_offset = next_commit_offset
+        self.next_log_offset = next_log_offset
         self.last_store_us = last_store_us
         self.commits = 0
         self.failures = 0
@@ -300,7 +300,7 @@ class Writer:
 
     def _form(self) -> tuple[Batch, list[Promise], list[Promise]]:
         """The next transaction, who is told when it is visible, and who when it is durable."""
-        batch = Batch(self.now_us(), self.next_commit_offset, self.store_host)
+        batch = Batch(self.now_us(), self.next_log_offset, self.store_host)
         told: list[Promise] = []
         promises: list[Promise] = []
         waiting = self._waiting
@@ -328,7 +328,7 @@ class Writer:
 
     def _apply(self, batch: Batch, took_us: int) -> None:
         self.commits += 1
-        self.next_commit_offset = batch.next_commit_offset
+        self.next_log_offset = batch.next_log_offset
         self.last_store_us = batch.now_us
         appended = []
         for queue, next_offset in batch.next_offsets.items():

@@ -26,8 +26,8 @@ from mocketmq.store.tables import HEAD_REVISION
 from mocketmq.store.wal_header import check_log
 
 BATCH_ROWS: Final = 16_384
-OLDEST_REVISION: Final = "0005"
-"""The oldest schema that is read. Later ones have added what no ledger needs."""
+OLDEST_REVISION: Final = "0011"
+"""The oldest schema that is read: the first with ``log_offset``."""
 _NEEDED: Final = {
     *("clock_moves", "delay_offsets", "deliveries", "interventions", "messages", "queues", "runs"),
     "timed_messages",

@@ -36,7 +36,7 @@ _LAST_US: Final = """
 SELECT max(us) AS us FROM (
  SELECT max(started_us) AS us FROM runs UNION ALL SELECT max(to_us) FROM clock_moves
  UNION ALL SELECT max(at_us) FROM interventions
- UNION ALL SELECT store_us FROM messages WHERE commit_offset = (SELECT max(commit_offset) FROM messages)
+ UNION ALL SELECT store_us FROM messages WHERE log_offset = (SELECT max(log_offset) FROM messages)
  UNION ALL SELECT delivered_us FROM deliveries
   WHERE delivered_offset = (SELECT max(delivered_offset) FROM deliveries))"""
 _FIRST_AND_LAST: Final = """

@@ -47,10 +47,10 @@ _AT_ONCE: Final = 1_000
 _FOREVER_US: Final = (1 << 63) - 1
 
 _ENDS: Final = """
-SELECT (SELECT min(commit_offset) FROM messages) AS first,
- (SELECT max(commit_offset) FROM messages) AS last"""
+SELECT (SELECT min(log_offset) FROM messages) AS first,
+ (SELECT max(log_offset) FROM messages) AS last"""
 _PARKED: Final = f"""
-SELECT commit_offset FROM messages
+SELECT log_offset FROM messages
 WHERE queue_key IN (SELECT key FROM queues WHERE topic = '{SCHEDULE_TOPIC}')"""
 _OF_MESSAGE: Final = """
  m.unique_key AS message_id, q.topic AS topic, q.queue_id AS queue_id, m.reconsume_times + 1 AS attempt,
@@ -58,25 +58,25 @@ _OF_MESSAGE: Final = """
 _QUEUES: Final = "JOIN queues p ON p.key = m.queue_key JOIN queues q ON q.key = m.real_queue_key"
 _LEFT: Final = f"""
 SELECT iif(is_passed, 'lost', 'pending') AS state, * FROM (
- SELECT m.commit_offset AS parked_offset, p.queue_id + 1 AS level, m.store_us AS stored_us,
+ SELECT m.log_offset AS parked_offset, p.queue_id + 1 AS level, m.store_us AS stored_us,
   m.queue_offset < coalesce(d.next_offset, p.min_offset) AS is_passed, q.min_offset > 0 AS is_emptied,
   {_OF_MESSAGE} FROM messages m {_QUEUES} LEFT JOIN delay_offsets d ON d.level = p.queue_id + 1
- WHERE m.commit_offset IN ({{}}))
+ WHERE m.log_offset IN ({{}}))
 WHERE NOT (is_passed AND is_emptied AND due_us <= {{}})"""
 _OLDEST_US: Final = "SELECT delivered_us AS us FROM deliveries ORDER BY delivered_offset LIMIT 1"
 _CANCELLED: Final = f"""
-WITH t AS MATERIALIZED (SELECT number, commit_offset FROM timed_messages WHERE outcome <> 'delivered')
-SELECT i.at_us, coalesce(t.number, m.commit_offset) AS parked_offset, t.number IS NOT NULL AS is_timed,
+WITH t AS MATERIALIZED (SELECT number, log_offset FROM timed_messages WHERE outcome <> 'delivered')
+SELECT i.at_us, coalesce(t.number, m.log_offset) AS parked_offset, t.number IS NOT NULL AS is_timed,
  iif(t.number IS NULL, p.queue_id + 1, NULL) AS level, iif(t.number IS NULL, m.store_us, NULL) AS stored_us,
- {_OF_MESSAGE} FROM interventions i CROSS JOIN messages m ON m.commit_offset = i.parked_offset {_QUEUES}
- LEFT JOIN t ON t.commit_offset = m.commit_offset
+ {_OF_MESSAGE} FROM interventions i CROSS JOIN messages m ON m.log_offset = i.parked_offset {_QUEUES}
+ LEFT JOIN t ON t.log_offset = m.log_offset
 WHERE i.kind = 'cancelled' ORDER BY i.parked_offset"""
 _CLEARED: Final = """
 SELECT printf('%016x-%016x', number, key_hash) AS message_id, number AS parked_offset, due_ms * 1000 AS due_us
 FROM timed_messages WHERE outcome <> 'delivered' AND outcome = 'cleared' ORDER BY due_ms, number"""
 _SETTLED: Final = "SELECT number, key_hash FROM timed_messages WHERE number IN ({})"
 _TIMED_SCHEME: Final = """
-SELECT scheme FROM deliveries WHERE delivered_offset = (SELECT commit_offset FROM timed_messages
+SELECT scheme FROM deliveries WHERE delivered_offset = (SELECT log_offset FROM timed_messages
  WHERE outcome IN ('delivered', 'forced') ORDER BY number DESC LIMIT 1)"""
 
 
@@ -88,7 +88,7 @@ class UndeliveredOffsets:
         self._first = ends["first"] or 0
         self._is_left = np.zeros(0 if ends["last"] is None else ends["last"] - self._first + 1, np.bool_)
         for batch in reader.batches(_PARKED):
-            self._is_left[batch["commit_offset"].to_numpy() - self._first] = True
+            self._is_left[batch["log_offset"].to_numpy() - self._first] = True
         for batch in reader.batches("SELECT parked_offset FROM interventions"):
             self.mark_delivered(batch["parked_offset"].to_numpy())
 
@@ -98,7 +98,7 @@ class UndeliveredOffsets:
         self._is_left[places[(places >= 0) & (places < len(self._is_left))]] = False
 
     def remaining(self) -> OffsetArray:
-        """The commit offsets of all others, in order."""
+        """The log offsets of all others, in order."""
         return np.flatnonzero(self._is_left) + self._first
 
 
@@ -133,7 +133,7 @@ def _rows(table: pa.Table, **more: pa.Scalar | pa.ChunkedArray) -> pa.Table:
 
 
 def _left(reader: StoreReader, offsets: OffsetArray) -> Iterator[pa.Table]:
-    """Pending and lost messages of the levels, given the commit offsets."""
+    """Pending and lost messages of the levels, given the log offsets."""
     oldest_us = (reader.table(_OLDEST_US)["us"].to_pylist() or [_FOREVER_US])[0]
     for start in range(0, len(offsets), _AT_ONCE):
         some = ",".join(map(str, offsets[start : start + _AT_ONCE]))

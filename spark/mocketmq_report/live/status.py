@@ -36,17 +36,17 @@ WITH lately AS (SELECT * FROM deliveries ORDER BY delivered_offset DESC LIMIT 20
   WHERE run = {{run}} AND forced = 0 AND level IS NOT NULL GROUP BY level),
  line AS (SELECT queues.queue_id + 1 AS level, queues.key AS key,
   max(coalesce(delay_offsets.next_offset, 0), coalesce((SELECT queue_offset + 1 FROM messages
-   WHERE commit_offset = reached.parked AND queue_key = queues.key), 0)) AS low,
+   WHERE log_offset = reached.parked AND queue_key = queues.key), 0)) AS low,
   (SELECT max(queue_offset) + 1 FROM messages WHERE queue_key = queues.key) AS high
   FROM queues LEFT JOIN delay_offsets ON delay_offsets.level = queue_id + 1
   LEFT JOIN reached ON reached.level = queue_id + 1 WHERE topic = '{SCHEDULE_TOPIC}')
 SELECT level,
  high - low - (SELECT count(*) FROM interventions AS done CROSS JOIN messages
-  ON commit_offset = done.parked_offset WHERE queue_key = key AND queue_offset >= low) AS pending,
+  ON log_offset = done.parked_offset WHERE queue_key = key AND queue_offset >= low) AS pending,
  (SELECT count(*) FROM messages WHERE queue_key = key AND queue_offset >= low
   AND queue_offset < coalesce((SELECT queue_offset FROM messages WHERE queue_key = key AND queue_offset >= low
    AND due_us > {{due_us}} ORDER BY queue_offset LIMIT 1), high)
-  AND commit_offset NOT IN (SELECT parked_offset FROM interventions)) AS overdue
+  AND log_offset NOT IN (SELECT parked_offset FROM interventions)) AS overdue
 FROM line WHERE high > low"""
 
 

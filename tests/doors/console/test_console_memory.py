@@ -36,7 +36,7 @@ const event = () => {
     ? ["state", { now_ms: id, wall_ms: id, mode: "manual", rate: 0, pending: id, next_due: null, commits: id,
         lanes: Array.from({ length: 19 }, (_, level) => lane(level)), stored_per_s: id, delivered_per_s: id,
         lateness: { in_all: spread, by_level: [], in_time: [] } }]
-    : ["arrivals", { records: [0, 1, 2].map((each) => ({ commit_offset: 3 * id + each, kind: "sent",
+    : ["arrivals", { records: [0, 1, 2].map((each) => ({ log_offset: 3 * id + each, kind: "sent",
         message_id: `M${id}-${each}`, topic: `t${id}`, queue_id: 0, group: null, tag: null,
         keys: [`k${id}`], store_ms: id, due_ms: null, level: null, lateness_us: null, size: 9,
         preview: `body ${id} ${each}` })),

@@ -201,7 +201,7 @@ async def test_records_are_found_by_topic_tag_key_and_text(api: Api) -> None:
     first = await api.ok("GET", "/v1/records?max=1&topic=orders")
     rest = await api.ok("GET", f"/v1/records?topic=orders&before={first['next_before']}")
     assert [one["preview"] for one in rest["records"]] == ["'blue shoes'"]
-    newest = first["records"][0]["commit_offset"]
+    newest = first["records"][0]["log_offset"]
     assert [one["preview"] for one in (await api.ok("GET", f"/v1/records?after={newest}"))["records"]] == [
         "'red hat'"
     ]

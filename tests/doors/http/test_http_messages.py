@@ -24,7 +24,7 @@ async def test_an_immediate_message_is_answered_with_its_place(api: Api) -> None
         "topic": "orders",
         "queue_id": 2,
         "queue_offset": 0,
-        "commit_offset": 0,
+        "log_offset": 0,
         "store_ms": now_ms,
         "delay_level": 0,
         "due_ms": None,
@@ -170,7 +170,7 @@ async def test_a_batch_is_stored_as_a_whole_or_not_at_all(api: Api) -> None:
     two = [{"body": "a", "queue_id": 0}, {"body": "b", "queue_id": 0, "delay_level": 1}]
     sent = (await api.ok("POST", path, {"messages": two}))["sent"]
     assert [one["delay_level"] for one in sent] == [0, 1]
-    assert [one["commit_offset"] for one in sent] == [0, 1]
+    assert [one["log_offset"] for one in sent] == [0, 1]
     problem = await api.refused(409, "POST", path, {"messages": [*two, {"body": "c", "queue_id": 9}]})
     assert problem["field"] == "queue_id"
     problem = await api.refused(400, "POST", path, {"messages": [*two, {"body": "c", "flag": "no"}]})
@@ -178,7 +178,7 @@ async def test_a_batch_is_stored_as_a_whole_or_not_at_all(api: Api) -> None:
     for count in (0, 1001):
         problem = await api.refused(400, "POST", path, {"messages": [{"body": "x"}] * count})
         assert (problem["field"], problem["allowed"]) == ("messages", "a list of 1 to 1000 entries")
-    assert (await api.send(queue_id=0))["commit_offset"] == 2
+    assert (await api.send(queue_id=0))["log_offset"] == 2
 
 
 async def test_browsing_leaves_no_trace(api: Api) -> None:

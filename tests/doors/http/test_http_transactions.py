@@ -65,7 +65,7 @@ async def test_they_are_listed_by_page_and_topic_whatever_door_they_came_in_by(a
     popped = await broker.transactions.popped_halves.prepare(Message("bills", b"popped"), 20 * S)
     third = await prepare(api, topic="bills", check_after_s=30)
     page = await api.ok("GET", "/v1/transactions?max=2")
-    assert page["next_after"] == popped.stored.commit_offset
+    assert page["next_after"] == popped.stored.log_offset
     one, two = page["messages"]
     assert one == first
     assert (two["body"], two["topic"], two["real_topic"]) == ("popped", "%HALF%bills", "bills")
@@ -181,10 +181,8 @@ async def test_the_command_line(url: str) -> None:
     columns = "prepared topic queue producers checks next check from now message tag keys"
     assert " ".join(lines[0].split()) == columns
     assert {TOPIC, MAKERS, "0", committed["message_id"], "k"} <= {*lines[2].split()}
-    assert lines[-1] == f"there may be more: --after {committed['commit_offset']}"
-    page = await shell.json(
-        "transactions", "ls", "--topic", TOPIC, "--after", str(committed["commit_offset"])
-    )
+    assert lines[-1] == f"there may be more: --after {committed['log_offset']}"
+    page = await shell.json("transactions", "ls", "--topic", TOPIC, "--after", str(committed["log_offset"]))
     assert [half["message_id"] for half in page["messages"]] == [other["message_id"]]
     ended = await shell("transactions", "commit", committed["message_id"])
     assert ended.stdout == f"committed {committed['message_id']} to {TOPIC}\n"

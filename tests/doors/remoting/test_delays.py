@@ -37,7 +37,7 @@ async def viewed(remoting: Remoting, ext: Ext) -> Record:
     """The record that the id in an answer names."""
     answer = await remoting.client.ok(VIEW, {"offset": str(int(ext["msgId"][16:], 16))})
     [record] = decode_records(answer.body)
-    assert ext["msgId"] == f"7F000001{remoting.server.broker_port:08X}{record.commit_offset:016X}"
+    assert ext["msgId"] == f"7F000001{remoting.server.broker_port:08X}{record.log_offset:016X}"
     return record
 
 
@@ -73,7 +73,7 @@ async def test_a_level_delays_a_message_by_exactly_its_time(level: int) -> None:
         assert parted(parked.properties) == parted(found.properties)
         assert (found.topic, found.queue_id, found.queue_offset) == ("orders", 3, 1)
         assert found.store_ms == parked.store_ms + DELAYS_US[level - 1] // US_PER_MS
-        assert found.commit_offset > parked.commit_offset
+        assert found.log_offset > parked.log_offset
         kept = ("body", "flag", "sys_flag", "born_ms", "born_host", "store_host", "reconsume_times")
         assert [getattr(found, name) for name in kept] == [getattr(parked, name) for name in kept]
         assert (found.body, found.flag, found.reconsume_times) == (b"later", 9, 1)

@@ -98,8 +98,8 @@ async def test_a_record_is_shown_whole() -> None:
             b"x",
         )
         assert record.store_host == f"127.0.0.1:{remoting.server.broker_port}"
-        assert record.commit_offset == int(ext["msgId"][16:], 16)
-        assert record == await viewed(remoting, record.commit_offset)
+        assert record.log_offset == int(ext["msgId"][16:], 16)
+        assert record == await viewed(remoting, record.log_offset)
 
 
 async def test_the_newest_are_given_as_many_as_are_asked_for_and_upstream_allows() -> None:
@@ -236,7 +236,7 @@ async def test_a_message_is_found_by_its_offset_wherever_it_is(tmp_path: Path) -
         topics = [TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, TIMER_TOPIC]
         for number, (offset, topic) in enumerate(zip(offsets, topics, strict=True)):
             record = await viewed(remoting, offset)
-            assert (record.body, record.topic, record.commit_offset) == (str(number).encode(), topic, offset)
+            assert (record.body, record.topic, record.log_offset) == (str(number).encode(), topic, offset)
         await remoting.broker.mover.advance(1 * US_PER_S)
         topics[2] = TOPIC
         for number, (offset, topic) in enumerate(zip(offsets, topics, strict=True)):

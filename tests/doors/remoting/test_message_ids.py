@@ -40,12 +40,12 @@ async def test_they_name_the_brokers_port(given: dict[str, str]) -> None:
         assert by_client["msgId"] == offset_message_id(host, int(by_client["msgId"][16:], 16))
         fields: dict[str, Any] = {"DELAY": {"delay_level": 1}, "TIMER_DELAY_SEC": {"delay_ms": 1_000}}
         by_json = await Api(remoting.emulator, session).send("x", **fields.get(next(iter(given), ""), {}))
-        assert by_json["offset_message_id"] == offset_message_id(host, by_json["commit_offset"])
+        assert by_json["offset_message_id"] == offset_message_id(host, by_json["log_offset"])
         await remoting.broker.mover.advance(1 * US_PER_S)
         for message_id in (by_client["msgId"], by_json["offset_message_id"]):
             for record in await shown(remoting, message_id):
                 assert record["store_host"] == host
-                assert record["offset_message_id"] == offset_message_id(host, record["commit_offset"])
+                assert record["offset_message_id"] == offset_message_id(host, record["log_offset"])
                 assert record["parked_offset_message_id"] in (None, message_id)
 
 
@@ -91,7 +91,7 @@ async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
         first = (await send(broker, "first")).stored
         ip, _, port = first.store_host.rpartition(":")
         for elsewhere in (f"10.1.2.3:{port}", f"{ip}:1234"):
-            message_id = offset_message_id(elsewhere, first.commit_offset)
+            message_id = offset_message_id(elsewhere, first.log_offset)
             with pytest.raises(MessageNotFoundError, match=message_id):
                 await broker.inspection.histories.records(message_id)
             second = (await send(broker, "second", UNIQ_KEY=message_id)).stored

@@ -95,7 +95,7 @@ def _comparable(answer: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _comparable_record(record: Record) -> Record:
-    return record._replace(commit_offset=0, queue_offset=0, born_ms=0, store_ms=0)
+    return record._replace(log_offset=0, queue_offset=0, born_ms=0, store_ms=0)
 
 
 @pytest.mark.parametrize(

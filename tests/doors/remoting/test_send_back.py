@@ -56,7 +56,7 @@ async def test_sixteen_retries_by_level_and_then_a_dead_letter() -> None:
     async with running_remoting() as remoting:
         broker, client = remoting.broker, remoting.client
         original = (await send(broker, queue=2, tag="A", KEYS="k", WAIT="true")).stored
-        offset = original.commit_offset
+        offset = original.log_offset
         for times in range(16):
             await send_back(client, offset)
             move = await broker.mover.move_to_next()
@@ -64,14 +64,14 @@ async def test_sixteen_retries_by_level_and_then_a_dead_letter() -> None:
             answer = await pull(client, times, topic=RETRY)
             [record] = decode_records(answer.body)
             assert (record.reconsume_times, record.topic) == (times + 1, RETRY)
-            offset = record.commit_offset
+            offset = record.log_offset
         assert properties_of(record.properties) == {
             "TAGS": "A",
             "KEYS": "k",
             "WAIT": "false",
             "UNIQ_KEY": original.unique_key,
             "RETRY_TOPIC": TOPIC,
-            "ORIGIN_MESSAGE_ID": offset_message_id(remoting.server.broker_address, original.commit_offset),
+            "ORIGIN_MESSAGE_ID": offset_message_id(remoting.server.broker_address, original.log_offset),
             "DELAY": "18",
             "REAL_TOPIC": RETRY,
             "REAL_QID": "0",
@@ -90,7 +90,7 @@ async def test_sixteen_retries_by_level_and_then_a_dead_letter() -> None:
 async def test_the_client_may_name_the_level(level: int, parked: int | None) -> None:
     async with running_remoting() as remoting:
         sent = await send(remoting.broker)
-        await send_back(remoting.client, sent.stored.commit_offset, level)
+        await send_back(remoting.client, sent.stored.log_offset, level)
         waiting = await remoting.broker.inspection.pending.list()
         assert [one.level for one in waiting] == ([] if parked is None else [parked])
         dead = await visible(remoting.broker, DLQ) if parked is None else []
@@ -113,7 +113,7 @@ async def test_the_client_may_say_how_often(version: int, given: dict[str, Any],
     async with running_remoting() as remoting:
         await remoting.broker.registry.groups.put(GROUP, 16, 1)
         sent = await send(remoting.broker)
-        await remoting.client.ok(SEND_BACK, ext_of(sent.stored.commit_offset, **given), version=version)
+        await remoting.client.ok(SEND_BACK, ext_of(sent.stored.log_offset, **given), version=version)
         assert remoting.broker.inspection.pending.count == (not is_dead)
         assert bool(remoting.broker.registry.topics.find(DLQ)) == is_dead
 
@@ -122,9 +122,9 @@ async def test_a_group_s_own_limit_counts_otherwise() -> None:
     async with running_remoting() as remoting:
         await remoting.broker.registry.groups.put(GROUP, 0, 3)
         sent = await send(remoting.broker)
-        await send_back(remoting.client, sent.stored.commit_offset)
+        await send_back(remoting.client, sent.stored.log_offset)
         assert len(await visible(remoting.broker, DLQ)) == 1
-        await send_back(remoting.client, sent.stored.commit_offset, maxReconsumeTimes=1)
+        await send_back(remoting.client, sent.stored.log_offset, maxReconsumeTimes=1)
         assert remoting.broker.registry.topics.get(RETRY).write_queues == 3
 
 
@@ -147,7 +147,7 @@ async def test_a_message_cannot_be_given_back(given: dict[str, Any], code: int, 
         await remoting.broker.registry.groups.put(GROUP, 16, 1)
         sent = await send(remoting.broker)
         answer = await remoting.client.call(
-            SEND_BACK, ext_of(sent.stored.commit_offset) | {k: str(v) for k, v in given.items()}
+            SEND_BACK, ext_of(sent.stored.log_offset) | {k: str(v) for k, v in given.items()}
         )
         assert answer.code == code
         assert str(answer.remark).startswith(remark)
@@ -158,8 +158,8 @@ async def test_a_message_that_still_waits_for_its_time_is_not_there_to_be_given_
     async with running_remoting() as remoting:
         await remoting.broker.registry.groups.put(GROUP, 16, 1)
         parked = (await send(remoting.broker, level=5)).stored
-        answer = await remoting.client.call(SEND_BACK, ext_of(parked.commit_offset))
-        assert (answer.code, answer.remark) == (1, f"look message by offset failed, {parked.commit_offset}")
+        answer = await remoting.client.call(SEND_BACK, ext_of(parked.log_offset))
+        assert (answer.code, answer.remark) == (1, f"look message by offset failed, {parked.log_offset}")
 
 
 async def test_a_retry_topic_that_may_not_be_written_to_refuses() -> None:
@@ -167,7 +167,7 @@ async def test_a_retry_topic_that_may_not_be_written_to_refuses() -> None:
         await remoting.broker.registry.groups.put(GROUP, 16, 1)
         await remoting.broker.registry.topics.put(RETRY, 1, 1, 4)
         sent = await send(remoting.broker)
-        answer = await remoting.client.call(SEND_BACK, ext_of(sent.stored.commit_offset))
+        answer = await remoting.client.call(SEND_BACK, ext_of(sent.stored.log_offset))
         assert (answer.code, answer.remark) == (16, f"the topic[{RETRY}] sending message is forbidden")
 
 
@@ -179,7 +179,7 @@ async def test_what_is_given_back_is_no_longer_taken_by_receipt() -> None:
         broker, client = remoting.broker, remoting.client
         await send(broker, "again", queue=0)
         [taken] = await receive(broker)
-        await send_back(client, taken.message.commit_offset)
+        await send_back(client, taken.message.log_offset)
         assert (await acknowledge(broker, [taken])).failed
         assert await committed(client) == 1
         await broker.mover.advance(10 * S)
@@ -194,7 +194,7 @@ async def test_a_life_tells_what_became_of_the_take(level: int, outcome: str) ->
     async with running_remoting() as remoting:
         sent = await send(remoting.broker)
         await receive(remoting.broker)
-        await send_back(remoting.client, sent.stored.commit_offset, level)
+        await send_back(remoting.client, sent.stored.log_offset, level)
         life = await remoting.broker.inspection.histories.of(sent.stored.unique_key)
         assert [take.outcome for take in life.takes] == [outcome]
 
@@ -205,7 +205,7 @@ async def test_what_was_acknowledged_by_receipt_is_retried_if_a_consumer_asks_fo
         await send(broker, "again", queue=0)
         taken = await receive(broker)
         await acknowledge(broker, taken)
-        await send_back(remoting.client, taken[0].message.commit_offset)
+        await send_back(remoting.client, taken[0].message.log_offset)
         await broker.mover.advance(10 * S)
         assert bodies(await receive(broker)) == ["again"]
 
@@ -216,7 +216,7 @@ async def test_retries_pass_between_consumers_by_offset_and_by_receipt() -> None
         await send(broker, "pulled", queue=0)
         await send(broker, "received", queue=0)
         [first, second] = await receive(broker)
-        await send_back(client, first.message.commit_offset)
+        await send_back(client, first.message.log_offset)
         await broker.consuming.receipts.give_back(GROUP, [second.handle])
         await broker.mover.advance(10 * S)
         [record, _] = decode_records((await pull(client, topic=RETRY)).body)
@@ -232,7 +232,7 @@ async def test_a_delayed_message_that_is_given_back_is_not_acknowledged(tmp_path
             await send(remoting.broker, str(n), queue=0, level=1)
         await remoting.broker.mover.advance(1 * S)
         first, _ = decode_records((await pull(client)).body)
-        await send_back(client, first.commit_offset)
+        await send_back(client, first.log_offset)
         await commit(client, 2)
     found = rows(tmp_path, "SELECT * FROM deliveries ORDER BY queue_offset")
     assert [row["acked_us"] is not None for row in found] == [False, True]

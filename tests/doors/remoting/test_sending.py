@@ -46,7 +46,7 @@ async def only(remoting: Remoting, topic: str = TOPIC) -> StoredMessage:
 
 def id_of(remoting: Remoting, stored: StoredMessage) -> str:
     """As this client has to see it."""
-    return f"7F000001{remoting.server.broker_port:08X}{stored.commit_offset:016X}"
+    return f"7F000001{remoting.server.broker_port:08X}{stored.log_offset:016X}"
 
 
 # One message

@@ -118,7 +118,7 @@ async def test_what_was_given_back() -> None:
         first, second = await receive(remoting.broker)
         await give_back(remoting.broker, [first])
         await remoting.client.ok(
-            SEND_BACK, {"offset": str(second.message.commit_offset), "group": GROUP, "delayLevel": "0"}
+            SEND_BACK, {"offset": str(second.message.log_offset), "group": GROUP, "delayLevel": "0"}
         )
         assert await sums(remoting.client, "SNDBCK_PUT_NUMS", TOPIC_OF_GROUP) == (2, 2, 2)
         await remoting.broker.mover.advance(10 * S)

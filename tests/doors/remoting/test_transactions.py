@@ -49,7 +49,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_half_message_becomes_visible_by_its_commit_as_upstream_has_it(code: int) -> None:
     async with running_remoting() as remoting:
         client = remoting.client
-        await sent(client)  # a commit offset other than 0
+        await sent(client)  # a log offset other than 0
         half = await prepare(client, b"half", code)
         assert half == {
             "MSG_REGION": "DefaultRegion",
@@ -62,7 +62,7 @@ async def test_a_half_message_becomes_visible_by_its_commit_as_upstream_has_it(c
         assert await pulled(client, queue_id=2) == []
         await end(client, half, COMMIT)
         [record] = await pulled(client, queue_id=2)
-        assert (record.body, record.queue_offset, record.commit_offset) == (b"half", 0, 2)
+        assert (record.body, record.queue_offset, record.log_offset) == (b"half", 0, 2)
         assert (record.sys_flag, record.prepared_offset) == (8, 1)
         assert parted(record.properties) == {
             **HALF,
@@ -153,7 +153,7 @@ async def test_half_messages_for_popping_are_not_asked_about_or_decided_by_offse
         half = await prepare(remoting.client)
         popped = await remoting.broker.transactions.popped_halves.prepare(Message(TOPIC, b"popped"), 20 * S)
         offsets = {
-            "commitLogOffset": popped.stored.commit_offset,
+            "commitLogOffset": popped.stored.log_offset,
             "tranStateTableOffset": popped.stored.queue_offset,
         }
         assert await refusal(remoting.client, half, **offsets) == NOT_FOUND
@@ -260,7 +260,7 @@ async def test_half_messages_their_checks_and_what_was_committed_outlive_a_resta
         assert parted(record.properties)["TRANSACTION_CHECK_TIMES"] == "3"
         await end(client, open_one, COMMIT)
         assert bodies(await visible(broker)) == ["hello", "half", "open"]
-    assert rows(tmp_path, "SELECT outcome, times FROM takes ORDER BY commit_offset") == [
+    assert rows(tmp_path, "SELECT outcome, times FROM takes ORDER BY log_offset") == [
         {"outcome": "committed", "times": 0},
         {"outcome": "committed", "times": 3},
     ]

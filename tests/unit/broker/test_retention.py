@@ -147,7 +147,7 @@ async def test_offsets_and_progress_are_right_afterwards_and_after_a_restart(
     async with running_broker(tmp_path) as broker:
         assert bodies(await receive(broker)) == ["newest"]
         sent = await send(broker, queue=0)
-        assert (sent.stored.commit_offset, sent.stored.queue_offset) == (6, 6)
+        assert (sent.stored.log_offset, sent.stored.queue_offset) == (6, 6)
 
 
 async def test_offsets_go_on_though_nothing_is_left(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ async def test_offsets_go_on_though_nothing_is_left(tmp_path: Path) -> None:
         assert await sweep(broker, max_bytes=1) == 2
     async with running_broker(tmp_path) as broker:
         sent = await send(broker, level=1, queue=0)
-        assert (sent.stored.commit_offset, sent.stored.queue_offset) == (2, 1)
+        assert (sent.stored.log_offset, sent.stored.queue_offset) == (2, 1)
         await broker.mover.move_to_next()
         assert [message.queue_offset for message in await visible(broker)] == [1]
 
@@ -171,12 +171,12 @@ async def test_nothing_is_left_of_what_was_removed(tmp_path: Path) -> None:
         await acknowledge(broker, await receive(broker))
         await broker.inspection.histories.by_key("k")
         assert await sweep(broker, max_bytes=1) == 2
-        left = rows(tmp_path, "SELECT commit_offset FROM messages")
-        assert left == [{"commit_offset": 1}]  # cancelled, and its level has not passed it yet
+        left = rows(tmp_path, "SELECT log_offset FROM messages")
+        assert left == [{"log_offset": 1}]  # cancelled, and its level has not passed it yet
         assert rows(tmp_path, "SELECT parked_offset FROM interventions") == [{"parked_offset": 1}]
         for table in ("deliveries", "takes"):
             assert rows(tmp_path, f"SELECT * FROM {table}") == []
-        assert {row["commit_offset"] for row in rows(tmp_path, "SELECT * FROM message_keys")} == {1}
+        assert {row["log_offset"] for row in rows(tmp_path, "SELECT * FROM message_keys")} == {1}
 
 
 async def test_size_removes_the_oldest_until_it_fits(tmp_path: Path) -> None:

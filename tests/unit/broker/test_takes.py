@@ -71,7 +71,7 @@ async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
             (
                 acknowledge(broker, others),  # settles first, so that is written before what is given
                 receive(broker),
-                broker.consuming.pull.give_back(GROUP, sent.commit_offset, 0),
+                broker.consuming.pull.give_back(GROUP, sent.log_offset, 0),
             ),
             1,
         ):
@@ -79,8 +79,8 @@ async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
             await held_up.queued(count)
         held_up.go.set()
         await asyncio.gather(*steps)
-        assert sent.commit_offset in broker.consuming.groups.get(GROUP).takes
-    [row] = rows(tmp_path, f"SELECT outcome FROM takes WHERE commit_offset = {sent.commit_offset}")
+        assert sent.log_offset in broker.consuming.groups.get(GROUP).takes
+    [row] = rows(tmp_path, f"SELECT outcome FROM takes WHERE log_offset = {sent.log_offset}")
     assert row == {"outcome": None}
 
 
@@ -104,7 +104,7 @@ async def test_what_is_extended_twice_in_a_failed_transaction_is_as_before(
             return_exceptions=True,
         )
         assert [type(error) for error in failed] == [StoreUnavailableError] * 3
-        take = broker.consuming.groups.get(GROUP).takes[sent.commit_offset]
+        take = broker.consuming.groups.get(GROUP).takes[sent.log_offset]
         assert (take.state, take.visible_us) == (State.HELD, taken.visible_us)
         await broker.mover.advance(30 * S)
         assert len(await receive(broker)) == 1

@@ -8,10 +8,10 @@ MS = 1_000
 
 
 def record(
-    commit_offset: int, topic: str, store_ms: int, due_ms: int | None = None, **more: Any
+    log_offset: int, topic: str, store_ms: int, due_ms: int | None = None, **more: Any
 ) -> dict[str, Any]:
     return {
-        "commit_offset": commit_offset,
+        "log_offset": log_offset,
         "topic": topic,
         "queue_id": 0,
         "queue_offset": 0,
@@ -50,7 +50,7 @@ def test_a_message_that_was_given_back_and_given_up() -> None:
         "takes": [
             {
                 "group": "g",
-                "commit_offset": 1,
+                "log_offset": 1,
                 "times": 2,
                 "first_taken_us": 2 * MS,
                 "last_taken_us": 4 * MS,

@@ -13,7 +13,7 @@ from mocketmq.message.properties import MAX_PROPERTIES_BYTES, encode_properties
 from mocketmq.remoting.wire.record import Record, decode_properties, decode_records, encode_record
 
 STORED = StoredMessage(
-    commit_offset=0x0102030405060708,
+    log_offset=0x0102030405060708,
     queue_key=1,
     queue_offset=9,
     store_us=1_700_000_000_123_999,
@@ -35,7 +35,7 @@ RECORD = Record(
     topic="TopicA",
     queue_id=2,
     queue_offset=9,
-    commit_offset=0x0102030405060708,
+    log_offset=0x0102030405060708,
     body=b"hello",
     properties="TAGS\x01ü",
     flag=5,
@@ -78,7 +78,7 @@ READ_V2_IPV6 = Record(
     topic="TopicA",
     queue_id=-1,
     queue_offset=0,
-    commit_offset=0,
+    log_offset=0,
     body=b"x",
     properties="",
     flag=-2,
@@ -235,7 +235,7 @@ records = st.builds(
     topic=text,
     queue_id=int32,
     queue_offset=int64,
-    commit_offset=int64,
+    log_offset=int64,
     body=st.binary(max_size=60),
     properties=text,
     flag=int32,
@@ -256,7 +256,7 @@ def test_records_are_read_back_as_they_were_written(written: list[Record]) -> No
         encode_record(
             STORED._replace(
                 queue_offset=record.queue_offset,
-                commit_offset=record.commit_offset,
+                log_offset=record.log_offset,
                 body=record.body,
                 properties=record.properties,
                 flag=record.flag,

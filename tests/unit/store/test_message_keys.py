@@ -96,7 +96,7 @@ async def test_the_index_goes_on_after_a_restart_where_it_had_come_to(tmp_path: 
     async with running_broker(tmp_path) as broker:
         await broker.mover.advance(1 * S)
         found = await broker.inspection.histories.by_key("k")
-        assert [record.commit_offset for record in found] == [0, 1, 2]
+        assert [record.log_offset for record in found] == [0, 1, 2]
         assert found[:2] == [first, later]
         assert not keys_of_broker(broker).is_behind
 

@@ -76,12 +76,10 @@ async def test_a_store_of_every_revision_is_brought_up_to_date_with_all_it_holds
         await broker.mover.move_to(1_700_000_034 * S)
         assert [(one.message.body, one.times) for one in await receive(broker)] == [(b"taken", 3)]
         life = await broker.inspection.histories.of("U1")
-        assert [record.commit_offset for record in life.records] == [10, 11]
+        assert [record.log_offset for record in life.records] == [10, 11]
         assert (len(life.deliveries), [take.outcome for take in life.takes]) == (1, ["acked"])
     assert rows(tmp_path, "SELECT version_num FROM alembic_version") == [{"version_num": HEAD_REVISION}]
-    assert rows(tmp_path, "SELECT min(commit_offset) AS n FROM messages WHERE commit_offset > 15") == [
-        {"n": 100}
-    ]
+    assert rows(tmp_path, "SELECT min(log_offset) AS n FROM messages WHERE log_offset > 15") == [{"n": 100}]
 
 
 async def test_a_store_that_is_new_or_up_to_date_is_opened_without_alembic(

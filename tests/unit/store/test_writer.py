@@ -64,7 +64,7 @@ def violate(batch: Batch) -> None:
 
 
 async def stored(
-    writer: Writer, sql: str = "SELECT commit_offset, queue_offset, body FROM messages"
+    writer: Writer, sql: str = "SELECT log_offset, queue_offset, body FROM messages"
 ) -> list[object]:
     return [tuple(row) for row in await writer._database.rows(sql)]
 
@@ -77,7 +77,7 @@ async def test_what_arrives_during_a_commit_becomes_one_transaction(writer: Writ
         *(writer.commit(append(queue, b"%d" % n)) for n in range(500))
     )
     assert writer.commits <= 2
-    assert [message.commit_offset for message in results] == list(range(500))
+    assert [message.log_offset for message in results] == list(range(500))
     assert await stored(writer) == [(n, n, b"%d" % n) for n in range(500)]
 
 
@@ -88,11 +88,11 @@ async def test_offsets_rise_without_gaps_and_only_with_the_commit(writer: Writer
     def work(batch: Batch) -> None:
         for queue in (queues[0], queues[1], queues[0]):
             batch.append(queue, ready())
-        seen.append((writer.next_commit_offset, queues[0].next_offset))
+        seen.append((writer.next_log_offset, queues[0].next_offset))
 
     await asyncio.gather(writer.commit(work), writer.commit(work))
     assert seen == [(0, 0), (0, 0)]
-    assert (writer.next_commit_offset, queues[0].next_offset, queues[1].next_offset) == (6, 4, 2)
+    assert (writer.next_log_offset, queues[0].next_offset, queues[1].next_offset) == (6, 4, 2)
 
 
 async def test_a_full_transaction_is_written_before_more_is_added(
@@ -218,7 +218,7 @@ async def test_a_failing_transaction_fails_its_callers_and_nobody_else(writer: W
     after = await writer.commit(append(queue, b"after"))
     assert all(isinstance(error, StoreUnavailableError) for error in together)
     assert "NOT NULL constraint failed: counters.value" in str(together[1])
-    assert (after.commit_offset, after.queue_offset) == (before.commit_offset + 1, before.queue_offset + 1)
+    assert (after.log_offset, after.queue_offset) == (before.log_offset + 1, before.queue_offset + 1)
     assert await stored(writer) == [(0, 0, b"before"), (1, 1, b"after")]
     assert await stored(writer, "SELECT * FROM counters") == []
     assert undone == [1]

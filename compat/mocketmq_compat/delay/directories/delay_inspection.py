@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mocketmq.message.message_id import Identity, commit_offset_of, key_hash
+from mocketmq.message.message_id import Identity, key_hash, log_offset_of
 from mocketmq_compat.delay.delayed_file import (
     DamagedFileError,
     DelayedFile,
@@ -173,7 +173,7 @@ def find(root: Path, places: Iterable[FileLocation], wanted: str) -> list[KeptMe
 
     A damaged file is found by its name, and by the number and key hash in it.
     """
-    number, digest = commit_offset_of(wanted), key_hash(wanted)
+    number, digest = log_offset_of(wanted), key_hash(wanted)
     found: list[KeptMessage | Trouble] = []
     for place in places:
         entry = place.entry

@@ -155,7 +155,7 @@ class CommittedOffsets:
                 if group.is_deleted:
                     continue
                 for take in ended:
-                    save_outcome(batch, group.name, take.commit_offset, Outcome.PASSED.value, if_open=True)
+                    save_outcome(batch, group.name, take.log_offset, Outcome.PASSED.value, if_open=True)
                 group_queue.save(batch, group_queue.next_offset)
 
         # A message that ended may be given again at once. In one transaction, it might end after that.

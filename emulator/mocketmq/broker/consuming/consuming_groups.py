@@ -35,9 +35,9 @@ class ConsumingGroup:
         self.name = registered.name
         self.is_deleted = False
         self.queues: dict[Queue, GroupQueue] = {}
-        # Delayed messages that were pulled and not committed past yet: commit offsets by queue offset.
+        # Delayed messages that were pulled and not committed past yet: log offsets by queue offset.
         self.pulled: dict[Queue, dict[int, int]] = {}
-        self.takes: dict[int, Take] = {}  # all that are open, by commit offset
+        self.takes: dict[int, Take] = {}  # all that are open, by log offset
         self.available: dict[int, Take] = {}  # those of them that are free
         self.lock = asyncio.Lock()
         self._watching: set[asyncio.Event] = set()

@@ -39,7 +39,7 @@ class Expiries:
     def add(self, take: Take) -> None:
         """Add a take by its ``visible_us``."""
         group_name = take.group.name
-        entry = (take.visible_us, take.commit_offset, group_name, next(self._numbers), take)
+        entry = (take.visible_us, take.log_offset, group_name, next(self._numbers), take)
         heapq.heappush(self._entries, entry)
         is_next = self._entries[0] is entry
         if len(self._entries) > self._crowded:

@@ -1,6 +1,6 @@
 """Receipt handles, by which consumers settle received messages.
 
-``<commit offset>-<times taken>-<check of the group>-<check of the topic>``, in hex: a handle from before the
+``<log offset>-<times taken>-<check of the group>-<check of the topic>``, in hex: a handle from before the
 message was taken again, or of another group or topic, is told apart without anything being kept for it. Of a
 popped message ``-<pop_ms>`` follows, which a new invisible time changes.
 """
@@ -34,7 +34,7 @@ def next_pop_ms(takes: Iterable[Take]) -> int:
 
 def handle_of(group: ConsumingGroup, take: Take) -> str:
     """The handle of the take's latest delivery."""
-    parts = (take.commit_offset, take.times, _check(group.name), _check(take.topic), take.pop_ms)
+    parts = (take.log_offset, take.times, _check(group.name), _check(take.topic), take.pop_ms)
     return "-".join(f"{part:x}" for part in (parts if take.pop_ms else parts[:4]))
 
 
@@ -58,11 +58,11 @@ def find_take(group: ConsumingGroup, handle: str | PopHandle, now_us: int) -> Ta
     """The take that the handle settles. Raises ReceiptSpentError for a past one, else ReceiptError."""
     if isinstance(handle, PopHandle):
         return _find_popped(group, handle, now_us)
-    commit_offset, times, for_group, for_topic, pop_ms = _parts(handle)
+    log_offset, times, for_group, for_topic, pop_ms = _parts(handle)
     name = f"receipt {shorten(handle)}"
     if for_group != _check(group.name):
         raise ReceiptError(f"{name} was not given to group {group.name}")
-    take = group.takes.get(commit_offset)
+    take = group.takes.get(log_offset)
     if take is None or take.is_settled:
         raise ReceiptSpentError(f"{name} is spent: its message was settled before, or is gone")
     if for_topic != _check(take.topic) or times > take.times:
@@ -92,11 +92,11 @@ def _find_popped(group: ConsumingGroup, handle: PopHandle, now_us: int) -> Take:
 
 def _parts(handle: str) -> tuple[int, int, int, int, int]:
     try:
-        commit_offset, times, for_group, for_topic, *pop = (int(part, 16) for part in handle.split("-"))
+        log_offset, times, for_group, for_topic, *pop = (int(part, 16) for part in handle.split("-"))
         [pop_ms] = pop or [0]
     except ValueError:
         raise ReceiptError(f"receipt {shorten(handle)} is not one that this broker gave out") from None
-    return commit_offset, times, for_group, for_topic, pop_ms
+    return log_offset, times, for_group, for_topic, pop_ms
 
 
 def _check(name: str) -> int:

@@ -157,7 +157,7 @@ class Pops:
     async def _begin_again(self, target: PopTarget, attempt: str) -> None:
         takes = self._held_by(target, attempt)
         if takes:
-            await self._receipts.take_back(target.group, [(take.commit_offset, take.times) for take in takes])
+            await self._receipts.take_back(target.group, [(take.log_offset, take.times) for take in takes])
 
     def _held_by(self, target: PopTarget, attempt: str) -> list[Take]:
         """Unsettled messages that an attempt was given before."""
@@ -213,7 +213,7 @@ class Pops:
         selection = Selection(self._database, self._topics, self._request(target, ordered=False))
         queues = selection.fresh_queues()
         rest = self._count(selection, target, queues)
-        takes = {take.commit_offset: take for take in selection.redeliveries()[:limit]}
+        takes = {take.log_offset: take for take in selection.redeliveries()[:limit]}
         room = MAX_RECEIVED_BYTES
         again, count = await fitting_messages_at(self._database, list(takes), room, or_first=True)
         messages = list(again.values())
@@ -229,7 +229,7 @@ class Pops:
             messages += fresh
         peeked: list[Taken] = []
         for message in messages:
-            take = takes.get(message.commit_offset)
+            take = takes.get(message.log_offset)
             times, first_us = (take.times, take.first_taken_us) if take else (0, 0)
             peeked.append(Taken(message, topic.name, "", times + 1, first_us, 0, 0))
         return Popped(peeked, rest)

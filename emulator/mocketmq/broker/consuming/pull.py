@@ -244,17 +244,17 @@ class Pull:
         delayed = [message for message in messages if message.parked_offset is not None]
         if not delayed:
             return
-        await self._notes.pulled([message.commit_offset for message in delayed], group.name)
+        await self._notes.pulled([message.log_offset for message in delayed], group.name)
         noted = group.pulled.setdefault(queue, {})
         for message in delayed:
-            noted[message.queue_offset] = message.commit_offset
+            noted[message.queue_offset] = message.log_offset
         while len(noted) > MAX_NOTED:
             del noted[next(iter(noted))]
 
     # Give back
 
     async def give_back(
-        self, group_name: str, commit_offset: int, delay_level: int, max_retries: int | None = None
+        self, group_name: str, log_offset: int, delay_level: int, max_retries: int | None = None
     ) -> None:
         """Retry the message later, or make it a dead letter; as :meth:`Receipts.give_back`.
 
@@ -262,16 +262,16 @@ class Pull:
         NoPermissionError.
         """
         group = await self._groups.for_use(group_name)
-        message = (await messages_at(self._database, [commit_offset])).get(commit_offset)
+        message = (await messages_at(self._database, [log_offset])).get(log_offset)
         if message is None or message.real_queue_key is not None:
-            raise MessageNotFoundError(f"look message by offset failed, {commit_offset}")
+            raise MessageNotFoundError(f"look message by offset failed, {log_offset}")
         retry = await self._retries.prepare(group.registered, message, delay_level, max_retries)
         queue = self._topics.queue(message.queue_key)
         topic = decode_properties(message.properties).get(RETRY_TOPIC, queue.topic)
 
         def work(batch: Batch) -> None:
             self._retries.append(batch, retry)
-            take = group.takes.get(commit_offset)
+            take = group.takes.get(log_offset)
             if take is not None and take.can_be_settled:  # else a receiver is just given it
                 self._takes.settle(batch, take, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
             batch.on_commit(partial(self._statistics.gave_back, topic, group.name))

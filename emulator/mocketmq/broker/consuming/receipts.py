@@ -193,7 +193,7 @@ class Receipts:
             for message, take in selection.chosen:
                 self._takes.give(batch, take, visible_us, pop_ms)
                 if message.parked_offset is not None:
-                    self._ledger.pulled(batch, message.commit_offset, group.name)
+                    self._ledger.pulled(batch, message.log_offset, group.name)
             for take in selection.for_others:
                 self._takes.record_free(batch, take)
             for group_queue in {
@@ -255,7 +255,7 @@ class Receipts:
             for handle, take in valid(group, handles, batch.now_us, settled):
                 self._takes.settle(batch, take, Outcome.ACKED)
                 if take.is_delayed:
-                    self._ledger.acked(batch, take.commit_offset)
+                    self._ledger.acked(batch, take.log_offset)
                 settled.done.append(handle)
             return settled
 
@@ -271,7 +271,7 @@ class Receipts:
         settled = Settled([], [])
         retries: dict[str, Retry] = {}
         for handle, take in valid(group, handles, self._clock.now_us(), settled):
-            message = (await messages_at(self._database, [take.commit_offset])).get(take.commit_offset)
+            message = (await messages_at(self._database, [take.log_offset])).get(take.log_offset)
             if message is None:
                 settled.failed.append(
                     (handle, ReceiptError(f"the message of receipt {handle!r} was removed"))
@@ -331,17 +331,17 @@ class Receipts:
         await self._release(self._groups.of_client(group_name), taken)
 
     async def _release(self, group: ConsumingGroup, taken: Sequence[Taken]) -> None:
-        await self.take_back(group, [(one.message.commit_offset, one.times) for one in taken])
+        await self.take_back(group, [(one.message.log_offset, one.times) for one in taken])
 
     async def take_back(self, group: ConsumingGroup, given: Sequence[tuple[int, int]]) -> None:
-        """Undo deliveries, given by commit offset and number of deliveries by then; they do not count.
+        """Undo deliveries, given by log offset and number of deliveries by then; they do not count.
 
         A message that was settled or received again since stays as it is.
         """
 
         def work(batch: Batch) -> None:
-            for commit_offset, times in given:
-                take = group.takes.get(commit_offset)
+            for log_offset, times in given:
+                take = group.takes.get(log_offset)
                 if take is not None and take.times == times and take.can_be_taken_back:
                     self._takes.take_back(batch, take)
 
@@ -364,11 +364,11 @@ class Receipts:
 
     async def _dead_letters(self, expired: Sequence[Expiry]) -> dict[Take, Retry]:
         dead = [take for _, take in expired if take.group.gives_up(take)]
-        messages = await messages_at(self._database, [take.commit_offset for take in dead])
+        messages = await messages_at(self._database, [take.log_offset for take in dead])
         return {
-            take: await self._retries.prepare(take.group.registered, messages[take.commit_offset], -1)
+            take: await self._retries.prepare(take.group.registered, messages[take.log_offset], -1)
             for take in dead
-            if take.commit_offset in messages
+            if take.log_offset in messages
         }
 
     def _due_now(self, expired: Sequence[Expiry], dead_letters: Mapping[Take, Retry]) -> Iterator[Due]:

@@ -61,7 +61,7 @@ class Retries:
         max_retries = group.max_retries if max_retries is None else max_retries
         properties = decode_properties(message.properties)
         properties.setdefault(RETRY_TOPIC, self._topics.queue(message.queue_key).topic)
-        properties.setdefault(ORIGIN_MESSAGE_ID, offset_message_id(self._store_host, message.commit_offset))
+        properties.setdefault(ORIGIN_MESSAGE_ID, offset_message_id(self._store_host, message.log_offset))
         properties[WAIT] = "false"
         if message.reconsume_times >= max_retries or delay_level < 0:
             topic = await self._topics.ensure(dead_letter_topic(group.name), 1)

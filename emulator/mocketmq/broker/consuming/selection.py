@@ -108,7 +108,7 @@ class Selection:
                     for take in each.open.values()
                     if take.state is State.BEHIND
                 ]
-        return sorted(again, key=lambda take: take.commit_offset)
+        return sorted(again, key=lambda take: take.log_offset)
 
     def fresh_queues(self) -> list[Queue]:
         """The queues from which the request may be given messages that are new to the group."""
@@ -155,7 +155,7 @@ class Selection:
         barred: set[GroupQueue] = set()  # in order: where one is not wanted
         waiting = list(takes)
         while waiting:
-            offsets = [take.commit_offset for take in waiting[: request.limit]]
+            offsets = [take.log_offset for take in waiting[: request.limit]]
             messages, count = await fitting_messages_at(
                 self._database, offsets, self._room, or_first=self._may_be_larger
             )
@@ -164,7 +164,7 @@ class Selection:
                 self._is_full = True
                 return
             for take in some:
-                message = messages.get(take.commit_offset)
+                message = messages.get(take.log_offset)
                 if message is None:
                     take.close()  # retention removed it
                 elif take.state not in (State.FREE, State.BEHIND) or take.group_queue in barred:
@@ -214,7 +214,7 @@ class Selection:
             take = Take(
                 group_queue,
                 row.queue_offset,
-                row.commit_offset,
+                row.log_offset,
                 known_topic(group_queue.queue, row.properties),
                 row.reconsume_times,
                 is_delayed=row.parked_offset is not None,

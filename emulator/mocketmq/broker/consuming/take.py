@@ -92,11 +92,11 @@ class Take:
 
     __slots__ = (
         "_state_before",
-        "commit_offset",
         "first_taken_us",
         "group_queue",
         "has_row",
         "is_delayed",
+        "log_offset",
         "pop_ms",
         "queue_offset",
         "reconsume_times",
@@ -110,7 +110,7 @@ class Take:
         self,
         group_queue: "GroupQueue",
         queue_offset: int,
-        commit_offset: int,
+        log_offset: int,
         topic: str,
         reconsume_times: int,
         *,
@@ -123,7 +123,7 @@ class Take:
     ) -> None:
         self.group_queue = group_queue
         self.queue_offset = queue_offset
-        self.commit_offset = commit_offset
+        self.log_offset = log_offset
         self.topic = topic  # as the consumer knows it: a retry bears its original topic
         self.reconsume_times = reconsume_times
         self.times = times
@@ -178,15 +178,15 @@ class Take:
         group = group_queue.group
         if was is _NEW:
             group_queue.open[self.queue_offset] = self
-            group.takes[self.commit_offset] = self
+            group.takes[self.log_offset] = self
         elif was is _FREE:
-            del group.available[self.commit_offset]
+            del group.available[self.log_offset]
         self._state_before, self.state = was, to
         if to is _FREE:
-            group.available[self.commit_offset] = self
+            group.available[self.log_offset] = self
         elif to is _CLOSED:
             del group_queue.open[self.queue_offset]
-            del group.takes[self.commit_offset]
+            del group.takes[self.log_offset]
             if group_queue.ordered_pop_ms:
                 _close_next(group_queue)
             group.take_closed()

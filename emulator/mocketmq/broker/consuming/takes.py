@@ -52,7 +52,7 @@ class Takes:
             take = Take(
                 group_queue,
                 row.queue_offset,
-                row.commit_offset,
+                row.log_offset,
                 known_topic(queue, row.properties),
                 row.reconsume_times,
                 is_delayed=row.parked_offset is not None,
@@ -90,7 +90,7 @@ class Takes:
         take = Take(
             group_queue,
             stored.queue_offset,
-            stored.commit_offset,
+            stored.log_offset,
             known_topic(queue, stored.properties),
             stored.reconsume_times,
             is_delayed=False,
@@ -116,7 +116,7 @@ class Takes:
             batch,
             TakeRow(
                 group_queue.group.name,
-                take.commit_offset,
+                take.log_offset,
                 group_queue.queue.key,
                 take.queue_offset,
                 times,
@@ -134,14 +134,14 @@ class Takes:
         """Let the invisible time of a message in flight end at ``visible_us``."""
         # At once, or the former time could end before the commit.
         batch.on_rollback(partial(self._apply_visible, take, take.visible_us, take.times, take.pop_ms))
-        save_visible(batch, take.group.name, take.commit_offset, visible_us, times, pop_ms)
+        save_visible(batch, take.group.name, take.log_offset, visible_us, times, pop_ms)
         self._apply_visible(take, visible_us, times, pop_ms)
 
     def take_back(self, batch: Batch, take: Take) -> None:
         """Make a message visible again that did not reach its receiver. That delivery does not count."""
         take.move(State.RESERVED)
         times, visible_us = take.times - 1, min(take.visible_us, batch.now_us)
-        save_visible(batch, take.group.name, take.commit_offset, visible_us, times, take.pop_ms)
+        save_visible(batch, take.group.name, take.log_offset, visible_us, times, take.pop_ms)
         batch.on_rollback(partial(self.reopen, take))
 
         def taken_back() -> None:
@@ -160,7 +160,7 @@ class Takes:
         if take.state is not State.SETTLING:
             take.move(State.SETTLING)
             batch.on_rollback(partial(self.reopen, take))
-        save_outcome(batch, take.group.name, take.commit_offset, outcome.value)
+        save_outcome(batch, take.group.name, take.log_offset, outcome.value)
         batch.on_commit(take.acknowledged if outcome is Outcome.ACKED else take.close)
 
     def begin_settling(self, take: Take) -> None:

@@ -10,7 +10,7 @@ from mocketmq.broker.registry.clients import ClientAnswer, Member
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.errors import ClientFailedError, ClientOfflineError, MessageNotFoundError
 from mocketmq.message.message import StoredMessage
-from mocketmq.message.message_id import commit_offset_of
+from mocketmq.message.message_id import log_offset_of
 from mocketmq.message.names import is_hidden_topic
 from mocketmq.rocketmq_versions import V3_0_7_SNAPSHOT, V3_1_8_SNAPSHOT, version_name
 
@@ -43,8 +43,8 @@ class Consumers:
         visible = [one for one in records if not is_hidden_topic(self._topics.queue(one.queue_key).topic)]
         if not visible:
             raise MessageNotFoundError(f"the message {message_id} is not visible to consumers yet")
-        commit_offset = commit_offset_of(message_id)
-        return next((one for one in visible if one.commit_offset == commit_offset), visible[-1])
+        log_offset = log_offset_of(message_id)
+        return next((one for one in visible if one.log_offset == log_offset), visible[-1])
 
     async def offsets(self, group: str, topic: str, client_id: str = "") -> dict[str, ClientAnswer]:
         """The offsets of a group's consumers, or of one, in their queues of a topic; by client id.

@@ -16,7 +16,7 @@ from mocketmq.store.ground import Ground
 from mocketmq.store.messages import store_times
 from mocketmq.store.queue import Queue
 
-_OLDEST = "SELECT commit_offset, store_us FROM messages ORDER BY commit_offset LIMIT 1"
+_OLDEST = "SELECT log_offset, store_us FROM messages ORDER BY log_offset LIMIT 1"
 
 
 class QueueProgress(NamedTuple):
@@ -166,7 +166,7 @@ class GroupProgress:
         return {queue_id: None if queue_id in behind else offset for queue_id, offset in least.items()}
 
     async def oldest(self) -> tuple[int, int] | None:
-        """The commit offset and the time of the oldest message of all; None if there is no message."""
+        """The log offset and the time of the oldest message of all; None if there is no message."""
         rows = await self._database.rows(_OLDEST)
         return (rows[0][0], rows[0][1] // US_PER_MS) if rows else None
 

@@ -11,14 +11,14 @@ from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
-from mocketmq.message.message_id import commit_offset_of, host_of
+from mocketmq.message.message_id import host_of, log_offset_of
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import MessageKeys
 from mocketmq.store.messages import messages_at
 from mocketmq.store.take_rows import takes_of_messages
 
-_BECAME = "SELECT commit_offset FROM timed_messages WHERE number = ?"
+_BECAME = "SELECT log_offset FROM timed_messages WHERE number = ?"
 _STRUCK = "SELECT at_us, fault, do, door, operation FROM fault_hits WHERE unique_key = ? ORDER BY rowid"
 
 
@@ -26,7 +26,7 @@ class TakeRecord(msgspec.Struct, frozen=True):
     """How a group consumed a record of the message. `outcome` is null until it is settled."""
 
     group: str
-    commit_offset: int
+    log_offset: int
     times: int
     first_taken_us: int | None
     last_taken_us: int | None
@@ -108,9 +108,9 @@ class Histories:
         A message that was delayed or retried has several. Raises MessageNotFoundError.
         """
         unique_key = message_id
-        commit_offset = commit_offset_of(message_id)
-        if commit_offset is not None:
-            named = await self._find_at(commit_offset)
+        log_offset = log_offset_of(message_id)
+        if log_offset is not None:
+            named = await self._find_at(log_offset)
             if named and self._is_ours(host_of(message_id), named):
                 unique_key = named.unique_key
         # Pending ones first: what is delivered meanwhile is then found twice, rather than not at all.
@@ -130,19 +130,19 @@ class Histories:
         ours = [one.rpartition(":") for one in (self._store_host, named.store_host)]
         return port in [port for _, _, port in ours] and (ip in [ip for ip, _, _ in ours] or _is_local(ip))
 
-    async def at(self, commit_offset: int) -> StoredMessage:
-        """The record at a commit offset, waiting or not. Raises MessageNotFoundError."""
-        found = await self._find_at(commit_offset)
+    async def at(self, log_offset: int) -> StoredMessage:
+        """The record at a log offset, waiting or not. Raises MessageNotFoundError."""
+        found = await self._find_at(log_offset)
         if found is None:
-            raise MessageNotFoundError(f"can not find message by the offset, {commit_offset}")
+            raise MessageNotFoundError(f"can not find message by the offset, {log_offset}")
         return found
 
-    async def _find_at(self, commit_offset: int) -> StoredMessage | None:
+    async def _find_at(self, log_offset: int) -> StoredMessage | None:
         """The record; for the number of a message from a delay scheme, the record that it became."""
-        if waiting := await self._schemes.numbered(commit_offset):
+        if waiting := await self._schemes.numbered(log_offset):
             return waiting
-        named = await messages_at(self._database, [commit_offset])
-        if not named and (became := await self._database.rows(_BECAME, (commit_offset,))):
+        named = await messages_at(self._database, [log_offset])
+        if not named and (became := await self._database.rows(_BECAME, (log_offset,))):
             named = await messages_at(self._database, became[0])
         return next(iter(named.values()), None)
 
@@ -175,7 +175,7 @@ class Histories:
         """The history of a message. Raises MessageNotFoundError."""
         await self._notes.written()
         records = await self.records(message_id)
-        offsets = [record.commit_offset for record in records]
+        offsets = [record.log_offset for record in records]
         marks = ",".join("?" * len(offsets))
         deliveries = await self._database.rows(
             "SELECT delivered_offset, parked_offset, scheme, stored_us, due_us, picked_us, delivered_us,"
@@ -204,7 +204,7 @@ class Histories:
             return "stored" if newest.parked_offset is None else "delivered"
         if self._schemes.holding(newest):
             return "pending"
-        kinds = {each.kind for each in interventions if each.parked_offset == newest.commit_offset}
+        kinds = {each.kind for each in interventions if each.parked_offset == newest.log_offset}
         return "cancelled" if "cancelled" in kinds else "delivered"
 
 

@@ -8,7 +8,7 @@ from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import whole_ms_us
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
-from mocketmq.message.message_id import commit_offset_of
+from mocketmq.message.message_id import log_offset_of
 from mocketmq.message.names import SCHEDULE_TOPIC
 from mocketmq.schedule.scheme_set import SchemeSet, not_pending
 from mocketmq.schedule.timer import Timer
@@ -100,7 +100,7 @@ class PendingMessages:
                 if not page:
                     break
                 count += await act(page)
-            after = page[-1].commit_offset
+            after = page[-1].log_offset
             left -= len(page)
         return count
 
@@ -145,8 +145,8 @@ class PendingMessages:
             await self._schemes.cancel(waiting)
 
     def _waiting(self, message_id: str, records: Sequence[StoredMessage]) -> StoredMessage:
-        named = commit_offset_of(message_id)  # of several messages with one unique key
-        for record in sorted(records, key=lambda record: record.commit_offset != named):
+        named = log_offset_of(message_id)  # of several messages with one unique key
+        for record in sorted(records, key=lambda record: record.log_offset != named):
             if record.due_us is not None and self._schemes.holding(record):
                 return record
         raise not_pending(message_id)

@@ -33,12 +33,12 @@ from mocketmq.store.writer import Batch
 _ALL = ("messages", "interventions", "deliveries", "takes", "progress", "message_keys", "fault_hits")
 _EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ?, emptied_at = ? WHERE key = ?"
 _AGAIN_OF = f"""
-SELECT commit_offset FROM queues JOIN messages ON queue_key = key
+SELECT log_offset FROM queues JOIN messages ON queue_key = key
 WHERE (substr(topic, 1, 7) = '%RETRY%' OR substr(topic, 1, 5) = '%DLQ%') AND {IS_RETRY_OF}"""
-DELETE_MESSAGE = "DELETE FROM messages WHERE commit_offset = ?"
+DELETE_MESSAGE = "DELETE FROM messages WHERE log_offset = ?"
 _DELETE_MESSAGES = "DELETE FROM messages WHERE queue_key = ?"
 _HALVES_OF = """
-SELECT commit_offset FROM messages JOIN queues ON key = real_queue_key
+SELECT log_offset FROM messages JOIN queues ON key = real_queue_key
 WHERE topic = ? AND due_us IS NULL AND queue_key IN (SELECT key FROM queues WHERE topic = ?)"""
 
 
@@ -86,7 +86,7 @@ class Reset:
             queues = list(self._topics.queues)
             for table in _ALL:
                 batch.execute(f"DELETE FROM {table}")
-            batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
+            batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_log_offset,))
             if begin_us is not None:
                 begin_again(batch, self._ground, self._run, begin_us)
             note_reset(batch)
@@ -163,10 +163,10 @@ class Reset:
                 for queue in queues:
                     delete_takes_of_queue(batch, queue)
                     batch.execute(_DELETE_MESSAGES, (queue.key,))
-                for commit_offset in again:
-                    delete_takes(batch, commit_offset)
-                    batch.execute(DELETE_MESSAGE, (commit_offset,))
-                batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
+                for log_offset in again:
+                    delete_takes(batch, log_offset)
+                    batch.execute(DELETE_MESSAGE, (log_offset,))
+                batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_log_offset,))
                 self._empty(batch, queues)
                 batch.on_commit(partial(self._forget, again))
                 also(batch)
@@ -175,15 +175,15 @@ class Reset:
             cancelled: int = await self._writer.commit(work, alone=True, until="visible")
             return cancelled
 
-    def _forget(self, commit_offsets: Sequence[int]) -> None:
+    def _forget(self, log_offsets: Sequence[int]) -> None:
         for group in self._groups:
-            for commit_offset in commit_offsets:
-                take = group.takes.get(commit_offset)
+            for log_offset in log_offsets:
+                take = group.takes.get(log_offset)
                 if take is not None:
                     take.close()
 
     def _empty(self, batch: Batch, queues: list[Queue]) -> None:
-        emptied_at = batch.next_commit_offset
+        emptied_at = batch.next_log_offset
         for queue in queues:
             batch.execute(_EMPTIED, (queue.next_offset, queue.next_offset, emptied_at, queue.key))
 

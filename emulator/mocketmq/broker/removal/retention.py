@@ -32,15 +32,13 @@ _BYTES = (
     "SELECT (page_count - freelist_count) * page_size"
     " FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()"
 )
-_STORED_FROM = (
-    "SELECT commit_offset, store_us FROM messages WHERE commit_offset >= ? ORDER BY commit_offset LIMIT 1"
-)
-_OLDEST = "SELECT commit_offset, queue_key, queue_offset, unique_key, properties FROM messages"
+_STORED_FROM = "SELECT log_offset, store_us FROM messages WHERE log_offset >= ? ORDER BY log_offset LIMIT 1"
+_OLDEST = "SELECT log_offset, queue_key, queue_offset, unique_key, properties FROM messages"
 _EMPTIED_TO = (
     "UPDATE queues SET min_offset = max(min_offset, ?), next_offset = max(next_offset, ?) WHERE key = ?"
 )
 _REMOVE = (
-    "DELETE FROM messages WHERE commit_offset = ?",
+    "DELETE FROM messages WHERE log_offset = ?",
     "DELETE FROM deliveries WHERE delivered_offset = ?",
     "DELETE FROM interventions WHERE parked_offset = ?",
 )
@@ -80,7 +78,7 @@ class Retention(Chore):
                 removed += step
         while self._max_bytes and not self.is_closing:
             [(size,)] = await self._database.rows(_BYTES)
-            end = self._writer.next_commit_offset if size > self._max_bytes else 0
+            end = self._writer.next_log_offset if size > self._max_bytes else 0
             step = await self._remove_oldest(end)
             if not step:
                 break
@@ -94,8 +92,8 @@ class Retention(Chore):
         return 0
 
     async def _first_since(self, instant_us: int) -> int:
-        """The first commit offset of messages stored at the instant or later, by bisection."""
-        low, high = 0, self._writer.next_commit_offset
+        """The first log offset of messages stored at the instant or later, by bisection."""
+        low, high = 0, self._writer.next_log_offset
         while low < high:
             middle = (low + high) // 2
             found = await self._database.rows(_STORED_FROM, (middle,))
@@ -106,8 +104,8 @@ class Retention(Chore):
         return low
 
     async def _remove_oldest(self, end: int) -> int:
-        """Remove up to ``STEP`` of the oldest messages with a commit offset below ``end``."""
-        conditions, parameters = ["commit_offset < ?"], [end]
+        """Remove up to ``STEP`` of the oldest messages with a log offset below ``end``."""
+        conditions, parameters = ["log_offset < ?"], [end]
         for queue, offset in self._schemes.retained():
             conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")
             parameters += [queue.key, offset]
@@ -116,7 +114,7 @@ class Retention(Chore):
                 conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")
                 parameters += [group_queue.queue.key, group_queue.committed_offset]
         rows = await self._database.rows(
-            f"{_OLDEST} WHERE {' AND '.join(conditions)} ORDER BY commit_offset LIMIT {STEP}", parameters
+            f"{_OLDEST} WHERE {' AND '.join(conditions)} ORDER BY log_offset LIMIT {STEP}", parameters
         )
         if rows:
             await self._writer.commit(partial(self._remove, rows), alone=True)
@@ -125,23 +123,23 @@ class Retention(Chore):
     def _remove(self, rows: list[Any], batch: Batch) -> None:
         ends: dict[Queue, int] = {}
         group_names = [group.name for group in self._groups]
-        for commit_offset, queue_key, queue_offset, unique_key, properties in rows:
+        for log_offset, queue_key, queue_offset, unique_key, properties in rows:
             ends[self._topics.queue(queue_key)] = queue_offset + 1
             for statement in _REMOVE:
-                batch.execute(statement, (commit_offset,))
-            delete_takes(batch, commit_offset, group_names)
+                batch.execute(statement, (log_offset,))
+            delete_takes(batch, log_offset, group_names)
             for key in keys_of(unique_key, properties):
-                batch.execute(UNINDEX, (key, commit_offset))
+                batch.execute(UNINDEX, (key, log_offset))
         for queue, end in ends.items():
             batch.execute(_EMPTIED_TO, (end, queue.next_offset, queue.key))
-        batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
+        batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_log_offset,))
         batch.on_commit(partial(self._removed, ends, [row[0] for row in rows]))
 
-    def _removed(self, ends: dict[Queue, int], commit_offsets: list[int]) -> None:
+    def _removed(self, ends: dict[Queue, int], log_offsets: list[int]) -> None:
         for queue, end in ends.items():
             queue.min_offset = max(queue.min_offset, end)
         for group in self._groups:
-            for commit_offset in commit_offsets:
-                take = group.takes.get(commit_offset)
+            for log_offset in log_offsets:
+                take = group.takes.get(log_offset)
                 if take is not None:
                     take.close()

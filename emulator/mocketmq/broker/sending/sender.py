@@ -207,6 +207,6 @@ class Sender:
         if accepted.claim is not None:
             receipt = accepted.claim.scheme.receipt(stored, accepted.queue)
         else:
-            message_id = offset_message_id(stored.store_host, stored.commit_offset)
+            message_id = offset_message_id(stored.store_host, stored.log_offset)
             receipt = SendReceipt(message_id, accepted.queue.queue_id, stored.queue_offset)
         return SendResult(stored, accepted.queue, accepted.level, receipt)

@@ -150,13 +150,13 @@ class CheckBacks:
             checked.append(half)
 
     def _ask(self, halves: Sequence[HalfMessage]) -> dict[int, Channel]:
-        """Ask one producer about each; returns the producers asked, by commit offset."""
+        """Ask one producer about each; returns the producers asked, by log offset."""
         asked = {}
         for half in halves:
             channel = self._clients.next_producer(half.producer_group or "")
             if channel is not None:
                 channel.check_transaction(_asked(half), half.queue)
-                asked[half.stored.commit_offset] = channel
+                asked[half.stored.log_offset] = channel
         self.asked += len(asked)
         return asked
 

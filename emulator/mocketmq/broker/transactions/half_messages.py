@@ -36,7 +36,7 @@ from mocketmq.errors import (
 )
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import COMMITTED_FLAG, TRANSACTION_FLAGS, Message, StoredMessage, draft_of
-from mocketmq.message.message_id import commit_offset_of
+from mocketmq.message.message_id import log_offset_of
 from mocketmq.message.names import CHECKED_HALF_GROUP, CHECKED_HALF_TOPIC, HALF_GROUP
 from mocketmq.message.properties import (
     CHECK_IMMUNITY,
@@ -107,7 +107,7 @@ class HalfMessages:
         self._answers = answers
         self._takes = consuming.takes
         self._timeout_us = timeout_us
-        self._kept: set[int] = set()  # commit offsets of open ones that their delay scheme keeps already
+        self._kept: set[int] = set()  # log offsets of open ones that their delay scheme keeps already
 
     async def load(self) -> None:
         """Settle half messages whose commit a kill interrupted after their delay scheme kept them."""
@@ -116,7 +116,7 @@ class HalfMessages:
 
         def work(batch: Batch) -> None:
             for take in self.open():
-                if take.commit_offset in kept:
+                if take.log_offset in kept:
                     self._takes.settle(batch, take, Outcome.COMMITTED)
 
         if kept:
@@ -188,7 +188,7 @@ class HalfMessages:
     # Decide by offsets, or by id
 
     async def end(
-        self, commit_offset: int, queue_offset: int, producer_group: str, *, commit: bool | None
+        self, log_offset: int, queue_offset: int, producer_group: str, *, commit: bool | None
     ) -> None:
         """Take a producer's answer about a half message: commit, roll back, or None for undecided.
 
@@ -196,14 +196,14 @@ class HalfMessages:
         """
         try:
             if commit is not None:
-                half = await self._at(commit_offset)
+                half = await self._at(log_offset)
                 if half.producer_group != producer_group:
                     raise UndecidableError("The producer group wrong")
                 if half.stored.queue_offset != queue_offset:
                     raise UndecidableError("The transaction state table offset wrong")
                 await self._decide(half, commit=commit)
         finally:
-            self._answers.heard(commit_offset)
+            self._answers.heard(log_offset)
 
     async def decide(self, message_id: str, *, commit: bool, topic: str | None = None) -> HalfMessage:
         """Commit the open half message with this unique key or offset message id, or roll it back.
@@ -213,13 +213,13 @@ class HalfMessages:
         """
         half = await self._find(message_id, topic)
         await self._decide(half, commit=commit)
-        self._answers.heard(half.take.commit_offset)
+        self._answers.heard(half.take.log_offset)
         return half
 
     async def leave_undecided(self, message_id: str, *, topic: str) -> None:
         """Note that the producer of this half message knows no decision yet. Raises MessageNotFoundError."""
         half = await self._find(message_id, topic)
-        self._answers.heard(half.take.commit_offset)
+        self._answers.heard(half.take.log_offset)
 
     async def _decide(self, half: HalfMessage, *, commit: bool) -> None:
         take = half.take
@@ -245,9 +245,9 @@ class HalfMessages:
             raise UndecidableError(_NOT_FOUND)
         pass_point("transactions.decided")
 
-    async def _at(self, commit_offset: int) -> HalfMessage:
+    async def _at(self, log_offset: int) -> HalfMessage:
         group = self._groups.find(CHECKED_HALF_GROUP)
-        take = group.takes.get(commit_offset) if group else None
+        take = group.takes.get(log_offset) if group else None
         halves = await self.halves([take]) if take else []
         if not halves:
             raise UndecidableError(_NOT_FOUND)
@@ -255,8 +255,8 @@ class HalfMessages:
 
     async def _find(self, message_id: str, topic: str | None) -> HalfMessage:
         with_key = await open_with_key(self._database, _GROUPS, message_id)
-        numbers = [*with_key, commit_offset_of(message_id)]
-        takes = {take.commit_offset: take for take in self.open()}
+        numbers = [*with_key, log_offset_of(message_id)]
+        takes = {take.log_offset: take for take in self.open()}
         halves = await self.halves([takes[number] for number in numbers if number in takes][:1])
         if not halves or topic not in (None, halves[0].queue.topic):
             of_topic = "" if topic is None else f" of topic {topic}"
@@ -272,7 +272,7 @@ class HalfMessages:
         """The half messages that wait for a decision, in the order in which they were stored."""
         kinds = (self._groups.find(name) for name in _GROUPS)
         takes = (take for group in kinds if group for take in group.takes.values() if take.is_open)
-        return sorted(takes, key=lambda take: take.commit_offset)
+        return sorted(takes, key=lambda take: take.log_offset)
 
     async def page(self, after: int, limit: int, *, topic_name: str | None = None) -> list[HalfMessage]:
         """Up to ``limit`` open half messages with offsets above ``after``, of one topic or all, in order.
@@ -281,7 +281,7 @@ class HalfMessages:
         """
         if topic_name is not None:
             self._topics.get(topic_name)
-        takes = [take for take in self.open() if take.commit_offset > after]
+        takes = [take for take in self.open() if take.log_offset > after]
         found: list[HalfMessage] = []
         for first in range(0, len(takes), limit):
             halves = await self.halves(takes[first : first + limit])
@@ -292,8 +292,8 @@ class HalfMessages:
 
     async def halves(self, takes: Sequence[Take]) -> list[HalfMessage]:
         """The half messages of these takes, but for those that are gone."""
-        found = await messages_at(self._database, [take.commit_offset for take in takes])
-        return [self._half(take, found[take.commit_offset]) for take in takes if take.commit_offset in found]
+        found = await messages_at(self._database, [take.log_offset for take in takes])
+        return [self._half(take, found[take.log_offset]) for take in takes if take.log_offset in found]
 
     def _half(self, take: Take, stored: StoredMessage) -> HalfMessage:
         properties = decode_properties(stored.properties)
@@ -314,7 +314,7 @@ class HalfMessages:
 
     def is_kept(self, take: Take) -> bool:
         """Whether its commit cannot be undone any more, although the store failed after that."""
-        return take.commit_offset in self._kept
+        return take.log_offset in self._kept
 
     def settle_kept(self, batch: Batch, take: Take) -> None:
         """Finish the commit of such a half message in this transaction."""
@@ -331,7 +331,7 @@ class HalfMessages:
 
     def _has_committed(self, takes: Sequence[Take], count: int) -> None:
         """``count`` of them; the others are gone."""
-        self._kept.difference_update(take.commit_offset for take in takes)
+        self._kept.difference_update(take.log_offset for take in takes)
         self.committed += count
 
     async def commit(self, takes: Sequence[Take]) -> list[Take]:
@@ -351,8 +351,8 @@ class HalfMessages:
             for take, (queue, _, claim, draft) in accepted.items():
                 if claim is not None:  # even if it is due: only the scheme knows of an earlier attempt
                     at = claim._replace(due_us=max(claim.due_us, now_ms_us))
-                    kept[take] = await self._schemes.keep(at, draft, queue, take.commit_offset)
-                    self._kept.add(take.commit_offset)
+                    kept[take] = await self._schemes.keep(at, draft, queue, take.log_offset)
+                    self._kept.add(take.log_offset)
 
             def work(batch: Batch) -> list[Take]:
                 done = [take for take in accepted if take.state is State.SETTLING]
@@ -378,7 +378,7 @@ class HalfMessages:
     def _accept_again(self, half: HalfMessage) -> AcceptedMessage:
         """As when it was prepared: only then was it known how far ahead the due time was."""
         stored = half.stored._replace(
-            sys_flag=half.stored.sys_flag | COMMITTED_FLAG, prepared_offset=half.stored.commit_offset
+            sys_flag=half.stored.sys_flag | COMMITTED_FLAG, prepared_offset=half.stored.log_offset
         )
         level = self._intake.level_of(decode_properties(stored.properties))
         return AcceptedMessage(half.queue, level, half.claim, draft_of(stored))

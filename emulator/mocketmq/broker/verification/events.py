@@ -38,14 +38,14 @@ Kind = Literal[
 _BODY = 80
 """Bytes of a body that are shown."""
 _RECORDS = f"""
-SELECT m.commit_offset, m.queue_key, m.queue_offset, m.store_us, m.unique_key, m.properties, m.due_us,
+SELECT m.log_offset, m.queue_key, m.queue_offset, m.store_us, m.unique_key, m.properties, m.due_us,
  m.real_queue_key, m.parked_offset, m.prepared_offset, substr(m.body, 1, {_BODY}), m.sys_flag,
  m.door, d.scheme, d.stored_us, d.due_us, d.forced, i.kind, i.at_us
-FROM messages m LEFT JOIN deliveries d ON d.delivered_offset = m.commit_offset
-LEFT JOIN interventions i ON i.parked_offset = m.commit_offset ORDER BY m.commit_offset DESC LIMIT ?"""
+FROM messages m LEFT JOIN deliveries d ON d.delivered_offset = m.log_offset
+LEFT JOIN interventions i ON i.parked_offset = m.log_offset ORDER BY m.log_offset DESC LIMIT ?"""
 _TAKES = """
-SELECT commit_offset, times, first_taken_us, last_taken_us, settled_us, outcome FROM takes
-WHERE group_name = ? ORDER BY commit_offset DESC LIMIT ?"""
+SELECT log_offset, times, first_taken_us, last_taken_us, settled_us, outcome FROM takes
+WHERE group_name = ? ORDER BY log_offset DESC LIMIT ?"""
 _MOVES = """
 SELECT from_us, to_us FROM clock_moves
 WHERE move > coalesce((SELECT value FROM counters WHERE name = 'reset_at_move'), 0)
@@ -83,7 +83,7 @@ class Event(NamedTuple):
 
 
 class _Record(NamedTuple):
-    commit_offset: int
+    log_offset: int
     queue_key: int
     queue_offset: int
     store_us: int
@@ -125,12 +125,12 @@ class Events:
         ]
         records = [_Record._make(row) for row in await self._database.rows(_RECORDS, (limit + 1,))]
         found = outside + [event for record in records for event in self._of_record(record)]
-        by_offset = {record.commit_offset: record for record in records}
+        by_offset = {record.log_offset: record for record in records}
         for group in self._groups:
             rows = await self._database.rows(_TAKES, (group.name, limit + 1))
-            for commit_offset, *take in rows:
-                if commit_offset in by_offset:
-                    found += self._of_take(by_offset[commit_offset], group.name, *take)
+            for log_offset, *take in rows:
+                if log_offset in by_offset:
+                    found += self._of_take(by_offset[log_offset], group.name, *take)
         found += self._of_trail(records)
         found += [_move(*row) for row in await self._database.rows(_MOVES, (limit + 1,))]
         by_key = {record.unique_key: record for record in records}
@@ -242,14 +242,14 @@ class Events:
             for prefix in (RETRY_PREFIX, DLQ_PREFIX):
                 if goal.startswith(prefix):
                     key = (record.unique_key, goal.removeprefix(prefix))
-                    given_back[key] = max(record.commit_offset, given_back.get(key, 0))
+                    given_back[key] = max(record.log_offset, given_back.get(key, 0))
         for at_us, group, queue, offsets, is_commit in self._trail.steps:
             for record in of_queue.get(queue.key, ()):
                 if record.queue_offset not in offsets:
                     continue
                 if not is_commit:
                     yield self._event(record, at_us, "taken", f"taken by {group}", rank=2, group=group)
-                elif given_back.get((record.unique_key, group), -1) <= record.commit_offset:
+                elif given_back.get((record.unique_key, group), -1) <= record.log_offset:
                     text = f"acknowledged by {group}"
                     yield self._event(record, at_us, "acknowledged", text, rank=4, group=group)
 
@@ -274,7 +274,7 @@ class Events:
         marks += [f"keys {keys}"] if keys else []
         return Event(
             at_us,
-            (record.commit_offset, rank),
+            (record.log_offset, rank),
             kind,
             f"{text}: {' '.join([*marks, body])}",
             queue.topic,

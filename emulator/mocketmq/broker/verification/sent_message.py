@@ -10,7 +10,7 @@ class Place(NamedTuple):
 
     queue: Queue
     queue_offset: int
-    commit_offset: int
+    log_offset: int
     at_us: int
 
 
@@ -29,7 +29,7 @@ Identity = tuple[str, int]
 class SentMessage:
     """A message that a producer sent. ``record`` has its content.
 
-    It is a commit offset, or the number of a message that waits outside of the store (``is_outside``).
+    It is a log offset, or the number of a message that waits outside of the store (``is_outside``).
     ``identity`` stays the same when that is delivered.
     ``places`` are the records in its topic: none before it is delivered, several if it was repeated.
     """

@@ -14,7 +14,7 @@ from mocketmq.broker.verification.like import Like
 from mocketmq.broker.verification.sent_message import Again, Identity, Place, SentMessage
 from mocketmq.message.body import body_of
 from mocketmq.message.message import StoredMessage
-from mocketmq.message.message_id import commit_offset_of
+from mocketmq.message.message_id import log_offset_of
 from mocketmq.message.names import (
     DLQ_PREFIX,
     RETRY_PREFIX,
@@ -37,14 +37,14 @@ _STEP_BYTES = 8 << 20
 _OVERLAP = 256
 """Messages outside of the store that are looked at again, as their files are not saved in order."""
 
-_START = "SELECT commit_offset FROM messages ORDER BY commit_offset LIMIT 1"
+_START = "SELECT log_offset FROM messages ORDER BY log_offset LIMIT 1"
 _RECORDS = """
-SELECT m.commit_offset, m.queue_key, m.queue_offset, m.store_us, m.unique_key, m.properties, m.due_us,
+SELECT m.log_offset, m.queue_key, m.queue_offset, m.store_us, m.unique_key, m.properties, m.due_us,
  m.real_queue_key, m.parked_offset, length(m.body), d.scheme, d.stored_us, d.due_us, (
   SELECT number FROM timed_messages t
-  WHERE t.due_ms = m.due_us / 1000 AND t.outcome <> 'delivered' AND t.commit_offset = m.commit_offset)
-FROM messages m LEFT JOIN deliveries d ON d.delivered_offset = m.commit_offset
-WHERE m.commit_offset >= ? AND m.commit_offset < ?{condition} ORDER BY m.commit_offset"""
+  WHERE t.due_ms = m.due_us / 1000 AND t.outcome <> 'delivered' AND t.log_offset = m.log_offset)
+FROM messages m LEFT JOIN deliveries d ON d.delivered_offset = m.log_offset
+WHERE m.log_offset >= ? AND m.log_offset < ?{condition} ORDER BY m.log_offset"""
 _KEYS = (
     "SELECT key FROM queues"
     " WHERE topic = ? OR substr(topic, 1, 7) = '%RETRY%' OR substr(topic, 1, 5) = '%DLQ%'"
@@ -60,7 +60,7 @@ class _Record(NamedTuple):
     ``cancelled_number`` is that of a message outside of the store that this record says to be cancelled.
     """
 
-    commit_offset: int
+    log_offset: int
     queue_key: int
     queue_offset: int
     store_us: int
@@ -119,7 +119,7 @@ class SentMessages:
 
     async def follow(self) -> None:
         """Read what was sent, delivered and given back since the last call. Raises a StoreError."""
-        kept, end = self._writer.kept_outside, self._writer.next_commit_offset
+        kept, end = self._writer.kept_outside, self._writer.next_log_offset
         # First what waits outside: what is delivered meanwhile is then found twice rather than not at all.
         if kept != self._kept_outside:
             await self._follow_outside()
@@ -142,7 +142,7 @@ class SentMessages:
         after = self._last_number - _OVERLAP if self._last_number >= 0 else -1
         while page := await self._schemes.outside(after, _STEP, topic=self._topic):
             for message in page:
-                after = message.commit_offset
+                after = message.log_offset
                 self._add_outside(message)
             if len(page) < _STEP:
                 break
@@ -150,7 +150,7 @@ class SentMessages:
 
     def _add_outside(self, message: StoredMessage) -> None:
         queue = self._topics.queue(message.real_queue_key or 0)
-        key = (message.unique_key, message.commit_offset)
+        key = (message.unique_key, message.log_offset)
         if key in self._found or not self._is_wanted(queue):
             return
         properties = decode_properties(message.properties)
@@ -163,7 +163,7 @@ class SentMessages:
                 key,
                 queue,
                 message.store_us,
-                message.commit_offset,
+                message.log_offset,
                 due_us=message.due_us,
                 is_outside=True,
             ),
@@ -175,20 +175,20 @@ class SentMessages:
         for record in records:
             queue = self._topics.queue(record.queue_key)
             if (found := self._beginning(record, queue)) is not None:
-                made[record.commit_offset] = found
+                made[record.log_offset] = found
                 new.append((record, found))
         wanted = await self._like_this(new)
         for record in records:
-            if record.commit_offset in wanted:
-                self._keep(made[record.commit_offset])
+            if record.log_offset in wanted:
+                self._keep(made[record.log_offset])
             self._add_place(record)
 
     def _beginning(self, record: _Record, queue: Queue) -> SentMessage | None:
         """The message, if this is its first record in the store."""
-        own = (record.unique_key, -1 - record.commit_offset)
+        own = (record.unique_key, -1 - record.log_offset)
         if queue.topic in (SCHEDULE_TOPIC, TIMER_TOPIC) and record.real_queue_key is not None:
             real = self._topics.queue(record.real_queue_key)
-            if not self._is_wanted(real, record.commit_offset):
+            if not self._is_wanted(real, record.log_offset):
                 return None
             level: int | None = queue.queue_id + 1
             if record.cancelled_number is not None:
@@ -196,17 +196,17 @@ class SentMessages:
                 if own in self._found:
                     return None
             return SentMessage(
-                own, real, record.store_us, record.commit_offset, due_us=record.due_us, level=level
+                own, real, record.store_us, record.log_offset, due_us=record.due_us, level=level
             )
-        if record.real_queue_key is not None or not self._is_wanted(queue, record.commit_offset):
+        if record.real_queue_key is not None or not self._is_wanted(queue, record.log_offset):
             return None
         if record.parked_offset is None:
-            return SentMessage(own, queue, record.store_us, record.commit_offset)
+            return SentMessage(own, queue, record.store_us, record.log_offset)
         outside = (record.unique_key, record.parked_offset)
         if record.scheme == LevelQueues.name or outside in self._found:
             return None
         sent_us = record.store_us if record.delayed_stored_us is None else record.delayed_stored_us
-        return SentMessage(outside, queue, sent_us, record.commit_offset, due_us=record.delayed_due_us)
+        return SentMessage(outside, queue, sent_us, record.log_offset, due_us=record.delayed_due_us)
 
     async def _like_this(self, new: Sequence[tuple[_Record, SentMessage]]) -> set[int]:
         """Of new messages, the records of those that are like this."""
@@ -217,10 +217,10 @@ class SentMessages:
             if not self._differs(record.unique_key, properties, is_delayed=is_delayed, level=sent.level):
                 alike.append(record)
         if not self._like.needs_body:
-            return {record.commit_offset for record in alike}
+            return {record.log_offset for record in alike}
         found: set[int] = set()
         for some in _in_steps(alike):
-            messages = await messages_at(self._database, [record.commit_offset for record in some])
+            messages = await messages_at(self._database, [record.log_offset for record in some])
             found.update(offset for offset, one in messages.items() if not self._body_differs(one))
         return found
 
@@ -231,7 +231,7 @@ class SentMessages:
         if record.cancelled_number is not None:
             sent = self._found.get((record.unique_key, record.cancelled_number))
             if sent is not None:
-                sent.record, sent.is_outside, sent.is_cancelled = record.commit_offset, False, True
+                sent.record, sent.is_outside, sent.is_cancelled = record.log_offset, False, True
             return
         if queue.topic == SCHEDULE_TOPIC:
             real = self._topics.queue(record.real_queue_key or 0)
@@ -241,23 +241,23 @@ class SentMessages:
         if is_hidden_topic(queue.topic):
             return
         if record.parked_offset is None:
-            sent = self._by_record.get(record.commit_offset)
+            sent = self._by_record.get(record.log_offset)
         elif record.scheme == LevelQueues.name:
             sent = self._by_record.get(record.parked_offset)
         else:
             sent = self._found.get((record.unique_key, record.parked_offset))
         if sent is not None and sent.queue.topic == queue.topic:
-            sent.places.append(Place(queue, record.queue_offset, record.commit_offset, record.store_us))
+            sent.places.append(Place(queue, record.queue_offset, record.log_offset, record.store_us))
             if sent.is_outside:
-                sent.record, sent.is_outside = record.commit_offset, False
-            self._by_record[record.commit_offset] = sent
+                sent.record, sent.is_outside = record.log_offset, False
+            self._by_record[record.log_offset] = sent
         elif queue.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             self._add_again(record, queue, is_visible=True)
 
     def _add_again(self, record: _Record, queue: Queue, *, is_visible: bool) -> None:
         """Add a retry or a dead letter: what a group made of a message of this topic."""
         properties = decode_properties(record.properties)
-        origin = commit_offset_of(properties.get(ORIGIN_MESSAGE_ID, ""))
+        origin = log_offset_of(properties.get(ORIGIN_MESSAGE_ID, ""))
         sent = self._by_record.get(origin) if origin is not None else None
         if sent is None or sent.unique_key != record.unique_key:
             sent = self._by_key.get(record.unique_key)
@@ -265,11 +265,11 @@ class SentMessages:
             return
         is_dead = queue.topic.startswith(DLQ_PREFIX)
         group = queue.topic.removeprefix(DLQ_PREFIX if is_dead else RETRY_PREFIX)
-        place = Place(queue, record.queue_offset, record.commit_offset, record.store_us)
+        place = Place(queue, record.queue_offset, record.log_offset, record.store_us)
         sent.again[group] = Again(place if is_visible else None, record.due_us or 0, is_dead)
 
-    def _is_wanted(self, queue: Queue, commit_offset: int | None = None) -> bool:
-        if commit_offset is not None and commit_offset < queue.emptied_at:
+    def _is_wanted(self, queue: Queue, log_offset: int | None = None) -> bool:
+        if log_offset is not None and log_offset < queue.emptied_at:
             return False  # a record of what was delayed: the level queues keep it
         topic = queue.topic
         if self._topic is not None:
@@ -296,7 +296,7 @@ class SentMessages:
         oldest = self._found.pop(next(iter(self._found)))
         self.forgotten += 1
         self.forgotten_places += len(oldest.places)
-        for record in (oldest.record, *(place.commit_offset for place in oldest.places)):
+        for record in (oldest.record, *(place.log_offset for place in oldest.places)):
             self._by_record.pop(record, None)
         if self._by_key.get(oldest.unique_key) is oldest:
             del self._by_key[oldest.unique_key]

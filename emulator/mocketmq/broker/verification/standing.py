@@ -11,8 +11,8 @@ from mocketmq.store.database import Database
 from mocketmq.store.messages import MAX_AT_ONCE
 
 _SETTLED = (
-    "SELECT commit_offset, times, outcome FROM takes"
-    " WHERE group_name = ? AND settled_us IS NOT NULL AND commit_offset IN ({marks})"
+    "SELECT log_offset, times, outcome FROM takes"
+    " WHERE group_name = ? AND settled_us IS NOT NULL AND log_offset IN ({marks})"
 )
 
 
@@ -41,13 +41,13 @@ class Standing(NamedTuple):
 async def standings(database: Database, group: ConsumingGroup, some: Sequence[SentMessage]) -> list[Standing]:
     """How each of the messages stands at the group. Raises a StoreError."""
     places = [sent.last_at(group.name) for sent in some]
-    closed = [place.commit_offset for place in places if place and place.commit_offset not in group.takes]
+    closed = [place.log_offset for place in places if place and place.log_offset not in group.takes]
     settled: dict[int, tuple[int, str]] = {}
     for first in range(0, len(closed), MAX_AT_ONCE):
         part = closed[first : first + MAX_AT_ONCE]
         sql = _SETTLED.format(marks=",".join("?" * len(part)))
-        for commit_offset, times, outcome in await database.rows(sql, (group.name, *part)):
-            settled[commit_offset] = (times, outcome)
+        for log_offset, times, outcome in await database.rows(sql, (group.name, *part)):
+            settled[log_offset] = (times, outcome)
     return [_standing(group, sent, place, settled) for sent, place in zip(some, places, strict=True)]
 
 
@@ -65,15 +65,15 @@ def _standing(
 
 
 def standing_at(group: ConsumingGroup, place: Place, settled: Mapping[int, tuple[int, str]]) -> Standing:
-    """How the record at a place stands; ``settled`` has times and outcome of takes by commit offset."""
-    take = group.takes.get(place.commit_offset)
+    """How the record at a place stands; ``settled`` has times and outcome of takes by log offset."""
+    take = group.takes.get(place.log_offset)
     if take is not None:
         if take.state is State.BEHIND:
             return Standing(At.ACKNOWLEDGED, take.times)
         if take.is_in_flight:
             return Standing(At.IN_FLIGHT, take.times, take.visible_us)
         return Standing(At.TO_BE_REDELIVERED if take.times else At.NOT_TAKEN, take.times)
-    times, outcome = settled.get(place.commit_offset, (0, None))
+    times, outcome = settled.get(place.log_offset, (0, None))
     if outcome == Outcome.ACKED:
         return Standing(At.ACKNOWLEDGED, times)
     group_queue = group.queues.get(place.queue)

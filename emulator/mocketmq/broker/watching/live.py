@@ -86,7 +86,7 @@ class LiveState(NamedTuple):
 class Look:
     """One look: the state, and the ``records`` since the look before, newest first, but for ``missed``.
 
-    It is about records from commit offset ``begin`` to ``end - 1``. ``encoded`` is for the door.
+    It is about records from log offset ``begin`` to ``end - 1``. ``encoded`` is for the door.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Live:
     async def watch(self, after: int | None = None) -> AsyncGenerator[Look, None]:
         """A look now and after each change, until the broker stops.
 
-        The first one tells of the records from commit offset ``after`` on, or of the newest ones.
+        The first one tells of the records from log offset ``after`` on, or of the newest ones.
         """
         self._readers += 1
         try:
@@ -169,7 +169,7 @@ class Live:
         if read_to is not None and read_to <= look.end:
             begin = read_to
         records = await self._records.between(begin, look.end, MAX_RECORDS)
-        outside = [one for one in look.records if one.commit_offset >= look.end]
+        outside = [one for one in look.records if one.log_offset >= look.end]
         missed = max(look.end - begin - MAX_RECORDS, 0) if read_to is not None else 0
         return Look(look.state, begin, look.end, _newest_first([*outside, *records]), missed)
 
@@ -194,7 +194,7 @@ class Live:
         self.forget()
 
     async def _run(self) -> None:
-        begin = self._writer.next_commit_offset
+        begin = self._writer.next_log_offset
         with self._polls.listening((ANYTHING,)) as changed:
             while True:
                 changed.clear()
@@ -209,7 +209,7 @@ class Live:
                         await changed.wait()
 
     async def _look(self, begin: int) -> Look:
-        end = self._writer.next_commit_offset
+        end = self._writer.next_log_offset
         records = await self._records.between(begin, end, MAX_RECORDS) if begin < end else []
         outside = await self._new_outside()
         await self._lateness.follow()
@@ -224,7 +224,7 @@ class Live:
         self._kept_outside = kept
         found = await self._records.waiting_outside(self._last_outside, _MAX_OUTSIDE)
         if found:
-            self._last_outside = max(self._last_outside, found[-1].commit_offset)
+            self._last_outside = max(self._last_outside, found[-1].log_offset)
         return found[: -MAX_RECORDS - 1 : -1]
 
     async def _state(self) -> LiveState:
@@ -297,7 +297,7 @@ class Live:
         levels = [lane.level or TIMED for lane in lanes if lane.next_due_us == first_us]
         record = None
         if levels and levels[0] != TIMED and (ahead := self._levels.levels[levels[0] - 1].ahead):
-            offset = ahead[0].commit_offset
+            offset = ahead[0].log_offset
             if self._first_due[0] != offset:
                 self._first_due = offset, next(iter(await self._records.between(offset, offset + 1, 1)), None)
             record = self._first_due[1]
@@ -305,7 +305,7 @@ class Live:
 
     def _rates(self) -> tuple[float, float]:
         now_us = steady_us()
-        stored = self._writer.next_commit_offset + self._writer.kept_outside
+        stored = self._writer.next_log_offset + self._writer.kept_outside
         self._counts.append((now_us, stored, self._schemes.delivered))
         while len(self._counts) > 2 and self._counts[1][0] <= now_us - _RATE_S * US_PER_S:
             self._counts.popleft()

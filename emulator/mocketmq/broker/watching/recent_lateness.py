@@ -85,7 +85,7 @@ class RecentLateness:
 
     async def follow(self) -> None:
         """Read what was delivered since the last call. Raises a StoreError."""
-        end, number = self._writer.next_commit_offset, self._ticks() // SLOT_US
+        end, number = self._writer.next_log_offset, self._ticks() // SLOT_US
         if self._read_to is None:
             slot_us = SLOT_US * (self._clock.rate or 1)
             given = (self._clock.now_us(), slot_us, end, BEFORE, SLOTS)

@@ -25,19 +25,19 @@ RecordKind = Literal[
 ]
 
 SCANNED: Final = 20_000
-"""Commit offsets that one search looks through."""
+"""Log offsets that one search looks through."""
 _OUTSIDE: Final = 1_000
 """Messages outside of the store that a search looks through."""
 _SHOWN: Final = 120
 """Bytes of a body that are read."""
 
 _COLUMNS = f"""
-SELECT m.commit_offset, m.queue_key, m.queue_offset, m.store_us, m.unique_key, m.properties, m.due_us,
+SELECT m.log_offset, m.queue_key, m.queue_offset, m.store_us, m.unique_key, m.properties, m.due_us,
  m.real_queue_key, m.parked_offset, m.prepared_offset, substr(m.body, 1, {_SHOWN}), length(m.body),
  m.sys_flag, d.level, d.due_us, d.delivered_us, d.forced, i.kind
-FROM messages m LEFT JOIN deliveries d ON d.delivered_offset = m.commit_offset
-LEFT JOIN interventions i ON i.parked_offset = m.commit_offset
-WHERE m.commit_offset >= ? AND m.commit_offset < ?{{wanted}} ORDER BY m.commit_offset DESC LIMIT ?"""
+FROM messages m LEFT JOIN deliveries d ON d.delivered_offset = m.log_offset
+LEFT JOIN interventions i ON i.parked_offset = m.log_offset
+WHERE m.log_offset >= ? AND m.log_offset < ?{{wanted}} ORDER BY m.log_offset DESC LIMIT ?"""
 _PROPERTY = " AND instr(char(2) || m.properties, char(2) || ? || char(1) || ? || char(2)) > 0"
 _KEY = " AND instr(m.properties, ?) > 0"
 _TEXT = (
@@ -53,7 +53,7 @@ class RecordSummary(NamedTuple):
     ``preview`` is the beginning of the body, shortened.
     """
 
-    commit_offset: int
+    log_offset: int
     kind: RecordKind
     message_id: str
     topic: str
@@ -79,14 +79,14 @@ class Wanted(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Records, newest first, and where to go on: below this commit offset; None at the end."""
+    """Records, newest first, and where to go on: below this log offset; None at the end."""
 
     records: list[RecordSummary]
     next_before: int | None
 
 
 class _Row(NamedTuple):
-    commit_offset: int
+    log_offset: int
     queue_key: int
     queue_offset: int
     store_us: int
@@ -116,7 +116,7 @@ class StoredRecords:
         self._schemes = schemes
 
     async def between(self, start: int, end: int, limit: int) -> list[RecordSummary]:
-        """The newest records with commit offsets from ``start`` to ``end - 1``, newest first."""
+        """The newest records with log offsets from ``start`` to ``end - 1``, newest first."""
         rows = await self._database.rows(_COLUMNS.format(wanted=""), (start, end, limit))
         return list(self._described(map(_Row._make, rows)))
 
@@ -128,18 +128,14 @@ class StoredRecords:
     async def search(
         self, wanted: Wanted, *, after: int = -1, before: int | None = None, limit: int = 100
     ) -> Found:
-        """Records with commit offsets above ``after`` and below ``before``, newest first.
+        """Records with log offsets above ``after`` and below ``before``, newest first.
 
         Looks through :data:`SCANNED` offsets at most. Without ``before``, messages that wait outside of the
         store come first. Bodies that a client compressed are not looked into.
         """
         conditions, parameters = _conditions(wanted)
         sql = _COLUMNS.format(wanted=conditions)
-        end = (
-            self._writer.next_commit_offset
-            if before is None
-            else min(before, self._writer.next_commit_offset)
-        )
+        end = self._writer.next_log_offset if before is None else min(before, self._writer.next_log_offset)
         start = min(max(after + 1, end - SCANNED, 0), end)
         rows = [
             _Row._make(row) for row in await self._database.rows(sql, (start, end, *parameters, limit + 1))
@@ -147,7 +143,7 @@ class StoredRecords:
         next_before = start if max(after + 1, 0) < start < end else None
         if len(rows) > limit:
             rows = rows[:limit]
-            next_before = rows[-1].commit_offset
+            next_before = rows[-1].log_offset
         records = [one for one in self._described(rows) if wanted.key is None or wanted.key in one.keys]
         if before is None and after < 0:
             records[:0] = await self._outside(wanted)
@@ -192,7 +188,7 @@ class StoredRecords:
             lateness_us = row.delivered_us - row.delivered_due_us
         properties = decode_properties(row.properties)
         return RecordSummary(
-            row.commit_offset,
+            row.log_offset,
             kind,
             row.unique_key,
             goal.topic,

@@ -183,7 +183,7 @@ def _entry(
     record = encode_record(message, queue.topic, queue.queue_id, call.channel.store_host)
     return {
         "eval": False,
-        "physicOffset": message.commit_offset,
+        "physicOffset": message.log_offset,
         "physicSize": len(record),
         "tagsCode": message.tag_hash if message.due_us is None else message.due_us // US_PER_MS,
     }

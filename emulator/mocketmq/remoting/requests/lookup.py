@@ -1,4 +1,4 @@
-"""Look messages up by key, unique key or commit offset (docs/protocol/remoting.md §2.8)."""
+"""Look messages up by key, unique key or log offset (docs/protocol/remoting.md §2.8)."""
 
 from typing import Final, NamedTuple
 
@@ -25,7 +25,7 @@ class QueryMessageHeader(NamedTuple):
 
 
 class ViewMessageHeader(NamedTuple):
-    """``offset`` is a commit offset."""
+    """``offset`` is a log offset."""
 
     offset: int
 
@@ -62,7 +62,7 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
         found = await broker.inspection.histories.query(header.topic, header.key, limit, from_us, to_us)
     ext = {
         "indexLastUpdateTimestamp": str(broker.ground.writer.last_store_us // US_PER_MS),
-        "indexLastUpdatePhyoffset": str(broker.ground.writer.next_commit_offset - 1),
+        "indexLastUpdatePhyoffset": str(broker.ground.writer.next_log_offset - 1),
     }
     if not found:
         remark = "can not find message, maybe time range not correct"
@@ -78,7 +78,7 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
 
 
 async def view(call: RemotingCall[ViewMessageHeader]) -> Response:
-    """Answer with the record at a commit offset, in whatever queue it is."""
+    """Answer with the record at a log offset, in whatever queue it is."""
     try:
         return Response(body=_record(call, await call.broker.inspection.histories.at(call.header.offset)))
     except MessageNotFoundError as error:

@@ -60,7 +60,7 @@ async def ha_status(call: RemotingCall[NoHeader]) -> Response:
         "haConnectionInfo": [],
         "inSyncSlaveNums": 0,
         "master": True,
-        "masterCommitLogMaxOffset": call.broker.ground.writer.next_commit_offset,
+        "masterCommitLogMaxOffset": call.broker.ground.writer.next_log_offset,
     }
     return Response(body=dumps(status))
 
@@ -107,8 +107,8 @@ def _traffic(broker: Broker) -> dict[str, str]:
 
 
 def _store(broker: Broker, settings: Settings, oldest: tuple[int, int] | None) -> dict[str, str]:
-    """Figures of the store. Commit offsets count messages, not bytes, as in message ids."""
-    end = broker.ground.writer.next_commit_offset
+    """Figures of the store. Log offsets count messages, not bytes, as in message ids."""
+    end = broker.ground.writer.next_log_offset
     oldest_offset, oldest_ms = oldest or (end, -1)
     total, used, free = (0, 0, 0) if settings.data == MEMORY else shutil.disk_usage(settings.data)
     ratio = str(used / max(total, 1))

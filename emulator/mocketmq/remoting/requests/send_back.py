@@ -11,7 +11,7 @@ from mocketmq.remoting.wire.header import Int32
 
 
 class SendBackHeader(NamedTuple):
-    """``offset`` is the message's commit offset."""
+    """``offset`` is the message's log offset."""
 
     offset: int
     group: str

@@ -10,7 +10,7 @@ from mocketmq.remoting.wire.header import Int32
 
 
 class EndTransactionHeader(NamedTuple):
-    """Names the half message by its queue offset and its commit offset."""
+    """Names the half message by its queue offset and its log offset."""
 
     producer_group: str
     tran_state_table_offset: int

@@ -36,7 +36,7 @@ class Record(NamedTuple):
     topic: str
     queue_id: int
     queue_offset: int
-    commit_offset: int
+    log_offset: int
     body: bytes
     properties: str
     flag: int
@@ -75,7 +75,7 @@ def encode_record(
         queue_id,
         message.flag,
         message.queue_offset,
-        message.commit_offset,
+        message.log_offset,
         message.sys_flag & ~(_BORN_IPV6 | _STORE_IPV6),
         message.born_us // 1_000,
         _host(message.born_host),
@@ -120,7 +120,7 @@ def decode_records(data: bytes) -> list[Record]:
 def _decode(data: bytes, start: int) -> tuple[Record, int]:
     """The record that begins at ``start``, and where it ends."""
     try:
-        size, magic, crc, queue_id, flag, queue_offset, commit_offset, sys_flag, born_ms = (
+        size, magic, crc, queue_id, flag, queue_offset, log_offset, sys_flag, born_ms = (
             _BEFORE_HOSTS.unpack_from(data, start)
         )
         if magic not in (_V1, _V2):
@@ -144,7 +144,7 @@ def _decode(data: bytes, start: int) -> tuple[Record, int]:
         topic=topic.decode("utf-8", "replace"),
         queue_id=queue_id,
         queue_offset=queue_offset,
-        commit_offset=commit_offset,
+        log_offset=log_offset,
         body=body,
         properties=properties.decode("utf-8", "replace"),
         flag=flag,
