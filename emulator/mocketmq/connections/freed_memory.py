@@ -1,8 +1,11 @@
-"""Give freed memory back to the system: after a flood the C library keeps it, unless it is asked."""
+"""Return freed memory to the operating system, which glibc does not do by itself after a flood."""
 
 
 def give_back() -> None:
-    """Ask glibc; others have no such call. Takes some milliseconds after a flood, else next to nothing."""
+    """Call glibc's ``malloc_trim``; do nothing with other C libraries.
+
+    It takes some milliseconds after a flood, otherwise next to nothing.
+    """
     try:
         import ctypes  # noqa: PLC0415 - seldom needed
 
