@@ -87,7 +87,7 @@ async def test_what_a_group_holds_of_a_deleted_topic_is_gone(tmp_path: Path) -> 
         taken = await receive(broker)
         await broker.removal.reset.delete_topic(TOPIC)
         assert not (await acknowledge(broker, taken)).done
-        assert (broker.consuming.groups.get(GROUP).takes, broker.consuming.groups.get(GROUP).queues) == (
+        assert (broker.consuming.groups.get(GROUP).receipts, broker.consuming.groups.get(GROUP).queues) == (
             {},
             {},
         )
@@ -143,7 +143,7 @@ async def test_a_group_leaves_its_offsets_and_frees_what_it_holds(
         if not is_restarted:
             await check_group_made_again(broker, is_cleaned)
     if is_restarted:
-        assert rows(tmp_path, "SELECT * FROM takes") == []
+        assert rows(tmp_path, "SELECT * FROM receipts") == []
         async with running_broker(tmp_path) as broker:
             assert broker.registry.groups.find(GROUP) is None
             await check_group_made_again(broker, is_cleaned)
@@ -192,8 +192,8 @@ async def test_nothing_is_taken_of_a_topic_that_is_deleted_meanwhile(
                 await receive(broker)
         await broker.registry.topics.put(TOPIC, 4, 4, 6)
         assert await receive(broker) == []
-        assert broker.consuming.groups.get(GROUP).takes == {}
-    assert rows(tmp_path, "SELECT * FROM takes") == []
+        assert broker.consuming.groups.get(GROUP).receipts == {}
+    assert rows(tmp_path, "SELECT * FROM receipts") == []
 
 
 SENDS: dict[str, Callable[[Broker], Awaitable[object]]] = {

@@ -139,7 +139,7 @@ async def test_the_life_of_a_message_can_be_asked_for_by_any_of_its_ids(anywhere
             record = await check_life(broker, one, outcome, topic)
             assert record.body == one.stored.body
         await acknowledge(broker, await receive(broker))
-        [take] = (await broker.inspection.histories.of(delivered.receipt.offset_message_id)).takes
+        [take] = (await broker.inspection.histories.of(delivered.receipt.offset_message_id)).receipts
         assert (take.group, take.outcome) == (GROUP, "acked")
 
 

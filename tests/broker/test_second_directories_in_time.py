@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.errors import (
     StoreUnavailableError,
 )
@@ -141,7 +141,7 @@ async def test_what_became_due_while_the_broker_was_down_is_delivered_at_the_sta
         for number in range(3):
             await send_in(broker, HOUR_MS - 60_000 * number, str(number))
     async with running_broker(tmp_path, clock="x1000000") as broker:
-        found: list[Taken] = []
+        found: list[InFlightMessage] = []
         while len(found) < 3:
             found += await receive(broker, wait_s=30, invisible_us=10**9 * S)
         assert await in_order_of_delivery(broker) == ["2", "1", "0"]

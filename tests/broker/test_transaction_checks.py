@@ -126,7 +126,7 @@ async def test_what_nobody_decides_is_rolled_back_after_a_day() -> None:
             (lazy, started_us + LIFETIME_US + 10 * S - 1),
             (younger, started_us + 2 * LIFETIME_US - 1),
         ):
-            [take] = (await broker.inspection.histories.of(half.stored.unique_key)).takes
+            [take] = (await broker.inspection.histories.of(half.stored.unique_key)).receipts
             assert (take.outcome, take.settled_us) == ("rolled back", settled_us)
 
 

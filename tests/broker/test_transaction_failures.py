@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.broker.consuming.selection import Selection
 from mocketmq.broker.transactions.popped_halves import LIFETIME_US
 from mocketmq.errors import (
@@ -119,8 +119,8 @@ async def test_half_messages_survive_a_restart_as_they_were(tmp_path: Path) -> N
         assert (broker.transactions.half_messages.abandoned, await pop(broker)) == (1, [])
 
 
-async def test_half_and_take_are_stored_in_one_transaction(tmp_path: Path) -> None:
-    """So a kill leaves both or none: a half message without its take would be popped at once."""
+async def test_half_and_receipt_are_stored_in_one_transaction(tmp_path: Path) -> None:
+    """So a kill leaves both or none: a half message without its receipt would be popped at once."""
     async with running_broker(tmp_path) as broker:
         await prepare(broker)
         seen: list[set[str]] = []
@@ -133,7 +133,7 @@ async def test_half_and_take_are_stored_in_one_transaction(tmp_path: Path) -> No
         broker.transactions.half_messages._database.transact = watch  # type: ignore[method-assign]
         half = await prepare(broker)
         await commit(broker, [half])
-    assert seen[:2] == [{"messages", "takes", "progress"}, {"messages", "SET"}]
+    assert seen[:2] == [{"messages", "receipts", "progress"}, {"messages", "SET"}]
 
 
 @pytest.mark.parametrize("comes_first", ["due time", "second commit"])
@@ -170,7 +170,7 @@ async def test_a_kill_before_the_half_is_settled_doubles_nothing(
         assert broker.transactions.half_messages.open() == []
         await broker.mover.advance(60 * S)
         assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
-    assert rows(tmp_path, "SELECT outcome FROM takes") == [{"outcome": "committed"}]
+    assert rows(tmp_path, "SELECT outcome FROM receipts") == [{"outcome": "committed"}]
 
 
 @pytest.mark.parametrize("is_checked", [True, False])
@@ -232,7 +232,7 @@ async def test_what_is_popped_while_it_is_decided_by_its_id_is_one_of_both(
         assert bool(popped) is isinstance(decided, UndecidableError)
         await before
         assert len(broker.transactions.half_messages.open()) == bool(popped)
-    assert len(rows(tmp_path, "SELECT * FROM takes WHERE settled_us IS NULL")) == bool(popped)
+    assert len(rows(tmp_path, "SELECT * FROM receipts WHERE settled_us IS NULL")) == bool(popped)
 
 
 async def test_what_the_timed_scheme_did_not_keep_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ async def test_what_is_popped_just_before_it_is_rolled_back_after_a_day_is_not(
     async with running_broker() as broker:
         await prepare(broker)
         await broker.mover.advance(LIFETIME_US - 1)
-        popped: list[Taken] = []
+        popped: list[InFlightMessage] = []
         write = broker.ground.writer.commit
 
         async def after_a_pop(work: Work, **options: Any) -> object:
@@ -282,7 +282,7 @@ async def test_what_is_popped_during_its_late_rollback_is_gone_unless_that_fails
         transact, make, has_chosen = database.transact, Selection.select, asyncio.Event()
         await prepare(broker)
         await broker.mover.advance(LIFETIME_US - 1)
-        popping: list[asyncio.Task[list[Taken]]] = []
+        popping: list[asyncio.Task[list[InFlightMessage]]] = []
 
         async def watched(selection: Selection) -> None:
             await make(selection)

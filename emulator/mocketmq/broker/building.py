@@ -132,7 +132,7 @@ async def open_broker(
         transactions = await open_transactions(ground, settings, registry, consuming, intake, schemes, timer)
         for each in schemes:
             timer.add(each)
-        timer.add(consuming.receipts)
+        timer.add(consuming.receiver)
         timer.add(transactions.popped_halves)
         timer.add(transactions.check_backs)
         keys = MessageKeys(ground, past.keys_indexed_to)
@@ -161,7 +161,7 @@ async def open_broker(
         )
         stack.callback(absence.close)
         stack.push_async_callback(levels.close)
-        stack.push_async_callback(consuming.receipts.close)
+        stack.push_async_callback(consuming.receiver.close)
         stack.push_async_callback(consuming.committed.close)
         stack.push_async_callback(removal.retention.close)
         stack.push_async_callback(keys.close)

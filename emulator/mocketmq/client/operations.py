@@ -130,7 +130,7 @@ class Operations(Expecting):
         )
 
     async def message(self, message_id: str) -> JsonObject:
-        """The history of a message: its records, deliveries and takes."""
+        """The history of a message: its records, deliveries and receipts."""
         return await self._get(api_path("messages", message_id))
 
     async def messages_by_key(

@@ -12,8 +12,8 @@ from mocketmq.broker.consuming.pull import Pull
 from mocketmq.broker.consuming.pull_trail import PullTrail
 from mocketmq.broker.consuming.queue_locks import QueueLocks
 from mocketmq.broker.consuming.receipts import Receipts
+from mocketmq.broker.consuming.receiver import Receiver
 from mocketmq.broker.consuming.retries import Retries
-from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.contracts.contract import Contract
 from mocketmq.schedule.ledger import Ledger
@@ -25,13 +25,13 @@ from mocketmq.store.ground import Ground
 
 @dataclass(frozen=True)
 class Consuming:
-    """Consuming by receipt, pop and offset; long polls, takes, notes in the ledger and queue locks."""
+    """Consuming by receipt, pop and offset; long polls, receipts, notes in the ledger and queue locks."""
 
     groups: ConsumingGroups
     notes: LedgerNotes
     polls: Polls
-    takes: Takes
     receipts: Receipts
+    receiver: Receiver
     pops: Pops
     committed: CommittedOffsets
     pull: Pull
@@ -50,20 +50,20 @@ async def open_consuming(
     timer: Timer,
     contract: Contract | None,
 ) -> Consuming:
-    """Load the groups' takes and offsets."""
+    """Load the groups' receipts and offsets."""
     retries = Retries(registry.topics, levels, ground.writer.store_host)
     groups = ConsumingGroups(ground, registry.groups)
     await groups.load(registry.topics)
-    takes = Takes(ground, registry, groups, polls, timer.changed)
-    await takes.load()
-    receipts = Receipts(ground, registry, groups, takes, polls, ledger, retries, contract)
+    receipts = Receipts(ground, registry, groups, polls, timer.changed)
+    await receipts.load()
+    receiver = Receiver(ground, registry, groups, receipts, polls, ledger, retries, contract)
     notes, trail = LedgerNotes(ground.writer, ledger), PullTrail()
     committed = CommittedOffsets(ground, registry, groups, polls, notes, trail)
     pull = Pull(
         ground,
         registry,
         groups,
-        takes,
+        receipts,
         polls,
         notes,
         retries,
@@ -75,9 +75,9 @@ async def open_consuming(
         groups=groups,
         notes=notes,
         polls=polls,
-        takes=takes,
         receipts=receipts,
-        pops=Pops(ground, registry, groups, polls, receipts),
+        receiver=receiver,
+        pops=Pops(ground, registry, groups, polls, receiver),
         committed=committed,
         pull=pull,
         offsets=Offsets(ground, registry, groups, committed),

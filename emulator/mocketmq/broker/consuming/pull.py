@@ -13,9 +13,9 @@ from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.pull_trail import PullTrail
+from mocketmq.broker.consuming.receipt import Outcome
+from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.retries import Retries
-from mocketmq.broker.consuming.take import Outcome
-from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us
@@ -68,7 +68,7 @@ class Pull:
         ground: Ground,
         registry: Registry,
         groups: ConsumingGroups,
-        takes: Takes,
+        receipts: Receipts,
         polls: Polls,
         notes: LedgerNotes,
         retries: Retries,
@@ -83,7 +83,7 @@ class Pull:
         self._writer = ground.writer
         self._topics = registry.topics
         self._groups = groups
-        self._takes = takes
+        self._receipts = receipts
         self._polls = polls
         self._notes = notes
         self._retries = retries
@@ -271,9 +271,9 @@ class Pull:
 
         def work(batch: Batch) -> None:
             self._retries.append(batch, retry)
-            take = group.takes.get(log_offset)
-            if take is not None and take.can_be_settled:  # else a receiver is just given it
-                self._takes.settle(batch, take, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
+            receipt = group.receipts.get(log_offset)
+            if receipt is not None and receipt.can_be_settled:  # else a receiver is just given it
+                self._receipts.settle(batch, receipt, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
             batch.on_commit(partial(self._statistics.gave_back, topic, group.name))
             # Committed past later on, it is not acknowledged by that.
             group.pulled.get(queue, {}).pop(message.queue_offset, None)

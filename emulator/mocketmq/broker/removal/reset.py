@@ -27,10 +27,10 @@ from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET, begin_again, note_r
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
-from mocketmq.store.take_rows import delete_takes, delete_takes_of_queue
+from mocketmq.store.receipt_rows import delete_receipts, delete_takes_of_queue
 from mocketmq.store.writer import Batch
 
-_ALL = ("messages", "interventions", "deliveries", "takes", "progress", "message_keys", "fault_hits")
+_ALL = ("messages", "interventions", "deliveries", "receipts", "progress", "message_keys", "fault_hits")
 _EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ?, emptied_at = ? WHERE key = ?"
 _AGAIN_OF = f"""
 SELECT log_offset FROM queues JOIN messages ON queue_key = key
@@ -164,7 +164,7 @@ class Reset:
                     delete_takes_of_queue(batch, queue)
                     batch.execute(_DELETE_MESSAGES, (queue.key,))
                 for log_offset in again:
-                    delete_takes(batch, log_offset)
+                    delete_receipts(batch, log_offset)
                     batch.execute(DELETE_MESSAGE, (log_offset,))
                 batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_log_offset,))
                 self._empty(batch, queues)
@@ -178,9 +178,9 @@ class Reset:
     def _forget(self, log_offsets: Sequence[int]) -> None:
         for group in self._groups:
             for log_offset in log_offsets:
-                take = group.takes.get(log_offset)
-                if take is not None:
-                    take.close()
+                receipt = group.receipts.get(log_offset)
+                if receipt is not None:
+                    receipt.close()
 
     def _empty(self, batch: Batch, queues: list[Queue]) -> None:
         emptied_at = batch.next_log_offset

@@ -17,7 +17,7 @@ from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
 from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import UNINDEX, keys_of
 from mocketmq.store.queue import Queue
-from mocketmq.store.take_rows import delete_takes
+from mocketmq.store.receipt_rows import delete_receipts
 from mocketmq.store.writer import Batch
 
 STEP = 1_000
@@ -127,7 +127,7 @@ class Retention(Chore):
             ends[self._topics.queue(queue_key)] = queue_offset + 1
             for statement in _REMOVE:
                 batch.execute(statement, (log_offset,))
-            delete_takes(batch, log_offset, group_names)
+            delete_receipts(batch, log_offset, group_names)
             for key in keys_of(unique_key, properties):
                 batch.execute(UNINDEX, (key, log_offset))
         for queue, end in ends.items():
@@ -140,6 +140,6 @@ class Retention(Chore):
             queue.min_offset = max(queue.min_offset, end)
         for group in self._groups:
             for log_offset in log_offsets:
-                take = group.takes.get(log_offset)
-                if take is not None:
-                    take.close()
+                receipt = group.receipts.get(log_offset)
+                if receipt is not None:
+                    receipt.close()
