@@ -182,13 +182,13 @@ async def test_a_receiver_that_goes_away_while_its_take_is_written_gives_it_back
         await send(broker, level=1)
         await broker.mover.advance(1 * S)
         await broker.registry.groups.put(GROUP, 16, 1)
-        commit, writing = broker.ground.writer.commit, asyncio.Event()
+        commit, writing = broker.store.writer.commit, asyncio.Event()
 
         async def watched(work: Work, **how: Any) -> object:
             writing.set()
             return await commit(work, **how)
 
-        monkeypatch.setattr(broker.ground.writer, "commit", watched)
+        monkeypatch.setattr(broker.store.writer, "commit", watched)
         receiver = asyncio.create_task(receive(broker))
         await writing.wait()
         receiver.cancel()
@@ -280,9 +280,9 @@ async def test_an_old_receipt_is_refused_while_the_message_is_taken_again(
         async def commit_after_the_old_one_is_used(work: Work, **how: Any) -> Any:
             monkeypatch.undo()
             refused.extend((await acknowledge(broker, old)).failed)
-            return await broker.ground.writer.commit(work, **how)
+            return await broker.store.writer.commit(work, **how)
 
-        monkeypatch.setattr(broker.ground.writer, "commit", commit_after_the_old_one_is_used)
+        monkeypatch.setattr(broker.store.writer, "commit", commit_after_the_old_one_is_used)
         new = await receive(broker)
         assert len(refused) == 1
         assert (await acknowledge(broker, new)).failed == []
@@ -294,7 +294,7 @@ async def test_a_receipt_does_not_run_out_while_its_extension_is_stored(
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker, invisible_us=1 * S)
-        commit = broker.ground.writer.commit
+        commit = broker.store.writer.commit
 
         async def commit_slowly(work: Work) -> Any:
             done = await commit(lambda batch: (work(batch), broker.consuming.receiver.next_due_us())[1])
@@ -302,7 +302,7 @@ async def test_a_receipt_does_not_run_out_while_its_extension_is_stored(
             monkeypatch.undo()
             return await commit(lambda _: None)
 
-        monkeypatch.setattr(broker.ground.writer, "commit", commit_slowly)
+        monkeypatch.setattr(broker.store.writer, "commit", commit_slowly)
         await broker.consuming.receiver.extend(GROUP, [taken.handle], 5 * S)
         await broker.mover.advance(2 * S)
         assert await receive(broker) == []

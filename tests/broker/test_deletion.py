@@ -282,7 +282,7 @@ async def test_a_deletion_finds_what_is_just_being_stored(
         await begun.wait()
         deleting = asyncio.create_task(broker.removal.reset.delete_topic(TOPIC))
         async with asyncio.timeout(PATIENCE_S):
-            while not broker.ground.writer.waiting:  # noqa: ASYNC110 - it sets no event
+            while not broker.store.writer.waiting:  # noqa: ASYNC110 - it sets no event
                 await asyncio.sleep(0)
         go_on.set()
         await sending

@@ -267,14 +267,14 @@ async def test_order_survives_a_restart(tmp_path: Path) -> None:
 async def test_a_batch_whose_receiver_went_away_comes_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1", "2")
-        commit, writing = broker.ground.writer.commit, asyncio.Event()
+        commit, writing = broker.store.writer.commit, asyncio.Event()
 
         async def watched(work: Work, **how: Any) -> object:
             writing.set()
             return await commit(work, **how)
 
         await broker.registry.groups.put(GROUP, 16, 1)
-        monkeypatch.setattr(broker.ground.writer, "commit", watched)
+        monkeypatch.setattr(broker.store.writer, "commit", watched)
         receiver = asyncio.create_task(receive_in_order(broker, 2))
         await writing.wait()
         receiver.cancel()
@@ -299,7 +299,7 @@ async def test_a_batch_that_could_not_be_stored_goes_to_the_next_who_waits(
             assert looks.found == [[]]
             raise StoreUnavailableError("no")
 
-        monkeypatch.setattr(broker.ground.writer, "commit", refuse)
+        monkeypatch.setattr(broker.store.writer, "commit", refuse)
         with pytest.raises(StoreUnavailableError):
             await receive_in_order(broker)
         async with asyncio.timeout(PATIENCE_S):

@@ -109,9 +109,9 @@ async def test_a_move_ends_where_the_store_gave_out_and_goes_on_from_there(
 async def test_many_due_messages_take_few_transactions(tmp_path: Path) -> None:
     async with running_broker(tmp_path, delay_sync="never") as broker:
         await asyncio.gather(*(send_in(broker, number + 1) for number in range(4 * BATCH)))
-        before = broker.ground.writer.commits
+        before = broker.store.writer.commits
         assert (await broker.mover.advance(60 * S)).fired == 4 * BATCH
-        assert broker.ground.writer.commits - before < 10
+        assert broker.store.writer.commits - before < 10
 
 
 # Restarts

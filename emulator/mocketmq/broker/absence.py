@@ -20,7 +20,7 @@ from mocketmq.faults.faults import Faults
 from mocketmq.faults.rule import Absent
 from mocketmq.gate import Gate
 from mocketmq.schedule.due import Due, DueNow
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 log = logging.getLogger(__name__)
@@ -42,9 +42,9 @@ class Absence:
     """
 
     def __init__(
-        self, ground: Ground, faults: Faults, changed: Callable[[], None], end_polls: Callable[[], None]
+        self, store: Store, faults: Faults, changed: Callable[[], None], end_polls: Callable[[], None]
     ) -> None:
-        self._clock = ground.clock
+        self._clock = store.clock
         self._faults = faults
         self._changed = changed
         self._end_polls = end_polls

@@ -21,7 +21,7 @@ from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Broker:
     ``tasks`` run in the background until it is closed; one that ends earlier has failed.
     """
 
-    ground: Ground
+    store: Store
     faults: Faults
     absence: Absence
     timer: Timer
@@ -53,4 +53,4 @@ class Broker:
     @property
     def clock(self) -> Clock:
         """The clock by which everything is stored and delivered."""
-        return self.ground.clock
+        return self.store.clock

@@ -28,7 +28,7 @@ async def test_what_is_taken_back_is_free_when_that_is_stored_and_once(
             assert [*due_now()] == []
         other = asyncio.create_task(broker.consuming.pops.pop(place, 1, 60 * S, ordered=True))
         async with asyncio.timeout(PATIENCE_S):
-            while not (other.done() or broker.ground.writer.waiting):  # noqa: ASYNC110
+            while not (other.done() or broker.store.writer.waiting):  # noqa: ASYNC110
                 await asyncio.sleep(0)
         held_up.go.set()
         assert [len((await popping).messages) for popping in (again, other)] == [1, 0]
@@ -90,7 +90,7 @@ async def test_what_is_extended_twice_in_a_failed_transaction_is_as_before(
     async with running_broker() as broker:
         sent = (await send(broker)).stored
         [taken] = await receive(broker, invisible_us=30 * S)
-        receiver, database = broker.consuming.receiver, broker.ground.database
+        receiver, database = broker.consuming.receiver, broker.store.database
         transact = database.transact
 
         async def refuse(_: Any) -> None:

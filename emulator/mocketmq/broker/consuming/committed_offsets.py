@@ -18,9 +18,9 @@ from mocketmq.broker.consuming.receipt import Outcome, Receipt
 from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.errors import EmulatorError, InvalidArgumentError
-from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import save_outcome
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 log = logging.getLogger(__name__)
@@ -31,15 +31,15 @@ class CommittedOffsets:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         registry: Registry,
         groups: ConsumingGroups,
         polls: Polls,
         notes: LedgerNotes,
         trail: PullTrail,
     ) -> None:
-        self._writer = ground.writer
-        self._clock = ground.clock
+        self._writer = store.writer
+        self._clock = store.clock
         self._trail = trail
         self._topics = registry.topics
         self._groups = groups

@@ -20,7 +20,7 @@ from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Consuming:
 
 
 async def open_consuming(
-    ground: Ground,
+    store: Store,
     settings: Settings,
     registry: Registry,
     polls: Polls,
@@ -51,16 +51,16 @@ async def open_consuming(
     contract: Contract | None,
 ) -> Consuming:
     """Load the groups' receipts and offsets."""
-    retries = Retries(registry.topics, levels, ground.writer.store_host)
-    groups = ConsumingGroups(ground, registry.groups)
+    retries = Retries(registry.topics, levels, store.writer.store_host)
+    groups = ConsumingGroups(store, registry.groups)
     await groups.load(registry.topics)
-    receipts = Receipts(ground, registry, groups, polls, timer.changed)
+    receipts = Receipts(store, registry, groups, polls, timer.changed)
     await receipts.load()
-    receiver = Receiver(ground, registry, groups, receipts, polls, ledger, retries, contract)
-    notes, trail = LedgerNotes(ground.writer, ledger), PullTrail()
-    committed = CommittedOffsets(ground, registry, groups, polls, notes, trail)
+    receiver = Receiver(store, registry, groups, receipts, polls, ledger, retries, contract)
+    notes, trail = LedgerNotes(store.writer, ledger), PullTrail()
+    committed = CommittedOffsets(store, registry, groups, polls, notes, trail)
     pull = Pull(
-        ground,
+        store,
         registry,
         groups,
         receipts,
@@ -77,10 +77,10 @@ async def open_consuming(
         polls=polls,
         receipts=receipts,
         receiver=receiver,
-        pops=Pops(ground, registry, groups, polls, receiver),
+        pops=Pops(store, registry, groups, polls, receiver),
         committed=committed,
         pull=pull,
-        offsets=Offsets(ground, registry, groups, committed),
+        offsets=Offsets(store, registry, groups, committed),
         queue_locks=QueueLocks(),
         trail=trail,
     )

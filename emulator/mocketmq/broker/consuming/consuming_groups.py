@@ -15,7 +15,6 @@ from mocketmq.broker.registry.groups import MAX_RETRIES, Groups
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.message.names import HALF_GROUP
-from mocketmq.store.ground import Ground
 from mocketmq.store.offset_rows import (
     delete_progress_of_group,
     delete_progress_of_queue,
@@ -24,6 +23,7 @@ from mocketmq.store.offset_rows import (
 )
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import delete_takes_of_group
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 
@@ -91,8 +91,8 @@ class ConsumingGroup:
 class ConsumingGroups:
     """The state of every group. Lookups raise as those of the registry."""
 
-    def __init__(self, ground: Ground, groups: Groups) -> None:
-        self._ground = ground
+    def __init__(self, store: Store, groups: Groups) -> None:
+        self._store = store
         self._registered = groups
         self._groups: dict[str, ConsumingGroup] = {}
         # Offsets of groups whose state was not needed yet, of deleted groups, and of those being made.
@@ -100,7 +100,7 @@ class ConsumingGroups:
 
     async def load(self, topics: Topics) -> None:
         """Read from the store how far each group has come."""
-        for name, queue_key, next_offset in await read_progress(self._ground.database):
+        for name, queue_key, next_offset in await read_progress(self._store.database):
             queue = topics.queue(queue_key)
             self._offsets.setdefault(name, {})[queue] = min(next_offset, queue.next_offset)
 
@@ -174,8 +174,8 @@ class ConsumingGroups:
 
         async with group.lock:
             group.check_exists()
-            await self._ground.writer.commit(work, alone=True, until="visible")
-        await self._ground.writer.synced()
+            await self._store.writer.commit(work, alone=True, until="visible")
+        await self._store.writer.synced()
 
     def leave_queues(self, batch: Batch, queues: Iterable[Queue]) -> None:
         """Delete, in this transaction, every group's position in the queues of a deleted topic."""

@@ -22,9 +22,9 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topics import Topic
 from mocketmq.errors import QueueNotFoundError
 from mocketmq.message.names import retry_topic
-from mocketmq.store.ground import Ground
 from mocketmq.store.messages import Span, fitting_messages_at, fitting_messages_in
 from mocketmq.store.queue import Queue
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 ALL_QUEUES = -1
@@ -61,10 +61,10 @@ class Pops:
     """Pops messages, peeks at them, and says whether there are any."""
 
     def __init__(
-        self, ground: Ground, registry: Registry, groups: ConsumingGroups, polls: Polls, receiver: Receiver
+        self, store: Store, registry: Registry, groups: ConsumingGroups, polls: Polls, receiver: Receiver
     ) -> None:
-        self._database = ground.database
-        self._writer = ground.writer
+        self._database = store.database
+        self._writer = store.writer
         self._topics = registry.topics
         self._groups = groups
         self._polls = polls

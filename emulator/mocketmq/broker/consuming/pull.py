@@ -25,9 +25,9 @@ from mocketmq.errors import (
 )
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import RETRY_TOPIC, decode_properties
-from mocketmq.store.ground import Ground
 from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_at, run_of_messages
 from mocketmq.store.queue import Queue
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 MAX_NOTED = 10_000
@@ -65,7 +65,7 @@ class Pull:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         registry: Registry,
         groups: ConsumingGroups,
         receipts: Receipts,
@@ -79,8 +79,8 @@ class Pull:
     ) -> None:
         self._max_messages = max_messages
         self._max_bytes = max_bytes
-        self._database = ground.database
-        self._writer = ground.writer
+        self._database = store.database
+        self._writer = store.writer
         self._topics = registry.topics
         self._groups = groups
         self._receipts = receipts
@@ -88,7 +88,7 @@ class Pull:
         self._notes = notes
         self._retries = retries
         self._statistics = registry.statistics
-        self._clock = ground.clock
+        self._clock = store.clock
         self._trail = trail
 
     # Read

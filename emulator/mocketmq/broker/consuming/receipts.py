@@ -15,9 +15,9 @@ from mocketmq.broker.consuming.selection import known_topic
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import CHECKED_HALF_GROUP
-from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import ReceiptRow, open_receipts, save_outcome, save_receipt, save_visible
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 
@@ -29,7 +29,7 @@ class Receipts:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         registry: Registry,
         groups: ConsumingGroups,
         polls: Polls,
@@ -37,7 +37,7 @@ class Receipts:
     ) -> None:
         self.expiries = Expiries(changed)
         self.checks = Expiries(changed)
-        self._database = ground.database
+        self._database = store.database
         self._topics = registry.topics
         self._groups = groups
         self._polls = polls

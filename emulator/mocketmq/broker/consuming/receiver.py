@@ -40,8 +40,8 @@ from mocketmq.message.names import retry_topic
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.timer import BATCH
-from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
+from mocketmq.store.store import Store
 from mocketmq.store.wal_syncs import Waiter
 from mocketmq.store.writer import Batch, Work
 
@@ -76,7 +76,7 @@ class Receiver:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         registry: Registry,
         groups: ConsumingGroups,
         receipts: Receipts,
@@ -85,9 +85,9 @@ class Receiver:
         retries: Retries,
         contract: Contract | None,
     ) -> None:
-        self._database = ground.database
-        self._writer = ground.writer
-        self._clock = ground.clock
+        self._database = store.database
+        self._writer = store.writer
+        self._clock = store.clock
         self._topics = registry.topics
         self._groups = groups
         self._receipts = receipts

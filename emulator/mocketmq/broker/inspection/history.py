@@ -13,10 +13,10 @@ from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import host_of, log_offset_of
 from mocketmq.schedule.scheme_set import SchemeSet
-from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import MessageKeys
 from mocketmq.store.messages import messages_at
 from mocketmq.store.receipt_rows import receipts_of_messages
+from mocketmq.store.store import Store
 
 _BECAME = "SELECT log_offset FROM timed_messages WHERE number = ?"
 _STRUCK = "SELECT at_us, fault, do, door, operation FROM fault_hits WHERE unique_key = ? ORDER BY rowid"
@@ -93,10 +93,10 @@ class Histories:
     """Looks messages up by id or key, without consuming them."""
 
     def __init__(
-        self, ground: Ground, topics: Topics, schemes: SchemeSet, keys: MessageKeys, notes: LedgerNotes
+        self, store: Store, topics: Topics, schemes: SchemeSet, keys: MessageKeys, notes: LedgerNotes
     ) -> None:
-        self._store_host = ground.writer.store_host
-        self._database = ground.database
+        self._store_host = store.writer.store_host
+        self._database = store.database
         self._schemes = schemes
         self._topics = topics
         self._keys = keys

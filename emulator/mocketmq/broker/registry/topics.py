@@ -31,8 +31,8 @@ from mocketmq.message.names import (
     is_hidden_topic,
     is_system_topic,
 )
-from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue, load_queues
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
@@ -118,7 +118,7 @@ class Topics:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         *,
         auto_create: bool,
         by_route: bool,
@@ -129,8 +129,8 @@ class Topics:
         self.default_queues = default_queues
         self.takes_mixed = takes_mixed
         self.version = DataVersion()
-        self._database = ground.database
-        self._writer = ground.writer
+        self._database = store.database
+        self._writer = store.writer
         self._on_deleted = on_deleted
         self._auto_create = auto_create
         self._by_route = by_route

@@ -24,10 +24,10 @@ from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
 from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET, begin_again, note_reset
-from mocketmq.store.ground import Ground
 from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import delete_receipts, delete_takes_of_queue
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 _ALL = ("messages", "interventions", "deliveries", "receipts", "progress", "message_keys", "fault_hits")
@@ -50,7 +50,7 @@ class Reset:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         settings: Settings,
         registry: Registry,
         consuming: Consuming,
@@ -59,12 +59,12 @@ class Reset:
         run: int,
         on_reset: Sequence[Callable[[], None]] = (),
     ) -> None:
-        self._ground = ground
+        self._store = store
         self._settings = settings
         self._registry = registry
         self._run = run
-        self._database = ground.database
-        self._writer = ground.writer
+        self._database = store.database
+        self._writer = store.writer
         self._timer = timer
         self._topics = registry.topics
         self._groups = consuming.groups
@@ -80,7 +80,7 @@ class Reset:
         the one at which the clock started.
         """
         if begin_us is not None:
-            self._ground.clock.check_beginning(begin_us)
+            self._store.clock.check_beginning(begin_us)
 
         def work(batch: Batch) -> None:
             queues = list(self._topics.queues)
@@ -88,7 +88,7 @@ class Reset:
                 batch.execute(f"DELETE FROM {table}")
             batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_log_offset,))
             if begin_us is not None:
-                begin_again(batch, self._ground, self._run, begin_us)
+                begin_again(batch, self._store, self._run, begin_us)
             note_reset(batch)
             batch.on_commit(self._groups.forget_deleted)
             for act in (*self._on_reset, self._polls.end):

@@ -14,10 +14,10 @@ from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.chore import Chore
 from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
-from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import UNINDEX, keys_of
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import delete_receipts
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 STEP = 1_000
@@ -52,7 +52,7 @@ class Retention(Chore):
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         registry: Registry,
         groups: ConsumingGroups,
         schemes: SchemeSet,
@@ -61,8 +61,8 @@ class Retention(Chore):
         max_bytes: int,
     ) -> None:
         super().__init__()
-        self._database = ground.database
-        self._writer = ground.writer
+        self._database = store.database
+        self._writer = store.writer
         self._topics = registry.topics
         self._groups = groups
         self._schemes = schemes

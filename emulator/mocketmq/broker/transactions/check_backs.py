@@ -36,8 +36,8 @@ from mocketmq.message.properties import (
 )
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.timer import Timer
-from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 ANSWER_S: Final = 3.0
@@ -51,7 +51,7 @@ class CheckBacks:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         registry: Registry,
         consuming: Consuming,
         timer: Timer,
@@ -62,7 +62,7 @@ class CheckBacks:
         most: int,
     ) -> None:
         self.asked = 0  # questions sent since the start
-        self._clock = ground.clock
+        self._clock = store.clock
         self._timer = timer
         self._topics = registry.topics
         self._groups = consuming.groups

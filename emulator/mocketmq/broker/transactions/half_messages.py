@@ -51,10 +51,10 @@ from mocketmq.message.properties import (
     encode_properties,
 )
 from mocketmq.schedule.scheme_set import Claim, SchemeSet
-from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import open_with_key, open_with_property
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 from mocketmq.to_its_end import to_its_end
 
@@ -85,7 +85,7 @@ class HalfMessages:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         registry: Registry,
         consuming: Consuming,
         intake: Intake,
@@ -97,9 +97,9 @@ class HalfMessages:
         self.committed = 0
         self.rolled_back = 0
         self.abandoned = 0  # given up, because nobody decided
-        self._database = ground.database
-        self._writer = ground.writer
-        self._clock = ground.clock
+        self._database = store.database
+        self._writer = store.writer
+        self._clock = store.clock
         self._topics = registry.topics
         self._groups = consuming.groups
         self._schemes = schemes

@@ -26,7 +26,7 @@ from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.names import HALF_GROUP, half_topic
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.timer import BATCH
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 CHECK_INTERVAL_US = 10 * US_PER_S
@@ -47,10 +47,10 @@ class PoppedHalves:
     """Gives half messages to producers, and stores their decisions. A due source: some are never decided."""
 
     def __init__(
-        self, ground: Ground, registry: Registry, consuming: Consuming, half_messages: HalfMessages
+        self, store: Store, registry: Registry, consuming: Consuming, half_messages: HalfMessages
     ) -> None:
-        self._writer = ground.writer
-        self._clock = ground.clock
+        self._writer = store.writer
+        self._clock = store.clock
         self._topics = registry.topics
         self._groups = consuming.groups
         self._receipts = consuming.receipts

@@ -28,7 +28,7 @@ from mocketmq.message.names import (
 from mocketmq.message.properties import KEYS, TAGS, decode_properties
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 
 Kind = Literal[
     "sent", "parked", "delivered", "forced", "cancelled", "taken", "acknowledged", "retried", "dead",
@@ -108,9 +108,9 @@ class Events:
     """Gathers what happened."""
 
     def __init__(
-        self, ground: Ground, topics: Topics, groups: ConsumingGroups, schemes: SchemeSet, trail: PullTrail
+        self, store: Store, topics: Topics, groups: ConsumingGroups, schemes: SchemeSet, trail: PullTrail
     ) -> None:
-        self._database = ground.database
+        self._database = store.database
         self._topics = topics
         self._groups = groups
         self._schemes = schemes
