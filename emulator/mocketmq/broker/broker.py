@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mocketmq.broker.absence import Absence
 from mocketmq.broker.clock_mover import ClockMover
 from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.inspection.inspection import Inspection
+from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.removal.removal import Removal
 from mocketmq.broker.sending.replies import Replies
@@ -33,7 +33,7 @@ class Broker:
 
     store: Store
     faults: Faults
-    absence: Absence
+    outage: Outage
     timer: Timer
     mover: ClockMover
     levels: LevelQueues

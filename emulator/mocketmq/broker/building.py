@@ -4,12 +4,12 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from mocketmq.broker.absence import Absence
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.clock_mover import ClockMover
 from mocketmq.broker.consuming.consuming import open_consuming
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.inspection.inspection import make_inspection
+from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import open_registry
 from mocketmq.broker.registry.statistics import Statistics
 from mocketmq.broker.removal.removal import Removal
@@ -92,8 +92,8 @@ async def open_broker(
         lines = WaitingLines(clock, contract.ahead) if contract and contract.ahead is not None else None
         schemes = SchemeSet(writer, lines)
         parked_queue = topics.get(TIMER_TOPIC).queues[0]
-        absence = Absence(store, faults, timer.changed, polls.end)
-        timer.add(absence)
+        outage = Outage(store, faults, timer.changed, polls.end)
+        timer.add(outage)
         held = HeldDeliveries(
             store,
             faults,
@@ -159,7 +159,7 @@ async def open_broker(
                 max_bytes=settings.retain_bytes,
             ),
         )
-        stack.callback(absence.close)
+        stack.callback(outage.close)
         stack.push_async_callback(levels.close)
         stack.push_async_callback(consuming.receiver.close)
         stack.push_async_callback(consuming.committed.close)
@@ -179,7 +179,7 @@ async def open_broker(
         yield Broker(
             store=store,
             faults=faults,
-            absence=absence,
+            outage=outage,
             timer=timer,
             mover=ClockMover(store, run.run, timer, inspection.pending),
             levels=levels,

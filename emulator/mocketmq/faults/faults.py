@@ -13,8 +13,8 @@ from msgspec import UNSET
 
 from mocketmq.clock import LATEST_US, rate_of, wall_us
 from mocketmq.errors import FaultNotFoundError, InvalidArgumentError, StoreError
-from mocketmq.faults.fault import Fault, FaultyRequest, Strike
-from mocketmq.faults.rule import OF_ABSENCE, OF_DELIVERIES, FaultRule
+from mocketmq.faults.fault import Fault, FaultyRequest, Hit
+from mocketmq.faults.rule import OF_DELIVERIES, OF_OUTAGES, FaultRule
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
@@ -43,7 +43,7 @@ class Faults:
     def __init__(self, store: Store) -> None:
         self.of_requests: tuple[Fault, ...] = ()
         self.of_deliveries: tuple[Fault, ...] = ()
-        self.of_absence: tuple[Fault, ...] = ()
+        self.of_outages: tuple[Fault, ...] = ()
         self._store = store
         self._by_name: dict[str, Fault] = {}
         self._operations: dict[str, frozenset[str]] = {}
@@ -155,7 +155,7 @@ class Faults:
         for fault in faults:
             batch.execute(_REMOVE, (fault.name,))
             batch.execute(_FORGET_BACK, (fault.name,))
-            if fault.rule.do in OF_ABSENCE:
+            if fault.rule.do in OF_OUTAGES:
                 self._end_absence(fault, batch)
             for listener in self._while_removed:
                 listener(batch, fault)
@@ -169,8 +169,8 @@ class Faults:
 
     def _sort(self) -> None:
         self.of_deliveries = tuple(fault for fault in self if fault.rule.do in OF_DELIVERIES)
-        self.of_absence = tuple(fault for fault in self if fault.rule.do in OF_ABSENCE)
-        others = {*self.of_deliveries, *(one for one in self.of_absence if one.rule.do == "name-server-away")}
+        self.of_outages = tuple(fault for fault in self if fault.rule.do in OF_OUTAGES)
+        others = {*self.of_deliveries, *(one for one in self.of_outages if one.rule.do == "name-server-away")}
         self.of_requests = tuple(fault for fault in self if fault not in others)
 
     def close(self) -> None:
@@ -178,12 +178,12 @@ class Faults:
         for fault in self:
             fault.gone.set()
 
-    def strike(self, request: FaultyRequest) -> Strike | None:
+    def hit(self, request: FaultyRequest) -> Hit | None:
         """The first fault that strikes the request; each rule that fits before it has counted it."""
         now_us = self._store.clock.now_us()
         for fault in self.of_requests:
             if fault.fits(request) and fault.strikes(now_us):
-                return Strike(fault, fault.draw_us())
+                return Hit(fault, fault.draw_us())
         return None
 
     async def begin_absence(self, fault: Fault) -> None:
@@ -221,10 +221,10 @@ class Faults:
         row = (at_us, fault.name, fault.rule.do, batch.next_log_offset, record_offset)
         batch.execute(_STRUCK_DELIVERY, row)
 
-    async def record(self, strike: Strike, request: FaultyRequest, unique_key: str | None) -> None:
+    async def record(self, hit: Hit, request: FaultyRequest, unique_key: str | None) -> None:
         """Keep that the fault struck a request, for the history of its message and for reports."""
-        fault = strike.fault
-        late_us = round(strike.late_us * rate_of(self._store.clock.mode)) if fault.rule.do == "late" else 0
+        fault = hit.fault
+        late_us = round(hit.late_us * rate_of(self._store.clock.mode)) if fault.rule.do == "late" else 0
 
         def work(batch: Batch) -> None:
             self.count(batch, fault)

@@ -101,12 +101,12 @@ class Dispatcher:
         """Serve it with the fault that strikes it, if any. Raises Unanswered."""
         broker = self._broker
         request = faulty_request(broker.registry.clients, channel, command)
-        strike = broker.faults.strike(request)
+        hit = broker.faults.hit(request)
         serve = partial(self._serve, channel, command, may_wait)
-        if strike is None:
+        if hit is None:
             return await serve()
-        response = await carry_out(broker.faults, strike, request, serve)
-        if strike.fault.rule.do == "twice" and not command.is_oneway:
+        response = await carry_out(broker.faults, hit, request, serve)
+        if hit.fault.rule.do == "twice" and not command.is_oneway:
             channel.send(self.counted(command, response))
         return response
 
