@@ -33,7 +33,7 @@ def operations() -> Iterable[str]:
     return (*_WORDS, *_WORDS.values(), *_OTHERS)
 
 
-async def faultily(
+async def with_faults(
     broker: Broker, rpc: str, exchange: "Exchange", request: Any, act: Callable[[], Awaitable[T]]
 ) -> T:
     """The outcome of ``act``, faulty if a rule strikes.

@@ -20,7 +20,7 @@ def clients_of(request: web.BaseRequest) -> tuple[str, ...]:
     return client, client.rpartition(":")[0].strip("[]")
 
 
-async def serve_faultily(
+async def serve_with_faults(
     faults: Faults,
     faulty: FaultyRequest,
     request: web.BaseRequest,

@@ -1,4 +1,4 @@
-"""Plain sends, which are begun straight, without a task; all others; and that both become the same."""
+"""Plain sends, which are begun on the fast path, without a task; all others; and that both become the same."""
 
 import asyncio
 import logging

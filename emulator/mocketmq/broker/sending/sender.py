@@ -39,7 +39,7 @@ class SendResult(NamedTuple):
 
 
 class PlainSend(ABC):
-    """A send on its straight line: the writer's work, and its waiter, as one object.
+    """A send on the fast path: the writer's work, and its waiter, as one object.
 
     It is for whoever wants no task for each send. A front door says how its client is told.
     """

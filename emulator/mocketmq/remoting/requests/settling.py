@@ -221,7 +221,7 @@ SETTLING: Final = [
         AckMessageHeader,
         acknowledge,
         access=_SETTLES,
-        straight=begin_to_acknowledge,
+        fast_path=begin_to_acknowledge,
         effect=Effect.BY_WRITER,
     ),
     Request(
