@@ -9,7 +9,7 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.group import GroupConfig
-from mocketmq.broker.registry.topics import Particulars
+from mocketmq.broker.registry.topics import TopicConfig
 from mocketmq.broker.sending.intake import AcceptedMessage
 from mocketmq.errors import GroupNotFoundError, NoPermissionError, TopicNotFoundError
 from mocketmq.message.message import Message, StoredMessage
@@ -58,7 +58,7 @@ async def test_a_topic_made_again_goes_on_with_its_offsets_and_nothing_else(
     tmp_path: Path, is_restarted: bool
 ) -> None:
     async with running_broker(tmp_path) as broker:
-        await broker.registry.topics.put(TOPIC, 2, 2, 6, Particulars(order=True))
+        await broker.registry.topics.put(TOPIC, 2, 2, 6, TopicConfig(order=True))
         for _ in range(3):
             await send(broker, "before", queue=1)
         await acknowledge(broker, await receive(broker, 1))
@@ -74,7 +74,7 @@ async def test_a_topic_made_again_goes_on_with_its_offsets_and_nothing_else(
 
 async def check_topic_made_again(broker: Broker) -> None:
     topic = await broker.registry.topics.put(TOPIC, 3, 3, 6)
-    assert not topic.particulars.order
+    assert not topic.config.order
     assert [(queue.min_offset, queue.next_offset) for queue in topic.queues] == [(0, 0), (3, 3), (0, 0)]
     assert (await send(broker, "after", queue=1)).stored.queue_offset == 3
     assert broker.consuming.committed.first(GROUP, TOPIC, 1) == 3

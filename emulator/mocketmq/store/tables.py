@@ -19,7 +19,7 @@ CREATE TABLE topics (
     read_queues INTEGER NOT NULL,
     write_queues INTEGER NOT NULL,
     perm INTEGER NOT NULL,  -- bits: 4 read, 2 write, 1 inherit
-    particulars TEXT NOT NULL DEFAULT '{}'  -- JSON
+    config TEXT NOT NULL DEFAULT '{}'  -- JSON
 ) WITHOUT ROWID;
 
 -- Those of a deleted topic stay: messages may refer to them, and a new topic of the same name goes on with

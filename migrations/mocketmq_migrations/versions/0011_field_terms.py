@@ -17,6 +17,7 @@ def upgrade() -> None:
     for table in ("messages", "takes", "timed_messages", "message_keys"):
         op.execute(f"ALTER TABLE {table} RENAME COLUMN commit_offset TO log_offset")
     op.execute("UPDATE counters SET name = 'next_log_offset' WHERE name = 'next_commit_offset'")
+    op.execute("ALTER TABLE topics RENAME COLUMN particulars TO config")
     op.execute("ALTER TABLE takes RENAME TO receipts")
     op.execute("DROP INDEX takes_open")
     op.execute("CREATE INDEX receipts_open ON receipts (group_name) WHERE settled_us IS NULL")

@@ -15,8 +15,8 @@ from mocketmq.broker.registry.topics import (
     PERM_READ,
     PERM_WRITE,
     PLAIN,
-    Particulars,
     Topic,
+    TopicConfig,
     Topics,
     permission_bits,
 )
@@ -82,7 +82,7 @@ async def declare(settings: Settings, topics: Topics, groups: Groups, *, anew: b
             topic.read_queues,
             topic.write_queues,
             permission_bits(topic.perm),
-            _particulars(known_topic, topic),
+            _config(known_topic, topic),
         )
     for group in settings.groups:
         known = None if anew else groups.find(group.name)
@@ -92,7 +92,7 @@ async def declare(settings: Settings, topics: Topics, groups: Groups, *, anew: b
         await groups.put(group.name, group.max_retries, group.retry_queues, config)
 
 
-def _particulars(known: Topic | None, declared: TopicDeclaration) -> Particulars:
-    """The particulars of a declared topic."""
-    before = known.particulars if known else PLAIN
+def _config(known: Topic | None, declared: TopicDeclaration) -> TopicConfig:
+    """The configuration of a declared topic."""
+    before = known.config if known else PLAIN
     return before if declared.type is None else before.typed(declared.type)
