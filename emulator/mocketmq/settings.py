@@ -146,7 +146,8 @@ class Settings:
     start_deliver_window_us: int = _setting(
         "40d",
         rules.duration("36500d"),
-        "how far ahead that may be; beyond it aliyun4 refuses, aliyun5 delivers at once, dongwo keeps",
+        "largest lead of __STARTDELIVERTIME; beyond it aliyun4 refuses, aliyun5 delivers at once,"
+        " dongwo keeps",
         name="start_deliver_window",
     )
     contract: ContractName | None = _setting(

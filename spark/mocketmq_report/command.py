@@ -223,7 +223,9 @@ def report(
     if quick and (follow or master is not None):
         raise click.UsageError("--quick is without Spark: give neither --follow nor --master")
     if class_archive is not None and (quick or follow):
-        raise click.UsageError("--class-archive hastens reports by Spark: give neither --quick nor --follow")
+        raise click.UsageError(
+            "--class-archive only speeds up Spark reports; it cannot be combined with --quick or --follow"
+        )
     if follow and options["contract"]:
         raise click.UsageError("--contract judges a whole ledger: give it without --follow")
     with failing():

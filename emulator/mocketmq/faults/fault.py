@@ -1,4 +1,4 @@
-"""A rule at work: whether it strikes, how often it has, and what it then does."""
+"""Run-time state of a fault rule: matches, counts and applies it."""
 
 import asyncio
 from contextlib import suppress

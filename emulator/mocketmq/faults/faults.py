@@ -134,7 +134,9 @@ class Faults:
         if rule.do == "twice" and "remoting" not in doors:
             raise InvalidArgumentError("door", rule.door, "remoting: over HTTP no request has two answers")
         if rule.do == "name-server-away" and "remoting" not in self._operations:
-            raise InvalidArgumentError("do", rule.do, "others: without remoting there is no name server")
+            raise InvalidArgumentError(
+                "do", rule.do, "other faults: name-server-away needs remoting, which is off"
+            )
         if rule.operation is not UNSET and not any(rule.operation in names for names in doors.values()):
             words = sorted({name for names in doors.values() for name in names if name.islower()})
             allowed = f"{', '.join(words)}; and remoting's requests by name or number, as text"

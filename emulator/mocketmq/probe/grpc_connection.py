@@ -120,7 +120,7 @@ class GrpcConnection:
                     await stream.cancel()
 
     def close(self) -> None:
-        """Go away."""
+        """Close the connection."""
         self._channel.close()
 
     def _metadata(self) -> dict[str, str]:

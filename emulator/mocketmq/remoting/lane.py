@@ -1,4 +1,4 @@
-"""The order in which the requests of one connection change, and see, how far groups have come."""
+"""Orders the requests of one connection that read or change a group's offsets."""
 
 import asyncio
 from collections import deque
@@ -6,10 +6,10 @@ from enum import Enum, auto
 
 
 class Effect(Enum):
-    """When the next requests of a connection see what a request changed of how far a group has come."""
+    """When a request's change of offsets becomes visible to later requests on the connection."""
 
     AT_ONCE = auto()
-    """As soon as its handler waits for the first time. So it is with requests that only look."""
+    """As soon as its handler first waits: requests that only read."""
     BY_WRITER = auto()
     """When the writer has stored it; the writer keeps the order among these."""
     AT_END = auto()
@@ -17,9 +17,9 @@ class Effect(Enum):
 
 
 class Lane:
-    """First come, first served. A request begins once all before it have taken effect.
+    """First come, first served: a request begins once all earlier ones have taken effect.
 
-    Those that the writer keeps in order do not wait for each other.
+    Requests that the writer keeps in order do not wait for each other.
     """
 
     def __init__(self) -> None:

@@ -8,11 +8,11 @@ from mocketmq.store.writer import Batch
 
 
 class Due(NamedTuple):
-    """Something that is due, and what the timer's transaction does about it."""
+    """An event that is due, and what the timer's transaction does about it."""
 
     instant_us: int
-    fire: Callable[[Batch], None] | None  # None: not this time, nor anything that is due later
-    delivers: bool = False  # a message becomes visible by it
+    fire: Callable[[Batch], None] | None  # None: stop; nothing from here on can fire in this batch
+    delivers: bool = False  # it makes a message visible
 
 
 DueNow = Callable[[], Iterator[Due]]

@@ -1,14 +1,14 @@
-"""The one writer: what arrives while a commit runs becomes the next transaction (group commit).
+"""The only writer of the store: work that arrives during a commit forms the next transaction (group commit).
 
-A commit makes its work visible; it does not wait for the disk. Who was promised something is told after a
-sync that began after the commit, while the next transactions go on (``wal_syncs``).
+A piece of work is a function that fills a :class:`Batch`. When the previous commit ends, the writer takes the
+work that has arrived, calls the functions in order of arrival on the event loop, and hands all their rows to
+SQLite's thread as one transaction. While it calls them it assigns store times, log offsets and queue offsets.
+Nothing else assigns these, so they rise in commit order without gaps: a transaction that fails leaves the
+counters where they were. A function may refuse by raising before it touches the batch; only its own caller
+sees that error.
 
-A piece of work is a function that fills a :class:`Batch`. The writer calls the functions in order of
-arrival, on the event loop and just before it writes, and gives out store times, log offsets and
-queue offsets while it does so. Nothing else gives them out, so they rise in commit order and have no
-gaps: when a transaction fails, the offsets that it used have not moved.
-
-A work function may refuse by raising, before it touches the batch; only its own caller sees the error.
+A commit makes work visible but does not wait for the disk. Callers that wait for durability are answered
+after the first sync that started after the commit, while further transactions go on (``wal_syncs``).
 """
 
 import asyncio

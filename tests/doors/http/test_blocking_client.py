@@ -128,7 +128,9 @@ def test_what_is_no_mocketmq_is_said() -> None:
         url = f"http://127.0.0.1:{other.getsockname()[1]}/below"
         with (
             BlockingClient(url) as broker,
-            pytest.raises(BrokerError, match=f"{url} is no mocketmq: it answers b'hello'"),
+            pytest.raises(
+                BrokerError, match=f"{url} does not look like a mocketmq broker: it answered b'hello'"
+            ),
         ):
             broker.info()
         thread.join()

@@ -314,9 +314,9 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def hang_up(self, fault: str) -> None:
-        """Close the connection because of a fault on purpose; what is answered already is sent before."""
+        """Close the connection for an injected fault, after sending the answers that are ready."""
         self._flush()
-        self.abort(f"so wants the fault {fault}", logging.INFO)
+        self.abort(f"injected fault {fault}", logging.INFO)
 
     def abort(self, why: str, level: int = logging.WARNING) -> None:
         """Close the connection at once, and log why."""

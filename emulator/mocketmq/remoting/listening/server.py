@@ -130,7 +130,7 @@ class RemotingServer:
     def _cut(self, port: int) -> None:
         for connection in list(self._hub.connections):
             if connection.port == port:
-                connection.abort("so wants a fault", logging.INFO)
+                connection.abort("injected fault: port closed", logging.INFO)
 
     def _gone(self, channel: RemotingChannel) -> None:
         self._broker.registry.clients.gone(channel)
