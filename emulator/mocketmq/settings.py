@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from mocketmq import setting_rules as rules
+from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.failpoint import ENVIRONMENT as FAILPOINT
 from mocketmq.message.message_type import MessageType
@@ -43,6 +44,9 @@ ContractName = Literal[
     "rocketmq5",
 ]
 
+MAX_INVISIBLE: Final = "12h"
+MAX_INVISIBLE_US: Final = parse_duration_us(MAX_INVISIBLE)
+"""The longest invisible time of a message, as in RocketMQ 5.3.3 (maxInvisibleTimeMills)."""
 _PREFIX: Final = "MOCKETMQ_"
 _CONFIG: Final = "MOCKETMQ_CONFIG"  # names the TOML file
 _URL: Final = "MOCKETMQ_URL"  # the broker that client commands talk to
@@ -249,13 +253,13 @@ class Settings:
     )
     aliyun_invisible_us: int = _setting(
         "300s",
-        rules.duration("12h", "1ms"),
+        rules.duration(MAX_INVISIBLE, "1ms"),
         "invisible time of messages taken by Aliyun's HTTP protocol",
         name="aliyun_invisible",
     )
     aliyun_ordered_invisible_us: int = _setting(
         "60s",
-        rules.duration("12h", "1ms"),
+        rules.duration(MAX_INVISIBLE, "1ms"),
         "invisible time of messages taken in order by that protocol",
         name="aliyun_ordered_invisible",
     )

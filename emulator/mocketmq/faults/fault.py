@@ -1,6 +1,7 @@
 """Run-time state of a fault rule: matches, counts and applies it."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from random import Random
@@ -13,13 +14,16 @@ from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.faults.injected_delay import lateness
 from mocketmq.faults.refusals import DISK_FULL, READ_ONLY, refusal_named
-from mocketmq.faults.rule import FaultRule, check_fields
+from mocketmq.faults.rule import FaultRule, Operation, check_fields
 
 State = Literal["waiting", "active", "spent", "over"]
 
 _CUT_OFF: Final = ("http", "aliyun")
 """Doors whose requests come in while the broker is away, as the JSON API's port stays open."""
-_WRITES: Final = {"read-only": ("send",), "disk-full": ("send", "give-back", "end-transaction")}
+_WRITES: Final[Mapping[str, tuple[Operation, ...]]] = {
+    "read-only": ("send",),
+    "disk-full": ("send", "give-back", "end-transaction"),
+}
 """The operations that a whole broker refuses."""
 
 
@@ -81,7 +85,7 @@ class Fault:
         self._every = 1 if rule.every is UNSET else rule.every
         self._probability = 1.0 if rule.probability is UNSET else rule.probability
         self._seed = 0 if rule.seed is UNSET else rule.seed
-        self._operations = _WRITES.get(rule.do)
+        self._operations: tuple[str, ...] | None = _WRITES.get(rule.do)
         if rule.operation is not UNSET:
             self._operations = (rule.operation,)
 

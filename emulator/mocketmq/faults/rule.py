@@ -28,6 +28,8 @@ Kind = Literal[
     "hold",
     "throttle",
 ]
+Operation = Literal["send", "receive", "ack", "give-back", "extend", "end-transaction", "route", "heartbeat"]
+"""The words for requests that all doors share."""
 Stage = Literal["before", "after"]
 Absent = Literal["name-server-away", "broker-away"]
 

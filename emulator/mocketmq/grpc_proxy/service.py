@@ -14,6 +14,7 @@ from typing import Any, Final
 from mocketmq.access.access import Access
 from mocketmq.access.accounts import Account
 from mocketmq.broker.broker import Broker
+from mocketmq.doors import peer_host
 from mocketmq.errors import AccessError, InjectedError, RefusedError, as_emulator_error
 from mocketmq.grpc_proxy import receiving, routes, sending, settling, telemetry, transactions
 from mocketmq.grpc_proxy.access_table import needs, settings_needs
@@ -190,7 +191,7 @@ class Service:
         """
         if self._access is None:
             return None
-        host = exchange.remote.rpartition(":")[0].strip("[]")
+        host = peer_host(exchange.remote)
         account = signer_of(self._access, exchange.stream.headers, host)
         owner = self._clients.owner(exchange.client_id)
         if account is not None and owner not in (None, account.access_key):

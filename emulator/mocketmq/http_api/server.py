@@ -82,8 +82,13 @@ class HttpServer:
         for group in self._api.route_groups:
             for route in group.routes:
                 self._router.add(route.method, route.path, Endpoint(self._api, route))
-        routes = [route for group in self._api.route_groups for route in group.routes if route.operation]
-        names = {name for route in routes for name in (route.operation, route.handler.__name__)}
+        names = {
+            name
+            for group in self._api.route_groups
+            for route in group.routes
+            if route.operation is not None
+            for name in (route.operation, route.handler.__name__)
+        }
         broker.faults.declare("http", names)
         self._listeners = (
             Listener("http", settings.http_port, guard, by_segment, self._answer, _PAGES),

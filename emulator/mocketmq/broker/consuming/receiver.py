@@ -59,6 +59,11 @@ class InFlightMessage(NamedTuple):
     visible_us: int
     pop_ms: int  # 0 unless it was popped
 
+    @property
+    def reconsumed(self) -> int:
+        """How many deliveries to this group came before this one, as retries or after invisible times."""
+        return self.message.reconsume_times + self.times - 1
+
 
 class SettledBy(NamedTuple, Generic[Handle]):
     """The handles that were settled, and the errors of the others."""
