@@ -133,6 +133,7 @@ async def open_broker(
         for each in schemes:
             timer.add(each)
         timer.add(consuming.receiver)
+        timer.add(consuming.renewals)
         timer.add(transactions.popped_halves)
         timer.add(transactions.check_backs)
         keys = MessageKeys(store, past.keys_indexed_to)
@@ -158,6 +159,7 @@ async def open_broker(
                 age_us=settings.retain_age_us,
                 max_bytes=settings.retain_bytes,
             ),
+            faults,
         )
         stack.callback(outage.close)
         stack.push_async_callback(levels.close)

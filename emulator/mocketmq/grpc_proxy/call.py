@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 from mocketmq.broker.broker import Broker
 from mocketmq.grpc_proxy.clients import GrpcClients
-from mocketmq.grpc_proxy.renewals import Renewals
 from mocketmq.settings import Settings
 
 
@@ -14,7 +13,6 @@ class Call(NamedTuple):
     broker: Broker
     settings: Settings
     clients: GrpcClients
-    renewals: Renewals
     client_id: str
     remote: str  # the client's host:port
     request: Any

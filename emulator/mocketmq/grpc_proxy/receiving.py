@@ -6,11 +6,13 @@ The answer is a status, the messages, and the time of the delivery; clients need
 import asyncio
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.pops import ALL_QUEUES, MAX_POPPED
 from mocketmq.broker.consuming.receiver import InFlightMessage
+from mocketmq.broker.consuming.renewals import FIRST_US
 from mocketmq.broker.filters.filter import SQL92, TAG, Filter, parse_filter, prepare
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.errors import InvalidArgumentError
@@ -21,7 +23,6 @@ from mocketmq.grpc_proxy.message_out import message_out
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
 from mocketmq.grpc_proxy.newer import check_receiver
-from mocketmq.grpc_proxy.renewals import FIRST_US
 from mocketmq.grpc_proxy.routes import routed_topic
 from mocketmq.grpc_proxy.settling import check_invisible
 from mocketmq.grpc_proxy.times import set_us, us_of
@@ -54,7 +55,8 @@ async def answer(call: Call, taken: Sequence[InFlightMessage], exchange: Exchang
         task.add_done_callback(_giving_back.discard)
         raise
     if call.request.auto_renew:
-        call.renewals.hold(call.client_id, group, taken)
+        is_alive = partial(call.clients.is_alive, call.client_id)
+        call.broker.consuming.renewals.hold(call.client_id, is_alive, group, taken)
 
 
 def refusal(code: int, message: str) -> Sequence[Any]:

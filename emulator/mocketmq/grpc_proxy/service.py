@@ -28,7 +28,6 @@ from mocketmq.grpc_proxy.limits import MAX_COMMAND_BYTES, MAX_POLL_BYTES, MAX_RE
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.questions import Command
-from mocketmq.grpc_proxy.renewals import Renewals
 from mocketmq.grpc_proxy.signature import signer_of
 from mocketmq.grpc_proxy.status import Status, StatusError
 from mocketmq.grpc_proxy.stream import Rpc, Stream
@@ -62,9 +61,7 @@ class Service:
         self._access = access
         self._memory = memory
         self._clients = GrpcClients(broker.registry.clients)
-        self._renewals = Renewals(broker, self._clients.is_alive)
         self._tasks: set[asyncio.Task[None]] = set()
-        broker.timer.add(self._renewals)
 
     def rpcs(self) -> dict[str, Rpc]:
         """How each RPC is served, by its path."""
@@ -157,7 +154,8 @@ class Service:
         finally:
             writing.cancel()
             if self._clients.gone(client):
-                self._begin(self._renewals.release(client.client_id))  # this task may be cancelled
+                # In a task of its own, as this one may be cancelled.
+                self._begin(self._broker.consuming.renewals.release(client.client_id))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside the requests."""
@@ -210,7 +208,6 @@ class Service:
             self._broker,
             self._settings,
             self._clients,
-            self._renewals,
             client_id,
             remote,
             request,

@@ -108,10 +108,7 @@ async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
         begin_us = broker.clock.start_us if what.clock == "start" else None
         if isinstance(what.clock, int):
             begin_us = what.clock * US_PER_MS
-        await broker.faults.clear()
-        await broker.removal.reset.all(begin_us)
-        if what.forget:
-            await broker.removal.reset.forget()
+        await broker.removal.everything(begin_us, forget=what.forget)
     elif what.clock is not UNSET:
         raise InvalidArgumentError("clock", what.clock, "only without a topic")
     elif what.forget:

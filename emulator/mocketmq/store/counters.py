@@ -9,7 +9,7 @@ from mocketmq.store.database import Database
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch, Writer
 
-SAVE_NEXT_COMMIT_OFFSET = (
+SAVE_NEXT_LOG_OFFSET = (
     "INSERT INTO counters VALUES ('next_log_offset', ?)"
     " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
 )

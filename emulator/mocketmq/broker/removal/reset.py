@@ -23,7 +23,7 @@ from mocketmq.message.names import (
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
-from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET, begin_again, note_reset
+from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET, begin_again, note_reset
 from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import delete_receipts, delete_takes_of_queue
@@ -86,7 +86,7 @@ class Reset:
             queues = list(self._topics.queues)
             for table in _ALL:
                 batch.execute(f"DELETE FROM {table}")
-            batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_log_offset,))
+            batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
             if begin_us is not None:
                 begin_again(batch, self._store, self._run, begin_us)
             note_reset(batch)
@@ -166,7 +166,7 @@ class Reset:
                 for log_offset in again:
                     delete_receipts(batch, log_offset)
                     batch.execute(DELETE_MESSAGE, (log_offset,))
-                batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_log_offset,))
+                batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
                 self._empty(batch, queues)
                 batch.on_commit(partial(self._forget, again))
                 also(batch)

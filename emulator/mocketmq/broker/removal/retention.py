@@ -13,7 +13,7 @@ from mocketmq.clock import rate_of, wall_us
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.chore import Chore
-from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
+from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET
 from mocketmq.store.message_keys import UNINDEX, keys_of
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import delete_receipts
@@ -132,7 +132,7 @@ class Retention(Chore):
                 batch.execute(UNINDEX, (key, log_offset))
         for queue, end in ends.items():
             batch.execute(_EMPTIED_TO, (end, queue.next_offset, queue.key))
-        batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_log_offset,))
+        batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
         batch.on_commit(partial(self._removed, ends, [row[0] for row in rows]))
 
     def _removed(self, ends: dict[Queue, int], log_offsets: list[int]) -> None:
