@@ -1,4 +1,4 @@
-"""What a rule for faults can know of a remoting request."""
+"""A remoting request as fault rules match it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -28,7 +28,7 @@ _WORDS: Final[Mapping[int, str]] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: "route",
     RequestCode.HEART_BEAT: "heartbeat",
 }
-"""Requests that have a word in rules, the same as those of other doors."""
+"""Requests that share an operation name with other doors."""
 _NAMES: Final = {
     int(code): (*((_WORDS[code],) if code in _WORDS else ()), code.name, str(int(code)))
     for code in RequestCode

@@ -1,4 +1,4 @@
-"""How a request is declared, and what its handler gets and gives."""
+"""Declarations of requests, and the arguments and results of their handlers."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -22,10 +22,10 @@ HeaderT = TypeVar("HeaderT")
 
 
 class RemotingCall(NamedTuple, Generic[HeaderT]):
-    """A request with all that its handler needs.
+    """A request and its context.
 
-    A sender that is not authorized may look but change nothing. Without ``may_wait`` a long poll is answered
-    at once, because too many wait already.
+    An unauthorized sender may read but not change anything. Without ``may_wait`` a long poll is answered at
+    once, because too many are waiting.
     """
 
     broker: Broker
@@ -60,7 +60,7 @@ What it raises does not count: the handler, which is called then, raises the sam
 
 
 class StraightAnswer:
-    """Whom the writer tells of a request that was begun straight: ``respond`` makes the answer."""
+    """The writer's waiter for a request on the fast path: ``respond`` makes the answer."""
 
     __slots__ = ("_command", "_reply", "_respond")
 
@@ -93,7 +93,7 @@ def refused(error: EmulatorError) -> Response:
 
 
 class LongPoll(Enum):
-    """What becomes of a long poll when too many wait already."""
+    """The answer to a long poll when too many are waiting."""
 
     REFUSED = auto()
     ANSWERED_AT_ONCE = auto()
@@ -103,11 +103,11 @@ class LongPoll(Enum):
 class Request:
     """A request that clients may send, declared once, in the file of its family.
 
-    ``header`` is the class that its ext fields are read into; ``names`` maps its fields to names on the wire
-    where these differ. ``long_poll`` is set for requests that may wait for messages.
-    ``straight`` is set for requests that are often plain; the handler serves all others.
-    ``effect`` is set for those about how far groups have come; these keep their order on a connection.
-    ``is_reading``: it is given up when its client goes, as long polls are.
+    ``header`` is the class for its ext fields; ``names`` maps its fields to names on the wire where they
+    differ. ``long_poll`` is set for requests that may wait for messages. ``straight`` serves the common case
+    without a task; ``handler`` serves the rest. ``effect`` is set for requests that read or change offsets; a
+    connection serves these in order. ``is_reading`` requests are cancelled when the client disconnects, like
+    long polls.
     """
 
     code: RequestCode
