@@ -197,7 +197,7 @@ class Timer:
                     if self.is_moving:
                         raise
                     failures.append(error)
-            # During a clock move the store time jumps to the due time. A separate transaction cannot jump past
+            # During a clock move the store time jumps to the due time. A separate transaction cannot pass
             # an earlier send: all earlier sends are committed and visible to their sources by then.
             work = partial(self._merge, prepared, until_us)
             fired: Fired = await self._writer.commit(work, alone=until_us > now_us, until="visible")
