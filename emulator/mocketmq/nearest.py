@@ -1,4 +1,4 @@
-"""Guess what a name that nobody knows was meant to be."""
+"""Suggest a known name for a misspelled one."""
 
 from collections.abc import Iterable
 
@@ -8,6 +8,6 @@ _LONGEST = 200
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that looks most like it; None if none does."""
-    from difflib import get_close_matches  # noqa: PLC0415 - nobody waits for it who spells well
+    from difflib import get_close_matches  # noqa: PLC0415 - imported only after a typo
 
     return next(iter(get_close_matches(name[:_LONGEST], known, 1)), None)

@@ -1,6 +1,6 @@
-"""A rule: where, when and how something is to go wrong. One flat object in JSON, TOML, Python and the shell.
+"""Fault rules: one flat object in JSON, TOML, Python and the shell.
 
-A field that would have no effect is refused: each kind of fault says which fields it takes.
+Each kind of fault lists its fields, and a field without effect is refused.
 """
 
 from typing import Annotated, Any, Final, Literal, get_args
@@ -78,14 +78,14 @@ _Pattern = Annotated[str, Meta(min_length=1, max_length=255, description="A name
 
 
 class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is to go wrong (`do`), where, when and how. Without where and when: everywhere, always.
+    """What to break (`do`), where, when and how; everything matches by default.
 
-    `door` is `remoting`, `grpc`, `http` or `aliyun`; `operation` a word of all doors, such as `send`, or
-    a door's own name of a request. `next` limits the rule to the next so many that fit, `every` to every
-    such one, `probability` is drawn from `seed`. `from_ms`, `to_ms` and `lasts` are on the broker's
-    clock. `by` is a duration, a distribution such as `uniform(1s, 5s)`, or a list of durations to draw
-    from; `stage` says whether a fault comes before the request is carried out, or after. `back_after` is
-    `by` for somebody who is away: real time until the ports are listened on again.
+    `door` is `remoting`, `grpc`, `http` or `aliyun`. `operation` is an operation of all doors, such as
+    `send`, or a door's own name of a request. `next` limits the rule to the next matches, `every` to every
+    nth match, and `probability` to random matches drawn from `seed`. `from_ms`, `to_ms` and `lasts` are times
+    of the broker's clock. `by` is a duration, a distribution such as `uniform(1s, 5s)`, or a list of
+    durations to draw from. `stage` says whether the fault comes before or after the request is served.
+    `back_after` ends an outage after this much real time.
     """
 
     do: Kind
