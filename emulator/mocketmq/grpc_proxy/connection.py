@@ -142,7 +142,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def refuse(self, why: str) -> None:
-        """Close the connection for its client's mistake, after a delay in which the client can read the reason.
+        """Close the connection for its client's mistake, after time for the client to read why.
 
         Reading stops at once, so that a flood has no further effect.
         """
