@@ -34,7 +34,7 @@ class FaultyRequest(NamedTuple):
     unique_key: str | None = None  # of the message that it is about
 
 
-class Strike(NamedTuple):
+class Hit(NamedTuple):
     """A match of ``fault``, with its delay, which is drawn at once because other requests may match next."""
 
     fault: "Fault"

@@ -51,8 +51,8 @@ Handler = Callable[[RemotingCall[Any]], Awaitable[Response]]
 
 
 Reply = Callable[[Command, Response], None]
-"""Answers a request that was begun straight."""
-Straight = Callable[[RemotingCall[Any], Reply], bool]
+"""Answers a request that was begun on the fast path."""
+FastPath = Callable[[RemotingCall[Any], Reply], bool]
 """Begins a plain request without waiting; False for one that is not plain, when nothing was done.
 
 What it raises does not count: the handler, which is called then, raises the same.
@@ -104,7 +104,7 @@ class Request:
     """A request that clients may send, declared once, in the file of its family.
 
     ``header`` is the class for its ext fields; ``names`` maps its fields to names on the wire where they
-    differ. ``long_poll`` is set for requests that may wait for messages. ``straight`` serves the common case
+    differ. ``long_poll`` is set for requests that may wait for messages. ``fast_path`` serves the common case
     without a task; ``handler`` serves the rest. ``effect`` is set for requests that read or change offsets; a
     connection serves these in order. ``is_reading`` requests are cancelled when the client disconnects, like
     long polls.
@@ -117,7 +117,7 @@ class Request:
     access: AccessRule
     names: Mapping[str, str] = field(default_factory=dict)
     long_poll: LongPoll | None = None
-    straight: Straight | None = None
+    fast_path: FastPath | None = None
     effect: Effect | None = None
     is_reading: bool = False
 

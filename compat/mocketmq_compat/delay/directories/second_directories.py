@@ -30,13 +30,13 @@ class SecondDirectories(IndexedScheme):
         directory: DelayDirectory | MemoryDirectory,
         fires_at: Callable[[int], int] = exact,
     ) -> None:
-        clock = context.ground.clock
+        clock = context.store.clock
         self.files = DelayFiles(
             directory,
             settings.delay_sync,
             settings.delay_quota_bytes,
             self.settled,
-            context.ground.writer.synced,
+            context.store.writer.synced,
             context.changed,
             context.numbers,
             lambda: clock.now_us() // US_PER_S,

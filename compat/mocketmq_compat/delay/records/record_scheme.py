@@ -290,7 +290,7 @@ class RecordScheme(EntryScheme):
             while self._unmarked or self._is_cleared:
                 some = [self._unmarked.popleft() for _ in range(min(len(self._unmarked), MARKS))]
                 is_cleared = self._is_cleared and not self._unmarked
-                await self.context.ground.writer.synced()
+                await self.context.store.writer.synced()
                 await self._in_thread(partial(self._mark, some, is_cleared))
                 self._gone.difference_update(some)
                 self._is_cleared = self._is_cleared and bool(self._unmarked)
