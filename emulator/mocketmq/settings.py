@@ -157,7 +157,7 @@ class Settings:
     contract: ContractName | None = _setting(
         "",
         rules.choice(ContractName),
-        "delay as strictly and as coarsely as another system: longest delay, rounding, who waits for whom"
+        "apply the delay limits of another system: longest delay, rounding, head-of-line blocking"
         " (docs/contracts.md)",
     )
     timed_scheme: TimedSchemeName = _setting(
@@ -168,7 +168,7 @@ class Settings:
     durability: Durability = _setting(
         "full",
         rules.choice(Durability),
-        "whether acknowledged messages survive a power cut (full), or only a kill (normal)",
+        "acknowledged messages survive a power cut (full) or only a kill (normal)",
     )
     delay_sync: DelaySync = _setting(
         "always",
@@ -198,7 +198,7 @@ class Settings:
         secret=True,
     )
     acl: str | None = _setting(
-        "", rules.TEXT, "file of accounts with permissions, for the same clients: RocketMQ's plain_acl.yml"
+        "", rules.TEXT, "file of accounts with permissions, in the format of RocketMQ's plain_acl.yml"
     )
     tls: TlsMode = _setting(
         "permissive", rules.choice(TlsMode), "TLS for RocketMQ clients: permissive, enforcing or disabled"
@@ -266,17 +266,17 @@ class Settings:
     transaction_timeout_us: int = _setting(
         "6s",
         rules.duration("365d"),
-        "time until a producer is first asked about its half message",
+        "time from a half message to its first check back",
         name="transaction_timeout",
     )
     transaction_check_interval_us: int = _setting(
         "60s",
         rules.duration("365d", "1ms"),
-        "time between two further questions",
+        "time between two check backs of a half message",
         name="transaction_check_interval",
     )
     transaction_check_max: int = _setting(
-        "15", rules.whole_number(1, 1000), "number of questions before the half message is given up"
+        "15", rules.whole_number(1, 1000), "check backs before a half message is discarded"
     )
     retain_age_us: int = _setting(
         "72h",

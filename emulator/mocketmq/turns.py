@@ -1,4 +1,4 @@
-"""Long work on the event loop, cut into pieces, so that nobody else waits for more than one of them."""
+"""Split long work on the event loop into pieces, so that other tasks wait for one piece at most."""
 
 import asyncio
 

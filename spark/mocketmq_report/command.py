@@ -221,7 +221,7 @@ def report(
     if options["rules"] and not options["baselines"]:
         raise click.UsageError("--fail-if compares with a baseline: give one with --compare")
     if quick and (follow or master is not None):
-        raise click.UsageError("--quick is without Spark: give neither --follow nor --master")
+        raise click.UsageError("--quick does not use Spark; it cannot be combined with --follow or --master")
     if class_archive is not None and (quick or follow):
         raise click.UsageError(
             "--class-archive only speeds up Spark reports; it cannot be combined with --quick or --follow"

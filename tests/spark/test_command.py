@@ -128,7 +128,7 @@ def test_the_demo_ends_with_a_report_of_its_day(tmp_path: Path) -> None:
         (("x", "--max-dropped", "1"), "the share is '1'; allowed: 0% to 100%"),
         (("x", "--on-time", "soon"), "allowed: a duration such as 200ms"),
         (("x", "y", "--follow"), "give its data directory and nothing else"),
-        (("x", "--quick", "--master", "local"), "--quick is without Spark"),
+        (("x", "--quick", "--master", "local"), "--quick does not use Spark"),
         (("x", "--class-archive", "y", "--quick"), "give neither --quick nor --follow"),
         (("x", "--class-archive", "y", "--follow"), "give neither --quick nor --follow"),
     ],

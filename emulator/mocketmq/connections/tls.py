@@ -145,13 +145,13 @@ class TlsLayer(asyncio.BufferedProtocol):
 
     def _fail(self, error: ssl.SSLError) -> None:
         """Close, after the TLS alert that tells the client why."""
-        log.warning("closing the connection of %s: TLS failed: %s", self._connection.peer, error.reason)
+        log.warning("closing connection from %s: TLS failed: %s", self._connection.peer, error.reason)
         self._flush()
         self._transport.close()
 
     def _out_of_time(self) -> None:
         log.warning(
-            "closing the connection of %s: no TLS handshake in %g s", self._connection.peer, HANDSHAKE_S
+            "closing connection from %s: no TLS handshake in %g s", self._connection.peer, HANDSHAKE_S
         )
         self._transport.abort()
 

@@ -28,7 +28,7 @@ _WRITES: Final[Mapping[str, tuple[Operation, ...]]] = {
 
 
 class FaultyRequest(NamedTuple):
-    """What a door knows of a request. ``operations`` are all the names of what it asks for."""
+    """A request as rules match it. ``operations`` has every name of its operation."""
 
     door: str
     operations: tuple[str, ...]
@@ -46,7 +46,7 @@ class Hit(NamedTuple):
 
 
 class Unanswered(Exception):  # noqa: N818 - it is no error
-    """The request gets no answer, because of a ``fault``; ``closes``: its connection is closed."""
+    """A fault drops the answer, and with ``closes`` the connection too."""
 
     def __init__(self, fault: "Fault") -> None:
         super().__init__(fault.name)
@@ -55,9 +55,9 @@ class Unanswered(Exception):  # noqa: N818 - it is no error
 
 
 class Fault:
-    """``matched`` counts what fitted the rule, ``fired`` how often it struck. Raises InvalidArgumentError.
+    """A rule in force: ``matched`` counts matches, ``fired`` injected faults. Raises InvalidArgumentError.
 
-    The nth that fits draws from the seed and n alone, so the same seed has the same faults.
+    The nth match draws from the seed and n alone, so equal seeds give equal faults.
     """
 
     def __init__(self, rule: FaultRule, name: str, made_us: int) -> None:
@@ -67,7 +67,7 @@ class Fault:
         self.made_us = made_us
         self.matched = 0
         self.fired = 0
-        self.back_wall_us: int | None = None  # when who is away is back, by the wall clock
+        self.back_wall_us: int | None = None  # end of an outage, by the wall clock
         self.gone = asyncio.Event()  # the rule was removed
         self.from_us = made_us if rule.from_ms is UNSET else rule.from_ms * US_PER_MS
         self.to_us = LATEST_US + 1 if rule.to_ms is UNSET else rule.to_ms * US_PER_MS

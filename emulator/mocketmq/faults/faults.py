@@ -73,7 +73,7 @@ class Faults:
         return found
 
     def declare(self, door: str, operations: Iterable[str]) -> None:
-        """Tell that a door is open, and all names of its operations."""
+        """Register an open door with every name of its operations."""
         self._operations[door] = frozenset(operations)
 
     async def load(self) -> None:
@@ -125,7 +125,7 @@ class Faults:
         return f"fault-{number}"
 
     def _check_place(self, rule: FaultRule) -> None:
-        """Raise InvalidArgumentError for a door or an operation that there is not."""
+        """Raise InvalidArgumentError for an unknown door or operation."""
         doors = self._operations
         if rule.door is not UNSET:
             if rule.door not in doors:
@@ -143,7 +143,7 @@ class Faults:
             raise InvalidArgumentError("operation", rule.operation, allowed)
 
     async def remove(self, *names: str) -> Sequence[Fault]:
-        """End these rules. Raises FaultNotFoundError: then all stay."""
+        """End these rules. Raises FaultNotFoundError, and then ends none."""
         removed = [self.get(name) for name in names]
         await self._store.writer.commit(partial(self._remove, removed), alone=True)
         await self._tell_changed()

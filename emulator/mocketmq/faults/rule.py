@@ -1,6 +1,6 @@
-"""A rule: where, when and how something is to go wrong. One flat object in JSON, TOML, Python and the shell.
+"""Fault rules: one flat object in JSON, TOML, Python and the shell.
 
-A field that would have no effect is refused: each kind of fault says which fields it takes.
+Each kind of fault lists its fields, and a field without effect is refused.
 """
 
 from typing import Annotated, Any, Final, Literal, get_args

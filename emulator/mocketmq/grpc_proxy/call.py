@@ -1,4 +1,4 @@
-"""What the handler of an RPC gets."""
+"""The context of an RPC's handler."""
 
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ from mocketmq.settings import Settings
 
 
 class Call(NamedTuple):
-    """A request, who sent it, and how many real seconds its answer may take (None: no limit)."""
+    """A request, its sender, and the real seconds until its deadline (None: no limit)."""
 
     broker: Broker
     settings: Settings

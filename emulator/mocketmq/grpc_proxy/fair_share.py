@@ -1,4 +1,4 @@
-"""Shares each turn of the event loop among the connections that have more frames than one turn may handle."""
+"""Shares event loop turns fairly among connections with more frames than one turn may handle."""
 
 import asyncio
 from collections import deque

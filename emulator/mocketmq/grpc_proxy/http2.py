@@ -417,7 +417,7 @@ class Http2:
                 )
 
     def _die(self, error: Http2Error) -> None:
-        """Tell the client what it did, and end all that is in work for it."""
+        """Send the reason with GOAWAY, and cancel the client's streams."""
         if not self._frames.has_preface:  # it speaks something else
             self._is_dead = True
             self.connection.abort(str(error))
@@ -427,7 +427,7 @@ class Http2:
         self.connection.refuse(str(error))
 
     def lost(self) -> None:
-        """End all that is in work, as the connection is gone: a few streams in each turn, as with frames."""
+        """Cancel all streams of a lost connection, a few in each turn of the loop."""
         if self._is_dead:
             return
         self._is_dead = True

@@ -1,8 +1,8 @@
 """Limit the memory of requests and answers, of one connection and of all together.
 
-A request that was read whole ends by itself: while such take too much, nothing more is read. One that is
-still coming in may never end, and a client may never read its answers: when those take too much, whoever
-asks for more is refused with TOO_MANY_REQUESTS (42900), and those that stand still are given up.
+Complete requests always finish, so reading pauses while they take too much. Incomplete requests may never
+end, and clients may never read their answers: while these take too much, further requests get
+TOO_MANY_REQUESTS (42900), and stalled ones are dropped.
 """
 
 from typing import Any, Final, NoReturn, Protocol
@@ -12,7 +12,7 @@ from mocketmq.connections.budget import FREE_BYTES, MAX_HELD_BYTES, TURN_S
 from mocketmq.grpc_proxy.codes import Code, GrpcError
 
 MAX_RUNNING_BYTES: Final = 32 << 20
-"""Requests of one connection, in work or coming in."""
+"""Bytes of requests of one connection, in progress or incomplete."""
 MAX_UNREAD_BYTES: Final = 32 << 20
 """Messages on their way to clients, of all connections; each takes twice its bytes while it is sent."""
 _FLOOD_BYTES: Final = 4 << 20
@@ -86,7 +86,7 @@ class Memory:
         incoming = connection.incoming + size
         if incoming > FREE_BYTES and (incoming > MAX_RUNNING_BYTES or self.held + size > MAX_HELD_BYTES):
             self._give_up_still_ones()
-            raise GrpcError(Code.TOO_MANY_REQUESTS, "too many bytes of requests are in work; try again")
+            raise GrpcError(Code.TOO_MANY_REQUESTS, "too many bytes of requests in progress; try again")
         upload.size += size
         self._uploads.pop(upload, None)
         self._uploads[upload] = None

@@ -1,4 +1,4 @@
-"""Refuse what proxies of RocketMQ 5.4 and 5.5 serve and this one does not, instead of ignoring it.
+"""Refuse, instead of ignoring, features of RocketMQ 5.4 and 5.5 that mocketmq does not have.
 
 The fields are those of rocketmq-apis 2.1.2. SDKs show the words of a refusal, so each names what is missing.
 """

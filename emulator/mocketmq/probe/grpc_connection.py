@@ -40,7 +40,7 @@ class GrpcRefusedError(ClusterError):
 
 
 class GrpcAnswer(NamedTuple):
-    """What came, and when it was asked for and complete, by our wall clock."""
+    """The parts of an answer, and its wall clock times of request and completion."""
 
     messages: Sequence[Any]
     sent_us: int

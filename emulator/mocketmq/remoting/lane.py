@@ -11,9 +11,9 @@ class Effect(Enum):
     AT_ONCE = auto()
     """As soon as its handler first waits: requests that only read."""
     BY_WRITER = auto()
-    """When the writer has stored it; the writer keeps the order among these."""
+    """At the commit; the writer keeps these requests in order."""
     AT_END = auto()
-    """When it is answered."""
+    """At the answer."""
 
 
 class Lane:
@@ -23,25 +23,25 @@ class Lane:
     """
 
     def __init__(self) -> None:
-        self._begun = 0  # requests whose effect is still to come
-        self._is_alone = False  # that is one, and no other may begin
+        self._begun = 0  # requests that have not taken effect yet
+        self._is_alone = False  # one request has begun that excludes all others
         self._queue: deque[tuple[Effect, asyncio.Future[None]]] = deque()
 
     def begin(self, effect: Effect) -> bool:
-        """Begin a request if it is its turn, which lasts until ``end``."""
+        """Begin a request if its turn has come; the turn lasts until ``end``."""
         if self._queue or not self._may_begin(effect):
             return False
         self._begin(effect)
         return True
 
     async def turn(self, effect: Effect) -> None:
-        """Wait for the turn of a request that could not begin; then it has begun."""
+        """Wait for the turn of a request that ``begin`` refused. The request has begun on return."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append((effect, turn))
         await turn
 
     def end(self, effect: Effect) -> None:
-        """Note that a request that has begun is answered."""
+        """End the turn of an answered request."""
         if effect is not Effect.AT_ONCE:
             self._begun -= 1
             self._is_alone = False

@@ -23,7 +23,7 @@ class WaitingLines:
         self._lines.setdefault(queue.topic, Waiting(self._ahead)).load(due_us)
 
     def forget(self, topic: str) -> None:
-        """Forget the line of a topic whose messages are cancelled."""
+        """Drop the line of a topic whose messages are cancelled."""
         self._lines.pop(topic, None)
 
     def forget_all(self) -> None:

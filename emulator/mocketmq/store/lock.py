@@ -1,7 +1,6 @@
 """Lock a data directory for one broker: an advisory lock on a file with the owner's pid.
 
-An owner that ends in order empties the file. A pid that is found there was left by an owner that was killed:
-its store needs a check.
+A clean stop empties the file. A leftover pid means that the owner was killed, so the store needs a check.
 """
 
 import fcntl

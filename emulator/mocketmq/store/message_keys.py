@@ -1,8 +1,8 @@
 """Index messages by their unique key and by their ``KEYS``.
 
-Keys are random, and updating a random index with every send would cost most of the writer's speed. As
-upstream's index service, this one follows later: in the background while the writer is idle, and before
-each look-up, which therefore finds all that was stored before it.
+Keys are random, and updating a random index with every send would cost most of the writer's throughput. Like
+upstream's IndexService, this index is updated later: while the writer is idle, and before each look-up, which
+therefore finds every message stored before it.
 """
 
 import asyncio

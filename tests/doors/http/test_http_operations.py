@@ -224,7 +224,7 @@ async def test_a_refusing_store_and_a_defect_are_told_apart(
 async def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{port} for HTTP"):
+        with pytest.raises(ListenError, match=f"127.0.0.1:{port}"):
             async with running_api(http_port=port):
                 pass
 

@@ -61,7 +61,7 @@ def test_the_lock_can_be_taken_again_once_it_is_let_go(tmp_path: Path) -> None:
 def test_an_owner_that_wrote_no_pid_is_another_process(tmp_path: Path) -> None:
     lock = DirectoryLock(tmp_path)
     (tmp_path / LOCK_FILE).write_text("")
-    with pytest.raises(StoreLockedError, match="another process") as refused:
+    with pytest.raises(StoreLockedError) as refused:
         DirectoryLock(tmp_path)
     assert refused.value.pid is None
     lock.close()
