@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import readme
+
 ROOT = Path(__file__).parents[2]
 PROTOCOL = ROOT / "docs" / "protocol"
 FOLDERS = ("emulator", "compat", "migrations", "spark", "tests", "docs")
@@ -17,7 +19,9 @@ WITHIN = re.compile(NUMBERS)
 RULE = re.compile(r"\b([HXTD]-\d+)\b")
 """Rules of docs/protocol/aliyun.md, cited by their ids alone."""
 ONLY_NUMBERS = re.compile(r'(?<= )"""(?:[\d\s.,]|and|or|to)+"""(?= |$)')
-LINK = re.compile(r"\]\((?!http|#)([^)#\s]+)")
+LINK = re.compile(r"\]\((?!http)([^)#\s]*)(?:#([^)\s]+))?\)")
+CODE = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
+TITLE = re.compile(r"^#+ (.+)$", re.MULTILINE)
 UNKNOWN_SOURCE = re.compile(r"\bsheets?\b", re.IGNORECASE)
 """What the sources of docs/protocol were called, which nobody can open."""
 
@@ -73,11 +77,29 @@ def test_no_docstring_is_only_a_number() -> None:
     assert not [f"{path}: {match}" for path, text in _texts(*FOLDERS) for match in ONLY_NUMBERS.findall(text)]
 
 
-def test_every_link_of_the_documents_leads_to_a_file() -> None:
+def _anchors(page: Path) -> set[str]:
+    """The anchors that GitHub and GitLab give a page's headings, the first of a name only."""
+    titles = TITLE.findall(CODE.sub("", page.read_text()))
+    texts = (re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", title).lower() for title in titles)
+    return {re.sub(r"[^\w -]", "", text).strip().replace(" ", "-") for text in texts}
+
+
+def _leads_somewhere(page: Path, target: str, anchor: str) -> bool:
+    path = page.parent / target if target else page
+    return path.exists() and (not anchor or anchor in _anchors(path))
+
+
+def test_every_link_of_the_documents_leads_to_a_file_and_a_heading() -> None:
     wrong = [
-        f"{page.relative_to(ROOT)}: {target}"
+        f"{page.relative_to(ROOT)}: {target}#{anchor}"
         for page in [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
-        for target in LINK.findall(page.read_text())
-        if not (page.parent / target).exists()
+        for target, anchor in LINK.findall(CODE.sub("", page.read_text()))
+        if not _leads_somewhere(page, target, anchor)
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize("page", readme.PAGES)
+def test_prose_fits_into_125_columns(page: str) -> None:
+    prose = CODE.sub("", (ROOT / page).read_text()).splitlines()
+    assert not [line for line in prose if len(line) > 125 and not line.lstrip().startswith(("|", "![", "<"))]
