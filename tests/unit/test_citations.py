@@ -99,7 +99,19 @@ def test_every_link_of_the_documents_leads_to_a_file_and_a_heading() -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("page", [*readme.PAGES, "docs/measurements.md"])
+def test_every_file_that_the_architecture_names_exists() -> None:
+    text = CODE.sub("", (ROOT / "docs/architecture.md").read_text())
+    named = re.findall(r"`(\w+(?:/\w+)+(?:\.py)?)`", text)
+    assert named
+    roots = (ROOT, ROOT / "emulator/mocketmq", ROOT / "spark/mocketmq_report")
+    assert not [
+        path
+        for path in named
+        if not any((root / f"{path}{end}").exists() for root in roots for end in ("", ".py"))
+    ]
+
+
+@pytest.mark.parametrize("page", [*readme.PAGES, "docs/architecture.md", "docs/measurements.md"])
 def test_prose_fits_into_125_columns(page: str) -> None:
     prose = CODE.sub("", (ROOT / page).read_text()).splitlines()
     assert not [line for line in prose if len(line) > 125 and not line.lstrip().startswith(("|", "![", "<"))]
