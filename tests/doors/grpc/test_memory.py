@@ -14,11 +14,15 @@ from mocketmq.clock import US_PER_S
 from mocketmq.emulator import Emulator
 from mocketmq.grpc_proxy import memory, server, service, telemetry
 from mocketmq.grpc_proxy.call import Call
+from mocketmq.grpc_proxy.connection import READ_BYTES
 from mocketmq.grpc_proxy.definitions import SERVICE
+from mocketmq.grpc_proxy.frame_reader import FrameReader
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.times import set_us
 from tests.doors.remoting.gates import until
+from tests.hostile.floods import sent
+from tests.hostile.http2 import raw_http2
 from tests.support.grpc import GrpcClient, bodies, grpc_client, running_grpc
 from tests.support.patience import HANGING_S, PATIENCE_S
 
@@ -97,6 +101,26 @@ async def test_no_more_is_read_of_a_client_with_large_requests_in_work(
         await asyncio.gather(large, late)
         await until(lambda: memory_of(emulator).held == 0)
     assert telemetry.heartbeat is not heartbeat
+
+
+async def test_while_frames_wait_no_more_is_read_though_requests_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waiting = []
+    feed = FrameReader.feed
+
+    def watched(reader: FrameReader, data: bytes) -> None:
+        feed(reader, data)
+        waiting.append(len(reader._incoming))
+
+    monkeypatch.setattr(FrameReader, "feed", watched)
+    requests = range(1, 2_001, 2)
+    async with running_grpc() as (emulator, client), raw_http2(f"127.0.0.1:{client.port}") as hasty:
+        for number in requests:
+            request = message_class("SendMessageRequest")(messages=[client.message("x" * 1_000)])
+            hasty.writer.write(sent(number, request))
+        await until(lambda: emulator.broker.sender.sent == len(requests))
+    assert max(waiting) < 3 * READ_BYTES
 
 
 async def test_of_a_client_that_does_not_read_the_messages_are_free_again(
