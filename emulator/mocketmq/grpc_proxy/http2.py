@@ -122,6 +122,10 @@ class Http2:
             self.is_behind = False
             self._die(error)
             return
+        except Exception:
+            self.is_behind = False
+            self.connection.abort("a defect of mocketmq")
+            raise
         was_behind, self.is_behind = self.is_behind, is_behind
         if is_behind:
             self._fair_share.wait(self)
