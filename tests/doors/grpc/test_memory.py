@@ -157,6 +157,23 @@ async def test_of_a_client_that_does_not_read_the_messages_are_free_again(
         await until(lambda: memory_of(emulator).unread == 0)
 
 
+async def test_clients_that_were_idle_are_not_taken_for_those_that_do_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "MAX_UNREAD_BYTES", 100_000)
+    async with running_grpc() as (emulator, client), grpc_client(client.port, "idle@1@0@x") as idle:
+        groups = ("billing", "audit")
+        for group in groups:
+            await idle.receive(group)
+        polls = [asyncio.create_task(idle.try_receive(group, "orders", wait_s=20)) for group in groups]
+        await until(lambda: emulator.broker.consuming.polls.count == len(groups))
+        for connection in memory_of(emulator).connections:
+            connection.wrote_us -= 60 * US_PER_S
+        await client.send(client.message("x" * 90_000))
+        answers = await asyncio.gather(*polls)
+    assert min(status.code for status, _ in answers) == 20_000
+
+
 async def test_connections_without_requests_are_closed_and_memory_is_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
