@@ -41,9 +41,11 @@ class FairShare:
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        share = max(_LEAST, FRAMES_PER_TURN // len(self._waiting))
-        for _ in range(min(len(self._waiting), FRAMES_PER_TURN // share)):
-            self._waiting.popleft().work(share)
         self._is_scheduled = False
-        if self._waiting:
-            self._schedule()
+        share = max(_LEAST, FRAMES_PER_TURN // len(self._waiting))
+        try:
+            for _ in range(min(len(self._waiting), FRAMES_PER_TURN // share)):
+                self._waiting.popleft().work(share)
+        finally:  # a defect met in the frames of one connection is not to stop the others
+            if self._waiting:
+                self._schedule()

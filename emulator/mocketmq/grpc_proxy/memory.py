@@ -21,7 +21,10 @@ _STILL_US: Final = int(TURN_S * US_PER_S)
 
 
 class Connection(Protocol):
-    """A connection, as far as its memory is concerned: ``wrote_us`` is when it last wrote something."""
+    """A connection, as far as its memory is concerned.
+
+    ``wrote_us`` is when it last wrote something, or began to have something to write.
+    """
 
     running: int
     incoming: int
@@ -130,6 +133,8 @@ class Memory:
 
     def unsent(self, connection: Connection, size: int) -> None:
         """Note that messages are on their way to a client; with a negative size, that they are no more."""
+        if not connection.unread:
+            connection.wrote_us = steady_us()  # an idle client has not left anything unread
         connection.unread += size
         self.unread += size
         self._most = max(self._most, self.held + self.unread)
