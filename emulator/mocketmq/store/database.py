@@ -153,8 +153,8 @@ class Database:
     async def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
         """The rows that ``sql`` selects from the last committed state, as tuples.
 
-        Raises StoreUnavailableError, or StoreDamagedError. A read whose caller is cancelled goes on in its
-        thread.
+        Raises StoreUnavailableError, or StoreDamagedError. To cancel the caller does not interrupt SQLite:
+        the connection's thread finishes the query before its next one.
         """
         reader = await self._idle.get()
         try:
