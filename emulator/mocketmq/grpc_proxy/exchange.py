@@ -73,7 +73,7 @@ class Exchange:
 
     def reserve(self, most: int) -> int:
         """Count up to ``most`` bytes of messages that are to be read, as far as there is room."""
-        size = min(most, self._memory.room)
+        size = min(most, self._memory.room + self._unsent)
         self.settle(size)
         return size
 
