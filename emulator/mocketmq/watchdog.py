@@ -1,8 +1,8 @@
-"""Logs where the event loop stands still.
+"""Log the stack of an event loop that is blocked.
 
-While one handler runs on, every door, timer and signal waits, and the loop cannot report itself. A thread
-asks it for an answer each second. The thread counts its own waits rather than the time, so a stopped process
-or a sleeping laptop raises no alarm.
+While one handler blocks it, every door, timer and signal waits, and the loop cannot report itself. A thread
+asks the loop for an answer each second. The thread counts its own waits rather than the time, so a stopped
+process or a sleeping laptop raises no alarm.
 """
 
 import asyncio

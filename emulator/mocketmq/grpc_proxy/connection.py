@@ -46,7 +46,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self._making: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note who it is."""
+        """Note the client's address."""
         self._transport: asyncio.Transport | TlsLayer = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
         peer = transport.get_extra_info("peername") or ("127.0.0.1", 0)
@@ -64,7 +64,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Look at the first byte, and hand all to who reads them."""
+        """Begin TLS if the first byte asks for it, and pass the bytes on."""
         data = bytes(self._buffer[:nbytes])
         if self._is_new:
             self._is_new = False
@@ -140,7 +140,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
     def refuse(self, why: str) -> None:
         """Close the connection for what its client did, once the client has had time to read why.
 
-        Until then nothing is read, so that the client has nothing of a flood that it sends on.
+        Until then nothing more is read, so a flood that the client goes on sending costs nothing.
         """
         if self._is_refused or self.is_closing():
             return
@@ -164,7 +164,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self.close()
 
     def look_after(self) -> None:
-        """Refuse requests that stand still."""
+        """Refuse requests of which nothing more has come for long."""
         if self._http2 is not None:
             self._http2.refuse_stalled()
 

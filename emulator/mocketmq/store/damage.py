@@ -41,7 +41,7 @@ class Damage(NamedTuple):
 
 
 def find_damage(database: Path) -> list[Damage]:
-    """Check the whole file quickly, if it is there. Blocks, and changes nothing.
+    """Check the whole file quickly, if it is there. Blocks, and writes to neither database nor log.
 
     Raises StoreUnavailableError.
     """
@@ -118,7 +118,10 @@ def _checked(database: Path, check: Callable[[sqlite3.Connection], list[Damage]]
 
 
 def _connect(database: Path) -> sqlite3.Connection:
-    """A connection that changes no file: one that may write copies a log back when it is closed."""
+    """A read-only connection, since one that may write copies a log back when it is closed.
+
+    To read a log, SQLite may leave its index of it (``-shm``) beside the database.
+    """
     options = "mode=ro" if has_log(database) else "mode=ro&immutable=1"
     connection = sqlite3.connect(f"file:{quote(str(database.absolute()))}?{options}", uri=True)
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")  # names may be damaged, too
@@ -149,7 +152,7 @@ def _by_table(connection: sqlite3.Connection, pragma: str, progress: Progress) -
 
 
 def _problems(connection: sqlite3.Connection, pragma: str) -> Iterator[str]:
-    """The lines in which SQLite tells problems; at most a hundred."""
+    """The problems that SQLite reports, one per line; at most a hundred."""
     try:
         for (text,) in connection.execute(f"PRAGMA {pragma}"):
             for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""Refuse to start on a database that is damaged, or no database, in words that say what to do."""
+"""Refuse to start on a damaged database, or on a file that is none, and say what to do about it."""
 
 import asyncio
 import logging
