@@ -4,7 +4,7 @@ import asyncio
 
 
 class Turns:
-    """The turns of the event loop, of which each has at most one piece of work of all that ask here."""
+    """Turns of the event loop. Of all long work that waits here, each turn runs one piece."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()

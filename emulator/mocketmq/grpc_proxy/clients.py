@@ -39,17 +39,9 @@ class GrpcClient:
 
     door = DOOR
 
-    def __init__(
-        self,
-        broker: Broker,
-        client_id: str,
-        language: str,
-        release: str,
-        remote: str,
-        account: Account | None = None,
-    ) -> None:
+    def __init__(self, broker: Broker, client_id: str, language: str, release: str, remote: str) -> None:
         self._broker = broker
-        self.account = account  # None: it needs no permissions
+        self.account: Account | None = None  # it needs no permissions
         self._began_us = wall_us()
         self.client_id = client_id
         self.language = language

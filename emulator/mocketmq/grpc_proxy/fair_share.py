@@ -11,7 +11,7 @@ _LEAST: Final = 2
 
 
 class Behind(Protocol):
-    """A connection with frames that wait."""
+    """A connection whose frames wait."""
 
     def work(self, frames: int) -> None:
         """Handle up to so many frames, and wait again if more are left."""
@@ -31,7 +31,7 @@ class FairShare:
         return 0 if self._waiting else FRAMES_PER_TURN
 
     def wait(self, connection: Behind) -> None:
-        """Let the connection go on in a later turn."""
+        """Handle more frames of the connection in a later turn."""
         self._waiting.append(connection)
         self._schedule()
 

@@ -132,7 +132,7 @@ class Memory:
         raise GrpcError(Code.TOO_MANY_REQUESTS, "too many messages wait for clients to read them")
 
     def unsent(self, connection: Connection, size: int) -> None:
-        """Note that messages are on their way to a client; with a negative size, that they are no more."""
+        """Count messages on their way to a client; with a negative size, stop counting them."""
         if not connection.unread:
             connection.wrote_us = steady_us()  # an idle client has not left anything unread
         connection.unread += size

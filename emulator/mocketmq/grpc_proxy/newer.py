@@ -18,7 +18,7 @@ _TYPES: Final = {5: ("LITE", _LITE), 6: ("PRIORITY", _PRIORITIES)}
 _LEAVE_OUT: Final = "Send the message without it"
 
 UNSERVED: Final[Mapping[str, str]] = {"SyncLiteSubscription": f"; a lite subscription is refused, as {_LITE}"}
-"""What is said of an RPC beside that it is not found."""
+"""Added to the words "Method not found" of an RPC."""
 
 
 def check_message(system: Any) -> None:

@@ -127,7 +127,6 @@ class Service:
         exchange = Exchange(self._memory, stream, kind)
         try:
             self._admit("Telemetry", exchange, None)
-            account = self._account(exchange)
         except RefusedError as error:
             await exchange.send(set_status(Command(), code_of(error), str(error)))
             return
@@ -137,7 +136,6 @@ class Service:
             exchange.header("x-mq-language") or "OTHER",
             exchange.header("x-mq-client-version"),
             exchange.remote,
-            account,
         )
         writing = asyncio.create_task(_write(exchange, client))
         try:
@@ -145,7 +143,7 @@ class Service:
                 exchange.end()
                 kind = command.WhichOneof("command")
                 if kind == "settings":
-                    client.commands.put_nowait(self._answer_settings(client, command.settings))
+                    client.commands.put_nowait(self._answer_settings(exchange, client, command.settings))
                 elif kind in ("thread_stack_trace", "verify_message_result"):
                     client.questions.answered(command)
         except (AccessError, GrpcError) as error:
@@ -163,11 +161,12 @@ class Service:
         self._tasks.add(task)  # the loop keeps no task alive
         task.add_done_callback(self._tasks.discard)
 
-    def _answer_settings(self, client: GrpcClient, settings: Any) -> Any:
+    def _answer_settings(self, exchange: Exchange, client: GrpcClient, settings: Any) -> Any:
         if settings.WhichOneof("pub_sub") is None:
             raise StatusError(
                 Status.INVALID_ARGUMENT, "the settings have neither publishing nor subscription"
             )
+        client.account = self._account(exchange)  # the accounts may have changed since the stream began
         if client.account is not None:
             client.account.check(settings_needs(settings))
         try:

@@ -41,7 +41,7 @@ class Damage(NamedTuple):
 
 
 def find_damage(database: Path) -> list[Damage]:
-    """Check the whole file quickly, if it is there. Blocks, and changes nothing.
+    """Check the whole file quickly, if it is there. Blocks, and writes to neither database nor log.
 
     Raises StoreUnavailableError.
     """

@@ -48,8 +48,8 @@ class DirectoryLock:
                 fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _WHOLE_FILE)
         try:
             self.is_settled = os.fstat(self._fd).st_size == 0
-            os.ftruncate(self._fd, 0)
-            os.write(self._fd, f"{os.getpid()}\n".encode())
+            # Over the pid of an owner that was killed: an empty file would say that it ended in order.
+            os.ftruncate(self._fd, os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0))
         except OSError as error:
             self.close()
             raise StoreUnavailableError(

@@ -1,5 +1,6 @@
 """One owner per data directory, known by its pid, and none after its death."""
 
+import errno
 import fcntl
 import os
 import shutil
@@ -89,6 +90,23 @@ def test_a_killed_owner_leaves_its_pid(tmp_path: Path) -> None:
         assert owner.stdout
         owner.stdout.readline()
         owner.kill()
+    lock = DirectoryLock(tmp_path)
+    assert not lock.is_settled
+    lock.close()
+
+
+def test_a_start_on_a_full_disk_does_not_hide_that_the_last_owner_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / LOCK_FILE).write_text("4711\n")
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", refuse)
+        full.setattr(os, "pwrite", refuse)
+        with pytest.raises(StoreUnavailableError, match="No space left"):
+            DirectoryLock(tmp_path)
     lock = DirectoryLock(tmp_path)
     assert not lock.is_settled
     lock.close()
