@@ -201,4 +201,4 @@ async def test_without_remoting_there_is_no_name_server_to_be_away() -> None:
         rule = {"do": "name-server-away"}
         async with session.post(f"{process.url}/v1/faults", json=rule) as response:
             assert response.status == 400
-            assert "without remoting" in await response.text()
+            assert "name-server-away needs remoting" in await response.text()
