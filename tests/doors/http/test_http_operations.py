@@ -106,7 +106,9 @@ async def test_reset_of_a_topic_and_of_everything(api: Api) -> None:
     assert (await api.ok("POST", "/v1/reset", {"clock": now_ms + 5}))["now_ms"] == now_ms + 5
     assert (await api.refused(400, "POST", "/v1/reset", {"clock": "end"}))["field"] == "clock"
     assert (await api.refused(400, "POST", "/v1/reset", {"clock": "start", "topic": "a"}))["field"] == "clock"
+    await api.ok("POST", "/v1/faults", {"do": "close", "operation": "send"})
     assert (await api.refused(409, "POST", "/v1/reset", {"clock": now_ms - 1}))["title"] == "Clock"
+    assert len((await api.ok("GET", "/v1/faults"))["faults"]) == 1
 
 
 async def test_metrics(api: Api) -> None:

@@ -21,6 +21,7 @@ class Removal:
         Rules go first, so that none delays or refuses what follows. ``begin_us`` is the instant at which the
         clock begins anew.
         """
+        self.reset.check_beginning(begin_us)
         await self.faults.clear()
         await self.reset.all(begin_us)
         if forget:

@@ -72,6 +72,11 @@ class Reset:
         self._polls = consuming.polls
         self._on_reset = on_reset
 
+    def check_beginning(self, begin_us: int | None) -> None:
+        """Raise ClockError if the clock cannot begin anew at the instant."""
+        if begin_us is not None:
+            self._store.clock.check_beginning(begin_us)
+
     async def all(self, begin_us: int | None = None) -> None:
         """Delete all messages, visible and pending, the ledger, and what groups have consumed.
 
@@ -79,8 +84,7 @@ class Reset:
         of the test before would take the first message of the next. Raises ClockError for an instant before
         the one at which the clock started.
         """
-        if begin_us is not None:
-            self._store.clock.check_beginning(begin_us)
+        self.check_beginning(begin_us)
 
         def work(batch: Batch) -> None:
             queues = list(self._topics.queues)
