@@ -9,14 +9,13 @@ from typing import Any, Final, NoReturn, Protocol
 
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections.budget import FREE_BYTES, MAX_HELD_BYTES, TURN_S
+from mocketmq.connections.freed_memory import HighWater
 from mocketmq.grpc_proxy.codes import Code, GrpcError
 
 MAX_RUNNING_BYTES: Final = 32 << 20
 """Bytes of requests of one connection, in progress or incomplete."""
 MAX_UNREAD_BYTES: Final = 32 << 20
 """Messages on their way to clients, of all connections; each takes twice its bytes while it is sent."""
-_FLOOD_BYTES: Final = 4 << 20
-"""After clients held more than this, freed memory is given back to the system."""
 _STILL_US: Final = int(TURN_S * US_PER_S)
 
 
@@ -57,7 +56,7 @@ class Memory:
         self.running = 0
         self.incoming = 0
         self.unread = 0
-        self._most = 0  # since memory was last given back
+        self._high_water = HighWater()
         self._uploads: dict[Upload, None] = {}  # the one that has stood still for longest is the first
 
     @property
@@ -69,7 +68,7 @@ class Memory:
         """Note that a request is in work, or with a negative size that it has ended."""
         connection.running += size
         self.running += size
-        self._most = max(self._most, self.held)
+        self._high_water.rise(self.held)
         if size > 0:
             connection.regulate()
         else:
@@ -95,7 +94,7 @@ class Memory:
         self._uploads[upload] = None
         connection.incoming += size
         self.incoming += size
-        self._most = max(self._most, self.held)
+        self._high_water.rise(self.held)
 
     def shrink(self, upload: Upload, size: int) -> None:
         """Note that a request has come in whole, or is dropped."""
@@ -137,12 +136,8 @@ class Memory:
             connection.wrote_us = steady_us()  # an idle client has not left anything unread
         connection.unread += size
         self.unread += size
-        self._most = max(self._most, self.held + self.unread)
+        self._high_water.rise(self.held + self.unread)
 
     def ends_flood(self) -> bool:
         """Whether much was held since the last time this was true, and most of it is free again."""
-        held = self.held + self.unread
-        if self._most < _FLOOD_BYTES or held > self._most // 2:
-            return False
-        self._most = held
-        return True
+        return self._high_water.has_fallen(self.held + self.unread)

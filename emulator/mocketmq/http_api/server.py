@@ -156,12 +156,13 @@ class HttpServer:
             await self._api.broker.outage.add("broker-away", listener.door, gate)
 
     def _tick(self) -> None:
-        """Close connections whose clients are late."""
+        """Close connections whose clients are late, and return freed memory to the system after a flood."""
         self._ticking = asyncio.get_running_loop().call_later(TICK_S, self._tick)
         self._answers.close_still_ones()
         now_us = steady_us()
         for connection in [one for one in self._connections.values() if one.is_late(now_us)]:
             connection.abort()
+        self._api.bodies.look_after()
 
     async def close(self) -> None:
         """Close the ports; cancel requests that still run after GRACE_S. May be called twice."""

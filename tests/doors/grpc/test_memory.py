@@ -11,6 +11,7 @@ from grpclib.const import Cardinality
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
 from mocketmq.clock import US_PER_S
+from mocketmq.connections import freed_memory
 from mocketmq.emulator import Emulator
 from mocketmq.grpc_proxy import memory, server, service, telemetry
 from mocketmq.grpc_proxy.call import Call
@@ -187,7 +188,7 @@ async def test_connections_without_requests_are_closed_and_memory_is_given_back(
             await stream.consume()
             assert len(held.connections) == 2
             await client.send(client.message("x" * (4 * MIB)))
-            monkeypatch.setattr(memory, "_FLOOD_BYTES", MIB)
+            monkeypatch.setattr(freed_memory, "_FLOOD_BYTES", MIB)
             for _ in range(server.IDLE_TICKS):
                 emulator.grpc._look_after()
             await until(lambda: len(held.connections) == 1)
