@@ -196,9 +196,7 @@ class TlsLayer(asyncio.BufferedProtocol):
         if self._transport.is_closing():
             return
         if self._is_open and self._tls is not None:
-            with suppress(
-                ssl.SSLError
-            ):  # the client's close_notify has not arrived, and nothing waits for it
+            with suppress(ssl.SSLError):  # unwrap wants the client's close_notify; nothing waits for it
                 self._tls.unwrap()
             self._flush()
         self._transport.close()

@@ -46,6 +46,6 @@ class FairShare:
         try:
             for _ in range(min(len(self._waiting), FRAMES_PER_TURN // share)):
                 self._waiting.popleft().work(share)
-        finally:  # a defect met in the frames of one connection is not to stop the others
+        finally:  # an exception from one connection must not stop the others
             if self._waiting:
                 self._schedule()

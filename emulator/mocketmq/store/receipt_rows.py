@@ -94,7 +94,7 @@ def delete_takes_of_group(batch: Batch, group_name: str) -> None:
     batch.execute(_DELETE_OF_GROUP, (group_name,))
 
 
-def delete_takes_of_queue(batch: Batch, queue: Queue) -> None:
+def delete_receipts_of_queue(batch: Batch, queue: Queue) -> None:
     """Delete all rows of the queue."""
     batch.execute(_DELETE_OF_QUEUE, (queue.key,))
 

@@ -161,10 +161,11 @@ class Pops:
             )
             most = group.registered.max_retries
             dead = [one for one in popped.messages if one.reconsumed > most]
-            if dead:
-                await self._receiver.give_back(group.name, [one.handle for one in dead], -1)
-            if len(dead) < len(popped.messages) or not dead:
-                return [one for one in popped.messages if one not in dead]
+            if not dead:
+                return popped.messages
+            await self._receiver.give_back(group.name, [one.handle for one in dead], -1)
+            if alive := [one for one in popped.messages if one.reconsumed <= most]:
+                return alive
 
     def _request(self, target: PopTarget, *, ordered: bool) -> ReceiveRequest:
         """Leaves retries out if members of the group pull them: Java clients do, even while they pop."""

@@ -26,7 +26,7 @@ from mocketmq.settings import Settings
 from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET, begin_again, note_reset
 from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
-from mocketmq.store.receipt_rows import delete_receipts, delete_takes_of_queue
+from mocketmq.store.receipt_rows import delete_receipts, delete_receipts_of_queue
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
@@ -165,7 +165,7 @@ class Reset:
                 cancelled = sum(cancel(batch) for cancel in cancels)
                 self._schemes.leave_line(batch, name)
                 for queue in queues:
-                    delete_takes_of_queue(batch, queue)
+                    delete_receipts_of_queue(batch, queue)
                     batch.execute(_DELETE_MESSAGES, (queue.key,))
                 for log_offset in again:
                     delete_receipts(batch, log_offset)
