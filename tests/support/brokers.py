@@ -11,7 +11,7 @@ import pytest
 from mocketmq.app import running_emulator
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receiver import InFlightMessage, Settled
-from mocketmq.broker.filters.filter import TagFilter
+from mocketmq.broker.filters.filter import SQL92, parse_filter
 from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import (
@@ -70,16 +70,17 @@ async def receive(
     invisible_us: int = 30 * S,
     wait_s: float = 0.0,
     tags: str = "*",
+    sql: str | None = None,
     ordered: bool = False,
 ) -> list[InFlightMessage]:
-    """Take up to ``limit`` messages."""
+    """Take up to ``limit`` messages, chosen by a condition on properties if ``sql`` is given, else by tag."""
     return await broker.consuming.receiver.receive(
         group,
         topic,
         max_messages=limit,
         invisible_us=invisible_us,
         wait_s=wait_s,
-        tag_filter=TagFilter.parse(tags),
+        tag_filter=parse_filter(tags) if sql is None else parse_filter(sql, SQL92),
         ordered=ordered,
     )
 

@@ -61,12 +61,13 @@ class Move(NamedTuple):
 class Timer:
     """Owns the task that fires due entries. ``lock`` serializes deliveries, clock moves and interventions."""
 
-    def __init__(self, clock: Clock, writer: Writer) -> None:
+    def __init__(self, clock: Clock, writer: Writer, *, retry_s: float = RETRY_S) -> None:
         self.lock = asyncio.Lock()
         self.moves = 0  # clock moves begun since the start
         self.is_moving = False
         self._clock = clock
         self._writer = writer
+        self._retry_s = retry_s
         self._sources: list[DueSource] = []
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -154,7 +155,7 @@ class Timer:
                             exc_info=None if is_known else error,
                         )
                     is_failing = True
-                    wait_s = RETRY_S
+                    wait_s = self._retry_s
                 else:
                     if is_failing:
                         log.warning("delivery of due messages works again")
