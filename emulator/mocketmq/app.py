@@ -1,16 +1,13 @@
 """The app: opens the store, the broker and its doors, and closes them in the opposite order."""
 
-import platform
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from mocketmq import __version__
 from mocketmq.access.access import access_of
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.building import open_broker
-from mocketmq.clock import Clock, rate_of, start_instant_us, this_moment
 from mocketmq.emulator import Emulator
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.front_doors import open_front_doors
@@ -18,10 +15,8 @@ from mocketmq.http_api.faults import rule_of
 from mocketmq.ready_file import ReadyFile
 from mocketmq.remoting.listening.ports import bind_ports, store_host_of
 from mocketmq.schedule.level_table import LevelTable
-from mocketmq.schedule.profile import profile_named
 from mocketmq.schedule.timed_scheme import OpenScheme
 from mocketmq.settings import Settings
-from mocketmq.store.counters import Run, read_past
 from mocketmq.store.database import FILE_NAME, MEMORY, Database
 from mocketmq.store.lock import DirectoryLock
 from mocketmq.store.start_check import naming_damage
@@ -51,11 +46,14 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
         if ports is not None:
             stack.callback(ports.close)
         async with naming_damage(Path(settings.data, FILE_NAME)):
-            broker, run = await _open_broker(settings, table, database, store_host_of(settings, ports), stack)
-        http, remoting, grpc = await open_front_doors(broker, settings, access, ports, run, stack)
+            store_host = store_host_of(settings, ports)
+            broker = await stack.enter_async_context(
+                open_broker(settings, database, store_host, table, DELAY_SCHEMES)
+            )
+        http, remoting, grpc = await open_front_doors(broker, settings, access, ports, stack)
         # Long polls and streams end before the listeners wait for their handlers.
-        stack.callback(broker.consuming.polls.close)
-        stack.callback(broker.watching.live.close)
+        stack.callback(broker.polls.close)
+        stack.callback(broker.live.close)
         stack.callback(broker.faults.close)
         await _declare_faults(settings, broker)
         http.is_ready = True
@@ -63,7 +61,7 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
             ready_file.write(http.doors)
             stack.callback(ready_file.remove)
         try:
-            yield Emulator(settings, broker, http, remoting, grpc, run)
+            yield Emulator(settings, broker, http, remoting, grpc)
         finally:
             http.is_ready = False
 
@@ -75,32 +73,6 @@ async def _close_store(database: Database, lock: DirectoryLock | None) -> None:
     await database.close()
     if lock is not None:
         lock.is_settled = database.damage is None
-
-
-async def _open_broker(
-    settings: Settings, table: LevelTable, database: Database, store_host: str, stack: AsyncExitStack
-) -> tuple[Broker, int]:
-    """The broker, with a clock that goes on where the last run's stood, and the number of this run."""
-    past = await read_past(database)
-    started = this_moment()
-    started_us = start_instant_us(settings.clock, started.wall_us, past.last_us, past.mark)
-    clock = Clock(rate_of(settings.clock), started_us, started=started)
-    profile = profile_named(settings.profile, started_us)
-    run = Run(
-        past.run + 1,
-        started.wall_us,
-        started_us,
-        __version__,
-        platform.node(),
-        profile.name,
-        clock.mode,
-        table.text,
-        settings.durability,
-    )
-    broker = await stack.enter_async_context(
-        open_broker(settings, database, store_host, clock, past, run, table, profile, DELAY_SCHEMES)
-    )
-    return broker, run.run
 
 
 async def _declare_faults(settings: Settings, broker: Broker) -> None:

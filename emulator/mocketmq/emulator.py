@@ -18,14 +18,12 @@ class Emulator:
         http: HttpServer,
         remoting: RemotingServer | None,
         grpc: GrpcServer | None,
-        run: int,
     ) -> None:
         self.settings = settings
         self.broker = broker
         self.http = http
         self.remoting = remoting  # None when it is switched off, as the next
         self.grpc = grpc
-        self.run = run
 
     @property
     def doors(self) -> Doors:

@@ -32,7 +32,6 @@ async def open_front_doors(
     settings: Settings,
     access: Access | None,
     ports: Ports | None,
-    run: int,
     stack: AsyncExitStack,
 ) -> tuple[HttpServer, RemotingServer | None, GrpcServer | None]:
     """Open them; ``stack`` closes them. Without ``ports`` there is no remoting.
@@ -55,7 +54,7 @@ async def open_front_doors(
         if await _has_started(grpc):
             more_metrics.append(grpc.metrics)
             more_doors["grpc"] = grpc.door
-    http = HttpServer(broker, settings, run, guard, bodies, by_segment, listeners, more_metrics, more_doors)
+    http = HttpServer(broker, settings, guard, bodies, by_segment, listeners, more_metrics, more_doors)
     stack.push_async_callback(http.close)
     await http.start()
     return http, remoting, grpc

@@ -55,7 +55,7 @@ async def _real_herd(size: int, delay_s: int) -> Herd:
             due_us = broker.timer.next_due_us()
             await asyncio.sleep(broker.clock.seconds_until(due_us or 0) or 0)
             async with paced(SENDS_PER_S, lambda: _send(broker)) as took_ms:
-                with broker.consuming.polls.listening([TOPIC]) as arrival:
+                with broker.polls.listening([TOPIC]) as arrival:
                     while broker.levels.levels[0].pending:
                         await arrival.wait()
                         arrival.clear()

@@ -91,7 +91,7 @@ async def _deliveries(pace: Pace, seconds: float) -> Lateness:
 async def _told(broker: Broker, queue: Queue, count: int) -> list[int]:
     """When a consumer that waits for the topic knew of each message of the queue."""
     told_us: list[int] = []
-    with broker.consuming.polls.listening([queue.topic]) as arrival:
+    with broker.polls.listening([queue.topic]) as arrival:
         while len(told_us) < count:
             await arrival.wait()
             arrival.clear()

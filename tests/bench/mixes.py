@@ -157,7 +157,7 @@ def _sending(broker: Broker) -> Callable[[], Awaitable[object]]:
         if next(numbers) % HALF_EVERY:
             await broker.sender.send(next(messages))
         else:
-            await broker.transactions.half_messages.prepare_checked(order(), "producers")
+            await broker.half_messages.prepare_checked(order(), "producers")
 
     return send
 

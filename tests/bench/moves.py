@@ -45,6 +45,6 @@ async def _resets(count: int) -> list[float]:
             for _ in range(count):
                 await broker.sender.send_batch([order(number % 2) for number in range(SMALL)])
                 started = perf_counter()
-                await broker.removal.reset.all()
+                await broker.reset.all()
                 took_ms.append((perf_counter() - started) * 1e3)
     return took_ms

@@ -19,4 +19,4 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
 @pytest.fixture
 def wall(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the wall clock stand, so that what a client computes from it is known."""
-    monkeypatch.setattr("mocketmq.app.Clock", partial(Clock, wall=lambda: WALL_US))
+    monkeypatch.setattr("mocketmq.broker.building.Clock", partial(Clock, wall=lambda: WALL_US))

@@ -22,18 +22,18 @@ async def prepare(broker: Broker, body: str = "half", **how: Any) -> PreparedHal
     """Prepare one message for the topic; what is not a field of Message is a property."""
     fields = {name: how.pop(name) for name in ("topic", "queue_id", "born_us") if name in how}
     message = Message(**{"topic": TOPIC, **fields}, body=body.encode(), properties=how)
-    return await broker.transactions.popped_halves.prepare(message, IMMUNITY_US)
+    return await broker.popped_halves.prepare(message, IMMUNITY_US)
 
 
 async def pop(
     broker: Broker, limit: int = 100, *, topic: str = TOPIC, wait_s: float = 0.0
 ) -> list[InFlightMessage]:
-    return await broker.transactions.popped_halves.pop(topic, max_messages=limit, wait_s=wait_s)
+    return await broker.popped_halves.pop(topic, max_messages=limit, wait_s=wait_s)
 
 
 async def commit(broker: Broker, halves: Sequence[PreparedHalf | InFlightMessage]) -> Settled:
-    return await broker.transactions.popped_halves.commit(TOPIC, [half.handle for half in halves])
+    return await broker.popped_halves.commit(TOPIC, [half.handle for half in halves])
 
 
 async def rollback(broker: Broker, halves: Sequence[PreparedHalf | InFlightMessage]) -> Settled:
-    return await broker.transactions.popped_halves.rollback(TOPIC, [half.handle for half in halves])
+    return await broker.popped_halves.rollback(TOPIC, [half.handle for half in halves])

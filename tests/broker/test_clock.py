@@ -95,7 +95,7 @@ async def test_the_next_due_time_is_found_behind_any_number_of_cancelled_message
     async with running_broker() as broker:
         await broker.sender.send_batch([Message("other", b"x", {DELAY: "1"}) for _ in range(1_000)])
         due_us = (await send(broker, level=1)).stored.due_us
-        await broker.removal.reset.topic("other")
+        await broker.reset.topic("other")
         assert (await broker.mover.move_to_next())[1:] == (due_us, 1, None)
 
 
@@ -134,7 +134,7 @@ async def test_deliveries_and_expiring_receipts_happen_in_the_order_of_their_tim
 async def test_waiting_receivers_are_woken_before_a_move_is_answered() -> None:
     async with running_broker() as broker:
         await send(broker, level=1)
-        with broker.consuming.polls.listening((TOPIC,)) as arrival:
+        with broker.polls.listening((TOPIC,)) as arrival:
             await broker.mover.advance(1 * S - 1)
             assert not arrival.is_set()
             await broker.mover.advance(1)
@@ -160,7 +160,7 @@ async def test_two_hours_with_many_messages_over_18_levels_take_few_transactions
             )
         before = broker.store.writer.commits
         move = await broker.mover.advance(7200 * S)
-        assert (move.fired, move.next_due_us, broker.inspection.pending.count) == (count, None, 0)
+        assert (move.fired, move.next_due_us, broker.pending.count) == (count, None, 0)
         assert broker.store.writer.commits - before < 2 * count / BATCH + 18
     counts = rows(
         tmp_path,
@@ -214,7 +214,7 @@ async def test_a_real_clock_keeps_the_offset_it_was_moved_by(tmp_path: Path) -> 
             moved_us = broker.clock.now_us() - 3600 * S
             assert before_us <= moved_us + 1 * S
             assert moved_us < wall_us() + 100 * S
-            assert broker.inspection.pending.count == 1
+            assert broker.pending.count == 1
 
 
 async def test_moves_and_runs_are_recorded(tmp_path: Path) -> None:
@@ -255,5 +255,5 @@ async def test_what_is_due_next_is_known_from_the_start(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         due_us = (await send(broker, level=7)).stored.due_us
     async with running_broker(tmp_path) as broker:
-        assert broker.inspection.pending.next_due_us == due_us
+        assert broker.pending.next_due_us == due_us
         assert broker.levels.states()[6].next_due_us == due_us

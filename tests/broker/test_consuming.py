@@ -80,7 +80,7 @@ async def test_good_handles_are_settled_beside_bad_ones() -> None:
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker)
-        settled = await broker.consuming.receiver.acknowledge(
+        settled = await broker.receiver.acknowledge(
             GROUP, ["nonsense", "1-2", "1-2-3-4", taken.handle, "7-1-0"]
         )
         assert settled.done == [taken.handle]
@@ -95,7 +95,7 @@ async def test_the_receipt_of_another_group_is_refused() -> None:
         for settled in (
             await acknowledge(broker, [theirs]),
             await give_back(broker, [theirs]),
-            await broker.consuming.receiver.extend(GROUP, [theirs.handle], 1),
+            await broker.receiver.extend(GROUP, [theirs.handle], 1),
         ):
             assert (settled.done, len(settled.failed)) == ([], 1)
         assert (await acknowledge(broker, [theirs], "shipping")).done
@@ -108,12 +108,12 @@ async def test_a_receipt_is_extended_from_now_on() -> None:
         await send(broker)
         [taken] = await receive(broker, invisible_us=10 * S)
         await broker.mover.advance(9 * S)
-        assert (await broker.consuming.receiver.extend(GROUP, [taken.handle], 5 * S)).done
+        assert (await broker.receiver.extend(GROUP, [taken.handle], 5 * S)).done
         await broker.mover.advance(5 * S - 1)
         assert await receive(broker) == []
         await broker.mover.advance(1)
         assert len(await receive(broker)) == 1
-        assert (await broker.consuming.receiver.extend(GROUP, [taken.handle], 5 * S)).failed
+        assert (await broker.receiver.extend(GROUP, [taken.handle], 5 * S)).failed
 
 
 async def test_extending_by_nothing_gives_the_message_free_at_once() -> None:
@@ -121,7 +121,7 @@ async def test_extending_by_nothing_gives_the_message_free_at_once() -> None:
         await send(broker)
         [taken] = await receive(broker)
         receiver = asyncio.create_task(receive(broker, wait_s=30))
-        await broker.consuming.receiver.extend(GROUP, [taken.handle], 0)
+        await broker.receiver.extend(GROUP, [taken.handle], 0)
         assert [one.times for one in await receiver] == [2]
 
 
@@ -135,7 +135,7 @@ async def test_a_waiting_receiver_is_given_what_is_sent() -> None:
         assert not receiver.done()
         await send(broker, "here")
         assert bodies(await receiver) == ["here"]
-        assert broker.consuming.polls.count == 0
+        assert broker.polls.count == 0
 
 
 async def test_a_waiting_receiver_is_given_what_is_sent_to_a_queue_that_is_new() -> None:
@@ -143,7 +143,7 @@ async def test_a_waiting_receiver_is_given_what_is_sent_to_a_queue_that_is_new()
         await broker.registry.topics.put(TOPIC, 1, 1, PERM_READ | PERM_WRITE)
         receiver = asyncio.create_task(receive(broker, wait_s=30))
         async with asyncio.timeout(PATIENCE_S):
-            while not broker.consuming.polls.count:  # noqa: ASYNC110
+            while not broker.polls.count:  # noqa: ASYNC110
                 await asyncio.sleep(0)
             await broker.registry.topics.put(TOPIC, 2, 2, PERM_READ | PERM_WRITE)
             await send(broker, queue=1)
@@ -203,7 +203,7 @@ async def test_released_messages_are_visible_at_once_and_do_not_count() -> None:
     async with running_broker() as broker:
         await send(broker)
         taken = await receive(broker)
-        await broker.consuming.receiver.release(GROUP, taken)
+        await broker.receiver.release(GROUP, taken)
         assert [one.times for one in await receive(broker, wait_s=30)] == [1]
 
 
@@ -297,13 +297,13 @@ async def test_a_receipt_does_not_run_out_while_its_extension_is_stored(
         commit = broker.store.writer.commit
 
         async def commit_slowly(work: Work) -> Any:
-            done = await commit(lambda batch: (work(batch), broker.consuming.receiver.next_due_us())[1])
+            done = await commit(lambda batch: (work(batch), broker.receiver.next_due_us())[1])
             assert done == taken.visible_us + 4 * S
             monkeypatch.undo()
             return await commit(lambda _: None)
 
         monkeypatch.setattr(broker.store.writer, "commit", commit_slowly)
-        await broker.consuming.receiver.extend(GROUP, [taken.handle], 5 * S)
+        await broker.receiver.extend(GROUP, [taken.handle], 5 * S)
         await broker.mover.advance(2 * S)
         assert await receive(broker) == []
 

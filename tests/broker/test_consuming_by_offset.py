@@ -27,15 +27,15 @@ from tests.support.brokers import (
 async def test_pulling_waits_reads_and_moves_nothing() -> None:
     async with running_broker() as broker:
         await broker.registry.topics.ensure(TOPIC, 4)
-        waiting = asyncio.create_task(broker.consuming.pull.pull(GROUP, TOPIC, 0, 0, 10, wait_s=30))
+        waiting = asyncio.create_task(broker.pull.pull(GROUP, TOPIC, 0, 0, 10, wait_s=30))
         await send(broker, "elsewhere", topic="other")
         await send(broker, "0", queue=0)
         await send(broker, "1", queue=0)
         assert bodies((await waiting).messages)[:1] == ["0"]
-        pulled = await broker.consuming.pull.pull(GROUP, TOPIC, 0, 1, 10)
+        pulled = await broker.pull.pull(GROUP, TOPIC, 0, 1, 10)
         assert (pulled.status, bodies(pulled.messages)) == (PullStatus.FOUND, ["1"])
         assert (pulled.next_offset, pulled.min_offset, pulled.max_offset) == (2, 0, 2)
-        assert broker.consuming.committed.of(GROUP, TOPIC, 0) is None
+        assert broker.committed_offsets.of(GROUP, TOPIC, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ async def test_a_pull_outside_the_queue_says_where_to_go(
     async with running_broker() as broker:
         for _ in range(2):
             await send(broker, queue=0)
-        await broker.removal.reset.topic(TOPIC)
+        await broker.reset.topic(TOPIC)
         await send(broker, queue=0)
-        pulled = await broker.consuming.pull.pull(GROUP, TOPIC, 0, offset, 10)
+        pulled = await broker.pull.pull(GROUP, TOPIC, 0, offset, 10)
         assert (pulled.status, pulled.next_offset) == (status, next_offset)
-        empty = await broker.consuming.pull.pull(GROUP, TOPIC, 1, 0, 10)
+        empty = await broker.pull.pull(GROUP, TOPIC, 1, 0, 10)
         assert (empty.status, empty.next_offset) == (PullStatus.NO_MESSAGE_IN_QUEUE, 0)
 
 
@@ -65,9 +65,9 @@ async def test_a_pull_with_a_filter_goes_past_what_it_does_not_want() -> None:
     async with running_broker() as broker:
         for tag in "ABA":
             await send(broker, tag, tag=tag, queue=0)
-        pulled = await broker.consuming.pull.pull(GROUP, TOPIC, 0, 0, 10, tag_filter=TagFilter.parse("C"))
+        pulled = await broker.pull.pull(GROUP, TOPIC, 0, 0, 10, tag_filter=TagFilter.parse("C"))
         assert (pulled.status, pulled.next_offset) == (PullStatus.NO_MATCHED_MESSAGE, 3)
-        pulled = await broker.consuming.pull.pull(GROUP, TOPIC, 0, 0, 10, tag_filter=TagFilter.parse("A"))
+        pulled = await broker.pull.pull(GROUP, TOPIC, 0, 0, 10, tag_filter=TagFilter.parse("A"))
         assert bodies(pulled.messages) == ["A", "A"]
 
 
@@ -76,15 +76,15 @@ async def test_both_ways_of_consuming_share_their_offsets(tmp_path: Path) -> Non
         for n in range(6):
             await send(broker, str(n), queue=0)
         taken = await receive(broker, 3)
-        assert broker.consuming.committed.of(GROUP, TOPIC, 0) == 0
+        assert broker.committed_offsets.of(GROUP, TOPIC, 0) == 0
         await acknowledge(broker, [taken[0], taken[2]])
-        assert broker.consuming.committed.of(GROUP, TOPIC, 0) == 1
-        await broker.consuming.committed.commit(GROUP, TOPIC, 0, 5)
-        assert broker.consuming.committed.of(GROUP, TOPIC, 0) == 5
+        assert broker.committed_offsets.of(GROUP, TOPIC, 0) == 1
+        await broker.committed_offsets.commit(GROUP, TOPIC, 0, 5)
+        assert broker.committed_offsets.of(GROUP, TOPIC, 0) == 5
         assert (await acknowledge(broker, [taken[1]])).failed
         assert bodies(await receive(broker)) == ["5"]
     async with running_broker(tmp_path) as broker:
-        assert broker.consuming.committed.of(GROUP, TOPIC, 0) == 5
+        assert broker.committed_offsets.of(GROUP, TOPIC, 0) == 5
         await broker.mover.advance(3600 * S)
         assert bodies(await receive(broker)) == ["5"]
 
@@ -94,10 +94,10 @@ async def test_going_back_begins_again_from_there_and_is_not_forgotten(tmp_path:
         for n in range(3):
             await send(broker, str(n), queue=0)
         await acknowledge(broker, await receive(broker))
-        await broker.consuming.committed.commit(GROUP, TOPIC, 0, 1)
+        await broker.committed_offsets.commit(GROUP, TOPIC, 0, 1)
         assert bodies(await receive(broker, invisible_us=10 * S)) == ["1", "2"]
     async with running_broker(tmp_path) as broker:
-        assert broker.consuming.committed.of(GROUP, TOPIC, 0) == 1
+        assert broker.committed_offsets.of(GROUP, TOPIC, 0) == 1
         await broker.mover.advance(10 * S)
         assert bodies(await receive(broker)) == ["1", "2"]
 
@@ -107,9 +107,9 @@ async def test_only_offsets_of_the_queue_can_be_committed(offset: int) -> None:
     async with running_broker() as broker:
         await send(broker, queue=0)
         with pytest.raises(InvalidArgumentError, match="0 to 1"):
-            await broker.consuming.committed.commit(GROUP, TOPIC, 0, offset)
+            await broker.committed_offsets.commit(GROUP, TOPIC, 0, offset)
         with pytest.raises(QueueNotFoundError, match="orders has 0 to 3"):
-            await broker.consuming.committed.commit(GROUP, TOPIC, 4, 0)
+            await broker.committed_offsets.commit(GROUP, TOPIC, 4, 0)
 
 
 async def test_groups_are_made_on_first_use_unless_that_is_off() -> None:
@@ -126,7 +126,7 @@ async def test_lag_counts_what_a_group_has_not_finished() -> None:
         for _ in range(5):
             await send(broker, queue=0)
         taken = await receive(broker, 3)
-        [place] = [p for p in broker.consuming.groups.get(GROUP).queues.values() if p.queue.queue_id == 0]
+        [place] = [p for p in broker.consuming_groups.get(GROUP).queues.values() if p.queue.queue_id == 0]
         assert place.lag == 5
         await acknowledge(broker, taken[:2])
         assert place.lag == 3

@@ -146,10 +146,10 @@ async def test_after_a_reset_nobody_is_waited_for() -> None:
     async with running_broker(contract="rabbitmq") as broker:
         await send(broker, TIMER_DELAY_SEC="60")
         await send(broker, TIMER_DELAY_SEC="60", topic=OTHER)
-        await broker.removal.reset.topic(TOPIC)
+        await broker.reset.topic(TOPIC)
         assert await due_in_s(broker, TIMER_DELAY_SEC="5") == 5
         assert await due_in_s(broker, TIMER_DELAY_SEC="5", topic=OTHER) == 60
-        await broker.removal.reset.all()
+        await broker.reset.all()
         assert await due_in_s(broker, TIMER_DELAY_SEC="5", topic=OTHER) == 5
 
 

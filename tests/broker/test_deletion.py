@@ -40,10 +40,10 @@ async def test_a_topic_goes_with_its_messages_and_what_is_pending_for_it(tmp_pat
         await send(broker, "by level", level=3)
         await send(broker, "by time", __STARTDELIVERTIME=str(broker.clock.now_us() // 1_000 + 5_000))
         await send(broker, "of another", topic="another", level=3)
-        assert broker.inspection.pending.count == 4
-        assert await broker.removal.reset.delete_topic(TOPIC) == 3
+        assert broker.pending.count == 4
+        assert await broker.reset.delete_topic(TOPIC) == 3
         assert broker.registry.topics.find(TOPIC) is None
-        assert bodies(p.message for p in await broker.inspection.pending.list()) == ["of another"]
+        assert bodies(p.message for p in await broker.pending.list()) == ["of another"]
         assert (await broker.mover.advance(3_600 * S)).fired == 1
         assert broker.registry.topics.find(TOPIC) is None
     assert rows(tmp_path, "SELECT * FROM progress") == []
@@ -62,7 +62,7 @@ async def test_a_topic_made_again_goes_on_with_its_offsets_and_nothing_else(
         for _ in range(3):
             await send(broker, "before", queue=1)
         await acknowledge(broker, await receive(broker, 1))
-        await broker.removal.reset.delete_topic(TOPIC)
+        await broker.reset.delete_topic(TOPIC)
         if not is_restarted:
             await check_topic_made_again(broker)
     if is_restarted:
@@ -77,7 +77,7 @@ async def check_topic_made_again(broker: Broker) -> None:
     assert not topic.config.order
     assert [(queue.min_offset, queue.next_offset) for queue in topic.queues] == [(0, 0), (3, 3), (0, 0)]
     assert (await send(broker, "after", queue=1)).stored.queue_offset == 3
-    assert broker.consuming.committed.first(GROUP, TOPIC, 1) == 3
+    assert broker.committed_offsets.first(GROUP, TOPIC, 1) == 3
     assert bodies(await receive(broker)) == ["after"]
 
 
@@ -85,15 +85,15 @@ async def test_what_a_group_holds_of_a_deleted_topic_is_gone(tmp_path: Path) -> 
     async with running_broker(tmp_path) as broker:
         await send(broker)
         taken = await receive(broker)
-        await broker.removal.reset.delete_topic(TOPIC)
+        await broker.reset.delete_topic(TOPIC)
         assert not (await acknowledge(broker, taken)).done
-        assert (broker.consuming.groups.get(GROUP).receipts, broker.consuming.groups.get(GROUP).queues) == (
+        assert (broker.consuming_groups.get(GROUP).receipts, broker.consuming_groups.get(GROUP).queues) == (
             {},
             {},
         )
         await broker.mover.advance(60 * S)
     async with running_broker(tmp_path) as broker:
-        assert broker.consuming.groups.get(GROUP).queues == {}
+        assert broker.consuming_groups.get(GROUP).queues == {}
 
 
 @pytest.mark.parametrize("is_pull", [True, False])
@@ -101,18 +101,16 @@ async def test_who_waits_learns_that_the_topic_is_gone(
     monkeypatch: pytest.MonkeyPatch, is_pull: bool
 ) -> None:
     async with running_broker() as broker:
-        waiting = Waiting.of(broker.consuming.polls, monkeypatch)
+        waiting = Waiting.of(broker.polls, monkeypatch)
         await broker.registry.topics.put(TOPIC, 1, 1, 6)
         consuming: asyncio.Future[object] = asyncio.ensure_future(
-            broker.consuming.pull.pull(GROUP, TOPIC, 0, 0, 32, wait_s=30)
-            if is_pull
-            else receive(broker, wait_s=30)
+            broker.pull.pull(GROUP, TOPIC, 0, 0, 32, wait_s=30) if is_pull else receive(broker, wait_s=30)
         )
         await waiting.begun.wait()
-        await broker.removal.reset.delete_topic(TOPIC)
+        await broker.reset.delete_topic(TOPIC)
         with pytest.raises(TopicNotFoundError):
             await consuming
-        assert broker.inspection.progress.topics_of(GROUP) == []
+        assert broker.group_progress.topics_of(GROUP) == []
 
 
 @pytest.mark.parametrize(
@@ -122,7 +120,7 @@ async def test_who_waits_learns_that_the_topic_is_gone(
 async def test_topics_that_cannot_be_deleted(topic: str, error: type[Exception]) -> None:
     async with running_broker() as broker:
         with pytest.raises(error):
-            await broker.removal.reset.delete_topic(topic)
+            await broker.reset.delete_topic(topic)
 
 
 @pytest.mark.parametrize("is_restarted", [True, False])
@@ -137,7 +135,7 @@ async def test_a_group_leaves_its_offsets_and_frees_what_it_holds(
             await send(broker, str(number))
         await acknowledge(broker, await receive(broker, 1))
         held = await receive(broker, 1)
-        await broker.consuming.groups.delete(GROUP, clean_offsets=is_cleaned)
+        await broker.consuming_groups.delete(GROUP, clean_offsets=is_cleaned)
         with pytest.raises(GroupNotFoundError):
             await acknowledge(broker, held)
         if not is_restarted:
@@ -163,10 +161,10 @@ async def test_nothing_is_taken_for_a_group_that_is_deleted_meanwhile(
         await send(broker, topic="another")
         await receive(broker, topic="another")
         await broker.registry.topics.put(TOPIC, 1, 1, 6)
-        waiting = Waiting.of(broker.consuming.polls, monkeypatch)
+        waiting = Waiting.of(broker.polls, monkeypatch)
         receiving = asyncio.create_task(receive(broker, wait_s=30))
         await waiting.begun.wait()
-        await broker.consuming.groups.delete(GROUP, clean_offsets=True)
+        await broker.consuming_groups.delete(GROUP, clean_offsets=True)
         await send(broker)
         with pytest.raises(GroupNotFoundError):
             await receiving
@@ -183,7 +181,7 @@ async def test_nothing_is_taken_of_a_topic_that_is_deleted_meanwhile(
 
         async def before_the_deletion(*what: Any, **more: Any) -> Any:
             found = await fitting_messages_in(*what, **more)
-            await broker.removal.reset.delete_topic(TOPIC)
+            await broker.reset.delete_topic(TOPIC)
             return found
 
         with monkeypatch.context() as patched:
@@ -192,7 +190,7 @@ async def test_nothing_is_taken_of_a_topic_that_is_deleted_meanwhile(
                 await receive(broker)
         await broker.registry.topics.put(TOPIC, 4, 4, 6)
         assert await receive(broker) == []
-        assert broker.consuming.groups.get(GROUP).receipts == {}
+        assert broker.consuming_groups.get(GROUP).receipts == {}
     assert rows(tmp_path, "SELECT * FROM receipts") == []
 
 
@@ -207,7 +205,7 @@ SENDS: dict[str, Callable[[Broker], Awaitable[object]]] = {
     "together": lambda broker: broker.sender.send_together(
         [Message(TOPIC, b"first"), Message(TOPIC, b"last")]
     ),
-    "half": lambda broker: broker.transactions.half_messages.prepare_checked(Message(TOPIC, b"last"), GROUP),
+    "half": lambda broker: broker.half_messages.prepare_checked(Message(TOPIC, b"last"), GROUP),
 }
 
 
@@ -227,14 +225,14 @@ async def test_what_was_judged_before_the_deletion_is_refused_after_it(
         async def before_the_deletion(message: Message, **how: bool) -> AcceptedMessage:
             accepted = await accept(message, **how)
             if message.body == b"last":
-                await broker.removal.reset.delete_topic(TOPIC)
+                await broker.reset.delete_topic(TOPIC)
             return accepted
 
         with monkeypatch.context() as patched:
             patched.setattr(broker.sender.intake, "accept", before_the_deletion)
             with pytest.raises(TopicNotFoundError):
                 await SENDS[way](broker)
-        assert (broker.inspection.pending.count, broker.transactions.half_messages.open()) == (
+        assert (broker.pending.count, broker.half_messages.open()) == (
             0,
             [],
         )
@@ -258,7 +256,7 @@ async def test_nothing_is_sent_to_a_topic_that_is_just_being_deleted(
             return await page(*what, **more)
 
         monkeypatch.setattr(broker.schemes.timed(), "page", meanwhile)
-        assert await broker.removal.reset.delete_topic(TOPIC) == 0
+        assert await broker.reset.delete_topic(TOPIC) == 0
         await SENDS[way](broker)  # makes it anew
 
 
@@ -280,14 +278,14 @@ async def test_a_deletion_finds_what_is_just_being_stored(
         monkeypatch.setattr(Database, "transact", slowly)
         sending = asyncio.ensure_future(SENDS["half" if is_half else "by level"](broker))
         await begun.wait()
-        deleting = asyncio.create_task(broker.removal.reset.delete_topic(TOPIC))
+        deleting = asyncio.create_task(broker.reset.delete_topic(TOPIC))
         async with asyncio.timeout(PATIENCE_S):
             while not broker.store.writer.waiting:  # noqa: ASYNC110 - it sets no event
                 await asyncio.sleep(0)
         go_on.set()
         await sending
         assert await deleting == (0 if is_half else 1)
-        assert (broker.inspection.pending.count, broker.transactions.half_messages.open()) == (
+        assert (broker.pending.count, broker.half_messages.open()) == (
             0,
             [],
         )
@@ -297,9 +295,9 @@ async def test_a_reset_of_everything_forgets_the_offsets_of_deleted_groups() -> 
     async with running_broker() as broker:
         await send(broker, queue=0)
         await acknowledge(broker, await receive(broker))
-        await broker.consuming.groups.delete(GROUP, clean_offsets=False)
-        await broker.removal.reset.all()
-        group = await broker.consuming.groups.for_use(GROUP)
+        await broker.consuming_groups.delete(GROUP, clean_offsets=False)
+        await broker.reset.all()
+        group = await broker.consuming_groups.for_use(GROUP)
         assert group.queues == {}
 
 
@@ -307,9 +305,9 @@ async def test_deleting_a_topic_takes_the_offsets_of_deleted_groups_with_it() ->
     async with running_broker() as broker:
         await send(broker, queue=0)
         await acknowledge(broker, await receive(broker))
-        await broker.consuming.groups.delete(GROUP, clean_offsets=False)
-        await broker.removal.reset.delete_topic(TOPIC)
-        assert (await broker.consuming.groups.for_use(GROUP)).queues == {}
+        await broker.consuming_groups.delete(GROUP, clean_offsets=False)
+        await broker.reset.delete_topic(TOPIC)
+        assert (await broker.consuming_groups.for_use(GROUP)).queues == {}
 
 
 @pytest.mark.parametrize(
@@ -318,15 +316,13 @@ async def test_deleting_a_topic_takes_the_offsets_of_deleted_groups_with_it() ->
 async def test_groups_that_cannot_be_deleted(group: str, error: type[Exception]) -> None:
     async with running_broker() as broker:
         with pytest.raises(error):
-            await broker.consuming.groups.delete(group, clean_offsets=True)
+            await broker.consuming_groups.delete(group, clean_offsets=True)
 
 
 async def test_a_topic_that_is_changed_while_it_is_deleted_can_be_made_again(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker)
-        await asyncio.gather(
-            broker.removal.reset.delete_topic(TOPIC), broker.registry.topics.put(TOPIC, 9, 9, 6)
-        )
+        await asyncio.gather(broker.reset.delete_topic(TOPIC), broker.registry.topics.put(TOPIC, 9, 9, 6))
         assert broker.registry.topics.find(TOPIC) is None
         topic = await broker.registry.topics.put(TOPIC, 12, 12, 6)
         assert [queue.queue_id for queue in topic.queues] == list(range(12))

@@ -43,15 +43,15 @@ async def test_deliveries_are_late_and_in_order(kind: str) -> None:
             await send_in(broker, kind, body)
         assert (await broker.mover.advance(1 * S)).fired == 1
         assert await seen(broker) == ["c"]
-        assert (broker.inspection.pending.count, broker.inspection.pending.next_due_us) == (
+        assert (broker.pending.count, broker.pending.next_due_us) == (
             2,
             broker.clock.now_us() + 10 * S,
         )
-        assert bodies(p.message for p in await broker.inspection.pending.list()) == ["a", "b"]
+        assert bodies(p.message for p in await broker.pending.list()) == ["a", "b"]
         assert (await broker.mover.advance(10 * S - 1)).fired == 0
         assert (await broker.mover.advance(1)).fired == 2
         assert await seen(broker) == ["c", "a", "b"]
-        assert broker.inspection.pending.count == 0
+        assert broker.pending.count == 0
         [row] = await broker.store.database.rows(
             "SELECT count(*), max(delivered_us - due_us), min(delivered_us - due_us) FROM deliveries"
             " WHERE fault = 'fault-1'"
@@ -86,7 +86,7 @@ async def test_a_held_level_is_silent_until_the_rule_ends(kind: str) -> None:
         await broker.mover.advance(3_600 * S)
         assert await seen(broker) == []
         assert len(await visible(broker, "others")) == 1
-        assert broker.inspection.pending.count == 1
+        assert broker.pending.count == 1
         await broker.faults.remove(name)
         await broker.mover.advance(0)
         assert await seen(broker) == ["a"]
@@ -125,7 +125,7 @@ async def test_messages_are_delivered_again(kind: str) -> None:
             await send_in(broker, kind, body)
         await broker.mover.advance(1 * S)
         assert await seen(broker) == ["a", "b"]
-        assert broker.inspection.pending.count == 0
+        assert broker.pending.count == 0
         await broker.mover.advance(5 * S)
         assert await seen(broker) == ["a", "b", "a", "a"]
         repeats = await broker.store.database.rows(
@@ -155,7 +155,7 @@ async def test_a_restart_loses_nothing_that_is_held_and_delivers_nothing_early(
         await broker.mover.advance(1 * S)
         assert await seen(broker) == []
     async with running_broker(tmp_path) as broker:
-        assert broker.inspection.pending.count == 2
+        assert broker.pending.count == 2
         await broker.mover.advance(3_599 * S)
         assert await seen(broker) == []
         await broker.mover.advance(1 * S)
@@ -171,14 +171,14 @@ async def test_held_messages_are_cancelled_forced_and_cleared(kind: str) -> None
         for body in "abc":
             await send_in(broker, kind, body)
         await broker.mover.advance(1 * S)
-        a, b, _ = [pending.message for pending in await broker.inspection.pending.list()]
+        a, b, _ = [pending.message for pending in await broker.pending.list()]
         await broker.schemes.cancel([a])
         await broker.schemes.force(b)
         assert await seen(broker) == ["b"]
-        assert broker.inspection.pending.count == 1
-        assert (await broker.inspection.histories.of(a.unique_key)).state == "cancelled"
-        await broker.removal.reset.all()
-        assert broker.inspection.pending.count == 0
+        assert broker.pending.count == 1
+        assert (await broker.histories.of(a.unique_key)).state == "cancelled"
+        await broker.reset.all()
+        assert broker.pending.count == 0
         await broker.faults.clear()
         await broker.mover.advance(60 * S)
         assert await seen(broker) == []

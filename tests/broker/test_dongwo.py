@@ -59,7 +59,7 @@ running_dongwo = partial(running_broker, start_deliver_time="dongwo")
 @pytest.fixture(autouse=True)
 def wall(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the wall clock stand, from which clients compute their start-deliver times."""
-    monkeypatch.setattr("mocketmq.app.Clock", partial(Clock, wall=lambda: WALL_MS * MS))
+    monkeypatch.setattr("mocketmq.broker.building.Clock", partial(Clock, wall=lambda: WALL_MS * MS))
 
 
 async def send_at(
@@ -94,9 +94,9 @@ async def test_d2_the_whole_millisecond_is_now_and_what_was_before_is_past(
     async with running_dongwo() as broker:
         await broker.mover.advance(within_us)
         await send_at(broker, past_ms, "past")
-        assert (broker.inspection.pending.count, await delivered(broker)) == (0, ["past"])
+        assert (broker.pending.count, await delivered(broker)) == (0, ["past"])
         await send_at(broker, past_ms + 1, "now")
-        assert (broker.inspection.pending.count, await delivered(broker)) == (1, ["past"])
+        assert (broker.pending.count, await delivered(broker)) == (1, ["past"])
         await broker.mover.advance(2 * S)
         assert await delivered(broker) == ["past", "now"]
 
@@ -138,10 +138,10 @@ async def test_d3_there_is_no_upper_bound_but_the_end_of_the_calendar() -> None:
 async def test_d3_half_messages_wait_for_their_commit_as_they_do_not_there() -> None:
     async with running_dongwo() as broker:
         message = Message(TOPIC, b"half", {START_DELIVER_TIME: str(WALL_MS + 1_000)}, 2)
-        half = await broker.transactions.popped_halves.prepare(message, 3_600 * S)
+        half = await broker.popped_halves.prepare(message, 3_600 * S)
         await broker.mover.advance(60 * S)
-        assert (broker.inspection.pending.count, await delivered(broker)) == (0, [])
-        await broker.transactions.popped_halves.commit(TOPIC, [half.handle])
+        assert (broker.pending.count, await delivered(broker)) == (0, [])
+        await broker.popped_halves.commit(TOPIC, [half.handle])
         await broker.mover.advance(2 * S)
         assert await delivered(broker) == ["half"]
 
@@ -158,7 +158,7 @@ async def test_d4_every_delayed_send_has_the_same_answer(queue: int | None) -> N
         assert at_once.receipt.offset_message_id != "0"
         assert at_once.receipt.queue_id == at_once.queue.queue_id
         with pytest.raises(MessageNotFoundError):
-            await broker.inspection.histories.records("0")
+            await broker.histories.records("0")
 
 
 async def test_d4_a_batch_is_answered_message_by_message() -> None:
@@ -204,7 +204,7 @@ async def test_d4_a_failure_to_save_is_said_in_the_words_of_the_patch(
         body = {"body": "x", "properties": {START_DELIVER_TIME: str(WALL_MS + 1_000)}}
         problem = await api.refused(503, "POST", f"/v1/topics/{TOPIC}/messages", body)
         assert problem["detail"] == "send delay message error!"
-        assert (broker.inspection.pending.count, message_files(tmp_path), broker.sender.sent) == (0, [], 0)
+        assert (broker.pending.count, message_files(tmp_path), broker.sender.sent) == (0, [], 0)
         await send_at(broker, -1, "what is not delayed has nothing to do with it")
         assert len(await delivered(broker)) == 1
 
@@ -219,7 +219,7 @@ async def test_d6_a_malformed_value_is_answered_with_the_exception_of_java(text:
             await broker.sender.send(Message(TOPIC, b"x", {START_DELIVER_TIME: text}))
         assert str(refused.value).startswith(f'java.lang.NumberFormatException: For input string: "{text}"')
         assert wire_codes(refused.value).remoting == 1
-        assert (broker.inspection.pending.count, await delivered(broker)) == (0, [])
+        assert (broker.pending.count, await delivered(broker)) == (0, [])
 
 
 # D-7, D-8, D-9: what a consumer sees
@@ -261,11 +261,11 @@ async def test_d9_nobody_who_consumes_knows_of_it_before(tmp_path: Path) -> None
         await send_at(broker, 1_000, queue=0, KEYS="k")
         queues = broker.registry.topics.get(TOPIC).queues
         assert [queue.next_offset for queue in queues] == [0] * 4
-        assert (await broker.inspection.histories.by_key("k"), await receive(broker)) == ([], [])
-        lags = [place.lag for place in broker.consuming.groups.get(GROUP).queues.values()]
+        assert (await broker.histories.by_key("k"), await receive(broker)) == ([], [])
+        lags = [place.lag for place in broker.consuming_groups.get(GROUP).queues.values()]
         assert sum(lags) == 0
         moved = await broker.mover.move_to_next()
-        [message] = await broker.inspection.histories.by_key("k")
+        [message] = await broker.histories.by_key("k")
         assert (message.born_us, message.store_us) == (born_us, moved.now_us)
         assert message.queue_offset == 0
 
@@ -305,7 +305,7 @@ async def test_d11_scans_come_each_200_ms_and_look_at_whole_seconds(tmp_path: Pa
             second_us = -(-due_us // S) * S
             scans = [start_us + count * SCAN_US for count in range(60)]
             expected_us = min(instant_us for instant_us in scans if instant_us >= second_us)
-            assert broker.inspection.pending.next_due_us == expected_us
+            assert broker.pending.next_due_us == expected_us
             assert (await broker.mover.move_to(expected_us - 1)).fired == 0
             assert (await broker.mover.advance(1)).fired == 1
             start_us = start_us + (broker.clock.now_us() - start_us) // SCAN_US * SCAN_US
@@ -372,7 +372,7 @@ async def test_d12_what_could_not_be_put_stays_and_is_tried_again(
             for _ in range(2):
                 with pytest.raises(StoreUnavailableError):
                     await broker.mover.advance(5 * S)
-            assert (len(message_files(tmp_path)), broker.inspection.pending.count) == (3, 3)
+            assert (len(message_files(tmp_path)), broker.pending.count) == (3, 3)
         assert (await broker.mover.advance(5 * S)).fired == 3
         assert await delivered(broker) == ["0", "1", "2"]
 
@@ -411,5 +411,5 @@ async def test_the_files_are_those_of_every_mode_so_the_mode_can_be_changed(tmp_
         assert broker.schemes.timed().name == "dongwo"
     async with running_broker(tmp_path) as broker:
         assert broker.schemes.timed().name == "second-directories"
-        assert (await broker.inspection.pending.list())[0].message == sent.stored
+        assert (await broker.pending.list())[0].message == sent.stored
         assert (await broker.mover.move_to_next()).now_us == sent.stored.due_us

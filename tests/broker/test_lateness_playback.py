@@ -84,7 +84,7 @@ async def test_quantiles_agree_with_the_recording(form: str, tmp_path: Path) -> 
         await play(broker)
         played = await late_of(broker)
         assert broker.schemes.early == 0
-        assert broker.inspection.pending.count == 0
+        assert broker.pending.count == 0
     for level, late in truth.items():
         assert len(played[level]) == COUNT
         for share in SHARES:
@@ -129,7 +129,7 @@ async def test_the_same_seed_has_the_same_lateness_after_a_reset_and_after_a_res
             for _ in range(2):
                 await play(broker, 20, [1, 3])
                 played.append(await late_of(broker))
-                await broker.removal.reset.all()
+                await broker.reset.all()
     first = played[0]
     assert len(first[1]) == len(first[3]) == 20
     assert played[:4] == [first] * 4
@@ -176,7 +176,7 @@ async def test_a_restart_delivers_what_was_held_no_sooner(tmp_path: Path) -> Non
         await send(broker, level=1)
         assert (await broker.mover.advance(2 * S)).fired == 0
     async with running_broker(data) as broker:
-        assert broker.inspection.pending.count == 1
+        assert broker.pending.count == 1
         await broker.mover.advance(60 * S)
         assert (await late_of(broker))[1] == [60 * S]
 

@@ -99,7 +99,7 @@ async def test_what_is_not_delayed_is_not_recorded(tmp_path: Path) -> None:
 async def test_a_forced_delivery_says_so(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         sent = await send(broker, level=18)
-        await broker.inspection.pending.deliver_now(sent.stored.unique_key)
+        await broker.pending.deliver_now(sent.stored.unique_key)
         [row] = recorded(tmp_path)
     assert (row["forced"], row["due_us"], row["delivered_us"]) == (
         1,
@@ -145,7 +145,7 @@ async def test_only_the_first_pull_and_the_first_acknowledgement_count(tmp_path:
 async def test_a_pull_by_offset_counts_as_well(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await delivered(broker)
-        await broker.consuming.pull.pull("puller", TOPIC, 0, 0, 10)
+        await broker.pull.pull("puller", TOPIC, 0, 0, 10)
     [row] = recorded(tmp_path)
     assert (row["pulled_by"], row["pulled_us"]) == ("puller", row["delivered_us"])
 
@@ -155,14 +155,14 @@ async def test_no_pull_waits_for_its_note_in_the_ledger(
 ) -> None:
     async with running_broker(tmp_path) as broker:
         await delivered(broker)
-        await broker.consuming.pull.pull("puller", TOPIC, 1, 0, 10)  # the group is stored
+        await broker.pull.pull("puller", TOPIC, 1, 0, 10)  # the group is stored
         held_up = HeldUp(broker, monkeypatch)
         other = asyncio.create_task(send(broker))
         await held_up.begun()
         async with asyncio.timeout(PATIENCE_S):
-            [message] = (await broker.consuming.pull.pull("puller", TOPIC, 0, 0, 10)).messages
+            [message] = (await broker.pull.pull("puller", TOPIC, 0, 0, 10)).messages
         assert not other.done()
-        looking = asyncio.create_task(broker.inspection.histories.of(message.unique_key))
+        looking = asyncio.create_task(broker.histories.of(message.unique_key))
         held_up.go.set()
         [record] = (await looking).deliveries
         assert (record.pulled_by, record.pulled_us) == ("puller", record.delivered_us)
@@ -174,7 +174,7 @@ async def test_a_note_has_the_time_of_the_pull_however_late_it_is_stored(
 ) -> None:
     async with running_broker(tmp_path) as broker:
         await delivered(broker)
-        pull = broker.consuming.pull.pull
+        pull = broker.pull.pull
         await pull("puller", TOPIC, 1, 0, 10)  # the group is stored
         pulled_us = broker.clock.now_us()
         held_up = HeldUp(broker, monkeypatch)
@@ -182,7 +182,7 @@ async def test_a_note_has_the_time_of_the_pull_however_late_it_is_stored(
         await held_up.begun()
         await pull("puller", TOPIC, 0, 0, 10)
         broker.clock.reach(pulled_us + 5 * S)
-        acknowledging = asyncio.create_task(broker.consuming.committed.report("puller", TOPIC, 0, 1))
+        acknowledging = asyncio.create_task(broker.committed_offsets.report("puller", TOPIC, 0, 1))
         await held_up.queued(3)
         broker.clock.reach(pulled_us + 9 * S)
         held_up.go.set()
@@ -195,7 +195,7 @@ async def test_browsing_and_looking_up_leave_no_trace(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await delivered(broker)
         [message] = await visible(broker)
-        await broker.inspection.histories.of(message.unique_key)
+        await broker.histories.of(message.unique_key)
         [row] = recorded(tmp_path)
     assert row["pulled_us"] is None
 

@@ -71,7 +71,7 @@ async def test_the_parked_record_lies_in_its_level_queue_and_says_where_it_goes(
         assert (sent.queue.topic, sent.queue.queue_id, sent.queue.next_offset) == (TOPIC, 2, 0)
         properties = decode_properties(sent.stored.properties)
         assert {REAL_TOPIC: TOPIC, REAL_QID: "2", DELAY: "3"}.items() <= properties.items()
-        assert (await broker.consuming.pull.browse(SCHEDULE_TOPIC, 2, 0, 10)).messages == [sent.stored]
+        assert (await broker.pull.browse(SCHEDULE_TOPIC, 2, 0, 10)).messages == [sent.stored]
 
 
 async def test_the_delivered_record_is_the_parked_one_at_a_new_place() -> None:
@@ -134,9 +134,9 @@ async def test_a_batch_is_parked_or_refused_as_a_whole() -> None:
         good, bad = Message(TOPIC, b"good", {DELAY: "1"}), Message(TOPIC, b"bad", {DELAY: "x"})
         with pytest.raises(InvalidArgumentError):
             await broker.sender.send_batch([good, bad])
-        assert broker.inspection.pending.count == 0
+        assert broker.pending.count == 0
         await broker.sender.send_batch([good, Message(TOPIC, b"at once")])
-        assert (broker.inspection.pending.count, bodies(await visible(broker))) == (1, ["at once"])
+        assert (broker.pending.count, bodies(await visible(broker))) == (1, ["at once"])
 
 
 # The level table was changed while messages waited

@@ -43,8 +43,8 @@ class Looks:
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found: list[list[str]] = []
         self.begun = asyncio.Event()
-        self._take = broker.consuming.receiver._receive_unless_cancelled
-        monkeypatch.setattr(broker.consuming.receiver, "_receive_unless_cancelled", self._look)
+        self._take = broker.receiver._receive_unless_cancelled
+        monkeypatch.setattr(broker.receiver, "_receive_unless_cancelled", self._look)
 
     async def _look(self, *how: Any) -> list[InFlightMessage]:
         taken = await self._take(*how)
@@ -98,7 +98,7 @@ async def test_a_part_whose_time_ran_out_waits_for_the_rest() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1")
         _, second = await receive_in_order(broker)
-        await broker.consuming.receiver.extend(GROUP, [second.handle], 20 * S)
+        await broker.receiver.extend(GROUP, [second.handle], 20 * S)
         await broker.mover.advance(10 * S)
         assert await receive_in_order(broker) == []
         await broker.mover.advance(10 * S)
@@ -143,7 +143,7 @@ async def run_out_for_good(broker: Broker, _: list[InFlightMessage]) -> None:
 
 
 async def committed_past(broker: Broker, batch: list[InFlightMessage]) -> None:
-    await broker.consuming.committed.commit(GROUP, TOPIC, 0, batch[-1].message.queue_offset + 1)
+    await broker.committed_offsets.commit(GROUP, TOPIC, 0, batch[-1].message.queue_offset + 1)
 
 
 @pytest.mark.parametrize("settle", [acknowledged, given_back, given_up, run_out_for_good, committed_past])
@@ -310,7 +310,7 @@ async def test_whatever_is_reset_holds_nothing_up() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1")
         await receive_in_order(broker, 1)
-        await broker.removal.reset.topic(TOPIC)
+        await broker.reset.topic(TOPIC)
         await fill(broker, "2")
         assert bodies(await receive_in_order(broker)) == ["2"]
 

@@ -26,7 +26,7 @@ async def test_pending_messages_are_listed_in_the_order_in_which_they_were_sent(
         for n, (level, topic) in enumerate([(18, TOPIC), (1, "other"), (1, TOPIC), (5, TOPIC)]):
             await send(broker, str(n), level=level, topic=topic, queue=n)
         await send(broker, "not delayed")
-        listed = await broker.inspection.pending.list()
+        listed = await broker.pending.list()
         goals = [broker.registry.topics.queue(p.message.real_queue_key or 0) for p in listed]
         assert [
             (p.message.body, p.level, goal.topic, goal.queue_id)
@@ -38,40 +38,40 @@ async def test_pending_messages_are_listed_in_the_order_in_which_they_were_sent(
             (b"3", 5, TOPIC, 3),
         ]
         for chosen, expected in [
-            (await broker.inspection.pending.list(topic=TOPIC), "023"),
-            (await broker.inspection.pending.list(level=1), "12"),
-            (await broker.inspection.pending.list(topic=TOPIC, level=1), "2"),
-            (await broker.inspection.pending.list(level=7), ""),
-            (await broker.inspection.pending.list(limit=2), "01"),
-            (await broker.inspection.pending.list(after=listed[1].message.log_offset), "23"),
+            (await broker.pending.list(topic=TOPIC), "023"),
+            (await broker.pending.list(level=1), "12"),
+            (await broker.pending.list(topic=TOPIC, level=1), "2"),
+            (await broker.pending.list(level=7), ""),
+            (await broker.pending.list(limit=2), "01"),
+            (await broker.pending.list(after=listed[1].message.log_offset), "23"),
         ]:
             assert bodies(p.message for p in chosen) == list(expected)
         await broker.mover.advance(1 * S)
-        assert bodies(p.message for p in await broker.inspection.pending.list()) == ["0", "3"]
+        assert bodies(p.message for p in await broker.pending.list()) == ["0", "3"]
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
 async def test_a_cancelled_message_is_never_delivered(tmp_path: Path, is_restarted: bool) -> None:
     async with running_broker(tmp_path) as broker:
         sent = [(await send(broker, str(n), level=1)).stored for n in range(3)]
-        cancelled = await broker.inspection.pending.cancel(sent[1].unique_key)
+        cancelled = await broker.pending.cancel(sent[1].unique_key)
         assert (cancelled.message, cancelled.level) == (sent[1], 1)
-        assert broker.inspection.pending.count == 2
+        assert broker.pending.count == 2
         if not is_restarted:
             await broker.mover.advance(60 * S)
     async with running_broker(tmp_path) as broker:
         await broker.mover.advance(60 * S)
         assert bodies(await visible(broker)) == ["0", "2"]
-        assert broker.inspection.pending.count == 0
+        assert broker.pending.count == 0
         with pytest.raises(NotPendingError):
-            await broker.inspection.pending.cancel(sent[1].unique_key)
+            await broker.pending.cancel(sent[1].unique_key)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
 async def test_a_message_delivered_by_hand_is_not_delivered_again(tmp_path: Path, is_restarted: bool) -> None:
     async with running_broker(tmp_path) as broker:
         sent = [(await send(broker, str(n), level=1)).stored for n in range(3)]
-        await broker.inspection.pending.deliver_now(offset_message_id(sent[1].store_host, sent[1].log_offset))
+        await broker.pending.deliver_now(offset_message_id(sent[1].store_host, sent[1].log_offset))
         [delivered] = await visible(broker)
         assert (delivered.unique_key, delivered.store_us) == (sent[1].unique_key, broker.clock.now_us())
         if not is_restarted:
@@ -80,12 +80,12 @@ async def test_a_message_delivered_by_hand_is_not_delivered_again(tmp_path: Path
         await broker.mover.advance(60 * S)
         assert bodies(await visible(broker)) == ["1", "0", "2"]
         with pytest.raises(NotPendingError):
-            await broker.inspection.pending.deliver_now(sent[1].unique_key)
+            await broker.pending.deliver_now(sent[1].unique_key)
 
 
 async def test_the_only_message_of_a_level_can_be_cancelled_and_the_level_goes_on() -> None:
     async with running_broker() as broker:
-        await broker.inspection.pending.cancel((await send(broker, "cancelled", level=1)).stored.unique_key)
+        await broker.pending.cancel((await send(broker, "cancelled", level=1)).stored.unique_key)
         assert broker.timer.next_due_us() is None
         await send(broker, "next", level=1)
         await broker.mover.advance(1 * S)
@@ -97,7 +97,7 @@ async def test_what_does_not_wait_can_be_neither_cancelled_nor_delivered() -> No
         at_once = (await send(broker)).stored
         delivered = (await send(broker, level=1)).stored
         await broker.mover.advance(1 * S)
-        for act in (broker.inspection.pending.cancel, broker.inspection.pending.deliver_now):
+        for act in (broker.pending.cancel, broker.pending.deliver_now):
             for message in (at_once, delivered):
                 with pytest.raises(NotPendingError):
                     await act(message.unique_key)
@@ -108,8 +108,8 @@ async def test_what_does_not_wait_can_be_neither_cancelled_nor_delivered() -> No
 async def test_delivering_by_hand_wakes_a_receiver() -> None:
     async with running_broker() as broker:
         sent = await send(broker, level=18)
-        with broker.consuming.polls.listening((TOPIC,)) as arrival:
-            await broker.inspection.pending.deliver_now(sent.stored.unique_key)
+        with broker.polls.listening((TOPIC,)) as arrival:
+            await broker.pending.deliver_now(sent.stored.unique_key)
             assert arrival.is_set()
 
 
@@ -117,10 +117,10 @@ async def test_a_retry_that_waits_is_pending_too() -> None:
     async with running_broker() as broker:
         sent = await send(broker)
         await give_back(broker, await receive(broker))
-        [retry] = await broker.inspection.pending.list()
+        [retry] = await broker.pending.list()
         goal = broker.registry.topics.queue(retry.message.real_queue_key or 0)
         assert (retry.level, goal.topic) == (3, f"%RETRY%{GROUP}")
-        await broker.inspection.pending.deliver_now(sent.stored.unique_key)
+        await broker.pending.deliver_now(sent.stored.unique_key)
         assert [one.message.reconsume_times for one in await receive(broker)] == [1]
 
 
@@ -133,9 +133,9 @@ async def test_the_life_of_a_message_is_all_its_records_and_what_befell_them() -
         start_us = broker.clock.now_us()
         await broker.mover.advance(1 * S)
         await give_back(broker, await receive(broker, invisible_us=5 * S))
-        await broker.inspection.pending.deliver_now(parked.unique_key)
+        await broker.pending.deliver_now(parked.unique_key)
         await acknowledge(broker, await receive(broker))
-        life = await broker.inspection.histories.of(parked.unique_key)
+        life = await broker.histories.of(parked.unique_key)
         offsets = [record.log_offset for record in life.records]
         assert offsets == sorted(offsets)
         assert len(offsets) == 4  # parked, delivered, parked as a retry, delivered again
@@ -150,9 +150,7 @@ async def test_the_life_of_a_message_is_all_its_records_and_what_befell_them() -
             ReceiptRecord(GROUP, offsets[3], 1, taken_us, taken_us, taken_us + 30 * S, taken_us, "acked"),
         ]
         for record in life.records:
-            by_id = await broker.inspection.histories.records(
-                offset_message_id(record.store_host, record.log_offset)
-            )
+            by_id = await broker.histories.records(offset_message_id(record.store_host, record.log_offset))
             assert by_id == life.records
 
 
@@ -160,10 +158,10 @@ async def test_messages_are_found_by_any_of_their_keys() -> None:
     async with running_broker() as broker:
         first = (await send(broker, KEYS="order-1 customer-7")).stored
         other = (await send(broker, topic="other", KEYS="customer-7")).stored
-        assert await broker.inspection.histories.by_key("order-1") == [first]
-        assert await broker.inspection.histories.by_key("customer-7") == [first, other]
-        assert await broker.inspection.histories.by_key("customer-7", topic="other") == [other]
-        assert await broker.inspection.histories.by_key("customer") == []
+        assert await broker.histories.by_key("order-1") == [first]
+        assert await broker.histories.by_key("customer-7") == [first, other]
+        assert await broker.histories.by_key("customer-7", topic="other") == [other]
+        assert await broker.histories.by_key("customer") == []
 
 
 async def test_the_limit_of_a_search_counts_messages_of_the_topic_searched() -> None:
@@ -171,7 +169,7 @@ async def test_the_limit_of_a_search_counts_messages_of_the_topic_searched() -> 
         for _ in range(3):
             await send(broker, topic="other", KEYS="k")
         mine = (await send(broker, KEYS="k")).stored
-        assert await broker.inspection.histories.by_key("k", topic=TOPIC, limit=2) == [mine]
+        assert await broker.histories.by_key("k", topic=TOPIC, limit=2) == [mine]
 
 
 async def test_an_id_that_looks_like_an_offset_id_is_not_taken_for_one() -> None:
@@ -179,6 +177,6 @@ async def test_an_id_that_looks_like_an_offset_id_is_not_taken_for_one() -> None
         await send(broker, "first")
         key = f"{'C0A80001' * 2}{0:016X}"
         await send(broker, "bears a key that ends like the offset of the first", UNIQ_KEY=key)
-        assert bodies(await broker.inspection.histories.records(key)) == [
+        assert bodies(await broker.histories.records(key)) == [
             "bears a key that ends like the offset of the first"
         ]

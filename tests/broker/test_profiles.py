@@ -75,7 +75,7 @@ async def deliver_ten_one_after_the_other(data: Path, profile: str) -> None:
 async def after_restart(data: Path, profile: str) -> list[str]:
     async with running_broker(data, profile=profile) as broker:
         await broker.mover.advance(60 * S)
-        assert broker.inspection.pending.count == 0
+        assert broker.pending.count == 0
         return bodies(await visible(broker))
 
 

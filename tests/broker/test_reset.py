@@ -38,14 +38,14 @@ async def test_a_reset_forgets_every_message_and_keeps_topics_groups_and_the_clo
         await send(broker, "pending", level=18)
         await send(broker, "delivered", level=1)
         moved_us = (await broker.mover.advance(1 * S)).now_us
-        await broker.removal.reset.all()
+        await broker.reset.all()
         for _ in range(2):
             assert await visible(broker) == []
             assert await receive(broker) == []
-            assert (broker.inspection.pending.count, await broker.inspection.pending.list()) == (0, [])
+            assert (broker.pending.count, await broker.pending.list()) == (0, [])
             assert broker.clock.now_us() == moved_us
             with pytest.raises(MessageNotFoundError):
-                await broker.inspection.histories.records(kept.unique_key)
+                await broker.histories.records(kept.unique_key)
         assert (await acknowledge(broker, [taken])).failed
     for table in ("messages", "deliveries", "interventions", "receipts", "message_keys"):
         assert rows(tmp_path, f"SELECT * FROM {table}") == []
@@ -61,7 +61,7 @@ async def test_after_a_reset_offsets_go_on_and_everything_works(tmp_path: Path) 
         before = (await send(broker, queue=0)).stored
         await send(broker, level=1)
         await receive(broker)
-        await broker.removal.reset.all()
+        await broker.reset.all()
     async with running_broker(tmp_path) as broker:
         now = (await send(broker, "now", queue=0)).stored
         assert now.queue_offset == before.queue_offset + 1
@@ -83,12 +83,12 @@ async def test_resetting_one_topic_leaves_the_others(tmp_path: Path) -> None:
             await receive(broker, 1, topic=topic)
             for level in (1, 18):
                 await send(broker, f"pending {level}", topic=topic, level=level)
-        await broker.removal.reset.topic(TOPIC)
+        await broker.reset.topic(TOPIC)
         assert await visible(broker) == []
-        assert await broker.inspection.pending.list(topic=TOPIC) == []
-        assert broker.inspection.pending.count == 2
+        assert await broker.pending.list(topic=TOPIC) == []
+        assert broker.pending.count == 2
     async with running_broker(tmp_path) as broker:
-        assert broker.inspection.pending.count == 2
+        assert broker.pending.count == 2
         assert (await broker.mover.advance(7200 * S)).fired == 2
         assert await receive(broker) == []
         assert len(await receive(broker, topic="other")) == 4
@@ -99,29 +99,29 @@ async def test_a_topic_is_reset_at_the_head_of_a_level_and_behind_it() -> None:
         for topic in ("other", TOPIC, "other", TOPIC):
             await send(broker, topic, level=1, topic=topic)
         await broker.mover.advance(500_000)
-        await broker.removal.reset.topic("other")
-        assert broker.inspection.pending.count == 2
+        await broker.reset.topic("other")
+        assert broker.pending.count == 2
         await send(broker, "new", level=1, topic="other")
         assert (await broker.mover.advance(1 * S)).fired == 3
         assert bodies(await visible(broker)) == [TOPIC, TOPIC]
         assert bodies(await visible(broker, "other")) == ["new"]
-        assert broker.inspection.pending.count == 0
+        assert broker.pending.count == 0
 
 
 async def test_a_topic_that_does_not_exist_cannot_be_reset() -> None:
     async with running_broker() as broker:
         with pytest.raises(TopicNotFoundError):
-            await broker.removal.reset.topic(TOPIC)
+            await broker.reset.topic(TOPIC)
 
 
 async def test_a_reset_ends_a_long_poll_and_the_next_one_gets_what_comes_after(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
-        waiting = Waiting.of(broker.consuming.polls, monkeypatch)
+        waiting = Waiting.of(broker.polls, monkeypatch)
         receiver = asyncio.create_task(receive(broker, wait_s=HANGING_S))
         await waiting.begun.wait()
-        await broker.removal.reset.all()
+        await broker.reset.all()
         assert await receiver == []
         receiver = asyncio.create_task(receive(broker, wait_s=HANGING_S))
         await send(broker, "after")
@@ -137,7 +137,7 @@ async def test_a_reset_of_a_topic_takes_its_retries_and_dead_letters_along() -> 
             await broker.mover.advance(10 * S)
             [_, retried] = await receive(broker, topic=topic)
             await give_back(broker, [retried])
-        await broker.removal.reset.topic(TOPIC)
+        await broker.reset.topic(TOPIC)
         await broker.mover.advance(3600 * S)
         assert await receive(broker) == []
         assert len(await receive(broker, topic="other")) == 2
@@ -170,8 +170,8 @@ async def test_a_reset_that_forgets_leaves_what_is_declared_and_what_clients_con
         await registry.request_modes.put(RequestMode("consumed", "live", POP))
         consumer = ConsumerData("live", "CONSUME_PASSIVELY", CLUSTERING, "", [Subscription("consumed")])
         registry.clients.heartbeat(Mock(Channel), Heartbeat("a@1", "JAVA", 0, consumers=[consumer]))
-        await broker.removal.reset.all()
-        await broker.removal.reset.forget()
+        await broker.reset.all()
+        await broker.full_reset.forget_undeclared()
         topics, groups = usual
         assert {topic.name for topic in registry.topics} == topics | {"consumed", "%RETRY%live"}
         assert {group.name for group in registry.groups} == groups | {"live"}

@@ -46,10 +46,10 @@ async def test_what_is_sent_then_is_due_by_the_new_clock(
     async with running_broker(tmp_path, profile=profile) as broker:
         start_us = await moved_far(broker)
         target_us = broker.clock.start_us if begin_us is None else begin_us
-        await broker.removal.reset.all(target_us)
+        await broker.reset.all(target_us)
         assert broker.clock.start_us == start_us
         assert broker.clock.now_us() == target_us
-        assert broker.inspection.pending.next_due_us is None
+        assert broker.pending.next_due_us is None
         sent = (await send(broker, "now")).stored
         assert sent.store_us == target_us
         await send(broker, "level", level=4)
@@ -72,7 +72,7 @@ async def test_what_is_sent_then_is_due_by_the_new_clock(
 async def test_dongwo_scans_on_by_the_new_clock() -> None:
     async with running_broker(profile="dongwo", start_deliver_time="dongwo") as broker:
         await broker.mover.advance(DAY)
-        await broker.removal.reset.all(broker.clock.start_us)
+        await broker.reset.all(broker.clock.start_us)
         await send(broker, "file", TIMER_DELAY_MS="60000")
         assert (await broker.mover.advance(58 * S)).fired == 0
         assert (await broker.mover.advance(4 * S)).fired == 1
@@ -81,7 +81,7 @@ async def test_dongwo_scans_on_by_the_new_clock() -> None:
 async def test_a_restart_goes_on_where_the_reset_began(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await moved_far(broker)
-        await broker.removal.reset.all(LATER)
+        await broker.reset.all(LATER)
         await broker.mover.advance(5 * S)
     assert [row["to_us"] for row in rows(tmp_path, "SELECT * FROM clock_moves")] == [
         LATER,
@@ -89,7 +89,7 @@ async def test_a_restart_goes_on_where_the_reset_began(tmp_path: Path) -> None:
     ]
     async with running_broker(tmp_path) as broker:
         assert broker.clock.now_us() == LATER + 5 * S
-        await broker.removal.reset.all()
+        await broker.reset.all()
         assert broker.clock.now_us() == LATER + 5 * S
 
 
@@ -98,7 +98,7 @@ async def test_other_clocks_begin_at_the_wall_clock(mode: str) -> None:
     async with running_broker(clock=mode) as broker:
         await broker.mover.advance(DAY)
         before_us = wall_us()
-        await broker.removal.reset.all(broker.clock.start_us)
+        await broker.reset.all(broker.clock.start_us)
         assert before_us <= broker.clock.now_us() < before_us + DAY // 2
         await send(broker, "file", TIMER_DELAY_MS="3600000")
         assert (await broker.mover.advance(3_601 * S)).fired == 1
@@ -108,9 +108,9 @@ async def test_a_pull_from_before_a_reset_goes_on_at_the_new_beginning() -> None
     async with running_broker() as broker:
         for body in ("a", "b"):
             await send(broker, body, queue=0)
-        pull: Any = broker.consuming.pull.pull
+        pull: Any = broker.pull.pull
         await pull("audit", TOPIC, 0, 0, 1)
-        await broker.removal.reset.all()
+        await broker.reset.all()
         pulled = await pull("audit", TOPIC, 0, 1, 32)
         assert (pulled.status.name, pulled.next_offset, pulled.messages) == ("NO_MATCHED_MESSAGE", 2, [])
         await send(broker, "c", queue=0)
@@ -122,5 +122,5 @@ async def test_a_clock_does_not_begin_before_its_start() -> None:
     async with running_broker() as broker:
         await send(broker)
         with pytest.raises(ClockError):
-            await broker.removal.reset.all(broker.clock.start_us - 1)
+            await broker.reset.all(broker.clock.start_us - 1)
         assert len(await visible(broker)) == 1

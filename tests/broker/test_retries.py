@@ -59,7 +59,7 @@ async def test_sixteen_retries_from_level_3_to_18_and_then_a_dead_letter() -> No
         }.items() <= properties.items()
         assert (last.message.born_us, last.message.body) == (original.born_us, original.body)
         await give_back(broker, [last])
-        assert broker.inspection.pending.count == 0
+        assert broker.pending.count == 0
         [dead] = await visible(broker, DLQ)
         assert (dead.reconsume_times, decode_properties(dead.properties)[DELAY]) == (17, "0")
         assert (await take_one(broker, topic=DLQ, group="mourners")).message == dead
@@ -101,7 +101,7 @@ async def test_a_consumer_may_give_a_message_up_at_once() -> None:
     async with running_broker() as broker:
         await send(broker)
         await give_back(broker, await receive(broker), -1)
-        assert (broker.inspection.pending.count, bodies(await visible(broker, DLQ))) == (0, ["hello"])
+        assert (broker.pending.count, bodies(await visible(broker, DLQ))) == (0, ["hello"])
 
 
 async def test_a_retry_is_for_its_group_alone() -> None:
@@ -156,7 +156,7 @@ async def test_receipts_acknowledgements_and_progress_survive_a_restart(tmp_path
             await send(broker, str(n), queue=n % 2)
         acked, kept, late = await receive(broker, 3, invisible_us=30 * S)
         await acknowledge(broker, [acked])
-        await broker.consuming.receiver.extend(GROUP, [late.handle], 5 * S)
+        await broker.receiver.extend(GROUP, [late.handle], 5 * S)
     async with running_broker(tmp_path) as broker:
         assert bodies(await receive(broker)) == ["3"]
         assert (await acknowledge(broker, [acked])).failed

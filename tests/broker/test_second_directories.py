@@ -148,7 +148,7 @@ async def test_a_start_time_that_is_past_is_no_delay(anywhere: Path | str) -> No
             due: dict[str, Any] = {name: value}
             sent = await send(broker, **due)
             assert sent.stored.due_us is None
-        assert (broker.inspection.pending.count, len(await visible(broker))) == (0, 3)
+        assert (broker.pending.count, len(await visible(broker))) == (0, 3)
 
 
 # A delay level wins
@@ -212,7 +212,7 @@ async def test_the_order_of_thousands_in_one_second_outlives_restarts_in_the_mid
             await broker.mover.move_to(second_us + until_ms * MS)
             due = sorted(one for one in expected if one[0] <= until_ms)
             assert await in_order_of_delivery(broker) == [str(number) for _, number in due]
-            assert broker.inspection.pending.count == 3_000 - len(due)
+            assert broker.pending.count == 3_000 - len(due)
 
 
 async def test_both_schemes_deliver_in_the_order_of_their_times(anywhere: Path | str) -> None:
@@ -240,13 +240,11 @@ async def test_in_memory_nothing_is_written_and_everything_ends_with_the_broker(
     turn_by_hand(monkeypatch)
     for _ in range(2):
         async with running_broker(MEMORY) as broker:
-            assert broker.inspection.pending.count == 0
+            assert broker.pending.count == 0
             await send_in(broker, 1_000, "kept")
             await send_in(broker, 1_000, "delivered")
-            await broker.inspection.pending.deliver_now(
-                (await broker.inspection.pending.list())[1].message.unique_key
-            )
-            assert (broker.inspection.pending.count, await in_order_of_delivery(broker)) == (1, ["delivered"])
+            await broker.pending.deliver_now((await broker.pending.list())[1].message.unique_key)
+            assert (broker.pending.count, await in_order_of_delivery(broker)) == (1, ["delivered"])
             await files_of(broker).turn()
     assert [*os.scandir(tmp_path)] == []
 
@@ -334,10 +332,10 @@ async def test_retention_leaves_alone_what_waits(tmp_path: Path) -> None:
         for text in ("pending", "cancelled", "delivered"):
             sent = await send_in(broker, 500 if text == "delivered" else HOUR_MS, text)
             if text == "cancelled":
-                await broker.inspection.pending.cancel(sent.stored.unique_key)
+                await broker.pending.cancel(sent.stored.unique_key)
         await broker.mover.move_to_next()
         retention = Retention(
-            broker.store, broker.registry, broker.consuming.groups, broker.schemes, age_us=0, max_bytes=1
+            broker.store, broker.registry, broker.consuming_groups, broker.schemes, age_us=0, max_bytes=1
         )
         assert await retention.turn() == 2, "the record of the cancelled one, and the delivered one"
         assert await listed(broker) == ["pending"]

@@ -58,7 +58,7 @@ async def test_pending_messages_are_listed_by_page_topic_and_level(anywhere: Pat
         for number, topic in enumerate([TOPIC, "other", TOPIC, "other", TOPIC]):
             await send_in(broker, 9_000 - number, str(number), topic=topic, queue=number % 3)
         await send(broker, "level", level=18)
-        everything = await broker.inspection.pending.list()
+        everything = await broker.pending.list()
         assert bodies(p.message for p in everything) == ["level", *"01234"], "levels first, then by arrival"
         first = everything[1]
         assert first.level is None
@@ -66,7 +66,7 @@ async def test_pending_messages_are_listed_by_page_topic_and_level(anywhere: Pat
         real_queue = broker.registry.topics.queue(first.message.real_queue_key or 0)
         assert (real_queue.topic, real_queue.queue_id) == (TOPIC, 0)
         paged, after = list[str](), -1
-        while page := await broker.inspection.pending.list(after=after, limit=2):
+        while page := await broker.pending.list(after=after, limit=2):
             paged += bodies(p.message for p in page)
             after = page[-1].message.log_offset
         assert paged == ["level", *"01234"]
@@ -76,7 +76,7 @@ async def test_pending_messages_are_listed_by_page_topic_and_level(anywhere: Pat
         assert await listed(broker, level=18) == ["level"]
         assert await listed(broker, level=1) == []
         with pytest.raises(TopicNotFoundError):
-            await broker.inspection.pending.list(topic="none")
+            await broker.pending.list(topic="none")
         await broker.mover.move_to_next()
         assert await listed(broker) == ["level", *"0123"]
 
@@ -111,7 +111,7 @@ async def check_life(broker: Broker, sent: SendResult, outcome: str, topic: str)
     }
     offset_id = sent.receipt.offset_message_id
     for message_id in (sent.stored.unique_key, offset_id, offset_id.lower()):
-        _, [record], delivered, interventions, *_ = await broker.inspection.histories.of(message_id)
+        _, [record], delivered, interventions, *_ = await broker.histories.of(message_id)
         assert broker.registry.topics.queue(record.queue_key).topic == topic
         assert record.unique_key == sent.stored.unique_key
         assert [(one.parked_offset, one.forced, one.scheme) for one in delivered] == deliveries.get(
@@ -127,8 +127,8 @@ async def test_the_life_of_a_message_can_be_asked_for_by_any_of_its_ids(anywhere
         pending, cancelled, forced = sent
         delivered = await send_in(broker, 1, "delivered")
         assert await check_life(broker, pending, "pending", TIMER_TOPIC) == pending.stored
-        await broker.inspection.pending.cancel(cancelled.stored.unique_key)
-        await broker.inspection.pending.deliver_now(forced.receipt.offset_message_id)
+        await broker.pending.cancel(cancelled.stored.unique_key)
+        await broker.pending.deliver_now(forced.receipt.offset_message_id)
         await broker.mover.move_to_next()
         for one, outcome, topic in (
             (pending, "pending", TIMER_TOPIC),
@@ -139,7 +139,7 @@ async def test_the_life_of_a_message_can_be_asked_for_by_any_of_its_ids(anywhere
             record = await check_life(broker, one, outcome, topic)
             assert record.body == one.stored.body
         await acknowledge(broker, await receive(broker))
-        [take] = (await broker.inspection.histories.of(delivered.receipt.offset_message_id)).receipts
+        [take] = (await broker.histories.of(delivered.receipt.offset_message_id)).receipts
         assert (take.group, take.outcome) == (GROUP, "acked")
 
 
@@ -151,9 +151,9 @@ async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
             assert (await broker.mover.advance(delivered * S)).fired == delivered
             for unknown in (f"0A000001{offset_id[8:]}", offset_id[:-1], "none"):
                 for act in (
-                    broker.inspection.histories.records,
-                    broker.inspection.pending.cancel,
-                    broker.inspection.pending.deliver_now,
+                    broker.histories.records,
+                    broker.pending.cancel,
+                    broker.pending.deliver_now,
                 ):
                     with pytest.raises(MessageNotFoundError):
                         await act(unknown)
@@ -165,10 +165,10 @@ async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
 async def test_what_is_cancelled_is_never_delivered(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         sent = [await send_in(broker, 1_000, str(number)) for number in range(3)]
-        done = await broker.inspection.pending.cancel(sent[1].receipt.offset_message_id)
+        done = await broker.pending.cancel(sent[1].receipt.offset_message_id)
         assert (done.message, done.level) == (sent[1].stored, None)
-        assert (broker.inspection.pending.count, await listed(broker)) == (2, ["0", "2"])
-        for act in (broker.inspection.pending.cancel, broker.inspection.pending.deliver_now):
+        assert (broker.pending.count, await listed(broker)) == (2, ["0", "2"])
+        for act in (broker.pending.cancel, broker.pending.deliver_now):
             for message_id in (sent[1].stored.unique_key, sent[1].receipt.offset_message_id):
                 with pytest.raises(NotPendingError):
                     await act(message_id)
@@ -178,20 +178,20 @@ async def test_what_is_cancelled_is_never_delivered(tmp_path: Path) -> None:
         assert (await broker.mover.advance(60 * S)).fired == 2
         assert await in_order_of_delivery(broker) == ["0", "2"]
         with pytest.raises(NotPendingError):
-            await broker.inspection.pending.cancel(sent[1].stored.unique_key)
+            await broker.pending.cancel(sent[1].stored.unique_key)
 
 
 async def test_what_is_delivered_by_hand_is_delivered_once_and_not_late(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         sent = [await send_in(broker, 1_000, str(number)) for number in range(3)]
-        with broker.consuming.polls.listening((TOPIC,)) as arrival:
-            done = await broker.inspection.pending.deliver_now(sent[1].stored.unique_key)
+        with broker.polls.listening((TOPIC,)) as arrival:
+            done = await broker.pending.deliver_now(sent[1].stored.unique_key)
             assert arrival.is_set()
         assert done.message == sent[1].stored
         [message] = await visible(broker)
         assert (message.body, message.store_us) == (b"1", broker.clock.now_us())
         with pytest.raises(NotPendingError):
-            await broker.inspection.pending.deliver_now(sent[1].stored.unique_key)
+            await broker.pending.deliver_now(sent[1].stored.unique_key)
     async with running_broker(tmp_path) as broker:
         assert (await broker.mover.advance(60 * S)).fired == 2
         assert await in_order_of_delivery(broker) == ["1", "0", "2"]
@@ -204,9 +204,9 @@ async def test_a_second_whose_last_message_was_taken_out_can_be_used_again(
     anywhere: Path | str,
 ) -> None:
     async with running_broker(anywhere) as broker:
-        for act in (broker.inspection.pending.cancel, broker.inspection.pending.deliver_now) * 2:
+        for act in (broker.pending.cancel, broker.pending.deliver_now) * 2:
             await act((await send_in(broker, 1_000, "gone")).stored.unique_key)
-            assert (broker.inspection.pending.count, broker.inspection.pending.next_due_us) == (0, None)
+            assert (broker.pending.count, broker.pending.next_due_us) == (0, None)
             assert broker.schemes.file_figures().directories == 0
         await send_in(broker, 1_000, "next")
         assert (await broker.mover.advance(1 * S)).fired == 1
@@ -216,10 +216,10 @@ async def test_a_second_whose_last_message_was_taken_out_can_be_used_again(
 async def test_of_several_with_one_key_the_one_that_is_named_is_taken(anywhere: Path | str) -> None:
     async with running_broker(anywhere) as broker:
         sent = [await send_in(broker, 1_000, text, **{UNIQ_KEY: "same"}) for text in "abc"]
-        assert len(await broker.inspection.histories.records("same")) == 3
-        await broker.inspection.pending.cancel(sent[1].receipt.offset_message_id)
+        assert len(await broker.histories.records("same")) == 3
+        await broker.pending.cancel(sent[1].receipt.offset_message_id)
         assert await listed(broker) == ["a", "c"]
-        await broker.inspection.pending.deliver_now("same")
+        await broker.pending.deliver_now("same")
         assert await in_order_of_delivery(broker) == ["a"], "the oldest, when it is not said which"
         await broker.mover.advance(1 * S)
         assert await in_order_of_delivery(broker) == ["a", "c"]
@@ -231,7 +231,7 @@ async def test_of_two_at_the_same_time_one_is_told_that_it_is_too_late(anywhere:
         for acts in (("cancel", "deliver_now"), ("deliver_now", "cancel"), ("cancel", "cancel")):
             key = (await send_in(broker, 1_000, key_of := "/".join(acts))).stored.unique_key
             results = await asyncio.gather(
-                *(getattr(broker.inspection.pending, act)(key) for act in acts), return_exceptions=True
+                *(getattr(broker.pending, act)(key) for act in acts), return_exceptions=True
             )
             [done] = [act for act, one in zip(acts, results, strict=True) if isinstance(one, PendingMessage)]
             assert sum(isinstance(one, NotPendingError) for one in results) == 1
@@ -246,18 +246,18 @@ async def test_what_leaves_while_it_is_looked_up_is_too_late_and_not_unknown(
 ) -> None:
     async with running_broker(anywhere) as broker:
         key = (await send_in(broker, 1_000)).stored.unique_key
-        keys = broker.inspection.histories._keys
+        keys = broker.histories._keys
         look_up = keys.with_unique_key
 
         async def look_up_and_lose(unique_key: str) -> list[StoredMessage]:
             found = await look_up(unique_key)
             monkeypatch.setattr(keys, "with_unique_key", look_up)
-            await broker.inspection.pending.cancel(unique_key)
+            await broker.pending.cancel(unique_key)
             return found
 
         monkeypatch.setattr(keys, "with_unique_key", look_up_and_lose)
         with pytest.raises(NotPendingError):
-            await getattr(broker.inspection.pending, act)(key)
+            await getattr(broker.pending, act)(key)
 
 
 @pytest.mark.parametrize("act", ["cancel", "deliver_now"])
@@ -275,13 +275,13 @@ async def test_who_goes_away_meanwhile_leaves_nothing_that_waits(
 
         with monkeypatch.context() as patched:
             patched.setattr(broker.store.writer._database, "transact", held_up)
-            acting = asyncio.create_task(getattr(broker.inspection.pending, act)(key))
+            acting = asyncio.create_task(getattr(broker.pending, act)(key))
             await begun.wait()
             acting.cancel()
             go.set()
             await asyncio.gather(acting, return_exceptions=True)
-        assert broker.inspection.pending.count == 0
-        await broker.removal.reset.all()
+        assert broker.pending.count == 0
+        await broker.reset.all()
 
 
 # Resets
@@ -292,16 +292,16 @@ async def test_a_reset_forgets_what_waits_for_good(tmp_path: Path) -> None:
         sent = [await send_in(broker, 1_000 * number, str(number)) for number in range(1, 4)]
         copies = tmp_path / "copies"
         shutil.copytree(tmp_path / "delay", copies)
-        await broker.removal.reset.all()
-        assert (broker.inspection.pending.count, await listed(broker), await visible(broker)) == (0, [], [])
-        assert broker.inspection.pending.next_due_us is None
+        await broker.reset.all()
+        assert (broker.pending.count, await listed(broker), await visible(broker)) == (0, [], [])
+        assert broker.pending.next_due_us is None
         await no_removal_left(broker)
         assert names_below(tmp_path) == []
         await send(broker, "first of the store again")
         for one in sent:
             for message_id in (one.stored.unique_key, one.receipt.offset_message_id):
                 with pytest.raises(MessageNotFoundError):
-                    await broker.inspection.histories.records(message_id)
+                    await broker.histories.records(message_id)
         await send_in(broker, 1_000, "after")
     shutil.copytree(copies, tmp_path / "delay", dirs_exist_ok=True)
     async with running_broker(tmp_path) as broker:
@@ -314,7 +314,7 @@ async def test_a_reset_of_a_topic_cancels_what_waits_for_it_and_nothing_else(tmp
         for number in range(4):
             await send_in(broker, 1_000, str(number), topic=(TOPIC, "other")[number % 2])
         await send(broker, "level", topic="other", level=1)
-        await broker.removal.reset.topic(TOPIC)
+        await broker.reset.topic(TOPIC)
         assert await listed(broker) == ["level", "1", "3"]
         await no_removal_left(broker)
         assert len(message_files(tmp_path)) == 2
@@ -329,24 +329,22 @@ async def test_a_reset_of_a_topic_cancels_what_waits_for_it_and_nothing_else(tmp
 
 async def test_a_committed_half_message_is_listed_and_cancelled_by_its_halfs_id() -> None:
     async with running_broker() as broker:
-        half = await broker.transactions.popped_halves.prepare(
-            Message(TOPIC, b"half", {TIMER_DELAY_MS: "60000"}), 20 * S
-        )
+        half = await broker.popped_halves.prepare(Message(TOPIC, b"half", {TIMER_DELAY_MS: "60000"}), 20 * S)
         await send(broker, "level", level=18)
         await send_in(broker, 60_000, "later")
-        await broker.transactions.popped_halves.commit(TOPIC, [half.handle])
+        await broker.popped_halves.commit(TOPIC, [half.handle])
         pages, after = list[str](), -1
-        while page := await broker.inspection.pending.list(after=after, limit=1):
+        while page := await broker.pending.list(after=after, limit=1):
             pages += bodies(one.message for one in page)
             after = page[0].message.log_offset
         assert pages == await listed(broker) == ["half", "level", "later"]
-        first = (await broker.inspection.pending.list())[0].message
+        first = (await broker.pending.list())[0].message
         assert first.log_offset == half.stored.log_offset
-        half_id = (await broker.inspection.histories.of(half.stored.unique_key)).records[0]
+        half_id = (await broker.histories.of(half.stored.unique_key)).records[0]
         assert half_id == half.stored
         message_id = offset_message_id(first.store_host, first.log_offset)
-        done = await broker.inspection.pending.cancel(message_id)
-        assert (done.message, broker.inspection.pending.count) == (first, 2)
+        done = await broker.pending.cancel(message_id)
+        assert (done.message, broker.pending.count) == (first, 2)
 
 
 async def test_one_who_commits_again_while_the_file_is_being_saved_is_too_late(
@@ -362,22 +360,20 @@ async def test_one_who_commits_again_while_the_file_is_being_saved_is_too_late(
         write(directory, entry, content)
 
     async with running_broker(tmp_path) as broker:
-        half = await broker.transactions.popped_halves.prepare(
-            Message(TOPIC, b"half", {TIMER_DELAY_MS: "1"}), 20 * S
-        )
+        half = await broker.popped_halves.prepare(Message(TOPIC, b"half", {TIMER_DELAY_MS: "1"}), 20 * S)
         await broker.mover.advance(10 * MS)  # it is overdue, so each commit keeps it for another instant
         monkeypatch.setattr(DelayDirectory, "write", write_slowly)
-        gone = asyncio.create_task(broker.transactions.popped_halves.commit(TOPIC, [half.handle]))
+        gone = asyncio.create_task(broker.popped_halves.commit(TOPIC, [half.handle]))
         assert await asyncio.to_thread(begun.wait, HANGING_S)
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
-        assert (await broker.transactions.popped_halves.commit(TOPIC, [half.handle])).done == []
+        assert (await broker.popped_halves.commit(TOPIC, [half.handle])).done == []
         hold.set()
         async with asyncio.timeout(PATIENCE_S):
-            while not broker.transactions.half_messages.committed:  # noqa: ASYNC110
+            while not broker.half_messages.committed:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         await broker.mover.advance(1 * S)
-        assert (len(written), broker.inspection.pending.count) == (1, 0)
+        assert (len(written), broker.pending.count) == (1, 0)
         assert await in_order_of_delivery(broker) == ["half"]
 
 
@@ -390,7 +386,7 @@ async def test_a_message_that_is_there_under_two_due_times_is_delivered_once(tmp
         await send_in(broker, 1_001, "other")
         assert (await broker.mover.advance(2 * S)).fired == 2
         assert await in_order_of_delivery(broker) == ["hello", "other"]
-        assert (broker.inspection.pending.count, broker.schemes.file_figures().repeats) == (0, 1)
+        assert (broker.pending.count, broker.schemes.file_figures().repeats) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -404,9 +400,9 @@ async def test_a_message_that_is_there_under_two_due_times_is_taken_by_hand_once
     for delay_ms in (60_000, 65_000):
         made(due_ms=now_ms + delay_ms).put(tmp_path / "delay")
     async with running_broker(tmp_path) as broker:
-        key = (await broker.inspection.pending.list())[0].message.unique_key
+        key = (await broker.pending.list())[0].message.unique_key
         results = await asyncio.gather(
-            *(getattr(broker.inspection.pending, act)(key) for act in acts), return_exceptions=True
+            *(getattr(broker.pending, act)(key) for act in acts), return_exceptions=True
         )
         [done] = [act for act, one in zip(acts, results, strict=True) if isinstance(one, PendingMessage)]
         assert sum(isinstance(one, NotPendingError) for one in results) == 1
@@ -423,6 +419,6 @@ async def test_a_message_that_is_there_under_two_due_times_can_be_reset(tmp_path
     for delay_ms in (1_000, 1_001):
         made(due_ms=now_ms + delay_ms).put(tmp_path / "delay")
     async with running_broker(tmp_path) as broker:
-        await (broker.removal.reset.all() if is_all else broker.removal.reset.topic(TOPIC))
-        assert broker.inspection.pending.count == 0
+        await (broker.reset.all() if is_all else broker.reset.topic(TOPIC))
+        assert broker.pending.count == 0
         assert (await broker.mover.advance(2 * S)).fired == 0

@@ -121,12 +121,12 @@ async def test_a_manual_clock_goes_on_and_so_does_what_waits(tmp_path: Path) -> 
     async with running_broker(tmp_path) as broker:
         for number in range(10):
             await send_in(broker, 1_000 - number, str(number))
-        before = await broker.inspection.pending.list()
+        before = await broker.pending.list()
         await broker.mover.advance(990 * MS)
     for _ in range(3):
         async with running_broker(tmp_path) as broker:
-            assert await broker.inspection.pending.list() == before
-            assert broker.inspection.pending.next_due_us == before[-1].message.due_us
+            assert await broker.pending.list() == before
+            assert broker.pending.next_due_us == before[-1].message.due_us
             await broker.mover.advance(0)
             assert await visible(broker) == []
     async with running_broker(tmp_path) as broker:
@@ -154,7 +154,7 @@ async def test_a_real_clock_that_was_moved_keeps_what_waits_as_far_away(tmp_path
         await broker.mover.advance(40 * 24 * 3_600 * S)
         due_us = (await send_in(broker, HOUR_MS)).stored.due_us
     async with running_broker(tmp_path, clock="real") as broker:
-        assert broker.inspection.pending.next_due_us == due_us
+        assert broker.pending.next_due_us == due_us
         assert due_us is not None
         assert due_us - broker.clock.now_us() < 3_600 * S
         moved = await broker.mover.move_to_next()
@@ -208,7 +208,7 @@ async def test_a_number_above_all_others_leaves_room_for_those_of_this_broker(
             await send_in(broker, 2_000, body)
         assert (await broker.mover.advance(2 * S)).fired == 3
         assert await in_order_of_delivery(broker) == ["largest", "a", "b"]
-        assert broker.inspection.pending.count == 0
+        assert broker.pending.count == 0
 
 
 IMPOSSIBLE: list[dict[str, Any]] = [

@@ -67,14 +67,14 @@ async def test_each_message_of_a_batch_has_its_own_delay(anywhere: Path | str) -
         assert due == [now_us + 1_001 * MS, None, now_us + 1 * S, now_us + 500 * MS, None]
         assert len({one.receipt for one in sent}) == 5
         assert await in_order_of_delivery(broker) == ["1", "4"]
-        assert (broker.inspection.pending.count, broker.schemes.timed().pending) == (3, 2)
+        assert (broker.pending.count, broker.schemes.timed().pending) == (3, 2)
         await broker.mover.advance(2 * S)
         assert await in_order_of_delivery(broker) == ["1", "4", "3", "2", "0"]
 
 
 async def nothing_was_kept(broker: Broker, data: Path) -> None:
     await no_removal_left(broker)
-    assert (broker.inspection.pending.count, broker.sender.sent, message_files(data)) == (0, 0, [])
+    assert (broker.pending.count, broker.sender.sent, message_files(data)) == (0, 0, [])
     assert broker.schemes.file_figures().disk_bytes == 0
     await broker.mover.advance(60 * S)
     if broker.registry.topics.find(TOPIC):
@@ -106,12 +106,12 @@ async def test_a_batch_whose_sender_goes_away_is_stored_as_a_whole(
         sender.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sender
-        with broker.consuming.polls.listening([TOPIC]) as arrival:
+        with broker.polls.listening([TOPIC]) as arrival:
             async with asyncio.timeout(PATIENCE_S):
                 while not await visible(broker):
                     await arrival.wait()
         assert await in_order_of_delivery(broker) == ["1", "4"]
-        assert (broker.inspection.pending.count, broker.schemes.timed().pending) == (3, 2)
+        assert (broker.pending.count, broker.schemes.timed().pending) == (3, 2)
 
 
 async def test_a_batch_whose_commit_fails_leaves_nothing_behind(
@@ -130,7 +130,7 @@ async def test_a_batch_whose_commit_fails_leaves_nothing_behind(
                 await broker.sender.send_batch(batch_of(*MIXED))
         await nothing_was_kept(broker, tmp_path)
         await broker.sender.send_batch(batch_of(*MIXED))
-        assert broker.inspection.pending.count == 3
+        assert broker.pending.count == 3
 
 
 async def test_a_batch_of_which_one_file_cannot_be_written_leaves_nothing_behind(
@@ -180,7 +180,7 @@ async def test_the_quota_refuses_what_does_not_fit_until_something_was_delivered
         await broker.mover.advance(1 * S)
         await no_removal_left(broker)
         await send_in(broker, 1, "x" * 4_096)
-        await broker.inspection.pending.cancel((await broker.inspection.pending.list())[0].message.unique_key)
+        await broker.pending.cancel((await broker.pending.list())[0].message.unique_key)
         await no_removal_left(broker)
         assert broker.schemes.file_figures().disk_bytes == 3 * 4_096
 

@@ -62,8 +62,8 @@ async def test_s2_a_kill_before_the_mark_repeats_nothing(tmp_path: Path) -> None
         sent = [await send_in(broker, 1_000 * number, str(number)) for number in range(1, 5)]
         shutil.copytree(data / "slots", tmp_path / "copies")  # as they are before any mark
         await broker.mover.advance(1 * S)
-        await broker.inspection.pending.deliver_now(sent[1].stored.unique_key)
-        await broker.inspection.pending.cancel(sent[2].stored.unique_key)
+        await broker.pending.deliver_now(sent[1].stored.unique_key)
+        await broker.pending.cancel(sent[2].stored.unique_key)
     for _ in range(2):  # the second time as a backup that somebody copies back
         shutil.rmtree(data / "slots")
         shutil.copytree(tmp_path / "copies", data / "slots")
@@ -194,7 +194,7 @@ async def test_s8_a_year_ahead_and_files_that_go_with_their_day(tmp_path: Path) 
 async def test_s9_a_message_that_comes_behind_the_position_is_delivered(tmp_path: Path) -> None:
     """A half message may be committed after its due time, when its slot is over, or its whole day."""
     async with running_broker(tmp_path, **SLOTS) as broker:
-        halves = broker.transactions.popped_halves
+        halves = broker.popped_halves
         half = await halves.prepare(Message(TOPIC, b"half", {TIMER_DELAY_MS: "2000"}), 10 * DAY_MS * MS)
         await send_in(broker, 3_000, "first")
         await send_in(broker, 3 * DAY_MS, "last")

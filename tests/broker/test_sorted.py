@@ -89,8 +89,8 @@ async def test_r4_a_kill_between_sending_and_deleting_repeats_nothing(tmp_path: 
         sent = [await send_in(broker, 1_000 * number, str(number)) for number in range(1, 5)]
         shutil.copytree(data / "sorted", tmp_path / "copies")
         await broker.mover.advance(1 * S)
-        await broker.inspection.pending.deliver_now(sent[1].stored.unique_key)
-        await broker.inspection.pending.cancel(sent[2].stored.unique_key)
+        await broker.pending.deliver_now(sent[1].stored.unique_key)
+        await broker.pending.cancel(sent[2].stored.unique_key)
     for _ in range(2):  # the second time as a backup that somebody copies back
         shutil.rmtree(data / "sorted")
         shutil.copytree(tmp_path / "copies", data / "sorted")

@@ -178,16 +178,16 @@ async def test_resets_and_deletions_forget_it() -> None:
             await send(broker, topic=topic, EGG_TIMER_MS="1000")
             await send_in(broker, 1_000, topic=topic)
             await send(broker, topic=topic, level=1)
-        assert await broker.removal.reset.delete_topic(TOPIC) == 6
+        assert await broker.reset.delete_topic(TOPIC) == 6
         assert broker.schemes.pending == 3
-        await broker.removal.reset.all()
+        await broker.reset.all()
         assert broker.schemes.pending == 0
         assert (await broker.mover.advance(60 * S)).fired == 0
 
 
 async def test_a_half_message_goes_back_to_the_scheme_that_claimed_it(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
-        halves = broker.transactions.popped_halves
+        halves = broker.popped_halves
         half = await halves.prepare(Message(TOPIC, b"half", {EGG_TIMER_MS: "5000"}), 60 * S)
         assert broker.schemes.pending == 0
         assert len((await halves.commit(TOPIC, [half.handle])).done) == 1

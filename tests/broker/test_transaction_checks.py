@@ -104,29 +104,29 @@ async def test_what_nobody_decides_is_rolled_back_after_a_day() -> None:
         assert popped.message == lazy.stored
         await broker.mover.advance(1)
         assert (
-            broker.transactions.half_messages.abandoned,
-            broker.transactions.popped_halves.next_due_us(),
+            broker.half_messages.abandoned,
+            broker.popped_halves.next_due_us(),
         ) == (
             0,
             started_us + 2 * LIFETIME_US - 1,
         )
         await broker.mover.advance(10 * S)
         assert (
-            broker.transactions.half_messages.abandoned,
-            broker.transactions.half_messages.rolled_back,
+            broker.half_messages.abandoned,
+            broker.half_messages.rolled_back,
         ) == (1, 0)
         assert (await commit(broker, [popped])).failed
         await broker.mover.advance(LIFETIME_US)
         assert (
-            broker.transactions.half_messages.abandoned,
-            broker.transactions.popped_halves.next_due_us(),
+            broker.half_messages.abandoned,
+            broker.popped_halves.next_due_us(),
         ) == (2, None)
         assert (await pop(broker), await visible(broker)) == ([], [])
         for half, settled_us in (
             (lazy, started_us + LIFETIME_US + 10 * S - 1),
             (younger, started_us + 2 * LIFETIME_US - 1),
         ):
-            [take] = (await broker.inspection.histories.of(half.stored.unique_key)).receipts
+            [take] = (await broker.histories.of(half.stored.unique_key)).receipts
             assert (take.outcome, take.settled_us) == ("rolled back", settled_us)
 
 
@@ -152,7 +152,7 @@ async def test_very_many_that_nobody_decides_go_in_steps_past_those_that_are_hel
         before = broker.store.writer.commits
         async with asyncio.timeout(PATIENCE_S):
             await broker.mover.advance(1)
-        assert (broker.transactions.half_messages.abandoned, broker.store.writer.commits - before) == (
+        assert (broker.half_messages.abandoned, broker.store.writer.commits - before) == (
             10,
             1 + 4 + 1,  # the held ones', the others', and the move's own
         )

@@ -78,9 +78,9 @@ async def test_what_could_not_be_rolled_back_after_a_day_is_when_it_can_be(
         async with Refusing(broker, monkeypatch):
             with pytest.raises(StoreUnavailableError):
                 await broker.mover.advance(1)
-        assert broker.transactions.half_messages.abandoned == 0
+        assert broker.half_messages.abandoned == 0
         await broker.mover.advance(1)
-        assert (broker.transactions.half_messages.abandoned, await pop(broker)) == (1, [])
+        assert (broker.half_messages.abandoned, await pop(broker)) == (1, [])
 
 
 async def test_each_decision_is_one_transaction() -> None:
@@ -102,7 +102,7 @@ async def test_half_messages_survive_a_restart_as_they_were(tmp_path: Path) -> N
         await rollback(broker, [gone])
     async with running_broker(tmp_path) as broker:
         assert (await pop(broker), await visible(broker)) == ([], [])
-        assert broker.transactions.popped_halves.next_due_us() == kept.stored.store_us + LIFETIME_US
+        assert broker.popped_halves.next_due_us() == kept.stored.store_us + LIFETIME_US
         assert (await commit(broker, [kept])).done
         await prepare(broker, "new")
         assert (await rollback(broker, [gone])).failed
@@ -116,7 +116,7 @@ async def test_half_messages_survive_a_restart_as_they_were(tmp_path: Path) -> N
         assert (await commit(broker, popped[:1])).done
         assert bodies(await visible(broker)) == ["kept", "asked"]
         await broker.mover.advance(LIFETIME_US)
-        assert (broker.transactions.half_messages.abandoned, await pop(broker)) == (1, [])
+        assert (broker.half_messages.abandoned, await pop(broker)) == (1, [])
 
 
 async def test_half_and_receipt_are_stored_in_one_transaction(tmp_path: Path) -> None:
@@ -124,13 +124,13 @@ async def test_half_and_receipt_are_stored_in_one_transaction(tmp_path: Path) ->
     async with running_broker(tmp_path) as broker:
         await prepare(broker)
         seen: list[set[str]] = []
-        transact = broker.transactions.half_messages._database.transact
+        transact = broker.half_messages._database.transact
 
         async def watch(statements: Any) -> None:
             seen.append({sql.split()[2] for sql, added in statements.items() if added})
             await transact(statements)
 
-        broker.transactions.half_messages._database.transact = watch  # type: ignore[method-assign]
+        broker.half_messages._database.transact = watch  # type: ignore[method-assign]
         half = await prepare(broker)
         await commit(broker, [half])
     assert seen[:2] == [{"messages", "receipts", "progress"}, {"messages", "SET"}]
@@ -145,13 +145,13 @@ async def test_a_store_that_fails_before_the_half_is_settled_doubles_nothing(
         async with Refusing(broker, monkeypatch):
             with pytest.raises(StoreUnavailableError):
                 await commit(broker, [half])
-        assert (broker.inspection.pending.count, await visible(broker)) == (1, [])
+        assert (broker.pending.count, await visible(broker)) == (1, [])
         await broker.mover.advance(60 * S if comes_first == "due time" else IMMUNITY_US)
         assert len(await visible(broker)) == (comes_first == "due time")
         assert (await commit(broker, await pop(broker))).done
         await broker.mover.advance(60 * S)
         assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
-        assert broker.inspection.pending.count == 0
+        assert broker.pending.count == 0
 
 
 @pytest.mark.parametrize("is_due", [False, True])
@@ -166,8 +166,8 @@ async def test_a_kill_before_the_half_is_settled_doubles_nothing(
         if is_due:
             await broker.mover.advance(60 * S)
     async with running_broker(tmp_path) as broker:
-        assert broker.inspection.pending.count == (not is_due)
-        assert broker.transactions.half_messages.open() == []
+        assert broker.pending.count == (not is_due)
+        assert broker.half_messages.open() == []
         await broker.mover.advance(60 * S)
         assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
     assert rows(tmp_path, "SELECT outcome FROM receipts") == [{"outcome": "committed"}]
@@ -180,19 +180,19 @@ async def test_what_was_kept_though_the_store_failed_can_only_be_committed(
     async with running_broker() as broker:
         if is_checked:
             message = Message(TOPIC, b"half", {TIMER_DELAY_MS: "60000"})
-            half = (await broker.transactions.half_messages.prepare_checked(message, "makers")).stored
+            half = (await broker.half_messages.prepare_checked(message, "makers")).stored
         else:
             half = (await prepare(broker, **{TIMER_DELAY_MS: "60000"})).stored
         message_id = offset_message_id(half.store_host, half.log_offset)
         async with Refusing(broker, monkeypatch):
             with pytest.raises(StoreUnavailableError):
-                await broker.transactions.half_messages.decide(message_id, commit=True)
+                await broker.half_messages.decide(message_id, commit=True)
         with pytest.raises(UndecidableError):
-            await broker.transactions.half_messages.decide(message_id, commit=False)
+            await broker.half_messages.decide(message_id, commit=False)
         await broker.mover.advance(IMMUNITY_US)
         assert len((await rollback(broker, await pop(broker))).failed) == (not is_checked)
         await broker.mover.advance(LIFETIME_US)
-        counts = broker.transactions.half_messages
+        counts = broker.half_messages
         assert (counts.open(), counts.committed, counts.rolled_back, counts.abandoned) == ([], 1, 0, 0)
         assert bodies(await visible(broker)) == ["half"]
 
@@ -205,7 +205,7 @@ async def test_what_is_popped_while_it_is_decided_by_its_id_is_one_of_both(
     async with running_broker(tmp_path) as broker:
         half = (await prepare(broker)).stored
         await broker.mover.advance(IMMUNITY_US)
-        database = broker.transactions.half_messages._database
+        database = broker.half_messages._database
         transact, begun, go = database.transact, asyncio.Event(), asyncio.Event()
 
         async def held_up(statements: Any) -> None:
@@ -217,7 +217,7 @@ async def test_what_is_popped_while_it_is_decided_by_its_id_is_one_of_both(
         message_id = offset_message_id(half.store_host, half.log_offset)
         steps: list[Awaitable[object]] = [
             pop(broker),
-            broker.transactions.half_messages.decide(message_id, commit=is_commit),
+            broker.half_messages.decide(message_id, commit=is_commit),
         ]
         before = asyncio.create_task(send(broker, topic="another"))  # the two share the next transaction
         await begun.wait()
@@ -231,7 +231,7 @@ async def test_what_is_popped_while_it_is_decided_by_its_id_is_one_of_both(
         popped, decided = results if comes_first == "pop" else reversed(results)
         assert bool(popped) is isinstance(decided, UndecidableError)
         await before
-        assert len(broker.transactions.half_messages.open()) == bool(popped)
+        assert len(broker.half_messages.open()) == bool(popped)
     assert len(rows(tmp_path, "SELECT * FROM receipts WHERE settled_us IS NULL")) == bool(popped)
 
 
@@ -246,10 +246,10 @@ async def test_what_the_timed_scheme_did_not_keep_is_not_committed(monkeypatch: 
             patched.setattr(broker.schemes.timed(), "keep", refuse)
             with pytest.raises(StoreUnavailableError):
                 await commit(broker, halves)
-        assert (await visible(broker), broker.inspection.pending.count) == ([], 0)
+        assert (await visible(broker), broker.pending.count) == ([], 0)
         await broker.mover.advance(IMMUNITY_US)
         assert len((await commit(broker, await pop(broker))).done) == 2
-        assert (len(await visible(broker)), broker.inspection.pending.count) == (1, 1)
+        assert (len(await visible(broker)), broker.pending.count) == (1, 1)
 
 
 async def test_what_is_popped_just_before_it_is_rolled_back_after_a_day_is_not(
@@ -268,7 +268,7 @@ async def test_what_is_popped_just_before_it_is_rolled_back_after_a_day_is_not(
 
         monkeypatch.setattr(broker.store.writer, "commit", after_a_pop)
         await broker.mover.advance(1)
-        assert broker.transactions.half_messages.abandoned == 0
+        assert broker.half_messages.abandoned == 0
         assert (await commit(broker, popped)).done
         assert bodies(await visible(broker)) == ["half"]
 
@@ -278,7 +278,7 @@ async def test_what_is_popped_during_its_late_rollback_is_gone_unless_that_fails
     monkeypatch: pytest.MonkeyPatch, is_refused: bool
 ) -> None:
     async with running_broker() as broker:
-        database = broker.transactions.half_messages._database
+        database = broker.half_messages._database
         transact, make, has_chosen = database.transact, Selection.select, asyncio.Event()
         await prepare(broker)
         await broker.mover.advance(LIFETIME_US - 1)
@@ -300,9 +300,7 @@ async def test_what_is_popped_during_its_late_rollback_is_gone_unless_that_fails
         monkeypatch.setattr(database, "transact", pop_meanwhile)
         await asyncio.gather(broker.mover.advance(1), return_exceptions=True)
         popped = await popping[0]
-        assert (len(popped), broker.transactions.half_messages.abandoned) == (
-            (1, 0) if is_refused else (0, 1)
-        )
+        assert (len(popped), broker.half_messages.abandoned) == ((1, 0) if is_refused else (0, 1))
         assert len((await commit(broker, popped)).done) == len(await visible(broker)) == len(popped)
 
 
@@ -332,7 +330,7 @@ async def test_what_is_committed_while_its_topic_is_being_deleted_is_not_kept() 
         half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
         with broker.registry.topics.closing(TOPIC), pytest.raises(TopicNotFoundError):
             await commit(broker, [half])
-        assert (broker.inspection.pending.count, len((await rollback(broker, [half])).done)) == (0, 1)
+        assert (broker.pending.count, len((await rollback(broker, [half])).done)) == (0, 1)
 
 
 async def test_a_commit_goes_to_its_end_though_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,15 +348,15 @@ async def test_a_commit_goes_to_its_end_though_nobody_waits_for_it(monkeypatch: 
             return parked
 
         monkeypatch.setattr(broker.schemes.timed(), "keep", keep_and_wait)
-        deciding = asyncio.create_task(broker.transactions.half_messages.decide(message_id, commit=True))
+        deciding = asyncio.create_task(broker.half_messages.decide(message_id, commit=True))
         await kept.wait()
         deciding.cancel()
         await asyncio.gather(deciding, return_exceptions=True)
         with pytest.raises(MessageNotFoundError):
-            await broker.transactions.half_messages.decide(message_id, commit=False)
+            await broker.half_messages.decide(message_id, commit=False)
         go.set()
         async with asyncio.timeout(PATIENCE_S):
-            while not broker.transactions.half_messages.committed:  # noqa: ASYNC110
+            while not broker.half_messages.committed:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         await broker.mover.advance(60 * S)
         assert bodies(await visible(broker)) == ["half"]
@@ -376,7 +374,7 @@ async def test_what_could_neither_be_popped_nor_committed_can_be_popped_again(
             with pytest.raises(StoreBusyError):
                 await pop(broker)
             with pytest.raises(StoreBusyError):
-                await broker.transactions.half_messages.decide(message_id, commit=True)
+                await broker.half_messages.decide(message_id, commit=True)
         assert len(await pop(broker, wait_s=30)) == 1
 
 
@@ -389,7 +387,7 @@ async def test_what_is_reset_while_it_is_being_committed_is_not_committed(
 
         async def after_a_reset(work: Work) -> object:
             monkeypatch.undo()
-            await broker.removal.reset.all()
+            await broker.reset.all()
             return await write(work)
 
         monkeypatch.setattr(broker.store.writer, "commit", after_a_reset)
@@ -407,10 +405,10 @@ async def test_what_loses_its_topic_while_it_is_being_kept_is_kept_no_longer(
         async def keep_after_all(
             draft: Draft, queue: Queue, due_us: int, number: int | None = None
         ) -> StoredMessage:
-            await broker.removal.reset.delete_topic(TOPIC)
+            await broker.reset.delete_topic(TOPIC)
             return await keep(draft, queue, due_us, number)
 
         monkeypatch.setattr(broker.schemes.timed(), "keep", keep_after_all)
         assert (await commit(broker, [half])).done == []
         await broker.mover.advance(60 * S)
-        assert (broker.inspection.pending.count, broker.registry.topics.find(TOPIC)) == (0, None)
+        assert (broker.pending.count, broker.registry.topics.find(TOPIC)) == (0, None)

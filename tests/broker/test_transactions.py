@@ -48,11 +48,11 @@ from tests.support.brokers import (
 async def test_a_half_message_is_seen_by_no_consumer_until_it_is_committed() -> None:
     async with running_broker() as broker:
         half = await prepare(broker, queue_id=2, born_us=17, TAGS="A", KEYS="k", own="mine")
-        assert (half.visible_us, broker.transactions.half_messages.prepared) == (
+        assert (half.visible_us, broker.half_messages.prepared) == (
             broker.clock.now_us() + IMMUNITY_US,
             1,
         )
-        assert (await receive(broker), await visible(broker), broker.inspection.pending.count) == ([], [], 0)
+        assert (await receive(broker), await visible(broker), broker.pending.count) == ([], [], 0)
         receiver = asyncio.create_task(receive(broker, wait_s=30, tags="A"))
         assert (await commit(broker, [half])).done == [half.handle]
         [taken] = await receiver
@@ -64,7 +64,7 @@ async def test_a_half_message_is_seen_by_no_consumer_until_it_is_committed() -> 
             half.stored.unique_key,
             half.stored.properties,
         )
-        assert broker.transactions.half_messages.committed == 1
+        assert broker.half_messages.committed == 1
         assert (await acknowledge(broker, [taken])).done
 
 
@@ -72,9 +72,9 @@ async def test_what_is_rolled_back_is_never_seen() -> None:
     async with running_broker() as broker:
         half = await prepare(broker)
         assert (await rollback(broker, [half])).done == [half.handle]
-        assert broker.transactions.half_messages.rolled_back == 1
+        assert broker.half_messages.rolled_back == 1
         await broker.mover.advance(2 * LIFETIME_US)
-        assert (await pop(broker), await visible(broker), broker.transactions.half_messages.abandoned) == (
+        assert (await pop(broker), await visible(broker), broker.half_messages.abandoned) == (
             [],
             [],
             0,
@@ -91,8 +91,8 @@ async def test_a_half_message_is_decided_once(first: Decide, second: Decide) -> 
         assert [one.done, other.done, again.done] in ([[half.handle], [], []], [[], [half.handle], []])
         for _, error in (*one.failed, *other.failed, *again.failed):
             assert isinstance(error, ReceiptSpentError)
-        committed = broker.transactions.half_messages.committed
-        assert len(await visible(broker)) == committed == 1 - broker.transactions.half_messages.rolled_back
+        committed = broker.half_messages.committed
+        assert len(await visible(broker)) == committed == 1 - broker.half_messages.rolled_back
 
 
 @pytest.mark.parametrize("decide", [commit, rollback])
@@ -112,7 +112,7 @@ async def test_handles_that_are_not_valid_fail_beside_those_that_are(decide: Dec
 
 async def test_a_handle_is_worth_nothing_where_there_never_was_a_half_message() -> None:
     async with running_broker() as broker:
-        settled = await broker.transactions.popped_halves.commit("nowhere", ["1-0-2-3"])
+        settled = await broker.popped_halves.commit("nowhere", ["1-0-2-3"])
         assert [handle for handle, _ in settled.failed] == ["1-0-2-3"]
 
 
@@ -148,9 +148,9 @@ async def test_a_delay_level_counts_from_the_commit(level: int) -> None:
     async with running_broker() as broker:
         half = await prepare(broker, queue_id=3, **{DELAY: str(level)})
         await broker.mover.advance(7 * S)
-        assert (broker.inspection.pending.count, await visible(broker)) == (0, [])
+        assert (broker.pending.count, await visible(broker)) == (0, [])
         await commit(broker, [half])
-        assert (broker.inspection.pending.count, await visible(broker)) == (1, [])
+        assert (broker.pending.count, await visible(broker)) == (1, [])
         moved = await broker.mover.move_to_next()
         assert moved.now_us - moved.from_us == DELAYS_US[level - 1]
         [message] = await visible(broker)
@@ -162,9 +162,9 @@ async def test_an_absolute_due_time_is_the_same_whenever_it_is_committed(tmp_pat
         started_us = broker.clock.now_us()
         half = await prepare(broker, queue_id=3, own="mine", **{TIMER_DELAY_MS: "15000"})
         await broker.mover.advance(7 * S)
-        assert (broker.inspection.pending.count, await visible(broker)) == (0, [])
+        assert (broker.pending.count, await visible(broker)) == (0, [])
         assert (await commit(broker, [half])).done
-        assert (broker.inspection.pending.count, await visible(broker)) == (1, [])
+        assert (broker.pending.count, await visible(broker)) == (1, [])
         assert (await broker.mover.move_to_next()).now_us == started_us + 15 * S
         [message] = await visible(broker)
         properties = decode_properties(message.properties)
@@ -190,7 +190,7 @@ async def test_a_start_deliver_time_is_one_of_those() -> None:
         half = await prepare(broker, **{START_DELIVER_TIME: str(due_ms)})
         await broker.mover.advance(7 * S)
         await commit(broker, [half])
-        [pending] = await broker.inspection.pending.list()
+        [pending] = await broker.pending.list()
         assert pending.message.due_us is not None
         assert pending.message.unique_key == half.stored.unique_key
         assert abs(pending.message.due_us - half.stored.store_us - 3_600 * S) < 60 * S
@@ -210,7 +210,7 @@ async def test_no_client_uses_the_topics_of_half_messages(tmp_path: Path) -> Non
                 with pytest.raises(NoPermissionError):
                     await receive(broker, topic=topic)
                 with pytest.raises(NoPermissionError):
-                    await broker.consuming.pull.pull(GROUP, topic, 0, 0, 1)
+                    await broker.pull.pull(GROUP, topic, 0, 0, 1)
                 with pytest.raises(NoPermissionError):
                     await pop(broker, topic=topic)
                 with pytest.raises(NoPermissionError):
@@ -224,11 +224,11 @@ async def test_no_client_uses_the_group_of_half_messages() -> None:
     async with running_broker() as broker:
         await send(broker)
         half = await prepare(broker)
-        receiver = broker.consuming.receiver
+        receiver = broker.receiver
         for step in (
             receive(broker, group=HALF_GROUP),
-            broker.consuming.pull.pull(HALF_GROUP, TOPIC, 0, 0, 1),
-            broker.consuming.committed.commit(HALF_GROUP, HALF, 0, 1),
+            broker.pull.pull(HALF_GROUP, TOPIC, 0, 0, 1),
+            broker.committed_offsets.commit(HALF_GROUP, HALF, 0, 1),
             receiver.acknowledge(HALF_GROUP, [half.handle]),
             receiver.give_back(HALF_GROUP, [half.handle]),
             receiver.extend(HALF_GROUP, [half.handle], 1),
@@ -243,7 +243,7 @@ async def test_no_client_uses_the_group_of_half_messages() -> None:
 async def test_the_longest_topic_has_half_messages_too(topic: str) -> None:
     async with running_broker() as broker:
         half = await prepare(broker, topic=topic)
-        assert (await broker.transactions.popped_halves.commit(topic, [half.handle])).done
+        assert (await broker.popped_halves.commit(topic, [half.handle])).done
         assert bodies(await visible(broker, topic)) == ["half"]
 
 
@@ -254,7 +254,7 @@ async def test_the_longest_topic_has_half_messages_too(topic: str) -> None:
 async def test_a_reset_forgets_half_messages(tmp_path: Path, is_all: bool) -> None:
     async with running_broker(tmp_path) as broker:
         half = await prepare(broker)
-        await (broker.removal.reset.all() if is_all else broker.removal.reset.topic(TOPIC))
+        await (broker.reset.all() if is_all else broker.reset.topic(TOPIC))
         assert (await commit(broker, [half])).failed
         await prepare(broker, "after")
     async with running_broker(tmp_path) as broker:

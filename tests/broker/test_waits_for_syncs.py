@@ -49,7 +49,7 @@ async def test_a_receive_waits_for_no_sync_and_its_acknowledgement_does(
     async with running_broker(tmp_path) as broker:
         await send(broker)
         await broker.registry.groups.for_use(GROUP)
-        receiver = broker.consuming.receiver
+        receiver = broker.receiver
         disk.hold()
         [taken] = await receiver.receive(GROUP, TOPIC, max_messages=1, invisible_us=30 * US_PER_S)
         assert not disk.begun.is_set()
@@ -63,12 +63,12 @@ async def test_a_receive_waits_for_no_sync_and_its_acknowledgement_does(
 @pytest.mark.parametrize(
     "act",
     [
-        lambda broker, key: broker.inspection.pending.cancel(key),
-        lambda broker, key: broker.inspection.pending.deliver_now(key),
-        lambda broker, _key: broker.inspection.pending.cancel_all(TOPIC, None, timed=False),
+        lambda broker, key: broker.pending.cancel(key),
+        lambda broker, key: broker.pending.deliver_now(key),
+        lambda broker, _key: broker.pending.cancel_all(TOPIC, None, timed=False),
         lambda broker, _key: broker.mover.advance(US_PER_S),
-        lambda broker, _key: broker.removal.reset.topic(TOPIC),
-        lambda broker, _key: broker.removal.reset.all(),
+        lambda broker, _key: broker.reset.topic(TOPIC),
+        lambda broker, _key: broker.reset.all(),
     ],
     ids=["cancel", "deliver", "cancel all", "move", "reset of a topic", "reset"],
 )
@@ -89,9 +89,9 @@ async def test_deliveries_go_on_while_an_intervention_waits_for_its_sync(
 async def test_a_group_is_free_while_its_deletion_waits_for_its_sync(disk: HeldDisk, tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await broker.registry.groups.for_use(GROUP)
-        group = await broker.consuming.groups.for_consuming(GROUP)
+        group = await broker.consuming_groups.for_consuming(GROUP)
         disk.hold()
-        deleting = asyncio.ensure_future(broker.consuming.groups.delete(GROUP, clean_offsets=True))
+        deleting = asyncio.ensure_future(broker.consuming_groups.delete(GROUP, clean_offsets=True))
         await _begun(disk)
         assert not group.lock.locked()
         assert not deleting.done()

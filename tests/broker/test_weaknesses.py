@@ -95,9 +95,7 @@ async def test_w2_what_is_acknowledged_is_durable_by_the_policy(
         sending = asyncio.create_task(send_in(broker, 1_000))
         assert await asyncio.to_thread(syncs.begun.wait, HANGING_S)
         assert len(message_files(tmp_path / "always")) == 1
-        assert (sending.done(), broker.inspection.pending.count) == (False, 0), (
-            "on disk, but may be lost with the power"
-        )
+        assert (sending.done(), broker.pending.count) == (False, 0), "on disk, but may be lost with the power"
         syncs.go_on.set()
         sent = await sending
         assert [[entry.number for entry in some] for some in syncs.synced] == [[sent.stored.log_offset]]
@@ -186,13 +184,13 @@ async def test_w5_a_file_that_cannot_be_removed_is_not_delivered_again(
         patch.setattr(DelayDirectory, "remove", refuse)
         async with running_broker(tmp_path) as broker:
             sent = [await send_in(broker, 1_000, str(number)) for number in range(4)]
-            await broker.inspection.pending.cancel(sent[3].stored.unique_key)
+            await broker.pending.cancel(sent[3].stored.unique_key)
             assert (await broker.mover.advance(1 * S)).fired == 3
             for _ in range(3):
                 assert (await broker.mover.advance(1 * S)).fired == 0
                 await files_of(broker).turn()
                 await no_removal_left(broker)
-            assert (broker.schemes.file_figures().unremoved, broker.inspection.pending.count) == (4, 0)
+            assert (broker.schemes.file_figures().unremoved, broker.pending.count) == (4, 0)
         async with running_broker(tmp_path) as broker:
             await broker.mover.advance(1 * S)
             await no_removal_left(broker)
@@ -214,11 +212,11 @@ async def test_w6_a_file_that_a_crash_left_is_refused_by_its_identity(
         sent = [await send_in(broker, 1_000 * number, str(number)) for number in range(1, 5)]
         shutil.copytree(data / "delay", copies)  # as they are when a crash comes before the removal
         await broker.mover.advance(1 * S)
-        await broker.inspection.pending.deliver_now(sent[1].stored.unique_key)
-        await broker.inspection.pending.cancel(sent[2].stored.unique_key)
+        await broker.pending.deliver_now(sent[1].stored.unique_key)
+        await broker.pending.cancel(sent[2].stored.unique_key)
     shutil.copytree(copies, data / "delay", dirs_exist_ok=True)
     async with running_broker(data) as broker:
-        assert bodies(one.message for one in await broker.inspection.pending.list()) == ["4"]
+        assert bodies(one.message for one in await broker.pending.list()) == ["4"]
         await broker.mover.advance(60 * S)
         assert bodies(await visible(broker)) == ["1", "2", "4"]
         assert broker.schemes.file_figures().repeats == 3
@@ -253,12 +251,12 @@ async def test_w7_no_save_fails_because_its_directory_is_removed_meanwhile(
         # Each delivery empties the second into which the next message is being saved.
         last = "first"
         for number in range(100):
-            pending = (await broker.inspection.pending.list())[0].message.unique_key
+            pending = (await broker.pending.list())[0].message.unique_key
             await asyncio.gather(
-                broker.inspection.pending.deliver_now(pending), send_in(broker, 1_000, last := str(number))
+                broker.pending.deliver_now(pending), send_in(broker, 1_000, last := str(number))
             )
         assert bodies(await visible(broker)) == ["first", *map(str, range(99))]
-        assert bodies(one.message for one in await broker.inspection.pending.list()) == [last]
+        assert bodies(one.message for one in await broker.pending.list()) == [last]
 
 
 async def test_w8_no_directory_is_listed_between_start_and_delivery(

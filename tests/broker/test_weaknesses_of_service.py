@@ -107,7 +107,7 @@ async def acknowledged(broker: Any, topic: str) -> Sequence[Any]:
 async def test_w12_every_message_has_ids_by_which_it_is_found_and_cancelled(mode: StartDeliverMode) -> None:
     async with running_broker(start_deliver_time=mode) as broker:
         sent = [await send_in(broker, HOUR_MS, str(number)) for number in range(3)]
-        listed = [one.message for one in await broker.inspection.pending.list()]
+        listed = [one.message for one in await broker.pending.list()]
         assert listed == [one.stored for one in sent]
         ids = [offset_message_id(message.store_host, message.log_offset) for message in listed]
         assert len({*ids, *(message.unique_key for message in listed)}) == 6
@@ -115,12 +115,12 @@ async def test_w12_every_message_has_ids_by_which_it_is_found_and_cancelled(mode
         assert told == (["0"] * 3 if mode == "dongwo" else ids)
         for message, offset_id in zip(listed, ids, strict=True):
             for message_id in (message.unique_key, offset_id):
-                assert (await broker.inspection.histories.of(message_id)).records == [message]
-        await broker.inspection.pending.cancel(listed[0].unique_key)
-        await broker.inspection.pending.cancel(ids[1])
-        assert bodies(one.message for one in await broker.inspection.pending.list()) == ["2"]
+                assert (await broker.histories.of(message_id)).records == [message]
+        await broker.pending.cancel(listed[0].unique_key)
+        await broker.pending.cancel(ids[1])
+        assert bodies(one.message for one in await broker.pending.list()) == ["2"]
         with pytest.raises(MessageNotFoundError):
-            await broker.inspection.pending.cancel("0")
+            await broker.pending.cancel("0")
 
 
 @pytest.mark.parametrize("mode", ["aliyun4", "dongwo"])
@@ -133,7 +133,7 @@ async def test_w13_a_send_has_one_answer_which_echoes_nothing(mode: StartDeliver
             "properties": {"Signature": "do-not-repeat-this", "AccessKey": "nor-this"},
         }
         answer = await api.send(**fields)
-        pending = (await api.emulator.broker.inspection.pending.list())[0].message
+        pending = (await api.emulator.broker.pending.list())[0].message
         own_id = offset_message_id(pending.store_host, pending.log_offset)
         reply = ("0", 1, 0) if mode == "dongwo" else (own_id, 2, 0)
         assert answer == {
@@ -171,8 +171,8 @@ async def test_w14_steps_of_the_wall_clock_neither_delay_nor_release(
     real_ns, real_s = time.time_ns, time.time
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() + stepped_us * 1_000)
     monkeypatch.setattr(time, "time", lambda: real_s() + stepped_us / S)
-    monkeypatch.setattr("mocketmq.app.this_moment", partial(this_moment, steady=lambda: ticks_us))
-    monkeypatch.setattr("mocketmq.app.Clock", partial(Clock, ticks=lambda: ticks_us))
+    monkeypatch.setattr("mocketmq.broker.building.this_moment", partial(this_moment, steady=lambda: ticks_us))
+    monkeypatch.setattr("mocketmq.broker.building.Clock", partial(Clock, ticks=lambda: ticks_us))
     async with running_broker(tmp_path, clock="real") as broker:
         started_us = broker.clock.now_us()
         await send_in(broker, 10_000, "first")
@@ -183,7 +183,7 @@ async def test_w14_steps_of_the_wall_clock_neither_delay_nor_release(
             assert abs(wall_us() - before_us) > 7_000 * S, "who asks the wall clock is told so"
             broker.timer.changed()
             assert await receive(broker, wait_s=0.05) == []
-            assert (broker.inspection.pending.count, broker.clock.now_us()) == (2, started_us)
+            assert (broker.pending.count, broker.clock.now_us()) == (2, started_us)
         # What is sent now stays behind what was sent when the wall clock was ahead.
         await send_in(broker, 10_000, "third")
         ticks_us = 10 * S + 1 * MS  # due times are whole milliseconds
@@ -193,7 +193,7 @@ async def test_w14_steps_of_the_wall_clock_neither_delay_nor_release(
         await send_in(broker, 5_000, "after a restart")
     async with running_broker(tmp_path, clock="real") as broker:
         assert broker.clock.now_us() >= started_us + 10 * S
-        assert broker.inspection.pending.count == 1, "a restart two hours before its sending"
+        assert broker.pending.count == 1, "a restart two hours before its sending"
         ticks_us += 5 * S + 1 * MS
         broker.timer.changed()
         while len(await visible(broker)) < 4:
@@ -209,7 +209,7 @@ def test_w15_that_nothing_is_replicated_is_documented() -> None:
 async def test_w16_there_are_limits_and_means_to_look_and_to_take_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mocketmq.app.Clock", partial(Clock, wall=lambda: WALL_MS * MS))
+    monkeypatch.setattr("mocketmq.broker.building.Clock", partial(Clock, wall=lambda: WALL_MS * MS))
     beyond = {START_DELIVER_TIME: str(WALL_MS + FORTY_DAYS_MS + 1)}
     within = {START_DELIVER_TIME: str(WALL_MS + FORTY_DAYS_MS)}
     modes: list[StartDeliverMode] = ["aliyun4", "aliyun5", "dongwo"]
@@ -227,10 +227,10 @@ async def test_w16_there_are_limits_and_means_to_look_and_to_take_back(
             assert bodies(await visible(broker)) == (["beyond"] if mode == "aliyun5" else [])
             waiting = 2 if mode == "dongwo" else 1
             assert (await metrics_of(api))["pending_messages", "", broker.schemes.timed().name] == waiting
-            await broker.inspection.pending.cancel(kept.stored.unique_key)
+            await broker.pending.cancel(kept.stored.unique_key)
             assert (await metrics_of(api))["pending_messages", "", broker.schemes.timed().name] == waiting - 1
             with pytest.raises(NotPendingError):
-                await broker.inspection.pending.deliver_now(kept.stored.unique_key)
+                await broker.pending.deliver_now(kept.stored.unique_key)
     async with running_broker(tmp_path / "quota", delay_quota_bytes=3 * 4_096) as broker:
         await broker.sender.send(Message(TOPIC, b"x" * 4_096, {TIMER_DELAY_MS: "1"}))
         with pytest.raises(StoreFullError):
@@ -243,7 +243,7 @@ async def test_w16_there_are_limits_and_means_to_look_and_to_take_back(
         busy = [result for result in results if isinstance(result, StoreBusyError)]
         assert len(busy) >= 30
         assert wire_codes(busy[0]).remoting == 2
-        assert broker.inspection.pending.count == 50 - len(busy)
+        assert broker.pending.count == 50 - len(busy)
         await send_in(broker, 1)
 
 
@@ -257,9 +257,9 @@ async def test_w17_a_malformed_property_is_refused_in_the_words_of_the_mode(
         with pytest.raises(refusal) as refused:
             await broker.sender.send(Message(TOPIC, b"x", {START_DELIVER_TIME: text}))
         assert wire_codes(refused.value).remoting == (1 if mode == "dongwo" else 13)
-        assert (broker.inspection.pending.count, await visible(broker), names_below(tmp_path)) == (0, [], [])
+        assert (broker.pending.count, await visible(broker), names_below(tmp_path)) == (0, [], [])
         await send_in(broker, 1_000)
-        assert broker.inspection.pending.count == 1
+        assert broker.pending.count == 1
 
 
 async def test_w18_what_is_overdue_at_the_start_is_delivered_once_all_is_ready(
@@ -287,7 +287,7 @@ async def test_w18_what_is_overdue_at_the_start_is_delivered_once_all_is_ready(
                     await receive(broker, 1, wait_s=30)
             await broker.mover.advance(0)
             assert bodies(await visible(broker)) == ["0", "2", "1"]
-            assert broker.inspection.pending.count == 0
+            assert broker.pending.count == 0
     assert fired[0] == 3, "all of them in one go"
     found = rows(tmp_path, "SELECT count(*) AS count, min(run) AS first, max(run) AS last FROM deliveries")
     assert found == [{"count": 3, "first": 2, "last": 2}]
@@ -297,18 +297,18 @@ async def test_w19_half_messages_wait_for_their_commit_batches_for_each_of_their
     async with running_broker(tmp_path) as broker:
         delayed = {TIMER_DELAY_MS: "5000"}
         halves = [
-            await broker.transactions.popped_halves.prepare(Message(TOPIC, body, dict(delayed)), 3_600 * S)
+            await broker.popped_halves.prepare(Message(TOPIC, body, dict(delayed)), 3_600 * S)
             for body in (b"committed early", b"committed late", b"rolled back", b"never decided")
         ]
         assert message_files(tmp_path) == []
-        await broker.transactions.popped_halves.commit(TOPIC, [halves[0].handle])
-        await broker.transactions.popped_halves.rollback(TOPIC, [halves[2].handle])
-        assert bodies(one.message for one in await broker.inspection.pending.list()) == ["committed early"]
+        await broker.popped_halves.commit(TOPIC, [halves[0].handle])
+        await broker.popped_halves.rollback(TOPIC, [halves[2].handle])
+        assert bodies(one.message for one in await broker.pending.list()) == ["committed early"]
         assert (await broker.mover.advance(5 * S - 1)).fired == 0
         assert (await broker.mover.advance(1)).fired == 1
         await broker.mover.advance(60 * S)
         assert bodies(await visible(broker)) == ["committed early"]
-        await broker.transactions.popped_halves.commit(TOPIC, [halves[1].handle])
+        await broker.popped_halves.commit(TOPIC, [halves[1].handle])
         await broker.mover.advance(0)
         assert bodies(await visible(broker)) == ["committed early", "committed late"]
 

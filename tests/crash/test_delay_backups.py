@@ -38,18 +38,18 @@ async def make_backup(running: Broker, data: Path) -> Path:
     backup = data.parent / "backup"
     shutil.copytree(data / "delay", backup)
     assert len([*backup.rglob("*.msg")]) == 6
-    await running.inspection.pending.deliver_now("forced")
-    await running.inspection.pending.cancel("cancelled")
+    await running.pending.deliver_now("forced")
+    await running.pending.cancel("cancelled")
     assert await come(running, 2 * S) == ["forced", "one", "two"]
     return backup
 
 
 async def judge_backup(running: Broker, data: Path) -> None:
-    assert sorted(m.message.unique_key for m in await running.inspection.pending.list()) == [
+    assert sorted(m.message.unique_key for m in await running.pending.list()) == [
         "later",
         "missing",
     ]
-    assert running.inspection.pending.count == 2
+    assert running.pending.count == 2
     assert await come(running, 2 * HOUR_US) == ["forced", "one", "two", "later", "missing"]
     state = timed_of(running).file_figures()
     assert (state.repeats, state.quarantined, state.disk_bytes) == (4, 0, 0)

@@ -218,8 +218,8 @@ async def test_file_that_cannot_be_removed_is_not_delivered_again(
                 await keep(running, message_id, 1_000)
             for message_id in ("cancelled", "forced"):
                 await keep(running, message_id, HOUR_MS)
-            await running.inspection.pending.cancel("cancelled")
-            await running.inspection.pending.deliver_now("forced")
+            await running.pending.cancel("cancelled")
+            await running.pending.deliver_now("forced")
             for _ in range(3):
                 assert await come(running, S) == ["forced", "a", "b"]
             scheme = timed_of(running)

@@ -135,7 +135,7 @@ async def test_who_is_away_is_back_after_some_real_time() -> None:
 async def test_a_receiver_that_waits_is_not_served_while_the_broker_is_away() -> None:
     async with running_doors() as broker:
         waiting = asyncio.create_task(broker.api.receive(wait_ms=20_000))
-        await until(lambda: broker.broker.consuming.polls.count)
+        await until(lambda: broker.broker.polls.count)
         await broker.add("broker-away")
         assert await waiting == []
 

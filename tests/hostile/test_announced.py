@@ -30,7 +30,7 @@ async def receive_in_order(broker: Broker) -> Sequence[InFlightMessage]:
 
 
 async def pop(broker: Broker) -> Sequence[InFlightMessage]:
-    pops = broker.consuming.pops
+    pops = broker.pops
     return (await pops.pop(await pops.admit(GROUP, TOPIC, ALL_QUEUES), 32, 30 * S)).messages
 
 
@@ -85,7 +85,7 @@ async def test_a_peek_reads_what_it_answers_with(reads: list[int]) -> None:
     async with running_broker() as broker:
         for number in range(MESSAGES):
             await send(broker, f"{number:02}".ljust(LARGE_BYTES), queue=number % 4)
-        pops = broker.consuming.pops
+        pops = broker.pops
         target = await pops.admit(GROUP, TOPIC, ALL_QUEUES)
         for again in range(2):
             reads.clear()

@@ -27,7 +27,7 @@ async def test_everything_acknowledged_is_there_after_a_restart(tmp_path: Path) 
         parked = (await send(broker, "later", level=18)).stored
     async with running_broker(tmp_path) as broker:
         assert await visible(broker) == sent
-        assert [p.message for p in await broker.inspection.pending.list()] == [parked]
+        assert [p.message for p in await broker.pending.list()] == [parked]
         assert (await send(broker)).stored.log_offset == parked.log_offset + 1
 
 

@@ -85,7 +85,7 @@ class BrokerMachine(Machine):
 
     def open(self) -> None:
         context = running_broker(self.directory.name, levels=LEVELS.text, topic_queues=3)
-        with mock.patch("mocketmq.app.Clock", partial(Clock, wall=lambda: WALL_US)):
+        with mock.patch("mocketmq.broker.building.Clock", partial(Clock, wall=lambda: WALL_US)):
             self.broker = self.do(self.running.enter_async_context(context))
 
     def check_what_is_left(self) -> None:
@@ -148,21 +148,21 @@ class BrokerMachine(Machine):
     def acknowledge(self, index: int) -> None:
         one = self.handed[index % len(self.handed)]
         is_refused = refuses(self.model.acknowledge, one.group, one.number, one.times)
-        self.settle(self.broker.consuming.receiver.acknowledge(one.group, [one.handle]), is_refused)
+        self.settle(self.broker.receiver.acknowledge(one.group, [one.handle]), is_refused)
 
     @precondition(lambda self: self.handed)
     @rule(index=which, level=st.integers(-1, LEVELS.highest))
     def give_back(self, index: int, level: int) -> None:
         one = self.handed[index % len(self.handed)]
         is_refused = refuses(self.model.give_back, one.group, one.number, one.times, level)
-        self.settle(self.broker.consuming.receiver.give_back(one.group, [one.handle], level), is_refused)
+        self.settle(self.broker.receiver.give_back(one.group, [one.handle], level), is_refused)
 
     @precondition(lambda self: self.handed)
     @rule(index=which, invisible=st.one_of(st.just(0), invisible_us))
     def extend(self, index: int, invisible: int) -> None:
         one = self.handed[index % len(self.handed)]
         is_refused = refuses(self.model.extend, one.group, one.number, one.times, invisible)
-        self.settle(self.broker.consuming.receiver.extend(one.group, [one.handle], invisible), is_refused)
+        self.settle(self.broker.receiver.extend(one.group, [one.handle], invisible), is_refused)
         self.move_by(0)  # what is visible at once is so when the timer has seen it
 
     # What testers do
@@ -195,14 +195,14 @@ class BrokerMachine(Machine):
     def cancel(self, index: int) -> None:
         body = self.sent[index % len(self.sent)]
         is_refused = refuses(self.model.cancel, body)
-        self.intervene(self.broker.inspection.pending.cancel(f"key-{body}"), is_refused)
+        self.intervene(self.broker.pending.cancel(f"key-{body}"), is_refused)
 
     @precondition(lambda self: self.sent)
     @rule(index=which)
     def deliver_now(self, index: int) -> None:
         body = self.sent[index % len(self.sent)]
         is_refused = refuses(lambda: self.model.deliver(self.model.find_parked(body)))
-        self.intervene(self.broker.inspection.pending.deliver_now(f"key-{body}"), is_refused)
+        self.intervene(self.broker.pending.deliver_now(f"key-{body}"), is_refused)
 
     def intervene(self, step: Awaitable[object], is_refused: bool) -> None:
         if is_refused:
@@ -221,7 +221,7 @@ class BrokerMachine(Machine):
     @rule(is_all=st.booleans())
     def reset(self, is_all: bool) -> None:
         self.check_ledger()
-        self.do(self.broker.removal.reset.all() if is_all else self.broker.removal.reset.topic(TOPIC))
+        self.do(self.broker.reset.all() if is_all else self.broker.reset.topic(TOPIC))
         self.model.reset()
 
     # What can be seen
@@ -232,11 +232,11 @@ class BrokerMachine(Machine):
 
     @invariant()
     def the_same_is_pending(self) -> None:
-        pending = self.do(self.broker.inspection.pending.list(limit=1_000_000))
+        pending = self.do(self.broker.pending.list(limit=1_000_000))
         assert [(m.message.body.decode(), m.message.due_us, m.level is None) for m in pending] == [
             (record.body, record.due_us, record.is_timed) for record in self.model.pending()
         ]
-        assert self.broker.inspection.pending.count == len(self.model.parked)
+        assert self.broker.pending.count == len(self.model.parked)
 
     @invariant()
     def the_same_is_visible(self) -> None:

@@ -37,7 +37,7 @@ class SchemeMachine(Machine):
     @initialize()
     def start(self) -> None:
         context = running_broker(self.directory.name, timed_scheme=self.scheme, topic_queues=1)
-        with mock.patch("mocketmq.app.Clock", partial(Clock, wall=lambda: WALL_US)):
+        with mock.patch("mocketmq.broker.building.Clock", partial(Clock, wall=lambda: WALL_US)):
             self.broker = self.do(self.running.enter_async_context(context))
 
     @rule(delay_ms=delays_ms, copies=st.integers(1, 3))
@@ -70,13 +70,13 @@ class SchemeMachine(Machine):
     @rule(index=which)
     def cancel(self, index: int) -> None:
         each = self.waiting.pop(index % len(self.waiting))
-        self.do(self.broker.inspection.pending.cancel(f"key-{each[2]}"))
+        self.do(self.broker.pending.cancel(f"key-{each[2]}"))
 
     @precondition(lambda self: self.waiting)
     @rule(index=which)
     def force(self, index: int) -> None:
         each = self.waiting[index % len(self.waiting)]
-        self.do(self.broker.inspection.pending.deliver_now(f"key-{each[2]}"))
+        self.do(self.broker.pending.deliver_now(f"key-{each[2]}"))
         self.deliver([each])
 
     @rule()
@@ -87,7 +87,7 @@ class SchemeMachine(Machine):
 
     @rule()
     def reset(self) -> None:
-        self.do(self.broker.removal.reset.all())
+        self.do(self.broker.reset.all())
         self.waiting, self.visible = [], []
 
     def deliver(self, due: list[tuple[int, int, str]]) -> None:
@@ -97,7 +97,7 @@ class SchemeMachine(Machine):
 
     @invariant()
     def the_same_waits(self) -> None:
-        found = self.do(self.broker.inspection.pending.list(limit=1_000))
+        found = self.do(self.broker.pending.list(limit=1_000))
         assert [(one.message.due_us, one.message.body.decode()) for one in found] == [
             (due_us, body) for due_us, _, body in sorted(self.waiting, key=lambda each: each[1])
         ]

@@ -98,9 +98,9 @@ async def test_pending_messages_are_found_by_key_number_topic_and_page(
         assert bodies(await schemes.outside(-1, 9, topic="a")) == ["9000000", "700000"]
         [first] = await schemes.outside(-1, 1)
         assert bodies(await schemes.outside(first.log_offset, 1)) == ["1000"]
-        assert await broker.removal.reset.delete_topic("a") == 2
+        assert await broker.reset.delete_topic("a") == 2
         assert bodies(await schemes.outside(-1, 9)) == ["1000"]
-        await broker.removal.reset.all()
+        await broker.reset.all()
         assert schemes.pending == 0
     async with running_broker(tmp_path, timed_scheme=scheme) as broker:
         assert (broker.schemes.pending, (await broker.mover.advance(10_000 * S)).fired) == (0, 0)
@@ -108,7 +108,7 @@ async def test_pending_messages_are_found_by_key_number_topic_and_page(
 
 async def test_a_half_message_is_kept_once(scheme: TimedSchemeName, tmp_path: Path) -> None:
     async with running_broker(tmp_path, timed_scheme=scheme) as broker:
-        halves = broker.transactions.popped_halves
+        halves = broker.popped_halves
         half = await halves.prepare(Message(TOPIC, b"half", {"TIMER_DELAY_MS": "5000"}), 60 * S)
         assert broker.schemes.pending == 0
         assert len((await halves.commit(TOPIC, [half.handle])).done) == 1

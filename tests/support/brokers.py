@@ -74,7 +74,7 @@ async def receive(
     ordered: bool = False,
 ) -> list[InFlightMessage]:
     """Take up to ``limit`` messages, chosen by a condition on properties if ``sql`` is given, else by tag."""
-    return await broker.consuming.receiver.receive(
+    return await broker.receiver.receive(
         group,
         topic,
         max_messages=limit,
@@ -87,28 +87,28 @@ async def receive(
 
 async def acknowledge(broker: Broker, taken: Iterable[InFlightMessage], group: str = GROUP) -> Settled:
     """Acknowledge them all."""
-    return await broker.consuming.receiver.acknowledge(group, [one.handle for one in taken])
+    return await broker.receiver.acknowledge(group, [one.handle for one in taken])
 
 
 async def give_back(
     broker: Broker, taken: Iterable[InFlightMessage], delay_level: int = 0, group: str = GROUP
 ) -> Settled:
     """Give them all back."""
-    return await broker.consuming.receiver.give_back(group, [one.handle for one in taken], delay_level)
+    return await broker.receiver.give_back(group, [one.handle for one in taken], delay_level)
 
 
 async def visible(broker: Broker, topic: str = TOPIC) -> list[StoredMessage]:
     """What a topic holds, oldest first, without consuming it."""
     found = []
     for queue in broker.registry.topics.get(topic).queues:
-        pulled = await broker.consuming.pull.browse(topic, queue.queue_id, queue.min_offset, 1_000_000)
+        pulled = await broker.pull.browse(topic, queue.queue_id, queue.min_offset, 1_000_000)
         found += pulled.messages
     return sorted(found)
 
 
 async def index_keys(broker: Broker) -> None:
     """Write the index by key, which then writes nothing in the background before the next send."""
-    await broker.inspection.histories.by_key("none")
+    await broker.histories.by_key("none")
 
 
 def bodies(messages: Iterable[StoredMessage | InFlightMessage]) -> list[str]:
@@ -128,7 +128,7 @@ class Refusing:
 
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
-        self._database = broker.transactions.half_messages._database
+        self._database = broker.half_messages._database
 
     async def __aenter__(self) -> None:
         async def refuse(_: object) -> None:

@@ -70,7 +70,7 @@ WALL_US = 1_700_000_000_000 * MS
 
 
 async def listed(broker: Broker, **how: Any) -> list[str]:
-    return bodies(pending.message for pending in await broker.inspection.pending.list(**how))
+    return bodies(pending.message for pending in await broker.pending.list(**how))
 
 
 async def in_order_of_delivery(broker: Broker) -> list[str]:

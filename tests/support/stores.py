@@ -140,8 +140,8 @@ async def leave_store(data: Path) -> dict[str, str]:
         await send_in(broker, 1_500, "timed")
         await broker.mover.advance(2 * S)
         for each in cancelled:
-            await broker.inspection.pending.cancel(each.stored.unique_key)
-        await broker.inspection.pending.deliver_now(forced.stored.unique_key)
+            await broker.pending.cancel(each.stored.unique_key)
+        await broker.pending.deliver_now(forced.stored.unique_key)
         await acknowledge(broker, await receive(broker))
         await give_back(broker, await receive(broker, topic="others"), delay_level=3)
     async with running_broker(data) as broker:

@@ -45,7 +45,7 @@ async def _consume(call: AliyunCall, invisible_us: int, *, ordered: bool) -> Xml
         call.topic
     )  # a request for a refused topic creates no group
     await call.broker.registry.groups.for_use(group, MAX_RETRIES)
-    receipts = call.broker.consuming.receiver
+    receipts = call.broker.receiver
     taken = await receipts.receive(
         group,
         call.topic,
@@ -67,7 +67,7 @@ async def consume_half_messages(call: AliyunCall) -> XmlAnswer:
     Any group may ask for them, not only their producer's.
     """
     _, max_messages, wait_s, tag_filter = _wishes(call)
-    taken = await call.broker.transactions.popped_halves.pop(
+    taken = await call.broker.popped_halves.pop(
         call.topic,
         max_messages=max_messages,
         wait_s=wait_s,
@@ -91,7 +91,7 @@ async def acknowledge(call: AliyunCall) -> XmlAnswer:
             else:
                 of_topic.append(handle)
         if of_topic:  # otherwise there may be no such group
-            done, failed = await call.broker.consuming.receiver.acknowledge(group, of_topic)
+            done, failed = await call.broker.receiver.acknowledge(group, of_topic)
             settled.done.extend(done)
             settled.failed.extend(failed)
         return settled
@@ -101,16 +101,12 @@ async def acknowledge(call: AliyunCall) -> XmlAnswer:
 
 async def commit(call: AliyunCall) -> XmlAnswer:
     """Commit half messages by their handles; no group is needed (H-7)."""
-    return await _settle(
-        call, lambda handles: call.broker.transactions.popped_halves.commit(call.topic, handles)
-    )
+    return await _settle(call, lambda handles: call.broker.popped_halves.commit(call.topic, handles))
 
 
 async def rollback(call: AliyunCall) -> XmlAnswer:
     """Roll half messages back. As ``commit``."""
-    return await _settle(
-        call, lambda handles: call.broker.transactions.popped_halves.rollback(call.topic, handles)
-    )
+    return await _settle(call, lambda handles: call.broker.popped_halves.rollback(call.topic, handles))
 
 
 async def _settle(call: AliyunCall, settle: Callable[[Sequence[str]], Awaitable[Settled]]) -> XmlAnswer:

@@ -32,7 +32,7 @@ async def publish(call: AliyunCall) -> XmlAnswer:
     if immunity_us is None:
         stored = (await call.broker.sender.send(message)).stored
     else:
-        stored, handle, _ = await call.broker.transactions.popped_halves.prepare(message, immunity_us)
+        stored, handle, _ = await call.broker.popped_halves.prepare(message, immunity_us)
     fields = [
         ("MessageId", stored.unique_key),
         ("MessageBodyMD5", md5_of(message.body)),

@@ -1,54 +1,114 @@
-"""The broker as the front doors use it: a field for most of its packages, and the parts that they share."""
+"""The broker as the front doors use it: the parts that decide, each under its own name."""
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mocketmq.broker.clock_mover import ClockMover
-from mocketmq.broker.consuming.consuming import Consuming
-from mocketmq.broker.inspection.inspection import Inspection
+from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
+from mocketmq.broker.consuming.ledger_notes import LedgerNotes
+from mocketmq.broker.consuming.offset_resets import Offsets
+from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.consuming.pops import Pops
+from mocketmq.broker.consuming.pull import Pull
+from mocketmq.broker.consuming.queue_locks import QueueLocks
+from mocketmq.broker.consuming.receipts import Receipts
+from mocketmq.broker.consuming.receiver import Receiver
+from mocketmq.broker.consuming.renewals import Renewals
+from mocketmq.broker.inspection.consumers import Consumers
+from mocketmq.broker.inspection.group_progress import GroupProgress
+from mocketmq.broker.inspection.history import Histories
+from mocketmq.broker.inspection.pending import PendingMessages
+from mocketmq.broker.inspection.recalls import Recalls
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.removal.removal import Removal
+from mocketmq.broker.removal.full_reset import FullReset
+from mocketmq.broker.removal.reset import Reset
+from mocketmq.broker.removal.retention import Retention
 from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender
-from mocketmq.broker.transactions.transactions import Transactions
-from mocketmq.broker.verification.verification import Verification
-from mocketmq.broker.watching.watching import Watching
+from mocketmq.broker.transactions.check_backs import CheckBacks
+from mocketmq.broker.transactions.half_messages import HalfMessages
+from mocketmq.broker.transactions.popped_halves import PoppedHalves
+from mocketmq.broker.verification.events import Events
+from mocketmq.broker.verification.expectations import Expectations
+from mocketmq.broker.verification.leaks import Leaks
+from mocketmq.broker.watching.live import Live
+from mocketmq.broker.watching.stored_records import StoredRecords
 from mocketmq.clock import Clock
 from mocketmq.faults.faults import Faults
 from mocketmq.schedule.held_deliveries import HeldDeliveries
+from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
+from mocketmq.store.message_keys import MessageKeys
 from mocketmq.store.store import Store
 
 
-@dataclass(frozen=True, eq=False)
 class Broker:
-    """A running broker, as :func:`~mocketmq.broker.building.open_broker` makes it.
+    """A running broker. :func:`~mocketmq.broker.building.open_broker` makes its parts, in this order."""
 
-    ``tasks`` run in the background until it is closed; one that ends earlier has failed.
-    """
-
+    # The store
     store: Store
+    polls: Polls
+    message_keys: MessageKeys
+
+    # Faults and the registry
     faults: Faults
-    outage: Outage
-    timer: Timer
-    mover: ClockMover
-    levels: LevelQueues
-    schemes: SchemeSet
-    held: HeldDeliveries
     registry: Registry
+
+    # The schedule
+    timer: Timer
+    ledger: Ledger
+    schemes: SchemeSet
+    outage: Outage
+    held: HeldDeliveries
+    levels: LevelQueues
+
+    # Consuming
+    consuming_groups: ConsumingGroups
+    receipts: Receipts
+    receiver: Receiver
+    renewals: Renewals
+    ledger_notes: LedgerNotes
+    pops: Pops
+    pull: Pull
+    committed_offsets: CommittedOffsets
+    offset_resets: Offsets
+    queue_locks: QueueLocks
+
+    # Sending and transactions
     sender: Sender
     replies: Replies
-    consuming: Consuming
-    transactions: Transactions
-    inspection: Inspection
-    verification: Verification
-    watching: Watching
-    removal: Removal
+    half_messages: HalfMessages
+    popped_halves: PoppedHalves
+    check_backs: CheckBacks
+
+    # What people ask
+    histories: Histories
+    pending: PendingMessages
+    mover: ClockMover
+    recalls: Recalls
+    group_progress: GroupProgress
+    consumers: Consumers
+
+    # What tests ask
+    expectations: Expectations
+    leaks: Leaks
+    events: Events
+
+    # What watchers ask
+    stored_records: StoredRecords
+    live: Live
+
+    # Removal
+    reset: Reset
+    full_reset: FullReset
+    retention: Retention
+
     tasks: Sequence[asyncio.Task[None]]
+    """They run until the broker is closed; one that ends earlier has failed."""
 
     @property
     def clock(self) -> Clock:

@@ -1,28 +1,53 @@
-"""Build a broker, start it, and stop it in the opposite order."""
+"""Build a broker, start it, and stop it in the opposite order.
+
+Each step makes one part of the picture in docs/architecture.md, from the parts of the steps before it.
+"""
 
 import logging
+import platform
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from mocketmq import __version__
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.clock_mover import ClockMover
-from mocketmq.broker.consuming.consuming import open_consuming
+from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
+from mocketmq.broker.consuming.ledger_notes import LedgerNotes
+from mocketmq.broker.consuming.offset_resets import Offsets
 from mocketmq.broker.consuming.polls import Polls
-from mocketmq.broker.inspection.inspection import make_inspection
+from mocketmq.broker.consuming.pops import Pops
+from mocketmq.broker.consuming.pull import Pull
+from mocketmq.broker.consuming.queue_locks import QueueLocks
+from mocketmq.broker.consuming.receipts import Receipts
+from mocketmq.broker.consuming.receiver import Receiver
+from mocketmq.broker.consuming.renewals import Renewals
+from mocketmq.broker.consuming.retries import Retries
+from mocketmq.broker.inspection.consumers import Consumers
+from mocketmq.broker.inspection.group_progress import GroupProgress
+from mocketmq.broker.inspection.history import Histories
+from mocketmq.broker.inspection.pending import PendingMessages
+from mocketmq.broker.inspection.recalls import Recalls
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import open_registry
 from mocketmq.broker.registry.statistics import Statistics
-from mocketmq.broker.removal.removal import Removal
+from mocketmq.broker.removal.full_reset import FullReset
 from mocketmq.broker.removal.reset import Reset
 from mocketmq.broker.removal.retention import Retention
 from mocketmq.broker.sending.contracted import Contracted, contract_of
 from mocketmq.broker.sending.intake import Intake
 from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender
-from mocketmq.broker.transactions.transactions import open_transactions
-from mocketmq.broker.verification.verification import make_verification
-from mocketmq.broker.watching.watching import make_watching
-from mocketmq.clock import Clock
+from mocketmq.broker.transactions.check_backs import CheckBacks
+from mocketmq.broker.transactions.half_messages import HalfMessages
+from mocketmq.broker.transactions.popped_halves import PoppedHalves
+from mocketmq.broker.verification.events import Events
+from mocketmq.broker.verification.expectations import Expectations
+from mocketmq.broker.verification.leaks import Leaks
+from mocketmq.broker.watching.live import Live
+from mocketmq.broker.watching.stored_records import StoredRecords
+from mocketmq.clock import Clock, rate_of, start_instant_us, this_moment
+from mocketmq.contracts.contract import Contract
 from mocketmq.faults.faults import open_faults
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.held_deliveries import HeldDeliveries
@@ -31,14 +56,14 @@ from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.level import load_levels
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.level_table import LevelTable
-from mocketmq.schedule.profile import Profile
+from mocketmq.schedule.profile import profile_named
 from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timed_scheme import OpenScheme
 from mocketmq.schedule.timer import Timer
 from mocketmq.schedule.waiting_lines import WaitingLines
 from mocketmq.settings import Settings
-from mocketmq.store.counters import Past, Run, begin_run
+from mocketmq.store.counters import Run, begin_run, read_past
 from mocketmq.store.database import Database
 from mocketmq.store.message_keys import MessageKeys
 from mocketmq.store.store import Store
@@ -52,149 +77,236 @@ async def open_broker(
     settings: Settings,
     database: Database,
     store_host: str,
-    clock: Clock,
-    past: Past,
-    run: Run,
     table: LevelTable,
-    profile: Profile,
     delay_schemes: Sequence[OpenScheme],
 ) -> AsyncIterator[Broker]:
-    """Load everything from the store and start what goes on in the background. Raises a StoreError.
+    """Load everything from the store, and start the background tasks. Raises a StoreError.
 
     ``store_host`` is the broker's ``host:port`` in message ids, as IPv4.
 
     At the end all that was accepted is stored, and the parts stop in reverse order.
     """
+    contract = contract_of(settings)
+    broker = Broker()
     async with AsyncExitStack() as stack:
-        polls, statistics = Polls(), Statistics()
-        writer = Writer(
-            database,
-            clock,
-            store_host,
-            past.next_log_offset,
-            past.last_store_us,
-            on_arrival=polls.arrived,
-            on_stored=statistics.stored,
-            on_change=polls.changed,
-        )
-        stack.push_async_callback(writer.close)
-        store = Store(database, writer, clock)
-        await begin_run(writer, run)
-        faults = await open_faults(store)
-        registry = await open_registry(store, settings, statistics, table.highest)
-        topics = registry.topics
+        statistics = Statistics()
+        started_us = await _open_store(broker, settings, database, store_host, table, statistics, stack)
+        broker.faults = await open_faults(broker.store)
+        broker.registry = await open_registry(broker.store, settings, statistics, table.highest)
+        await _open_schedule(broker, settings, started_us, table, contract, delay_schemes, stack)
+        await _open_consuming(broker, settings, contract)
+        await _open_sending(broker, settings, table, contract)
+        _make_answers(broker, settings)
+        _make_removal(broker, settings)
+        _add_due_sources(broker)
+        _start(broker, stack)
+        yield broker
 
-        timer, ledger = Timer(clock, writer), Ledger(run.run)
-        states, warnings = await load_levels(database, table, topics.levels())
-        for warning in warnings:
-            log.warning(warning)
-        contract = contract_of(settings)
-        lines = WaitingLines(clock, contract.ahead) if contract and contract.ahead is not None else None
-        schemes = SchemeSet(writer, lines)
-        parked_queue = topics.get(TIMER_TOPIC).queues[0]
-        outage = Outage(store, faults, timer.changed, polls.end)
-        timer.add(outage)
-        held = HeldDeliveries(
-            store,
-            faults,
-            ledger,
-            topics,
-            parked_queue,
-            topics.levels,
-            timer.changed,
-            open_playback(settings),
-        )
-        context = SchemeContext(
-            store,
-            run.started_us,
-            ledger,
-            topics,
-            parked_queue,
-            timer.changed,
-            statistics.delivered,
-            timer.lock,
-            held.catch,
-        )
-        levels = LevelQueues(context, states, table, profile)
-        schemes.add(levels)
-        await held.load()
-        schemes.add(held)
-        for open_scheme in delay_schemes:
-            scheme = await open_scheme(settings, context)
-            stack.push_async_callback(scheme.close)
-            schemes.add(scheme)
-        await levels.read_ahead()
-        await schemes.load_lines(topics.queue)
 
-        consuming = await open_consuming(store, settings, registry, polls, ledger, levels, timer, contract)
-        contracted = Contracted(contract, clock, table, schemes) if contract else None
-        intake = Intake(clock, registry, levels, schemes, settings.max_message_bytes, contracted)
-        transactions = await open_transactions(store, settings, registry, consuming, intake, schemes, timer)
-        for each in schemes:
-            timer.add(each)
-        timer.add(consuming.receiver)
-        timer.add(consuming.renewals)
-        timer.add(transactions.popped_halves)
-        timer.add(transactions.check_backs)
-        keys = MessageKeys(store, past.keys_indexed_to)
-        inspection = make_inspection(store, registry, consuming, timer, schemes, keys)
-        verification = make_verification(store, registry, consuming, schemes, settings.max_message_bytes)
-        watching = make_watching(store, topics, levels, held, schemes, polls)
-        removal = Removal(
-            Reset(
-                store,
-                settings,
-                registry,
-                consuming,
-                timer,
-                schemes,
-                run.run,
-                [verification.expectations.forget, watching.live.forget, consuming.trail.steps.clear],
-            ),
-            Retention(
-                store,
-                registry,
-                consuming.groups,
-                schemes,
-                age_us=settings.retain_age_us,
-                max_bytes=settings.retain_bytes,
-            ),
-            faults,
-        )
-        stack.callback(outage.close)
-        stack.push_async_callback(levels.close)
-        stack.push_async_callback(consuming.receiver.close)
-        stack.push_async_callback(consuming.committed.close)
-        stack.push_async_callback(removal.retention.close)
-        stack.push_async_callback(keys.close)
-        stack.push_async_callback(statistics.close)
-        stack.push_async_callback(timer.close)
-        tasks = [
-            writer.task,
-            timer.start(),
-            *schemes.start(),
-            removal.retention.start(),
-            keys.start(),
-            statistics.start(),
-        ]
-        sender = Sender(store, timer, schemes, intake)
-        yield Broker(
-            store=store,
-            faults=faults,
-            outage=outage,
-            timer=timer,
-            mover=ClockMover(store, run.run, timer, inspection.pending),
-            levels=levels,
-            schemes=schemes,
-            held=held,
-            registry=registry,
-            sender=sender,
-            replies=Replies(clock, registry, sender),
-            consuming=consuming,
-            transactions=transactions,
-            inspection=inspection,
-            verification=verification,
-            watching=watching,
-            removal=removal,
-            tasks=tasks,
-        )
+async def _open_store(
+    broker: Broker,
+    settings: Settings,
+    database: Database,
+    store_host: str,
+    table: LevelTable,
+    statistics: Statistics,
+    stack: AsyncExitStack,
+) -> int:
+    """The writer, and the clock, which continues from the last run. Returns where the clock starts."""
+    past = await read_past(database)
+    started = this_moment()
+    started_us = start_instant_us(settings.clock, started.wall_us, past.last_us, past.mark)
+    clock = Clock(rate_of(settings.clock), started_us, started=started)
+    run = Run(
+        past.run + 1,
+        started.wall_us,
+        started_us,
+        __version__,
+        platform.node(),
+        settings.profile,
+        clock.mode,
+        table.text,
+        settings.durability,
+    )
+    polls = broker.polls = Polls()
+    writer = Writer(
+        database,
+        clock,
+        store_host,
+        past.next_log_offset,
+        past.last_store_us,
+        on_arrival=polls.arrived,
+        on_stored=statistics.stored,
+        on_change=polls.changed,
+    )
+    stack.push_async_callback(writer.close)
+    broker.store = Store(database, writer, clock, run.run)
+    broker.message_keys = MessageKeys(broker.store, past.keys_indexed_to)
+    await begin_run(writer, run)
+    return started_us
+
+
+async def _open_schedule(
+    broker: Broker,
+    settings: Settings,
+    started_us: int,
+    table: LevelTable,
+    contract: Contract | None,
+    delay_schemes: Sequence[OpenScheme],
+    stack: AsyncExitStack,
+) -> None:
+    """The timer, and the delay schemes: level queues, held deliveries and those of ``delay_schemes``."""
+    store, topics, faults = broker.store, broker.registry.topics, broker.faults
+    timer = broker.timer = Timer(store.clock, store.writer)
+    ledger = broker.ledger = Ledger(store.run)
+    states, warnings = await load_levels(store.database, table, topics.levels())
+    for warning in warnings:
+        log.warning(warning)
+    lines = WaitingLines(store.clock, contract.ahead) if contract and contract.ahead is not None else None
+    schemes = broker.schemes = SchemeSet(store.writer, lines)
+    broker.outage = Outage(store, faults, timer.changed, broker.polls.end)
+    parked_queue = topics.get(TIMER_TOPIC).queues[0]
+    held = broker.held = HeldDeliveries(
+        store,
+        faults,
+        ledger,
+        topics,
+        parked_queue,
+        topics.levels,
+        timer.changed,
+        open_playback(settings),
+    )
+    context = SchemeContext(
+        store,
+        started_us,
+        ledger,
+        topics,
+        parked_queue,
+        timer.changed,
+        broker.registry.statistics.delivered,
+        timer.lock,
+        held.catch,
+    )
+    profile = profile_named(settings.profile, started_us)
+    levels = broker.levels = LevelQueues(context, states, table, profile)
+    schemes.add(levels)
+    await held.load()
+    schemes.add(held)
+    for open_scheme in delay_schemes:
+        scheme = await open_scheme(settings, context)
+        stack.push_async_callback(scheme.close)
+        schemes.add(scheme)
+    await levels.read_ahead()
+    await schemes.load_lines(topics.queue)
+
+
+async def _open_consuming(broker: Broker, settings: Settings, contract: Contract | None) -> None:
+    """The state of groups, and the ways to consume: by receipt, by pop and by offset."""
+    store, registry, polls, timer = broker.store, broker.registry, broker.polls, broker.timer
+    retries = Retries(registry.topics, broker.levels, store.writer.store_host)
+    groups = broker.consuming_groups = ConsumingGroups(store, registry.groups)
+    await groups.load(registry.topics)
+    receipts = broker.receipts = Receipts(store, registry, groups, polls, timer.changed)
+    await receipts.load()
+    receiver = Receiver(store, registry, groups, receipts, polls, broker.ledger, retries, contract)
+    notes = broker.ledger_notes = LedgerNotes(store.writer, broker.ledger)
+    broker.receiver = receiver
+    broker.renewals = Renewals(receiver, timer.changed)
+    broker.pops = Pops(store, registry, groups, polls, receiver)
+    broker.committed_offsets = CommittedOffsets(store, registry, groups, polls, notes)
+    broker.offset_resets = Offsets(store, registry, groups, broker.committed_offsets)
+    broker.pull = Pull(
+        store,
+        registry,
+        groups,
+        receipts,
+        polls,
+        notes,
+        retries,
+        max_messages=settings.max_pull_messages,
+        max_bytes=settings.max_pull_bytes,
+    )
+    broker.queue_locks = QueueLocks()
+
+
+async def _open_sending(
+    broker: Broker, settings: Settings, table: LevelTable, contract: Contract | None
+) -> None:
+    """Sending, replies, and transactions, whose half messages are sent once they are committed."""
+    store, registry, schemes, timer = broker.store, broker.registry, broker.schemes, broker.timer
+    contracted = Contracted(contract, store.clock, table, schemes) if contract else None
+    intake = Intake(store.clock, registry, broker.levels, schemes, settings.max_message_bytes, contracted)
+    broker.sender = Sender(store, timer, schemes, intake)
+    broker.replies = Replies(store.clock, registry, broker.sender)
+    halves = broker.half_messages = HalfMessages(
+        store, registry, broker.receipts, intake, schemes, settings.transaction_timeout_us
+    )
+    await halves.load()
+    broker.popped_halves = PoppedHalves(store, registry, broker.receipts, broker.receiver, halves)
+    broker.check_backs = CheckBacks(store, settings, registry, broker.receipts, timer, halves)
+    broker.check_backs.load()
+
+
+def _make_answers(broker: Broker, settings: Settings) -> None:
+    """What people, tests and watchers ask. It loads nothing, and reads from the store when asked."""
+    store, registry, schemes, polls = broker.store, broker.registry, broker.schemes, broker.polls
+    groups, topics = broker.consuming_groups, registry.topics
+    broker.histories = Histories(store, topics, schemes, broker.message_keys, broker.ledger_notes)
+    broker.pending = PendingMessages(broker.timer, topics, schemes, broker.histories)
+    broker.mover = ClockMover(store, broker.timer, broker.pending)
+    broker.recalls = Recalls(store.clock, topics, broker.pending)
+    broker.group_progress = GroupProgress(store, registry, groups)
+    broker.consumers = Consumers(registry, broker.histories)
+    broker.expectations = Expectations(store, registry, groups, polls, schemes, settings.max_message_bytes)
+    broker.leaks = Leaks(store.database, registry.clients, groups, polls, broker.expectations)
+    broker.events = Events(store, topics, groups, schemes, broker.ledger_notes.trail)
+    broker.stored_records = StoredRecords(store, topics, schemes)
+    broker.live = Live(store, broker.levels, broker.held, schemes, polls, broker.stored_records)
+
+
+def _make_removal(broker: Broker, settings: Settings) -> None:
+    """Resets, which make all others forget what they remember, and retention."""
+    store, registry, schemes, groups = broker.store, broker.registry, broker.schemes, broker.consuming_groups
+    on_reset = [broker.expectations.forget, broker.live.forget, broker.ledger_notes.trail.steps.clear]
+    broker.reset = Reset(store, registry, groups, broker.polls, broker.timer, schemes, on_reset)
+    broker.full_reset = FullReset(settings, registry, groups, broker.faults, broker.reset)
+    broker.retention = Retention(
+        store, registry, groups, schemes, age_us=settings.retain_age_us, max_bytes=settings.retain_bytes
+    )
+
+
+def _add_due_sources(broker: Broker) -> None:
+    """What the timer fires. At one instant, those that are added first go first."""
+    for source in (
+        broker.outage,
+        *broker.schemes,
+        broker.receiver,
+        broker.renewals,
+        broker.popped_halves,
+        broker.check_backs,
+    ):
+        broker.timer.add(source)
+
+
+def _start(broker: Broker, stack: AsyncExitStack) -> None:
+    """Start the background tasks. At the end, what stops a part runs before what it still needs stops."""
+    statistics = broker.registry.statistics
+    stack.callback(broker.outage.close)
+    for close in (
+        broker.levels.close,
+        broker.receiver.close,
+        broker.committed_offsets.close,
+        broker.retention.close,
+        broker.message_keys.close,
+        statistics.close,
+        broker.timer.close,  # first of all
+    ):
+        stack.push_async_callback(close)
+    broker.tasks = [
+        broker.store.writer.task,
+        broker.timer.start(),
+        *broker.schemes.start(),
+        broker.retention.start(),
+        broker.message_keys.start(),
+        statistics.start(),
+    ]

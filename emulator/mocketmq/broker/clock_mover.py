@@ -22,12 +22,12 @@ class ClockMove(NamedTuple):
 
 
 class ClockMover:
-    """Moves the clock. Every move is recorded in the store as part of the ``run``."""
+    """Moves the clock. Every move is recorded in the store."""
 
-    def __init__(self, store: Store, run: int, timer: Timer, pending: PendingMessages) -> None:
+    def __init__(self, store: Store, timer: Timer, pending: PendingMessages) -> None:
         self._timer = timer
         self._pending = pending
-        self._arrive = partial(arrive, store, run)
+        self._arrive = partial(arrive, store)
 
     async def advance(self, by_us: int) -> ClockMove:
         """Move the clock forward by a duration; returns when everything on the way is delivered.

@@ -50,13 +50,13 @@ async def answer(call: Call, taken: Sequence[InFlightMessage], exchange: Exchang
             await send(_Answer(message=_message(call, one)))
         await send(_delivery_time())
     except BaseException:
-        task = asyncio.ensure_future(call.broker.consuming.receiver.release(group, taken))
+        task = asyncio.ensure_future(call.broker.receiver.release(group, taken))
         _giving_back.add(task)  # the loop keeps no task alive
         task.add_done_callback(_giving_back.discard)
         raise
     if call.request.auto_renew:
         is_alive = partial(call.clients.is_alive, call.client_id)
-        call.broker.consuming.renewals.hold(call.client_id, is_alive, group, taken)
+        call.broker.renewals.hold(call.client_id, is_alive, group, taken)
 
 
 def refusal(code: int, message: str) -> Sequence[Any]:
@@ -78,7 +78,7 @@ async def take(call: Call, load: Load) -> Sequence[InFlightMessage]:
     """Pop up to ``batch_size`` messages, and wait for the first as long as the client does."""
     check_receiver(call.clients, call.client_id)
     group = group_of(call.request.group)
-    request, pops = call.request, call.broker.consuming.pops
+    request, pops = call.request, call.broker.pops
     topic = topic_of(request.message_queue.topic)
     invisible_us = _invisible_us(request)
     tag_filter = await _filter(request.filter_expression)

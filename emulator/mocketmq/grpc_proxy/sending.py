@@ -78,7 +78,7 @@ async def _send(call: Call, message: Message, given: Any, entry: Any) -> int:
     try:
         if _type_of(given) == topic_types.TRANSACTION:
             call.clients.sends_to(call.client_id, message.topic)
-            half = await call.broker.transactions.half_messages.prepare_checked(message, message.topic)
+            half = await call.broker.half_messages.prepare_checked(message, message.topic)
             entry.offset = half.stored.queue_offset
         else:
             sent = await call.broker.sender.send(message)
@@ -245,7 +245,7 @@ async def recall(call: Call) -> Any:
         raise GrpcError(
             Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, f"topic {topic_name} takes no DELAY messages"
         )
-    message_id = await call.broker.inspection.recalls.recall(
+    message_id = await call.broker.recalls.recall(
         topic_name, call.request.recall_handle, is_strict=call.settings.strict_recall
     )
     return _RecallAnswer(message_id=message_id)

@@ -153,7 +153,7 @@ class Service:
             writing.cancel()
             if self._clients.gone(client):
                 # In a task of its own, as this one may be cancelled.
-                self._begin(self._broker.consuming.renewals.release(client.client_id))
+                self._begin(self._broker.renewals.release(client.client_id))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside the requests."""

@@ -44,8 +44,8 @@ async def acknowledge(call: Call) -> Any:
     handles = [entry.receipt_handle for entry in call.request.entries]
     if not handles:
         raise GrpcError(Code.INTERNAL_SERVER_ERROR, "the request has no entries")
-    settled = await call.broker.consuming.receiver.acknowledge(group, list(dict.fromkeys(handles)))
-    call.broker.consuming.renewals.drop(group, handles)
+    settled = await call.broker.receiver.acknowledge(group, list(dict.fromkeys(handles)))
+    call.broker.renewals.drop(group, handles)
     failed = dict(settled.failed)
     answer, codes = _AckAnswer(), []
     for given in call.request.entries:
@@ -69,12 +69,12 @@ async def change_invisible_duration(call: Call) -> Any:
         return set_status(answer, error.code, str(error))
     is_in_order = call.broker.registry.groups.is_in_order(group)
     try:
-        answer.receipt_handle = await call.broker.consuming.receiver.change(
+        answer.receipt_handle = await call.broker.receiver.change(
             group, handle, invisible_us, same_handle=is_in_order
         )
     except ReceiptError as error:
         set_status(answer, code_of(error), str(error))
-    call.broker.consuming.renewals.drop(group, [handle])
+    call.broker.renewals.drop(group, [handle])
     return answer
 
 
@@ -82,8 +82,8 @@ async def forward_to_dead_letters(call: Call) -> Any:
     """Make a message a dead letter at once: its consumer, in order, has retried it by itself."""
     group, handle = _group(call), call.request.receipt_handle
     check_settled([call.request])
-    settled = await call.broker.consuming.receiver.give_back(group, [handle], _DEAD)
-    call.broker.consuming.renewals.drop(group, [handle])
+    settled = await call.broker.receiver.give_back(group, [handle], _DEAD)
+    call.broker.renewals.drop(group, [handle])
     answer = set_status(_ForwardAnswer())
     for _, error in settled.failed:
         set_status(answer, code_of(error), str(error))

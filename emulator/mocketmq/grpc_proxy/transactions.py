@@ -18,7 +18,7 @@ async def end_transaction(call: Call) -> Any:
     transaction_id, resolution = call.request.transaction_id, call.request.resolution
     if not transaction_id.strip():
         raise GrpcError(Code.INVALID_TRANSACTION_ID, "transaction_id is blank")
-    halves = call.broker.transactions.half_messages
+    halves = call.broker.half_messages
     if resolution in (_COMMIT, _ROLLBACK):
         await halves.decide(transaction_id, commit=resolution == _COMMIT, topic=topic)
     else:

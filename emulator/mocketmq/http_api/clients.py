@@ -100,9 +100,7 @@ async def clients(call: ApiCall, _: NoInput) -> ClientsOut:
 
 async def running_info(call: ApiCall, path: ConsumerPath) -> RunningInfoOut:
     """Asks a remoting client, and waits 10 s for its answer; of a gRPC client it is what is known."""
-    answer = await call.broker.inspection.consumers.running_info(
-        path.group, path.client_id, with_stacks=False
-    )
+    answer = await call.broker.consumers.running_info(path.group, path.client_id, with_stacks=False)
     return RunningInfoOut(dict(_content(answer)))
 
 
@@ -112,7 +110,7 @@ _RESULTS = ["CR_SUCCESS", "CR_LATER", "CR_ROLLBACK", "CR_COMMIT", "CR_THROW_EXCE
 
 async def consume(call: ApiCall, path: ClientPath, wanted: ConsumeIn) -> ConsumedOut:
     """Works for any stored message, also one that was consumed. The group's offsets stay as they are."""
-    answer = await call.broker.inspection.consumers.consume(wanted.group, path.client_id, wanted.message_id)
+    answer = await call.broker.consumers.consume(wanted.group, path.client_id, wanted.message_id)
     content = _content(answer)
     result, remark, spent_ms = (content.get(name) for name in ("consumeResult", "remark", "spentTimeMills"))
     if isinstance(result, int) and 0 <= result < len(_RESULTS):
@@ -145,7 +143,7 @@ def _client_out(broker: Broker, member: Member) -> ClientOut:
 
 
 def _consuming_out(broker: Broker, one: ConsumerData) -> ConsumingOut:
-    group = broker.consuming.groups.find(one.group)
+    group = broker.consuming_groups.find(one.group)
     lag = sum(group_queue.lag for group_queue in group.queues.values()) if group else 0
     return ConsumingOut(
         one.group,

@@ -74,8 +74,8 @@ async def clock(call: ApiCall, _: NoInput) -> ClockOut:
         broker.clock.mode,
         now_us // US_PER_MS,
         now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        to_ms(broker.inspection.pending.next_due_us),
-        broker.inspection.pending.count,
+        to_ms(broker.pending.next_due_us),
+        broker.pending.count,
         broker.clock.rate,
         (now_us - wall_us()) // US_PER_MS,
     )
@@ -101,7 +101,7 @@ def _moved(call: ApiCall, move: ClockMove) -> Moved:
         move.from_us // US_PER_MS,
         move.now_us // US_PER_MS,
         move.fired,
-        call.broker.inspection.pending.count,
+        call.broker.pending.count,
         to_ms(move.next_due_us),
     )
 

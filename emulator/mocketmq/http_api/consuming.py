@@ -105,7 +105,7 @@ class SettledOut(msgspec.Struct, frozen=True):
 
 async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
     """If the client disconnects before the answer is sent, its messages are visible again at once."""
-    receipts = call.broker.consuming.receiver
+    receipts = call.broker.receiver
     await prepare(what.filter_type)
     taken = await receipts.receive(
         path.group,
@@ -123,20 +123,18 @@ async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
 
 async def acknowledge(call: ApiCall, path: GroupPath, what: AckIn) -> SettledOut:
     """Each receipt succeeds or fails by itself. If all fail, so does the request."""
-    return _settled(await call.broker.consuming.receiver.acknowledge(path.group, what.receipts))
+    return _settled(await call.broker.receiver.acknowledge(path.group, what.receipts))
 
 
 async def give_back(call: ApiCall, path: GroupPath, what: GiveBackIn) -> SettledOut:
     """Each receipt succeeds or fails by itself. If all fail, so does the request."""
-    return _settled(
-        await call.broker.consuming.receiver.give_back(path.group, what.receipts, what.delay_level)
-    )
+    return _settled(await call.broker.receiver.give_back(path.group, what.receipts, what.delay_level))
 
 
 async def extend(call: ApiCall, path: GroupPath, what: ExtendIn) -> SettledOut:
     """Each receipt succeeds or fails by itself. If all fail, so does the request."""
     invisible_us = what.invisible_ms * US_PER_MS
-    return _settled(await call.broker.consuming.receiver.extend(path.group, what.receipts, invisible_us))
+    return _settled(await call.broker.receiver.extend(path.group, what.receipts, invisible_us))
 
 
 def _received(call: ApiCall, taken: InFlightMessage) -> ReceivedMessage:

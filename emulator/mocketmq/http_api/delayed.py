@@ -121,7 +121,7 @@ async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
 
 async def pending(call: ApiCall, which: Pending) -> DelayedList:
     """Messages that wait for their due time, in order of arrival."""
-    found = await call.broker.inspection.pending.list(
+    found = await call.broker.pending.list(
         topic=given(which.topic),
         level=given(which.level),
         timed=which.timed,
@@ -134,27 +134,23 @@ async def pending(call: ApiCall, which: Pending) -> DelayedList:
 
 async def cancel(call: ApiCall, path: MessagePath) -> DelayedOut:
     """The message will never be delivered."""
-    return _delayed(call, await call.broker.inspection.pending.cancel(path.message_id))
+    return _delayed(call, await call.broker.pending.cancel(path.message_id))
 
 
 async def deliver(call: ApiCall, path: MessagePath) -> DelayedOut:
     """The ledger marks the delivery as forced."""
-    return _delayed(call, await call.broker.inspection.pending.deliver_now(path.message_id))
+    return _delayed(call, await call.broker.pending.deliver_now(path.message_id))
 
 
 async def cancel_all(call: ApiCall, which: WhichPending) -> CancelledOut:
     """None of what waits now will be delivered. What arrives meanwhile may stay."""
-    found = await call.broker.inspection.pending.cancel_all(
-        given(which.topic), given(which.level), which.timed
-    )
+    found = await call.broker.pending.cancel_all(given(which.topic), given(which.level), which.timed)
     return CancelledOut(found)
 
 
 async def deliver_all(call: ApiCall, _: NoInput, which: WhichPending) -> DeliveredOut:
     """Delivers what waits now; the ledger marks the deliveries as forced. What arrives meanwhile may stay."""
-    found = await call.broker.inspection.pending.deliver_all(
-        given(which.topic), given(which.level), which.timed
-    )
+    found = await call.broker.pending.deliver_all(given(which.topic), given(which.level), which.timed)
     return DeliveredOut(found)
 
 

@@ -50,7 +50,7 @@ class EventsOut(msgspec.Struct, frozen=True):
 
 async def events(call: ApiCall, which: EventsIn) -> EventsOut:
     """What became of messages, faults on purpose, and moves of the clock, since everything was reset."""
-    found, more = await call.broker.verification.events.newest(which.max)
+    found, more = await call.broker.events.newest(which.max)
     return EventsOut([_event(one) for one in found], more)
 
 

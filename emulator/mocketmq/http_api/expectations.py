@@ -123,7 +123,7 @@ class UnexpectedIn(Input, frozen=True):
 
 async def sent(call: ApiCall, path: TopicPath, which: LikeIn) -> SeenList:
     """Messages that producers sent since the last reset, delayed or not; retries and dead letters are not."""
-    count, found = await call.broker.verification.expectations.sent(
+    count, found = await call.broker.expectations.sent(
         path.topic, _like(which), which.max, expected=which.expected
     )
     return SeenList(count, [seen_out(call.broker, one) for one in found])
@@ -148,7 +148,7 @@ async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
         raise InvalidArgumentError("group", None, "a group beside acknowledged")
     if not broker.registry.topics.auto_create:
         broker.registry.topics.get(path.topic)
-    found = await broker.verification.expectations.wait(
+    found = await broker.expectations.wait(
         Wanted(path.topic, _like(what), counts, given(what.group), what.exactly),
         what.max,
         what.timeout_ms * US_PER_MS / US_PER_S,
@@ -168,7 +168,7 @@ async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
 
 async def unexpected(call: ApiCall, which: UnexpectedIn) -> SeenList:
     """Messages sent since the last reset that no request with `expected` has found."""
-    found = await call.broker.verification.expectations.unexpected(given(which.topic), which.max)
+    found = await call.broker.expectations.unexpected(given(which.topic), which.max)
     messages = [seen_out(call.broker, one) for one in found.messages]
     return SeenList(found.total, messages, found.explanation)
 

@@ -98,12 +98,12 @@ class ResetGroupIn(Input, frozen=True):
 
 async def groups(call: ApiCall, _: NoInput) -> GroupsOut:
     """Every consumer group, with its position in each queue."""
-    return GroupsOut([_group_out(group) for group in call.broker.consuming.groups])
+    return GroupsOut([_group_out(group) for group in call.broker.consuming_groups])
 
 
 async def group(call: ApiCall, path: GroupPath) -> GroupOut:
     """A consumer group, with its position in each queue."""
-    return _group_out(call.broker.consuming.groups.get(path.group))
+    return _group_out(call.broker.consuming_groups.get(path.group))
 
 
 async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut | Created:
@@ -113,13 +113,13 @@ async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut
     if wanted.fifo is not UNSET:
         config = msgspec.structs.replace(config, consume_message_orderly=wanted.fifo)
     made = await call.broker.registry.groups.put(path.group, wanted.max_retries, wanted.retry_queues, config)
-    group = call.broker.consuming.groups.of(made)
+    group = call.broker.consuming_groups.of(made)
     return _group_out(group) if known else Created(_group_out(group))
 
 
 async def delete_group(call: ApiCall, path: GroupPath) -> DeletedGroupOut:
     """Deletes its committed offsets too. Its retries and dead letters stay in their topics."""
-    await call.broker.consuming.groups.delete(path.group, clean_offsets=True)
+    await call.broker.consuming_groups.delete(path.group, clean_offsets=True)
     return DeletedGroupOut(path.group)
 
 
@@ -134,7 +134,7 @@ async def reset_group(call: ApiCall, path: GroupPath, where: ResetGroupIn) -> Gr
         raise InvalidArgumentError(more[0], given[more[0]], f"no value beside {first}")
     if where.offset is not UNSET and where.queue_id is UNSET:
         raise InvalidArgumentError("offset", where.offset, "only with a queue_id")
-    group, offsets = call.broker.consuming.groups.of_client(path.group), call.broker.consuming.offsets
+    group, offsets = call.broker.consuming_groups.of_client(path.group), call.broker.offset_resets
     call.broker.registry.topics.get(where.topic)
     find: Find = at_end if where.to == "end" else at_start
     if where.offset is not UNSET:

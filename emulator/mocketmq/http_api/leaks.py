@@ -42,12 +42,12 @@ class LeaksOut(msgspec.Struct, frozen=True):
 async def leaks(call: ApiCall, which: LeaksIn) -> LeaksOut:
     """Messages delivered to topics that a group consumes, in flight or never acknowledged there."""
     wait_s = which.timeout_ms * US_PER_MS / US_PER_S
-    count, found = await call.broker.verification.leaks.find(given(which.group), which.max, wait_s)
+    count, found = await call.broker.leaks.find(given(which.group), which.max, wait_s)
     return LeaksOut(count, [_leak(call.broker, one) for one in found])
 
 
 def _leak(broker: Broker, leak: Leak) -> LeakOut:
-    standing, expectations = leak.standing, broker.verification.expectations
+    standing, expectations = leak.standing, broker.expectations
     return LeakOut(
         leak.group,
         standing.at.value,

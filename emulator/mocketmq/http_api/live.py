@@ -172,7 +172,7 @@ async def stream(call: ApiCall, where: StreamIn) -> web.StreamResponse:
     response = web.StreamResponse(headers=_HEADERS)
     with suppress(ConnectionError):
         await response.prepare(call.request)
-        async with aclosing(call.broker.watching.live.watch(_after(call, where))) as looks:
+        async with aclosing(call.broker.live.watch(_after(call, where))) as looks:
             async for look in looks:
                 await response.write(_events(look))
                 await asyncio.sleep(0)
@@ -187,7 +187,7 @@ def _after(call: ApiCall, where: StreamIn) -> int | None:
 async def records(call: ApiCall, which: RecordsIn) -> RecordsOut:
     """Searches up to 20,000 log offsets at a time. Bodies that a client compressed are not looked into."""
     wanted = Wanted(given(which.topic), given(which.tag), given(which.key), given(which.text))
-    found = await call.broker.watching.records.search(
+    found = await call.broker.stored_records.search(
         wanted, after=which.after, before=given(which.before), limit=which.max
     )
     return RecordsOut([_record(one) for one in found.records], found.next_before)

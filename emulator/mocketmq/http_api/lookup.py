@@ -83,7 +83,7 @@ async def browse(call: ApiCall, where: Browse) -> Browsed:
     tag_filter = parse_filter(where.filter, where.filter_type)
     load = load_of(call.request)
     async with load.reading(MAX_RECEIVED_BYTES) as max_bytes:
-        status, next_offset, min_offset, max_offset, messages = await call.broker.consuming.pull.browse(
+        status, next_offset, min_offset, max_offset, messages = await call.broker.pull.browse(
             where.topic, where.queue_id, where.offset, where.max, tag_filter, max_bytes
         )
         load.settle(sum(len(one.body) for one in messages))
@@ -94,7 +94,7 @@ async def browse(call: ApiCall, where: Browse) -> Browsed:
 
 async def life(call: ApiCall, path: MessagePath) -> MessageHistoryOut:
     """Finds a message by its unique key, or by the offset message id of any of its records."""
-    found = await call.broker.inspection.histories.of(path.message_id)
+    found = await call.broker.histories.of(path.message_id)
     return MessageHistoryOut(
         found.records[0].unique_key,
         found.state,
@@ -113,9 +113,7 @@ async def by_key(call: ApiCall, what: ByKey) -> Messages:
     """
     load = load_of(call.request)
     async with load.reading(MAX_RECEIVED_BYTES) as max_bytes:
-        found = await call.broker.inspection.histories.by_key(
-            what.key, given(what.topic), what.max, max_bytes
-        )
+        found = await call.broker.histories.by_key(what.key, given(what.topic), what.max, max_bytes)
         load.settle(sum(len(one.body) for one in found))
     return Messages([message_out(call.broker, record) for record in found])
 

@@ -58,12 +58,12 @@ class BrokerCollector(Collector):
             (
                 "half_message_checks",
                 "Questions to producers about half messages",
-                broker.transactions.check_backs.asked,
+                broker.check_backs.asked,
             ),
         )
         for name, text, value in counters:
             yield CounterMetricFamily(f"mocketmq_{name}", text, value)
-        transactions = broker.transactions.half_messages
+        transactions = broker.half_messages
         halves = CounterMetricFamily(
             "mocketmq_half_messages", "Half messages, and what became of them", labels=["step"]
         )
@@ -114,7 +114,7 @@ class BrokerCollector(Collector):
     def _groups(self) -> Iterator[Metric]:
         lag = _gauge("group_lag_messages", "Messages that the group has not finished", "group", "topic")
         in_flight = _gauge("group_in_flight_messages", "Messages taken and not settled", "group", "topic")
-        for group in self._api.broker.consuming.groups:
+        for group in self._api.broker.consuming_groups:
             lags: dict[str, int] = {}
             flights: dict[str, int] = {}
             for group_queue in group.queues.values():
@@ -129,9 +129,7 @@ class BrokerCollector(Collector):
 
     def _server(self) -> Iterator[Metric]:
         broker = self._api.broker
-        yield GaugeMetricFamily(
-            "mocketmq_long_polls", "Consumers that wait for messages", broker.consuming.polls.count
-        )
+        yield GaugeMetricFamily("mocketmq_long_polls", "Consumers that wait for messages", broker.polls.count)
         requests = CounterMetricFamily(
             "mocketmq_http_requests", "Answers given over HTTP", labels=["method", "route", "status"]
         )

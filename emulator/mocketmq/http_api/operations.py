@@ -87,7 +87,7 @@ async def info(call: ApiCall, _: NoInput) -> Info:
         call.broker.levels.table.text,
         settings.data,
         settings.durability,
-        call.api.run,
+        call.broker.store.run,
         call.api.uptime_us // US_PER_MS,
         call.broker.sender.intake.max_message_bytes,
         MAX_BATCH,
@@ -108,13 +108,13 @@ async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
         begin_us = broker.clock.start_us if what.clock == "start" else None
         if isinstance(what.clock, int):
             begin_us = what.clock * US_PER_MS
-        await broker.removal.everything(begin_us, forget=what.forget)
+        await broker.full_reset.run(begin_us, forget=what.forget)
     elif what.clock is not UNSET:
         raise InvalidArgumentError("clock", what.clock, "only without a topic")
     elif what.forget:
         raise InvalidArgumentError("forget", True, "only without a topic")
     else:
-        await broker.removal.reset.topic(what.topic)
+        await broker.reset.topic(what.topic)
     return ResetOut(given(what.topic) or "all", broker.clock.now_us() // US_PER_MS)
 
 

@@ -81,7 +81,6 @@ class Api:
         self,
         broker: Broker,
         settings: Settings,
-        run: int,
         bodies: Bodies,
         route_groups: Sequence[RouteGroup],
         more_metrics: Sequence[Callable[[], Iterable[Any]]],
@@ -89,7 +88,6 @@ class Api:
     ) -> None:
         self.broker = broker
         self.settings = settings
-        self.run = run
         self.bodies = bodies
         self.route_groups = route_groups
         self.more_metrics = more_metrics

@@ -63,5 +63,5 @@ def seen_out(broker: Broker, seen: SeenMessage) -> SeenOut:
             AtGroup(group, standing.at.value, standing.times, to_ms(standing.until_us))
             for group, standing in seen.standings.items()
         ],
-        text=broker.verification.expectations.describe(seen),
+        text=broker.expectations.describe(seen),
     )

@@ -64,7 +64,6 @@ class HttpServer:
         self,
         broker: Broker,
         settings: Settings,
-        run: int,
         guard: PageGuard,
         bodies: Bodies,
         by_segment: Mapping[str, HttpHandler],
@@ -74,9 +73,7 @@ class HttpServer:
     ) -> None:
         self._settings = settings
         self._doors = dict(more_doors)
-        self._api = Api(
-            broker, settings, run, bodies, route_groups(settings), more_metrics, lambda: self.doors
-        )
+        self._api = Api(broker, settings, bodies, route_groups(settings), more_metrics, lambda: self.doors)
         self._expected = f"Bearer {settings.token}".encode() if settings.token else None
         self._router: Router[Endpoint] = Router()
         for group in self._api.route_groups:

@@ -95,7 +95,7 @@ async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut
 
 async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
     """Deletes its messages, pending ones, retries and dead letters too, and all groups' offsets in it."""
-    return DeletedTopicOut(path.topic, await call.broker.removal.reset.delete_topic(path.topic))
+    return DeletedTopicOut(path.topic, await call.broker.reset.delete_topic(path.topic))
 
 
 def _topic_out(found: Topic) -> TopicOut:

@@ -61,26 +61,24 @@ async def prepare(call: ApiCall, path: TopicPath, message: HalfIn) -> HalfOut:
     half = message_of(path.topic, message, call.client)
     if message.check_after_s is not UNSET:
         half.properties[CHECK_IMMUNITY] = str(message.check_after_s)
-    return _half_out(call, await call.broker.transactions.half_messages.prepare_checked(half, message.group))
+    return _half_out(call, await call.broker.half_messages.prepare_checked(half, message.group))
 
 
 async def transactions(call: ApiCall, which: OpenHalves) -> HalfList:
     """Half messages that wait for a decision, of every protocol."""
-    found = await call.broker.transactions.half_messages.page(
-        which.after, which.max, topic_name=given(which.topic)
-    )
+    found = await call.broker.half_messages.page(which.after, which.max, topic_name=given(which.topic))
     last = found[-1].stored.log_offset if len(found) == which.max else None
     return HalfList([_half_out(call, half) for half in found], last)
 
 
 async def commit(call: ApiCall, path: MessagePath) -> HalfOut:
     """The message becomes visible, or waits for its due time. Of several with one id, the oldest."""
-    return _half_out(call, await call.broker.transactions.half_messages.decide(path.message_id, commit=True))
+    return _half_out(call, await call.broker.half_messages.decide(path.message_id, commit=True))
 
 
 async def rollback(call: ApiCall, path: MessagePath) -> HalfOut:
     """No consumer will get the message. Of several with one id, the oldest."""
-    return _half_out(call, await call.broker.transactions.half_messages.decide(path.message_id, commit=False))
+    return _half_out(call, await call.broker.half_messages.decide(path.message_id, commit=False))
 
 
 def _half_out(call: ApiCall, half: HalfMessage) -> HalfOut:

@@ -74,7 +74,7 @@ async def begin_run(writer: Writer, run: Run) -> None:
     await writer.commit(lambda batch: batch.execute(_BEGIN_RUN, run))
 
 
-async def arrive(store: Store, run: int, from_us: int, to_us: int, is_clear: Callable[[], bool]) -> bool:
+async def arrive(store: Store, from_us: int, to_us: int, is_clear: Callable[[], bool]) -> bool:
     """Set the clock to the end of a move, and record it: a restart begins no earlier, reports mark it.
 
     Runs in a transaction of its own, so ``is_clear`` sees all earlier messages and later ones are stored at
@@ -86,7 +86,7 @@ async def arrive(store: Store, run: int, from_us: int, to_us: int, is_clear: Cal
     def work(batch: Batch) -> bool:
         if not is_clear():
             return False
-        batch.execute(_RECORD_MOVE, (run, wall_us(), from_us, max(to_us, clock.now_us())))
+        batch.execute(_RECORD_MOVE, (store.run, wall_us(), from_us, max(to_us, clock.now_us())))
         batch.on_commit(partial(clock.reach, to_us))
         return True
 
@@ -99,10 +99,10 @@ def note_reset(batch: Batch) -> None:
     batch.execute(_NOTE_RESET)
 
 
-def begin_again(batch: Batch, store: Store, run: int, instant_us: int) -> None:
+def begin_again(batch: Batch, store: Store, instant_us: int) -> None:
     """Set the clock to an instant in the transaction that empties the store. A restart goes on there."""
     batch.execute(_FORGET_MOVES)
-    batch.execute(_RECORD_MOVE, (run, wall_us(), instant_us, instant_us))
+    batch.execute(_RECORD_MOVE, (store.run, wall_us(), instant_us, instant_us))
 
     def apply() -> None:
         store.writer.last_store_us = instant_us

@@ -14,3 +14,4 @@ class Store:
     database: Database
     writer: Writer
     clock: Clock
+    run: int  # the number of this start of the broker

@@ -36,7 +36,7 @@ async def aliyun() -> AsyncIterator[Aliyun]:
 
 @pytest.fixture
 def waiting(aliyun: Aliyun, monkeypatch: pytest.MonkeyPatch) -> Waiting:
-    return Waiting.of(aliyun.broker.consuming.polls, monkeypatch)
+    return Waiting.of(aliyun.broker.polls, monkeypatch)
 
 
 class Wire:

@@ -129,7 +129,7 @@ async def test_a_broker_that_goes_away_is_told_and_found_again(browser: "Browser
     async with running_api(http_port=port) as api, console_page(browser, api.emulator.url) as page:
         await expect(page.get_by_text("nothing waits")).to_be_visible()
         await api.emulator.http.close()
-        api.emulator.broker.watching.live.close()
+        api.emulator.broker.live.close()
         await expect(page.get_by_role("alert")).to_contain_text("The broker does not answer.")
         async with running_api(http_port=port) as again:
             await expect(page.get_by_role("alert")).to_be_hidden()

@@ -167,7 +167,7 @@ async def test_clients_that_were_idle_are_not_taken_for_those_that_do_not_read(
         for group in groups:
             await idle.receive(group)
         polls = [asyncio.create_task(idle.try_receive(group, "orders", wait_s=20)) for group in groups]
-        await until(lambda: emulator.broker.consuming.polls.count == len(groups))
+        await until(lambda: emulator.broker.polls.count == len(groups))
         for connection in memory_of(emulator).connections:
             connection.wrote_us -= 60 * US_PER_S
         await client.send(client.message("x" * 90_000))

@@ -39,7 +39,7 @@ async def test_a_delayed_message_comes_when_it_is_due_and_no_earlier() -> None:
     async with running_grpc() as (emulator, client):
         answer = await client.send(client.message("later", delay_s=60))
         assert answer.entries[0].recall_handle
-        due_us = emulator.broker.inspection.pending.next_due_us
+        due_us = emulator.broker.pending.next_due_us
         assert due_us
         await emulator.broker.mover.move_to(due_us - 1)
         assert await client.receive() == []

@@ -17,7 +17,7 @@ from tests.support.waiting import Waiting
 @pytest.fixture
 def waiting(api: Api, monkeypatch: pytest.MonkeyPatch) -> Waiting:
     """Follows the broker's long polls."""
-    return Waiting.of(api.emulator.broker.consuming.polls, monkeypatch)
+    return Waiting.of(api.emulator.broker.polls, monkeypatch)
 
 
 async def open_receive(api: Api) -> asyncio.StreamWriter:
@@ -61,7 +61,7 @@ async def test_a_condition_on_properties_chooses_messages(api: Api) -> None:
 
 async def test_a_receive_is_a_wait_of_a_test_and_no_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_api(max_long_poll_us=0) as api:
-        waiting = Waiting.of(api.emulator.broker.consuming.polls, monkeypatch)
+        waiting = Waiting.of(api.emulator.broker.polls, monkeypatch)
         receiving = asyncio.create_task(api.receive(wait_ms=30_000))
         await waiting.begun.wait()
         await api.send()
@@ -179,6 +179,6 @@ async def test_an_answer_that_would_reach_nobody_is_undone(api: Api) -> None:
 async def test_stopping_sends_waiting_receivers_home(api: Api, waiting: Waiting) -> None:
     receiver = asyncio.create_task(api.receive(wait_ms=30_000))
     await waiting.begun.wait()
-    api.emulator.broker.consuming.polls.close()
+    api.emulator.broker.polls.close()
     async with asyncio.timeout(PATIENCE_S):
         assert await receiver == []

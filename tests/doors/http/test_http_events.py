@@ -105,22 +105,22 @@ async def test_half_messages(api: Api) -> None:
 
 
 async def test_consumers_by_offset_take_and_acknowledge_too(api: Api) -> None:
-    consuming = api.emulator.broker.consuming
+    broker = api.emulator.broker
     for body in ("a", "b", "c"):
         await api.send(body=body, queue_id=0)
-    await consuming.committed.report("audit", "orders", 0, 0)
-    pulled = await consuming.pull.pull("audit", "orders", 0, 0, 32)
+    await broker.committed_offsets.report("audit", "orders", 0, 0)
+    pulled = await broker.pull.pull("audit", "orders", 0, 0, 32)
     leaks = await api.ok("GET", "/v1/leaks")
     assert (leaks["count"], {one["state"] for one in leaks["leaks"]}) == (3, {"not taken"})
-    await consuming.pull.pull("audit", "orders", 0, 3, 32)
+    await broker.pull.pull("audit", "orders", 0, 3, 32)
     leaks = await api.ok("GET", "/v1/leaks?group=audit&max=1")
     assert (leaks["count"], [one["state"] for one in leaks["leaks"]]) == (3, ["in flight"])
-    await consuming.pull.give_back("audit", pulled.messages[1].log_offset, -1)
-    await consuming.committed.report("audit", "orders", 0, 2, is_durable=False)
+    await broker.pull.give_back("audit", pulled.messages[1].log_offset, -1)
+    await broker.committed_offsets.report("audit", "orders", 0, 2, is_durable=False)
     assert (await api.ok("GET", "/v1/leaks"))["count"] == 1
     late = asyncio.create_task(api.ok("GET", "/v1/leaks?timeout_ms=30000"))
     await polls(api, 1)
-    await consuming.committed.report("audit", "orders", 0, 3, is_durable=False)
+    await broker.committed_offsets.report("audit", "orders", 0, 3, is_durable=False)
     assert (await late)["leaks"] == []
     told = await story(api)
     assert "0 taken by audit: 'b'" in told

@@ -48,7 +48,7 @@ async def streaming(api: Api, query: str = "", **headers: str) -> AsyncIterator[
         assert response.status == 200
         assert response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
         yield Stream(response.content)
-    live = api.emulator.broker.watching.live
+    live = api.emulator.broker.live
     async with asyncio.timeout(PATIENCE_S):
         while live.readers:  # another one would be told of the look before
             await api.ok("GET", "/healthz")
@@ -158,7 +158,7 @@ async def test_a_reader_who_comes_back_goes_on_where_it_was(api: Api) -> None:
 
 async def test_nobody_looks_while_nobody_watches_and_a_stop_ends_the_stream() -> None:
     async with running_api() as api:
-        live = api.emulator.broker.watching.live
+        live = api.emulator.broker.live
         async with streaming(api) as stream:
             await stream.next("state")
             assert live.readers == 1

@@ -25,7 +25,7 @@ async def wait(api: Api, topic: str = "orders", **what: Json) -> Json:
 
 async def waiting(api: Api, **what: Json) -> asyncio.Task[Json]:
     """A wait that the broker has begun."""
-    before = api.emulator.broker.consuming.polls.count
+    before = api.emulator.broker.polls.count
     task = asyncio.create_task(wait(api, timeout_ms=LONG_MS, **what))
     await polls(api, before + 1)
     return task
@@ -34,7 +34,7 @@ async def waiting(api: Api, **what: Json) -> asyncio.Task[Json]:
 async def polls(api: Api, count: int) -> None:
     """Until so many long polls wait."""
     async with asyncio.timeout(PATIENCE_S):
-        while api.emulator.broker.consuming.polls.count != count:  # noqa: ASYNC110 - of the broker in this loop
+        while api.emulator.broker.polls.count != count:  # noqa: ASYNC110 - of the broker in this loop
             await asyncio.sleep(0)
 
 
@@ -285,7 +285,7 @@ async def test_many_may_wait_and_one_who_hangs_up_is_forgotten(api: Api) -> None
         await api.send(keys=[str(number)])
     for number, waiter in enumerate(waiters[1:], 1):
         assert [one["keys"] for one in (await waiter)["messages"]] == [[str(number)]]
-    assert api.emulator.broker.consuming.polls.count == 0
+    assert api.emulator.broker.polls.count == 0
 
 
 async def test_a_reset_ends_waits_and_receives(api: Api) -> None:

@@ -62,7 +62,7 @@ async def test_of_several_with_one_id_the_oldest_is_decided_first(api: Api) -> N
 async def test_they_are_listed_by_page_and_topic_whatever_door_they_came_in_by(api: Api) -> None:
     first = await prepare(api)
     broker = api.emulator.broker
-    popped = await broker.transactions.popped_halves.prepare(Message("bills", b"popped"), 20 * S)
+    popped = await broker.popped_halves.prepare(Message("bills", b"popped"), 20 * S)
     third = await prepare(api, topic="bills", check_after_s=30)
     page = await api.ok("GET", "/v1/transactions?max=2")
     assert page["next_after"] == popped.stored.log_offset
@@ -78,7 +78,7 @@ async def test_they_are_listed_by_page_and_topic_whatever_door_they_came_in_by(a
     assert [half["message_id"] for half in of_topic] == [two["message_id"]]
     assert (await api.refused(404, "GET", "/v1/transactions?topic=none"))["title"] == "Topic not found"
     await api.ok("POST", f"/v1/transactions/{two['message_id']}/commit")
-    settled = await broker.transactions.popped_halves.commit("bills", [popped.handle])
+    settled = await broker.popped_halves.commit("bills", [popped.handle])
     assert (settled.done, len(settled.failed)) == ([], 1)
     assert [message["body"] for message in await api.receive("bills")] == ["popped"]
 

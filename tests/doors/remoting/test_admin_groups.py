@@ -328,13 +328,13 @@ async def test_a_group_begins_where_another_one_is() -> None:
                 await send(broker, topic=topic, queue=0)
             await commit(client, 2, topic=topic)
         assert await cloned(client, offline="true", topic=TOPIC) == 0
-        assert broker.consuming.committed.of("copy", TOPIC, 0) == 2
-        assert broker.consuming.committed.of("copy", "another", 0) is None
+        assert broker.committed_offsets.of("copy", TOPIC, 0) == 2
+        assert broker.committed_offsets.of("copy", "another", 0) is None
         await join(client)  # to TOPIC alone
         assert await cloned(client, offline="false") == 0
-        assert broker.consuming.committed.of("copy", "another", 0) is None
+        assert broker.committed_offsets.of("copy", "another", 0) is None
         assert await cloned(client, offline="true") == 0
-        assert broker.consuming.committed.of("copy", "another", 0) == 2
+        assert broker.committed_offsets.of("copy", "another", 0) == 2
         assert await cloned(client, srcGroup="nobody", offline="true") == 26
 
 

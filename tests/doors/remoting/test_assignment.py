@@ -146,8 +146,8 @@ async def test_a_mode_outlives_its_topic_and_group_as_upstream() -> None:
     async with running_remoting() as remoting:
         await ready(remoting)
         await set_mode(remoting)
-        await remoting.broker.removal.reset.delete_topic(TOPIC)
-        await remoting.broker.consuming.groups.delete(GROUP, clean_offsets=True)
+        await remoting.broker.reset.delete_topic(TOPIC)
+        await remoting.broker.consuming_groups.delete(GROUP, clean_offsets=True)
         await ready(remoting)
         await join(remoting.client, "one")
         assert await assignment(remoting) == [("POP", -1)]

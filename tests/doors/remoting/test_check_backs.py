@@ -67,7 +67,7 @@ async def test_the_producer_is_asked_with_the_message_and_what_its_answer_needs(
         await answering
         [record] = await pulled(client, queue_id=2)
         assert parted(record.properties)["TRANSACTION_CHECK_TIMES"] == "1"
-        assert broker.transactions.check_backs.asked == 1
+        assert broker.check_backs.asked == 1
 
 
 async def test_the_first_check_comes_after_the_timeout_others_after_intervals() -> None:
@@ -80,9 +80,9 @@ async def test_the_first_check_comes_after_the_timeout_others_after_intervals() 
         for number in range(15):
             due_us = started_us + 6 * S + number * 60 * S
             await broker.mover.move_to(due_us - 1)
-            assert broker.transactions.check_backs.asked == number
+            assert broker.check_backs.asked == number
             await broker.mover.move_to(due_us)
-            assert broker.transactions.check_backs.asked == number + 1
+            assert broker.check_backs.asked == number + 1
         assert await undecided(remoting) == []
         await broker.mover.advance(60 * S)
         [given_up] = await undecided(remoting)
@@ -95,8 +95,8 @@ async def test_the_first_check_comes_after_the_timeout_others_after_intervals() 
         }
         await broker.mover.advance(3_600 * S)
         assert len(await stop(answering)) == 15
-        assert (await visible(broker), broker.transactions.half_messages.abandoned) == ([], 1)
-        assert broker.transactions.check_backs.next_due_us() is None
+        assert (await visible(broker), broker.half_messages.abandoned) == ([], 1)
+        assert broker.check_backs.next_due_us() is None
 
 
 async def test_one_long_move_asks_as_often_and_the_producer_may_decide_at_any_check() -> None:
@@ -158,7 +158,7 @@ async def test_checks_that_find_no_producer_count() -> None:
     async with running_remoting() as remoting:
         await prepare(remoting.client)
         await remoting.broker.mover.advance((6 + 14 * 60) * S)
-        assert (remoting.broker.transactions.check_backs.asked, await undecided(remoting)) == (0, [])
+        assert (remoting.broker.check_backs.asked, await undecided(remoting)) == (0, [])
         await produce(remoting.client)
         await remoting.broker.mover.advance(60 * S)
         assert (remoting.client.pushes.empty(), len(await undecided(remoting))) == (True, 1)
@@ -169,9 +169,9 @@ async def test_an_immunity_of_its_own_and_settings_change_when_is_asked() -> Non
     async with running_remoting(**settings, transaction_check_max=2) as remoting:
         broker = remoting.broker
         await prepare(remoting.client, CHECK_IMMUNITY_TIME_IN_SECONDS="30")
-        assert broker.transactions.check_backs.next_due_us() == broker.clock.now_us() + 30 * S
+        assert broker.check_backs.next_due_us() == broker.clock.now_us() + 30 * S
         await prepare(remoting.client, CHECK_IMMUNITY_TIME_IN_SECONDS="-1")
-        assert broker.transactions.check_backs.next_due_us() == broker.clock.now_us() + 2 * S
+        assert broker.check_backs.next_due_us() == broker.clock.now_us() + 2 * S
         await broker.mover.advance(11 * S)
         assert await undecided(remoting) == []
         await broker.mover.advance(1 * S)
@@ -223,7 +223,7 @@ async def test_a_decision_that_cannot_be_stored_is_refused_and_can_be_made_again
         await remoting.broker.mover.advance(6 * S)
         assert len(await stop(answering)) == 1
         assert len(await visible(remoting.broker)) == (decision == COMMIT)
-        assert remoting.broker.transactions.half_messages.open() == []
+        assert remoting.broker.half_messages.open() == []
 
 
 async def test_what_is_decided_while_its_check_is_being_stored_is_not_asked_about(
@@ -233,7 +233,7 @@ async def test_what_is_decided_while_its_check_is_being_stored_is_not_asked_abou
         broker, client = remoting.broker, remoting.client
         await produce(client)
         half = await prepare(client)
-        read = broker.transactions.half_messages.halves
+        read = broker.half_messages.halves
 
         async def decide_first(takes: Sequence[Receipt]) -> list[HalfMessage]:
             monkeypatch.undo()
@@ -241,9 +241,9 @@ async def test_what_is_decided_while_its_check_is_being_stored_is_not_asked_abou
             await end(client, half, COMMIT)
             return halves
 
-        monkeypatch.setattr(broker.transactions.half_messages, "halves", decide_first)
+        monkeypatch.setattr(broker.half_messages, "halves", decide_first)
         await broker.mover.advance(6 * S)
-        assert (client.pushes.empty(), broker.transactions.check_backs.asked) == (True, 0)
+        assert (client.pushes.empty(), broker.check_backs.asked) == (True, 0)
         assert bodies(await visible(broker)) == ["half"]
 
 

@@ -61,7 +61,7 @@ async def test_each_question_is_answered_with_the_commit_before_it(is_new: bool)
         answers = pipelined(remoting.client, offsets)
         assert [int((await answer).ext["offset"]) for answer in answers] == offsets
         await commit(remoting.client, 1)  # and all of that is durable now
-        assert remoting.broker.consuming.committed.of(GROUP, TOPIC, 0) == 1
+        assert remoting.broker.committed_offsets.of(GROUP, TOPIC, 0) == 1
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["new", "known"])

@@ -119,7 +119,7 @@ async def test_a_level_that_is_no_number_is_refused_in_javas_words(text: str) ->
             f'java.lang.NumberFormatException: For input string: "{text}"; property DELAY must be'
             " a whole number, 1 to 18 for a delay, 0 or less for none",
         )
-        assert not remoting.broker.inspection.pending.count
+        assert not remoting.broker.pending.count
 
 
 async def test_a_delayed_message_may_be_sent_oneway_and_to_any_queue() -> None:
@@ -151,7 +151,7 @@ async def test_a_timer_delays_a_message_to_the_millisecond(given: dict[str, str]
         assert (parked.topic, parked.queue_id, parked.body) == (TIMER_TOPIC, 0, b"later")
         due_ms = parked.store_ms + delay_ms
 
-        due_us = remoting.broker.inspection.pending.next_due_us or 0
+        due_us = remoting.broker.pending.next_due_us or 0
         assert await advance(remoting, due_us - remoting.broker.clock.now_us() - 1) == 0
         assert await pulled(remoting.client, queue_id=2) == []
         assert await advance(remoting, 1) == 1
@@ -174,7 +174,7 @@ async def test_an_instant_is_one_of_the_wall_clock(name: str, mode: str) -> None
         await advance(remoting, 1000 * HOUR_MS * US_PER_MS)
         instant_ms = wall_us() // US_PER_MS + HOUR_MS
         await sent(remoting.client, properties={name: str(instant_ms)})
-        [waiting] = await remoting.broker.inspection.pending.list()
+        [waiting] = await remoting.broker.pending.list()
         due_us = whole_ms_us(remoting.broker.clock.from_wall(instant_ms * US_PER_MS))
         assert waiting.message.due_us == due_us
         await remoting.broker.mover.move_to_next()
@@ -243,7 +243,7 @@ async def test_timers_and_instants_are_refused_with_code_13(given: dict[str, str
     async with running_remoting() as remoting:
         code, said = await refused(remoting.client, properties=given)
         assert (code, said.startswith(sentence)) == (13, True)
-        assert not remoting.broker.inspection.pending.count
+        assert not remoting.broker.pending.count
 
 
 async def test_mode_dongwo_answers_as_the_patch_does() -> None:

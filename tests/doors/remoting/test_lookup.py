@@ -141,7 +141,7 @@ async def test_the_time_is_that_of_the_wall_clock_and_both_ends_are_included() -
     async with running_broker() as broker:
         stored = (await send(broker, KEYS="a")).stored
         for from_us, to_us, count in ((0, 0, 1), (1, 1, 0), (-1, -1, 0), (-5, 5, 1)):
-            some = await broker.inspection.histories.query(
+            some = await broker.histories.query(
                 TOPIC, "a", 9, stored.store_us + from_us, stored.store_us + to_us
             )
             assert len(some) == count
@@ -191,7 +191,7 @@ async def test_what_waits_is_newer_than_what_was_cancelled_and_its_id_is_no_key(
     async with running_remoting() as remoting:
         given = {"TIMER_DELAY_MS": "5000", "UNIQ_KEY": UNIQUE}
         ids = [(await sent(remoting.client, body, properties=given))["msgId"] for body in (b"1", b"2")]
-        await remoting.broker.inspection.pending.cancel(ids[0])
+        await remoting.broker.pending.cancel(ids[0])
         assert numbers(await found(remoting, UNIQUE, TIMER_TOPIC)) == [1, 2]
         assert numbers(await found(remoting, UNIQUE, TIMER_TOPIC, most=1)) == [2]
         assert (
@@ -215,9 +215,9 @@ async def test_more_messages_with_a_key_than_are_looked_at_in_one_step() -> None
         messages = [
             (await send(broker, str(n), KEYS="a", topic="b" if n < 5 else "a")).stored for n in range(1_100)
         ]
-        newest = await broker.inspection.histories.query("b", "a", 3, 0, LATEST)
+        newest = await broker.histories.query("b", "a", 3, 0, LATEST)
         assert newest == messages[2:5]
-        assert await broker.inspection.histories.query("a", "a", 1_050, 0, LATEST) == messages[50:]
+        assert await broker.histories.query("a", "a", 1_050, 0, LATEST) == messages[50:]
 
 
 # By id
@@ -265,5 +265,5 @@ async def test_a_waiting_message_is_cancelled_by_the_id_in_its_answer() -> None:
     async with running_remoting(advertise="10.1.2.3:1234") as remoting:
         for given in ({"DELAY": "1"}, {"TIMER_DELAY_SEC": "1"}):
             ext = await sent(remoting.client, properties={"UNIQ_KEY": UNIQUE, **given})
-            await remoting.broker.inspection.pending.cancel(ext["msgId"])
-        assert not remoting.broker.inspection.pending.count
+            await remoting.broker.pending.cancel(ext["msgId"])
+        assert not remoting.broker.pending.count

@@ -207,7 +207,7 @@ async def test_nobody_is_told_of_a_broadcast() -> None:
         assert await members(two) == ["one", "two"]
         await send(remoting.broker, queue=0)
         assert (await pull(two)).code == 0
-        assert remoting.broker.consuming.groups.get(GROUP).queues == {}
+        assert remoting.broker.consuming_groups.get(GROUP).queues == {}
 
 
 async def test_a_group_is_told_even_if_who_leaves_was_no_member() -> None:

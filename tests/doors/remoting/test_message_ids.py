@@ -82,8 +82,8 @@ async def test_they_are_good_after_a_restart_on_another_port(given: dict[str, st
             viewed = await remoting.client.ok(VIEW, {"offset": str(int(old[16:], 16))})
             assert [record.store_host for record in decode_records(viewed.body)] == [host]
             if given:
-                await remoting.broker.inspection.pending.cancel(old)
-                assert remoting.broker.inspection.pending.count == 1
+                await remoting.broker.pending.cancel(old)
+                assert remoting.broker.pending.count == 1
 
 
 async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
@@ -93,12 +93,12 @@ async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
         for elsewhere in (f"10.1.2.3:{port}", f"{ip}:1234"):
             message_id = offset_message_id(elsewhere, first.log_offset)
             with pytest.raises(MessageNotFoundError, match=message_id):
-                await broker.inspection.histories.records(message_id)
+                await broker.histories.records(message_id)
             second = (await send(broker, "second", UNIQ_KEY=message_id)).stored
-            assert await broker.inspection.histories.records(message_id) == [second]
+            assert await broker.histories.records(message_id) == [second]
         missing = offset_message_id(first.store_host, 77)
         with pytest.raises(MessageNotFoundError, match=missing):
-            await broker.inspection.histories.records(missing)
+            await broker.histories.records(missing)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ async def test_a_queue_that_lost_messages_to_retention_is_young_no_longer() -> N
 async def test_a_queue_that_was_reset_is_young_again(tmp_path: Any) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         await fill(remoting, 3)
-        await remoting.broker.removal.reset.all()
+        await remoting.broker.reset.all()
         await fill(remoting, 1)
         assert await committed(remoting.client) == 3
     async with running_remoting(data=str(tmp_path)) as remoting:
@@ -92,7 +92,7 @@ async def test_what_is_committed_is_there_after_a_restart(tmp_path: Any) -> None
         before = remoting.broker.store.writer.commits
         await commit(remoting.client, 4)
         assert remoting.broker.store.writer.commits == before
-        assert remoting.broker.consuming.groups.get(GROUP).queues.keys() == {
+        assert remoting.broker.consuming_groups.get(GROUP).queues.keys() == {
             remoting.broker.registry.topics.queue_of(TOPIC, 0)
         }
 
@@ -161,7 +161,7 @@ async def test_the_ends_of_a_queue() -> None:
     async with running_remoting() as remoting:
         broker = remoting.broker
         await fill(remoting, 2)
-        await broker.removal.reset.topic(TOPIC)
+        await broker.reset.topic(TOPIC)
         assert await asked(remoting, EARLIEST) == -1
         await broker.mover.advance(5 * S)
         stored_ms = broker.clock.now_us() // 1_000
@@ -183,7 +183,7 @@ async def timed(remoting: Remoting) -> int:
     """Such a queue, and the milliseconds of the client's clock at which it began."""
     broker = remoting.broker
     await fill(remoting, 2)
-    await broker.removal.reset.all()  # its offsets begin with 2
+    await broker.reset.all()  # its offsets begin with 2
     wall_ms = wall_us() // 1_000
     start_us = broker.clock.from_wall(wall_ms * 1_000)
     await broker.mover.move_to(start_us + 1 * S)
@@ -258,7 +258,7 @@ async def test_an_empty_queue_has_no_times() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, 2)
         assert await asked(remoting, SEARCH_OFFSET, 1, timestamp=5) == 0
-        await remoting.broker.removal.reset.all()
+        await remoting.broker.reset.all()
         for side in ("", "lower", "upper"):
             assert await asked(remoting, SEARCH_OFFSET, timestamp=5, boundaryType=side or None) == 2
 
@@ -336,7 +336,7 @@ async def test_an_offset_from_before_the_broker_was_emptied_hides_nothing() -> N
         client = remoting.client
         await fill(remoting)
         await commit(client, 5)
-        await remoting.broker.removal.reset.all()
+        await remoting.broker.reset.all()
         await commit(client, 6)
         assert await committed(client) == 10
         await fill(remoting, 1)
@@ -349,11 +349,11 @@ async def test_what_was_reset_is_stored_anew_and_acknowledges_nothing(tmp_path: 
         await send(remoting.broker, queue=0, level=1)
         await remoting.broker.mover.advance(1 * S)
         await pull(client)
-        await remoting.broker.removal.reset.topic(TOPIC)
+        await remoting.broker.reset.topic(TOPIC)
         await commit(client, 1)
         await remoting.broker.store.writer.commit(lambda _: None)
         assert [row["acked_us"] for row in rows(tmp_path, "SELECT * FROM deliveries")] == [None]
-        await remoting.broker.removal.reset.all()
+        await remoting.broker.reset.all()
         assert rows(tmp_path, "SELECT * FROM progress") == []
         await commit(client, 1)
         assert [row["next_offset"] for row in rows(tmp_path, "SELECT * FROM progress")] == [1]

@@ -205,7 +205,7 @@ async def test_in_order_what_was_acknowledged_behind_another_comes_again_with_it
         for one in reversed(again):
             assert await ack(remoting.client, one.handle) == 0
         [queue, *_] = remoting.broker.registry.topics.get(TOPIC).queues
-        group_queue = remoting.broker.consuming.groups.get(GROUP).queues[queue]
+        group_queue = remoting.broker.consuming_groups.get(GROUP).queues[queue]
         assert (group_queue.committed_offset, group_queue.open) == (4, {})
 
 

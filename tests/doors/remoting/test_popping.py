@@ -114,9 +114,7 @@ async def test_an_answer_fits_into_a_frame() -> None:
 async def test_a_group_begins_at_the_first_message_or_at_the_last() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "old", "older")
-        await remoting.broker.removal.reset.topic(
-            TOPIC
-        )  # from here on nothing is young: first_offset moved with it
+        await remoting.broker.reset.topic(TOPIC)  # from here on nothing is young: first_offset moved with it
         await fill(remoting, "a", "b", "c")
         [queue, *_] = remoting.broker.registry.topics.get(TOPIC).queues
         queue.min_offset += 1  # as retention does
@@ -286,7 +284,7 @@ async def test_retries_of_a_group_are_popped_with_its_topic() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a", "b")
         for taken in await receive(remoting.broker):
-            await remoting.broker.consuming.receiver.give_back(GROUP, [taken.handle], 1)
+            await remoting.broker.receiver.give_back(GROUP, [taken.handle], 1)
         await remoting.broker.mover.advance(1 * S)
         retries = await pop(remoting.client)
         assert sorted(one.body for one in retries) == ["a", "b"]
@@ -303,7 +301,7 @@ async def test_retries_of_another_topic_are_left_to_it() -> None:
         await send(remoting.broker, "other", topic="other")
         await fill(remoting, "a")
         [taken] = await receive(remoting.broker, topic="other")
-        await remoting.broker.consuming.receiver.give_back(GROUP, [taken.handle], 1)
+        await remoting.broker.receiver.give_back(GROUP, [taken.handle], 1)
         await remoting.broker.mover.advance(1 * S)
         assert pulled(await remoting.client.ok(PEEK, pop_of())) == ["a"]
         assert [one.body for one in await pop(remoting.client)] == ["a"]
@@ -315,7 +313,7 @@ async def test_retries_are_left_to_members_that_pull_them() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         [taken] = await receive(remoting.broker)
-        await remoting.broker.consuming.receiver.give_back(GROUP, [taken.handle], 1)
+        await remoting.broker.receiver.give_back(GROUP, [taken.handle], 1)
         await remoting.broker.mover.advance(1 * S)
         await join(remoting.client, subscriptionDataSet=[subscription(), subscription(RETRY)])
         assert await pop(remoting.client) == []
@@ -326,13 +324,13 @@ async def test_a_group_may_change_from_pulling_to_popping_and_back() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a", "b", "c", "d")
         assert pulled(await pull(remoting.client, maxMsgNums=1)) == ["a"]
-        await remoting.broker.consuming.committed.report(GROUP, TOPIC, 0, 1)
+        await remoting.broker.committed_offsets.report(GROUP, TOPIC, 0, 1)
         first, second = await pop(remoting.client, maxMsgNums=2)
         assert (first.body, second.body) == ("b", "c")
         await ack(remoting.client, first.handle)
         assert await committed(remoting.client) == 2  # what a member that pulls begins with
         assert pulled(await pull(remoting.client, 2)) == ["c", "d"]
-        await remoting.broker.consuming.committed.report(GROUP, TOPIC, 0, 4)
+        await remoting.broker.committed_offsets.report(GROUP, TOPIC, 0, 4)
         assert await ack(remoting.client, second.handle) == 208
         await remoting.broker.mover.advance(3600 * S)
         assert await pop(remoting.client) == []
@@ -353,7 +351,7 @@ async def test_a_group_that_goes_back_gets_popped_messages_again() -> None:
         await fill(remoting, "a")
         [one] = await pop(remoting.client)
         await ack(remoting.client, one.handle)
-        await remoting.broker.consuming.committed.commit(GROUP, TOPIC, 0, 0)
+        await remoting.broker.committed_offsets.commit(GROUP, TOPIC, 0, 0)
         [again] = await pop(remoting.client)
         assert again.body == "a"
         assert await ack(remoting.client, again.handle) == 0
@@ -364,7 +362,7 @@ async def test_the_ledger_knows_who_popped_and_acknowledged_a_delayed_message(tm
         await send(remoting.broker, "later", level=1)
         await remoting.broker.mover.advance(1 * S)
         [one] = await pop(remoting.client)
-        group = remoting.broker.consuming.groups.get(GROUP)
+        group = remoting.broker.consuming_groups.get(GROUP)
         assert sum(place.lag for place in group.queues.values()) == 1
         await remoting.broker.mover.advance(2 * S)
         await ack(remoting.client, one.handle)

@@ -62,7 +62,7 @@ async def test_an_offset_decides_what_is_answered(
 ) -> None:
     async with running_remoting() as remoting:
         await fill(remoting, None, None)
-        await remoting.broker.removal.reset.topic(TOPIC)
+        await remoting.broker.reset.topic(TOPIC)
         await fill(remoting, None, None)
         answer = await pull(remoting.client, offset)
         assert (answer.code, answer.remark) == (code, status)
@@ -220,9 +220,9 @@ async def test_a_group_is_made_by_its_first_pull() -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker, queue=0)
         assert (await pull(remoting.client)).code == 0
-        assert remoting.broker.consuming.groups.get(GROUP).queues == {}
+        assert remoting.broker.consuming_groups.get(GROUP).queues == {}
         # What it has not read yet it has not consumed either.
-        assert remoting.broker.consuming.committed.of(GROUP, TOPIC, 0) is None
+        assert remoting.broker.committed_offsets.of(GROUP, TOPIC, 0) is None
 
 
 # What is wanted
@@ -288,7 +288,7 @@ WAITING = {"flags": SUBSCRIPTION | SUSPEND, "suspendTimeoutMillis": 60_000}
 
 async def test_a_pull_waits_for_what_is_sent_to_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, None)
         answer = remoting.client.ask(11, pull_of(1, **WAITING))
         await waiting.begun.wait()
@@ -296,12 +296,12 @@ async def test_a_pull_waits_for_what_is_sent_to_its_queue(monkeypatch: pytest.Mo
         assert not answer.done()
         await send(remoting.broker, "here", queue=0)
         assert bodies(await answer) == ["here"]
-        assert remoting.broker.consuming.polls.count == 0
+        assert remoting.broker.polls.count == 0
 
 
 async def test_a_pull_of_an_empty_queue_waits_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await send(remoting.broker, queue=1)
         answer = remoting.client.ask(11, pull_of(**WAITING))
         await waiting.begun.wait()
@@ -311,7 +311,7 @@ async def test_a_pull_of_an_empty_queue_waits_as_well(monkeypatch: pytest.Monkey
 
 async def test_what_is_not_wanted_wakes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, "A")
         answer = remoting.client.ask(11, pull_of(1, subscription="A", **WAITING))
         await waiting.begun.wait()
@@ -326,7 +326,7 @@ async def test_what_is_not_wanted_wakes_nobody(monkeypatch: pytest.MonkeyPatch) 
 
 async def test_a_wait_ends_in_time_with_what_was_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, "A")
         flags = SUBSCRIPTION | SUSPEND
         answer = await pull(remoting.client, 1, flags, suspendTimeoutMillis=1)
@@ -362,7 +362,7 @@ async def test_a_pull_waits_no_longer_than_the_setting_allows() -> None:
 
 async def test_a_delayed_message_wakes_a_pull_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, None)
         answer = remoting.client.ask(11, pull_of(1, **WAITING))
         await send(remoting.broker, "delayed", queue=0, level=3)
@@ -374,12 +374,12 @@ async def test_a_delayed_message_wakes_a_pull_when_it_is_due(monkeypatch: pytest
 
 async def test_who_waits_is_answered_when_the_broker_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, None)
         answer = remoting.client.ask(11, pull_of(1, **WAITING))
         await waiting.begun.wait()
         await send(remoting.broker, "forgotten", queue=1)
-        await remoting.broker.removal.reset.all()
+        await remoting.broker.reset.all()
         assert (await answer).code == 19
         await send(remoting.broker, "new", queue=0)
         assert bodies(await pull(remoting.client, int((await answer).ext["nextBeginOffset"]))) == ["new"]
@@ -387,7 +387,7 @@ async def test_who_waits_is_answered_when_the_broker_is_emptied(monkeypatch: pyt
 
 async def test_a_client_that_goes_away_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, None)
         async with remoting.another() as client:
             client.ask(11, pull_of(1, **WAITING))
@@ -397,11 +397,11 @@ async def test_a_client_that_goes_away_waits_no_longer(monkeypatch: pytest.Monke
 
 async def test_a_broker_that_stops_sends_everybody_home(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, None)
         answer = remoting.client.ask(11, pull_of(1, **WAITING))
         await waiting.begun.wait()
-        remoting.broker.consuming.polls.close()
+        remoting.broker.polls.close()
         async with asyncio.timeout(PATIENCE_S):
             assert (await answer).code == 19
 
@@ -430,7 +430,7 @@ async def test_an_offset_rides_on_the_first_look_only_and_only_where_it_is_said_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         client = remoting.client
         await fill(remoting, None, None, None)
         await pull(client, 3, SUBSCRIPTION, commitOffset=3)

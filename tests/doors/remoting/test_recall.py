@@ -43,13 +43,13 @@ async def test_a_delayed_message_is_recalled(name: str, is_strict: bool) -> None
         instant = str(wall_us() // 1_000 + 60_000)
         text = {"DELAY": "5", "TIMER_DELAY_SEC": "60", "TIMER_DELAY_MS": "59999"}.get(name, instant)
         handle = await delayed(remoting, name, text)
-        [waiting] = await remoting.broker.inspection.pending.list()
+        [waiting] = await remoting.broker.pending.list()
         due_ms = -(-(waiting.message.due_us or 0) // 1_000)
         assert base64.urlsafe_b64decode(handle).decode() == f"v1 {TOPIC} broker-a {due_ms} {UNIQUE}"
         await sent(remoting.client, b"wanted", properties={name: text})
         assert await recall(remoting, handle) == (0, UNIQUE)
-        assert remoting.broker.inspection.pending.count == 1
-        life = await remoting.broker.inspection.histories.of(UNIQUE)
+        assert remoting.broker.pending.count == 1
+        life = await remoting.broker.histories.of(UNIQUE)
         assert [row.kind for row in life.interventions] == ["cancelled"]
         gone = (
             f"recall failed, message {UNIQUE} is not waiting for its due time: it was delivered, cancelled, "
@@ -70,9 +70,9 @@ async def test_handles_and_recalls_survive_a_restart(name: str, text: str, tmp_p
         second = await delayed(remoting, name, text)
     async with running_remoting(**settings) as remoting:
         assert (await recall(remoting, first))[0] == 604
-        assert remoting.broker.inspection.pending.count == 1
+        assert remoting.broker.pending.count == 1
         assert await recall(remoting, second) == (0, UNIQUE)
-        assert remoting.broker.inspection.pending.count == 0
+        assert remoting.broker.pending.count == 0
 
 
 async def test_a_message_that_was_sent_twice_is_recalled_by_its_time() -> None:
@@ -83,7 +83,7 @@ async def test_a_message_that_was_sent_twice_is_recalled_by_its_time() -> None:
         assert await recall(remoting, first) == (0, UNIQUE)
         [handle] = {await delayed(remoting) for _ in range(2)}
         assert await recall(remoting, handle) == (0, UNIQUE)
-        assert remoting.broker.inspection.pending.count == 0
+        assert remoting.broker.pending.count == 0
 
 
 @pytest.mark.parametrize("is_strict", [False, True])
@@ -93,7 +93,7 @@ async def test_what_was_delivered_is_not_recalled(is_strict: bool) -> None:
         await remoting.broker.mover.move_to_next()
         assert await recall(remoting, handle) == (604, "recall failed, timestamp invalid")
         handle = await delayed(remoting)
-        await remoting.broker.inspection.pending.deliver_now(UNIQUE)
+        await remoting.broker.pending.deliver_now(UNIQUE)
         assert (await recall(remoting, handle))[0] == (604 if is_strict else 0)
         assert len(await pulled(remoting.client)) == 2
 
@@ -142,7 +142,7 @@ async def test_a_recall_is_refused(handle: str, code: int, remark: str) -> None:
         answer = await recall(remoting, handle)
         assert answer[0] == code
         assert str(answer[1]).startswith(remark)
-        assert remoting.broker.inspection.pending.count == 1
+        assert remoting.broker.pending.count == 1
 
 
 async def test_a_recall_wants_a_topic_and_a_handle() -> None:
@@ -161,5 +161,5 @@ async def test_another_topic_is_left_alone() -> None:
         handle = await delayed(remoting)
         await delayed(remoting, topic="others")
         assert await recall(remoting, handle) == (0, UNIQUE)
-        [left] = await remoting.broker.inspection.pending.list()
+        [left] = await remoting.broker.pending.list()
         assert remoting.broker.registry.topics.queue(left.message.real_queue_key or 0).topic == "others"

@@ -90,7 +90,7 @@ async def test_a_reply_reaches_who_asked_and_is_stored(code: int) -> None:
         [record] = await pulled(remoting.client, REPLY_TOPIC)
         assert (record.body, record.flag, record.sys_flag) == (b"pong", 7, 1)
         assert parted(record.properties) == PROPERTIES
-        [viewed] = await remoting.broker.inspection.histories.records(told.ext["msgId"])
+        [viewed] = await remoting.broker.histories.records(told.ext["msgId"])
         assert viewed.unique_key == UNIQUE
 
 

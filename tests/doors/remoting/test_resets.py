@@ -64,7 +64,7 @@ def table(*offsets: int) -> bytes:
 async def waits(remoting: Remoting, count: int = 1) -> None:
     """Until so many long polls wait."""
     async with asyncio.timeout(PATIENCE_S):
-        while remoting.broker.consuming.polls.count < count:  # noqa: ASYNC110
+        while remoting.broker.polls.count < count:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 

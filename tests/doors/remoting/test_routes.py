@@ -158,7 +158,7 @@ async def test_dead_letters_of_a_known_group_can_be_consumed_before_there_are_an
 async def test_a_deleted_topic_is_not_made_again_by_those_that_still_look_for_it(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         await remoting.route("orders")
-        await remoting.broker.removal.reset.delete_topic("orders")
+        await remoting.broker.reset.delete_topic("orders")
         await refused(remoting, "orders")
     async with running_remoting(data=str(tmp_path)) as remoting:
         await refused(remoting, "orders")
@@ -212,7 +212,7 @@ async def test_why_a_topic_is_not_made_is_logged(
 ) -> None:
     caplog.set_level(logging.INFO, "mocketmq.remoting")
     await remoting.route("bills")
-    await remoting.broker.removal.reset.delete_topic("bills")
+    await remoting.broker.reset.delete_topic("bills")
     for topic in ("bills", "no such name", "rmq_sys_x", "%DLQ%GID_unknown"):
         await refused(remoting, topic)
     assert [line.removeprefix("no route: ") for line in caplog.messages] == [

@@ -77,7 +77,7 @@ async def test_sixteen_retries_by_level_and_then_a_dead_letter() -> None:
             "REAL_QID": "0",
         }
         await send_back(client, offset)
-        assert broker.inspection.pending.count == 0
+        assert broker.pending.count == 0
         [dead] = await visible(broker, DLQ)
         assert (dead.reconsume_times, dead.body, dead.born_us) == (17, original.body, original.born_us)
         assert decode_properties(dead.properties)["DELAY"] == "0"
@@ -91,7 +91,7 @@ async def test_the_client_may_name_the_level(level: int, parked: int | None) -> 
     async with running_remoting() as remoting:
         sent = await send(remoting.broker)
         await send_back(remoting.client, sent.stored.log_offset, level)
-        waiting = await remoting.broker.inspection.pending.list()
+        waiting = await remoting.broker.pending.list()
         assert [one.level for one in waiting] == ([] if parked is None else [parked])
         dead = await visible(remoting.broker, DLQ) if parked is None else []
         assert len(dead) == (parked is None)
@@ -114,7 +114,7 @@ async def test_the_client_may_say_how_often(version: int, given: dict[str, Any],
         await remoting.broker.registry.groups.put(GROUP, 16, 1)
         sent = await send(remoting.broker)
         await remoting.client.ok(SEND_BACK, ext_of(sent.stored.log_offset, **given), version=version)
-        assert remoting.broker.inspection.pending.count == (not is_dead)
+        assert remoting.broker.pending.count == (not is_dead)
         assert bool(remoting.broker.registry.topics.find(DLQ)) == is_dead
 
 
@@ -151,7 +151,7 @@ async def test_a_message_cannot_be_given_back(given: dict[str, Any], code: int, 
         )
         assert answer.code == code
         assert str(answer.remark).startswith(remark)
-        assert remoting.broker.inspection.pending.count == 0
+        assert remoting.broker.pending.count == 0
 
 
 async def test_a_message_that_still_waits_for_its_time_is_not_there_to_be_given_back() -> None:
@@ -195,7 +195,7 @@ async def test_a_life_tells_what_became_of_the_take(level: int, outcome: str) ->
         sent = await send(remoting.broker)
         await receive(remoting.broker)
         await send_back(remoting.client, sent.stored.log_offset, level)
-        life = await remoting.broker.inspection.histories.of(sent.stored.unique_key)
+        life = await remoting.broker.histories.of(sent.stored.unique_key)
         assert [take.outcome for take in life.receipts] == [outcome]
 
 
@@ -217,7 +217,7 @@ async def test_retries_pass_between_consumers_by_offset_and_by_receipt() -> None
         await send(broker, "received", queue=0)
         [first, second] = await receive(broker)
         await send_back(client, first.message.log_offset)
-        await broker.consuming.receiver.give_back(GROUP, [second.handle])
+        await broker.receiver.give_back(GROUP, [second.handle])
         await broker.mover.advance(10 * S)
         [record, _] = decode_records((await pull(client, topic=RETRY)).body)
         assert (record.body, record.reconsume_times) == (b"pulled", 1)

@@ -368,7 +368,7 @@ async def test_a_stop_ends_long_polls_with_an_answer() -> None:
             client = await stack.enter_async_context(remoting.another())
             await remoting.broker.registry.topics.ensure("orders", 1)
             answer = client.ask(11, pull)
-            await until(lambda: remoting.broker.consuming.polls.count)
+            await until(lambda: remoting.broker.polls.count)
         assert (await answer).code == 19
 
 

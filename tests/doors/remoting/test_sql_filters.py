@@ -162,7 +162,7 @@ async def test_whether_an_expression_can_be_used_can_be_asked(
 @pytest.mark.parametrize("flags", [SUSPEND, SUSPEND | SUBSCRIPTION])
 async def test_a_pull_waits_for_what_is_wanted(flags: int, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, 1)
         await subscribe(remoting, "price > 4")
         wanted = {"subscription": "price > 4" if flags & SUBSCRIPTION else None, "subVersion": VERSION}

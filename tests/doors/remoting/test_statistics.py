@@ -104,7 +104,7 @@ async def test_what_waited_for_a_pull_counts_once() -> None:
             },
         )
         async with asyncio.timeout(PATIENCE_S):
-            while not remoting.broker.consuming.polls.count:
+            while not remoting.broker.polls.count:
                 await look(remoting.client, RUNTIME)
         await send(remoting.broker, queue=0)
         assert (await waiting).code == 0
@@ -260,10 +260,10 @@ async def test_what_is_deleted_has_no_statistics() -> None:
         for topic in (TOPIC, "kept"):
             await send(remoting.broker, topic=topic)
             await receive(remoting.broker, topic=topic)
-        await remoting.broker.removal.reset.delete_topic(TOPIC)
+        await remoting.broker.reset.delete_topic(TOPIC)
         assert await missing(remoting.client, "TOPIC_PUT_NUMS", TOPIC)
         assert await missing(remoting.client, "GROUP_GET_NUMS", TOPIC_OF_GROUP)
         assert not await missing(remoting.client, "GROUP_GET_NUMS", f"kept@{GROUP}")
-        await remoting.broker.consuming.groups.delete(GROUP, clean_offsets=True)
+        await remoting.broker.consuming_groups.delete(GROUP, clean_offsets=True)
         assert await missing(remoting.client, "GROUP_GET_NUMS", f"kept@{GROUP}")
         assert not await missing(remoting.client, "TOPIC_PUT_NUMS", "kept")

@@ -70,7 +70,7 @@ async def test_a_half_message_becomes_visible_by_its_commit_as_upstream_has_it(c
             "REAL_TOPIC": TOPIC,
             "REAL_QID": "2",
         }
-        transactions = remoting.broker.transactions.half_messages
+        transactions = remoting.broker.half_messages
         assert (transactions.prepared, transactions.committed, transactions.rolled_back) == (1, 1, 0)
 
 
@@ -81,7 +81,7 @@ async def test_what_is_rolled_back_is_never_seen_nor_asked_about() -> None:
         await end(remoting.client, half, ROLLBACK)
         await remoting.broker.mover.advance(3_600 * S)
         assert (await visible(remoting.broker), await undecided(remoting)) == ([], [])
-        assert (remoting.client.pushes.empty(), remoting.broker.transactions.half_messages.rolled_back) == (
+        assert (remoting.client.pushes.empty(), remoting.broker.half_messages.rolled_back) == (
             True,
             1,
         )
@@ -101,7 +101,7 @@ async def test_most_clients_do_not_wait_for_an_answer() -> None:
         half = await prepare(remoting.client)
         remoting.client.oneway(END, ending(half, COMMIT))
         remoting.client.oneway(END, ending(half, COMMIT, producerGroup="wrong"))
-        while not remoting.broker.transactions.half_messages.committed:
+        while not remoting.broker.half_messages.committed:
             await prepare(remoting.client)
         assert bodies(await visible(remoting.broker)) == ["half"]
 
@@ -118,7 +118,7 @@ async def test_a_half_message_is_decided_once(first: int, second: int) -> None:
         assert sorted(answer.code for answer in answers) == [0, 1, 1]
         assert {answer.remark for answer in answers} == {None, NOT_FOUND}
         assert await refusal(client, half, second) == NOT_FOUND
-        assert len(await visible(remoting.broker)) == remoting.broker.transactions.half_messages.committed
+        assert len(await visible(remoting.broker)) == remoting.broker.half_messages.committed
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ async def test_a_decision_about_something_else_is_refused(
 async def test_half_messages_for_popping_are_not_asked_about_or_decided_by_offset() -> None:
     async with running_remoting() as remoting:
         half = await prepare(remoting.client)
-        popped = await remoting.broker.transactions.popped_halves.prepare(Message(TOPIC, b"popped"), 20 * S)
+        popped = await remoting.broker.popped_halves.prepare(Message(TOPIC, b"popped"), 20 * S)
         offsets = {
             "commitLogOffset": popped.stored.log_offset,
             "tranStateTableOffset": popped.stored.queue_offset,
@@ -274,7 +274,7 @@ async def test_what_fell_due_while_no_broker_ran_is_asked_about_an_interval_late
     async with running_remoting(data=str(tmp_path)) as remoting:
         await produce(remoting.client)
         await remoting.broker.mover.advance(60 * S - 1)
-        assert remoting.broker.transactions.check_backs.asked == 0
+        assert remoting.broker.check_backs.asked == 0
         answering = answer_with(remoting.client, COMMIT)
         await remoting.broker.mover.advance(1)
         assert len(await stop(answering)) == 1
@@ -290,9 +290,9 @@ async def test_a_reset_forgets_half_messages(topic: str | None) -> None:
         await broker.mover.advance(1 * S)
         await sent(client, b"other", properties=HALF, topic="other")
         if topic is None:
-            await broker.removal.reset.all()
+            await broker.reset.all()
         else:
-            await broker.removal.reset.topic(topic)
+            await broker.reset.topic(topic)
         assert await refusal(client, half) == NOT_FOUND
         answering = answer_with(client, COMMIT)
         await broker.mover.advance(7 * S)
@@ -306,5 +306,5 @@ async def test_a_reset_of_a_topic_forgets_what_was_given_up_of_it() -> None:
             await sent(remoting.client, properties=HALF, topic=topic)
         await remoting.broker.mover.advance(3_600 * S)
         assert len(await undecided(remoting)) == 2
-        await remoting.broker.removal.reset.topic(TOPIC)
+        await remoting.broker.reset.topic(TOPIC)
         assert [one["REAL_TOPIC"] for one in await undecided(remoting)] == ["other"]

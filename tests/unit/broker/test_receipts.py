@@ -19,14 +19,14 @@ async def test_what_is_taken_back_is_free_when_that_is_stored_and_once(
 ) -> None:
     async with running_broker() as broker:
         await send(broker, queue=0)
-        place = await broker.consuming.pops.admit(GROUP, TOPIC, 0)
-        assert (await broker.consuming.pops.pop(place, 1, 60 * S, ordered=True, attempt="one")).messages
+        place = await broker.pops.admit(GROUP, TOPIC, 0)
+        assert (await broker.pops.pop(place, 1, 60 * S, ordered=True, attempt="one")).messages
         held_up = HeldUp(broker, monkeypatch)
-        again = asyncio.create_task(broker.consuming.pops.pop(place, 1, 60 * S, ordered=True, attempt="one"))
+        again = asyncio.create_task(broker.pops.pop(place, 1, 60 * S, ordered=True, attempt="one"))
         await held_up.begun()
-        async with broker.consuming.receiver.firing(broker.clock.now_us()) as due_now:
+        async with broker.receiver.firing(broker.clock.now_us()) as due_now:
             assert [*due_now()] == []
-        other = asyncio.create_task(broker.consuming.pops.pop(place, 1, 60 * S, ordered=True))
+        other = asyncio.create_task(broker.pops.pop(place, 1, 60 * S, ordered=True))
         async with asyncio.timeout(PATIENCE_S):
             while not (other.done() or broker.store.writer.waiting):  # noqa: ASYNC110
                 await asyncio.sleep(0)
@@ -46,7 +46,7 @@ async def test_what_is_just_given_to_another_is_not_taken_back(
         await held_up.begun()
         steps.append(asyncio.create_task(receive(broker)))
         await held_up.queued(1)
-        steps.append(asyncio.create_task(broker.consuming.receiver.release(GROUP, late)))
+        steps.append(asyncio.create_task(broker.receiver.release(GROUP, late)))
         await held_up.queued(2)
         held_up.go.set()
         await asyncio.gather(*steps)
@@ -71,7 +71,7 @@ async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
             (
                 acknowledge(broker, others),  # settles first, so that is written before what is given
                 receive(broker),
-                broker.consuming.pull.give_back(GROUP, sent.log_offset, 0),
+                broker.pull.give_back(GROUP, sent.log_offset, 0),
             ),
             1,
         ):
@@ -79,7 +79,7 @@ async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
             await held_up.queued(count)
         held_up.go.set()
         await asyncio.gather(*steps)
-        assert sent.log_offset in broker.consuming.groups.get(GROUP).receipts
+        assert sent.log_offset in broker.consuming_groups.get(GROUP).receipts
     [row] = rows(tmp_path, f"SELECT outcome FROM receipts WHERE log_offset = {sent.log_offset}")
     assert row == {"outcome": None}
 
@@ -90,7 +90,7 @@ async def test_what_is_extended_twice_in_a_failed_transaction_is_as_before(
     async with running_broker() as broker:
         sent = (await send(broker)).stored
         [taken] = await receive(broker, invisible_us=30 * S)
-        receiver, database = broker.consuming.receiver, broker.store.database
+        receiver, database = broker.receiver, broker.store.database
         transact = database.transact
 
         async def refuse(_: Any) -> None:
@@ -104,7 +104,7 @@ async def test_what_is_extended_twice_in_a_failed_transaction_is_as_before(
             return_exceptions=True,
         )
         assert [type(error) for error in failed] == [StoreUnavailableError] * 3
-        receipt = broker.consuming.groups.get(GROUP).receipts[sent.log_offset]
+        receipt = broker.consuming_groups.get(GROUP).receipts[sent.log_offset]
         assert (receipt.state, receipt.visible_us) == (State.HELD, taken.visible_us)
         await broker.mover.advance(30 * S)
         assert len(await receive(broker)) == 1

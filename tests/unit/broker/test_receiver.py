@@ -36,7 +36,7 @@ async def given_up(broker: Broker, taken: InFlightMessage) -> Settled:
 
 
 async def extended(broker: Broker, taken: InFlightMessage) -> Settled:
-    return await broker.consuming.receiver.extend(GROUP, [taken.handle], 60 * S)
+    return await broker.receiver.extend(GROUP, [taken.handle], 60 * S)
 
 
 async def run_out(broker: Broker, _taken: InFlightMessage) -> Settled:
@@ -55,7 +55,7 @@ async def test_a_receipt_is_good_once(before: Step, step: Step) -> None:
         [taken] = await receive(broker, invisible_us=10 * S)
         await before(broker, taken)
         assert (await step(broker, taken)).done == []
-        assert broker.inspection.pending.count == (before is given_back)
+        assert broker.pending.count == (before is given_back)
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -83,9 +83,9 @@ async def test_where_each_step_leads(step: Step, outcome: str | None, pending: i
         sent = await send(broker)
         [taken] = await receive(broker, invisible_us=10 * S)
         await step(broker, taken)
-        take = (await broker.inspection.histories.of(sent.stored.unique_key)).receipts[0]
+        take = (await broker.histories.of(sent.stored.unique_key)).receipts[0]
         assert (take.outcome, take.settled_us is None) == (outcome, outcome is None)
-        assert broker.inspection.pending.count == pending
+        assert broker.pending.count == pending
         if dead:
             assert bodies(await visible(broker, f"%DLQ%{GROUP}")) == dead
         assert len(await receive(broker)) == (step is run_out)
@@ -111,7 +111,7 @@ async def test_a_group_that_goes_back_is_given_a_message_for_the_first_time_agai
         await send(broker, queue=0)
         await acknowledge(broker, await receive(broker))
         await broker.mover.advance(5 * S)
-        await broker.consuming.committed.commit(GROUP, TOPIC, 0, 0)
+        await broker.committed_offsets.commit(GROUP, TOPIC, 0, 0)
         again_us = broker.clock.now_us()
         assert [one.first_taken_us for one in await receive(broker, invisible_us=10 * S)] == [again_us]
     async with running_broker(tmp_path) as broker:

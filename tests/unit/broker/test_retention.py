@@ -51,7 +51,7 @@ async def sweep(broker: Broker, *, age_us: int = 0, max_bytes: int = 0) -> int:
     retention = Retention(
         broker.store,
         broker.registry,
-        broker.consuming.groups,
+        broker.consuming_groups,
         broker.schemes,
         age_us=age_us,
         max_bytes=max_bytes,
@@ -93,14 +93,14 @@ async def test_what_is_pending_is_never_removed(wall: Wall) -> None:
         wall.hours = 1_000
         assert await sweep(broker, age_us=1) == 2  # parked and delivered
         assert await sweep(broker, max_bytes=1) == 0
-        assert broker.inspection.pending.count == 1
+        assert broker.pending.count == 1
         await broker.mover.move_to_next()
         assert bodies(await visible(broker)) == ["pending"]
 
 
 async def test_half_messages_stay_until_they_are_decided(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
-        halves = broker.transactions.popped_halves
+        halves = broker.popped_halves
         settled, kept = [
             await halves.prepare(Message(TOPIC, body), IMMUNITY_US) for body in (b"settled", b"kept")
         ]
@@ -108,7 +108,7 @@ async def test_half_messages_stay_until_they_are_decided(tmp_path: Path) -> None
         assert await sweep(broker, max_bytes=1) == 1
     async with running_broker(tmp_path) as broker:
         assert await sweep(broker, max_bytes=1) == 0
-        assert (await broker.transactions.popped_halves.commit(TOPIC, [kept.handle])).done
+        assert (await broker.popped_halves.commit(TOPIC, [kept.handle])).done
         assert bodies(await visible(broker)) == ["kept"]
         assert await sweep(broker, max_bytes=1) == 2
 
@@ -137,9 +137,9 @@ async def test_offsets_and_progress_are_right_afterwards_and_after_a_restart(
         wall.hours = 74
         assert await sweep(broker, age_us=HOUR_US // 2) == 5
         await send(broker, "newest", queue=0)
-        pulled = await broker.consuming.pull.browse(TOPIC, 0, 0, 10)
+        pulled = await broker.pull.browse(TOPIC, 0, 0, 10)
         assert (pulled.status, pulled.next_offset, pulled.max_offset) == (PullStatus.OFFSET_TOO_SMALL, 5, 6)
-        [place] = [p for p in broker.consuming.groups.get(GROUP).queues.values() if p.queue.queue_id == 0]
+        [place] = [p for p in broker.consuming_groups.get(GROUP).queues.values() if p.queue.queue_id == 0]
         assert place.lag == 1
         assert (await acknowledge(broker, [taken])).failed
         await broker.mover.advance(HOUR_US)
@@ -166,10 +166,10 @@ async def test_nothing_is_left_of_what_was_removed(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for level in (1, 2):
             key = (await send(broker, level=level, KEYS="k")).stored.unique_key
-        await broker.inspection.pending.cancel(key)
+        await broker.pending.cancel(key)
         await broker.mover.move_to_next()
         await acknowledge(broker, await receive(broker))
-        await broker.inspection.histories.by_key("k")
+        await broker.histories.by_key("k")
         assert await sweep(broker, max_bytes=1) == 2
         left = rows(tmp_path, "SELECT log_offset FROM messages")
         assert left == [{"log_offset": 1}]  # cancelled, and its level has not passed it yet
@@ -193,7 +193,7 @@ async def test_size_removes_the_oldest_until_it_fits(tmp_path: Path) -> None:
         assert len(await visible(broker)) == 3_000 - removed
         assert (await visible(broker))[0].queue_offset == removed
         assert await sweep(broker, max_bytes=limit) == 0
-        assert broker.inspection.pending.count == 1
+        assert broker.pending.count == 1
 
 
 async def test_zero_keeps_all() -> None:

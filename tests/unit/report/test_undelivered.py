@@ -323,13 +323,13 @@ async def test_a_topic_reset_cancels_messages_and_a_full_reset_expires_files(tmp
     async with running_broker(tmp_path) as broker:
         await send(broker, level=5)
         await send_in(broker, 60_000)
-        await broker.removal.reset.topic("orders")
+        await broker.reset.topic("orders")
         await no_removal_left(broker)
     assert sorted(states(tmp_path).values()) == ["cancelled", "cancelled"]
     async with running_broker(tmp_path) as broker:
         await send(broker, level=5)
         await send_in(broker, 60_000)
-        await broker.removal.reset.all()
+        await broker.reset.all()
         await no_removal_left(broker)
     assert list(states(tmp_path).values()) == ["expired"]
 
@@ -351,10 +351,10 @@ async def test_a_killed_rocketmq4_still_counts_deliveries_after_its_saved_offset
 async def test_half_messages_are_none_until_they_are_committed(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         level, timed, _ = [
-            await broker.transactions.popped_halves.prepare(Message(TOPIC, b"half", dict([delay])), 60 * S)
+            await broker.popped_halves.prepare(Message(TOPIC, b"half", dict([delay])), 60 * S)
             for delay in ((DELAY, "5"), (TIMER_DELAY_MS, "60000"), (DELAY, "5"))
         ]
-        settled = await broker.transactions.popped_halves.commit(TOPIC, [level.handle, timed.handle])
+        settled = await broker.popped_halves.commit(TOPIC, [level.handle, timed.handle])
         assert len(settled.done) == 2
     assert states(tmp_path) == {each.stored.unique_key: "pending" for each in (level, timed)}
 
@@ -362,11 +362,11 @@ async def test_half_messages_are_none_until_they_are_committed(tmp_path: Path) -
 async def test_what_retention_removed_is_in_no_state(tmp_path: Path) -> None:
     async with running_broker(tmp_path, profile="rocketmq4") as broker:
         retention = Retention(
-            broker.store, broker.registry, broker.consuming.groups, broker.schemes, age_us=0, max_bytes=1
+            broker.store, broker.registry, broker.consuming_groups, broker.schemes, age_us=0, max_bytes=1
         )
         sent = (await send(broker, level=1)).stored.unique_key
         cancelled = await send_in(broker, 60_000)
-        await broker.inspection.pending.cancel(cancelled.stored.unique_key)
+        await broker.pending.cancel(cancelled.stored.unique_key)
         await broker.mover.advance(2 * S)
         assert await retention.turn() == 2  # the record, and what was delivered, but not what was parked
         assert states(tmp_path) == {sent: "pending"}  # a kill would deliver it again

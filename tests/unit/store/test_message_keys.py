@@ -14,25 +14,23 @@ from tests.support.patience import PATIENCE_S
 
 
 def keys_of_broker(broker: Broker) -> MessageKeys:
-    return broker.inspection.histories._keys
+    return broker.histories._keys
 
 
 async def test_a_look_up_sees_what_was_just_sent(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for n in range(50):
             sent = await send(broker, KEYS=f"k{n}")
-            assert await broker.inspection.histories.records(sent.stored.unique_key) == [sent.stored]
-            assert await broker.inspection.histories.by_key(f"k{n}") == [sent.stored]
+            assert await broker.histories.records(sent.stored.unique_key) == [sent.stored]
+            assert await broker.histories.by_key(f"k{n}") == [sent.stored]
 
 
 async def test_a_look_up_catches_up_over_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_keys, "STEP", 10)
     async with running_broker() as broker:
         await broker.sender.send_batch([Message(TOPIC, b"%d" % n, {"KEYS": "all"}) for n in range(105)])
-        assert len(await broker.inspection.histories.by_key("all", limit=1_000)) == 105
-        assert bodies(await broker.inspection.histories.by_key("all", limit=25)) == [
-            str(n) for n in range(25)
-        ]
+        assert len(await broker.histories.by_key("all", limit=1_000)) == 105
+        assert bodies(await broker.histories.by_key("all", limit=25)) == [str(n) for n in range(25)]
 
 
 async def test_the_newest_are_found_over_many_steps_and_given_in_their_order(
@@ -51,7 +49,7 @@ async def test_the_newest_are_found_over_many_steps_and_given_in_their_order(
 async def test_of_both_ends_as_many_are_read_as_fit() -> None:
     async with running_broker() as broker:
         await broker.sender.send_batch([Message(TOPIC, b"%04d" % n, {"KEYS": "all"}) for n in range(9)])
-        histories, newest = broker.inspection.histories, keys_of_broker(broker).newest
+        histories, newest = broker.histories, keys_of_broker(broker).newest
         for room, count in ((3, 1), (4, 1), (11, 2), (12, 3)):
             assert bodies(await histories.by_key("all", max_bytes=room)) == [f"{n:04}" for n in range(count)]
             last = await newest("all", 9, lambda _: True, room)
@@ -63,10 +61,10 @@ async def test_different_keys_of_one_hash_are_told_apart(monkeypatch: pytest.Mon
     async with running_broker() as broker:
         sent = [(await send(broker, KEYS=f"k{n}")).stored for n in range(5)]
         for n in range(5):
-            assert await broker.inspection.histories.by_key(f"k{n}", limit=1) == [sent[n]]
+            assert await broker.histories.by_key(f"k{n}", limit=1) == [sent[n]]
             for key in (f"k{n}", sent[n].unique_key):
                 assert await keys_of_broker(broker).newest(key, 9, lambda _: True) == [sent[n]]
-            assert await broker.inspection.histories.records(sent[n].unique_key) == [sent[n]]
+            assert await broker.histories.records(sent[n].unique_key) == [sent[n]]
 
 
 async def test_a_unique_key_is_not_a_key_and_a_key_no_unique_key() -> None:
@@ -74,8 +72,8 @@ async def test_a_unique_key_is_not_a_key_and_a_key_no_unique_key() -> None:
         one = (await send(broker, UNIQ_KEY="one", KEYS="two")).stored
         two = (await send(broker, UNIQ_KEY="two", KEYS="one")).stored
         assert (
-            await broker.inspection.histories.records("one"),
-            await broker.inspection.histories.by_key("one"),
+            await broker.histories.records("one"),
+            await broker.histories.by_key("one"),
         ) == ([one], [two])
 
 
@@ -86,7 +84,7 @@ async def test_the_index_follows_in_the_background(tmp_path: Path, monkeypatch: 
         keys = keys_of_broker(broker)
         async with asyncio.timeout(PATIENCE_S):
             while keys.is_behind:
-                await broker.consuming.pull.browse(TOPIC, 0, 0, 1)
+                await broker.pull.browse(TOPIC, 0, 0, 1)
         assert len(rows(tmp_path, "SELECT * FROM message_keys")) == 3
 
 
@@ -94,18 +92,18 @@ async def test_two_who_bring_the_index_up_to_date_write_it_once() -> None:
     async with running_broker() as broker:
         await send(broker, KEYS="a")
         before = broker.store.writer.commits
-        await asyncio.gather(*(broker.inspection.histories.by_key("a") for _ in range(5)))
+        await asyncio.gather(*(broker.histories.by_key("a") for _ in range(5)))
         assert broker.store.writer.commits <= before + 1
 
 
 async def test_the_index_goes_on_after_a_restart_where_it_had_come_to(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         first = (await send(broker, KEYS="k")).stored
-        assert await broker.inspection.histories.by_key("k") == [first]
+        assert await broker.histories.by_key("k") == [first]
         later = (await send(broker, KEYS="k", level=1)).stored
     async with running_broker(tmp_path) as broker:
         await broker.mover.advance(1 * S)
-        found = await broker.inspection.histories.by_key("k")
+        found = await broker.histories.by_key("k")
         assert [record.log_offset for record in found] == [0, 1, 2]
         assert found[:2] == [first, later]
         assert not keys_of_broker(broker).is_behind

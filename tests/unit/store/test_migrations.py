@@ -67,15 +67,15 @@ async def test_a_store_of_every_revision_is_brought_up_to_date_with_all_it_holds
         assert broker.clock.now_us() == 1_700_000_007 * S
         group = broker.registry.groups.get("billing")
         assert (group.max_retries, group.retry_queues) == (3, 2)
-        assert bodies(p.message for p in await broker.inspection.pending.list()) == ["pending"]
-        assert broker.inspection.pending.count == 1
+        assert bodies(p.message for p in await broker.pending.list()) == ["pending"]
+        assert broker.pending.count == 1
         assert bodies(await receive(broker)) == ["fresh"]
-        assert [message.unique_key for message in await broker.inspection.histories.by_key("k")] == ["U2"]
+        assert [message.unique_key for message in await broker.histories.by_key("k")] == ["U2"]
         assert (await broker.mover.advance(1 * S)).fired == 1
         assert bodies(await receive(broker)) == ["pending"]
         await broker.mover.move_to(1_700_000_034 * S)
         assert [(one.message.body, one.times) for one in await receive(broker)] == [(b"taken", 3)]
-        life = await broker.inspection.histories.of("U1")
+        life = await broker.histories.of("U1")
         assert [record.log_offset for record in life.records] == [10, 11]
         assert (len(life.deliveries), [take.outcome for take in life.receipts]) == (1, ["acked"])
     assert rows(tmp_path, "SELECT version_num FROM alembic_version") == [{"version_num": HEAD_REVISION}]

@@ -13,7 +13,6 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, Consuming
 from mocketmq.broker.consuming.group_queue import GroupQueue, Notice
 from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.polls import Polls
-from mocketmq.broker.consuming.pull_trail import PullTrail
 from mocketmq.broker.consuming.receipt import Outcome, Receipt
 from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.broker.registry.registry import Registry
@@ -36,11 +35,10 @@ class CommittedOffsets:
         groups: ConsumingGroups,
         polls: Polls,
         notes: LedgerNotes,
-        trail: PullTrail,
     ) -> None:
         self._writer = store.writer
         self._clock = store.clock
-        self._trail = trail
+        self._trail = notes.trail
         self._topics = registry.topics
         self._groups = groups
         self._registered = registry.groups

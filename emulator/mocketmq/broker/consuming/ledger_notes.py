@@ -1,9 +1,10 @@
-"""What consumers by offset do, noted in the ledger in the background: no answer waits for it."""
+"""What consumers by offset do: noted in the ledger in the background, and remembered in memory."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from mocketmq.broker.consuming.pull_trail import PullTrail
 from mocketmq.errors import EmulatorError
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.store.writer import Batch, Writer
@@ -27,6 +28,7 @@ class LedgerNotes:
     def __init__(self, writer: Writer, ledger: Ledger) -> None:
         self._writer = writer
         self._ledger = ledger
+        self.trail = PullTrail()
         self._writing: set[asyncio.Task[None]] = set()
 
     async def pulled(self, log_offsets: Sequence[int], group_name: str) -> None:

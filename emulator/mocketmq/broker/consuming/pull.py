@@ -12,7 +12,6 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, Consuming
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.polls import Polls
-from mocketmq.broker.consuming.pull_trail import PullTrail
 from mocketmq.broker.consuming.receipt import Outcome
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.retries import Retries
@@ -72,7 +71,6 @@ class Pull:
         polls: Polls,
         notes: LedgerNotes,
         retries: Retries,
-        trail: PullTrail,
         *,
         max_messages: int,
         max_bytes: int,
@@ -89,7 +87,7 @@ class Pull:
         self._retries = retries
         self._statistics = registry.statistics
         self._clock = store.clock
-        self._trail = trail
+        self._trail = notes.trail
 
     # Read
 

@@ -39,13 +39,13 @@ class Receipts:
         self.checks = Expiries(changed)
         self._database = store.database
         self._topics = registry.topics
-        self._groups = groups
+        self.groups = groups
         self._polls = polls
 
     async def load(self) -> None:
         """Read the open receipts of all groups from the store."""
         for row in await open_receipts(self._database):
-            group, queue = self._groups.get(row.group_name), self._topics.queue(row.queue_key)
+            group, queue = self.groups.get(row.group_name), self._topics.queue(row.queue_key)
             group_queue = group.in_queue(queue)
             if row.queue_offset >= group_queue.next_offset:
                 continue  # it is given anew: the group went back before it, and its end was not stored

@@ -1,28 +1,22 @@
 """Empty the broker, or one topic, between two tests; or delete a topic with all its messages.
 
-Otherwise topics, groups and the clock stay; :meth:`Reset.forget` deletes what nobody declared, too. Offsets
-continue instead of starting at 0 again: otherwise a connected client could read or commit an old offset,
-which now means another message.
+Otherwise topics, groups and the clock stay. Offsets continue instead of starting at 0 again: otherwise a
+connected client could read or commit an old offset, which now means another message.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 
-from mocketmq.broker.consuming.consuming import Consuming
-from mocketmq.broker.registry.registry import Registry, declare
-from mocketmq.errors import GroupNotFoundError, TopicNotFoundError
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
+from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.names import (
     CHECKED_HALF_TOPIC,
     UNDECIDED_TOPIC,
-    dead_letter_topic,
     half_topic,
-    is_system_group,
-    retry_topic,
 )
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
-from mocketmq.settings import Settings
 from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET, begin_again, note_reset
 from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
@@ -51,25 +45,21 @@ class Reset:
     def __init__(
         self,
         store: Store,
-        settings: Settings,
         registry: Registry,
-        consuming: Consuming,
+        groups: ConsumingGroups,
+        polls: Polls,
         timer: Timer,
         schemes: SchemeSet,
-        run: int,
-        on_reset: Sequence[Callable[[], None]] = (),
+        on_reset: Sequence[Callable[[], None]],
     ) -> None:
         self._store = store
-        self._settings = settings
-        self._registry = registry
-        self._run = run
         self._database = store.database
         self._writer = store.writer
         self._timer = timer
         self._topics = registry.topics
-        self._groups = consuming.groups
+        self._groups = groups
         self._schemes = schemes
-        self._polls = consuming.polls
+        self._polls = polls
         self._on_reset = on_reset
 
     def check_beginning(self, begin_us: int | None) -> None:
@@ -92,7 +82,7 @@ class Reset:
                 batch.execute(f"DELETE FROM {table}")
             batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
             if begin_us is not None:
-                begin_again(batch, self._store, self._run, begin_us)
+                begin_again(batch, self._store, begin_us)
             note_reset(batch)
             batch.on_commit(self._groups.forget_deleted)
             for act in (*self._on_reset, self._polls.end):
@@ -103,29 +93,6 @@ class Reset:
         async with self._timer.intervention():
             await self._writer.commit(work, alone=True, until="visible")
             self._timer.changed()
-
-    async def forget(self) -> None:
-        """Delete the topics and groups that the settings do not declare, and no connected client consumes.
-
-        Those that are declared get back what the settings say of them.
-        """
-        registry, settings = self._registry, self._settings
-        names = {group.name for group in settings.groups}
-        for client in registry.clients:
-            names.update(client.producers, client.consumers)
-        for group in registry.groups:
-            if group.name not in names and not is_system_group(group.name):
-                with suppress(GroupNotFoundError):  # a client was faster
-                    await self._groups.delete(group.name, clean_offsets=True)
-        topics = {topic.name for topic in settings.topics}
-        topics.update(name for group in names for name in (retry_topic(group), dead_letter_topic(group)))
-        for topic in registry.topics:
-            is_used = topic.name in topics or registry.clients.subscribers(topic.name)
-            if not is_used and not topic.is_system:
-                with suppress(TopicNotFoundError):
-                    await self.delete_topic(topic.name)
-        await registry.request_modes.forget()
-        await declare(settings, registry.topics, registry.groups, anew=True)
 
     async def topic(self, name: str) -> None:
         """Delete the topic's messages, their retries and dead letters, and cancel what is pending for it.

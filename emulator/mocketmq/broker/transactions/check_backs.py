@@ -18,12 +18,11 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
-from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.consuming.expiries import Expiry
 from mocketmq.broker.consuming.receipt import Outcome
+from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.registry.clients import Channel
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.transactions.check_answers import CheckAnswers
 from mocketmq.broker.transactions.half_messages import HalfMessage, HalfMessages
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage, draft_of
@@ -36,6 +35,7 @@ from mocketmq.message.properties import (
 )
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.timer import Timer
+from mocketmq.settings import Settings
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
@@ -52,27 +52,23 @@ class CheckBacks:
     def __init__(
         self,
         store: Store,
+        settings: Settings,
         registry: Registry,
-        consuming: Consuming,
+        receipts: Receipts,
         timer: Timer,
         half_messages: HalfMessages,
-        answers: CheckAnswers,
-        *,
-        interval_us: int,
-        most: int,
     ) -> None:
         self.asked = 0  # questions sent since the start
         self._clock = store.clock
         self._timer = timer
         self._topics = registry.topics
-        self._groups = consuming.groups
-        self._due = consuming.receipts.checks
-        self._receipts = consuming.receipts
+        self._groups = receipts.groups
+        self._due = receipts.checks
+        self._receipts = receipts
         self._half_messages = half_messages
-        self._answers = answers
         self._clients = registry.clients
-        self._interval_us = interval_us
-        self._most = most
+        self._interval_us = settings.transaction_check_interval_us
+        self._most = settings.transaction_check_max
         self._move = 0
         self._silent: set[Channel] = set()  # who did not answer during the move
 
@@ -167,7 +163,7 @@ class CheckBacks:
         if self._move != self._timer.moves:
             self._move, self._silent = self._timer.moves, set()
         awaited = [offset for offset, channel in asked.items() if channel not in self._silent]
-        unanswered = await self._answers.wait(awaited, ANSWER_S)
+        unanswered = await self._half_messages.answers.wait(awaited, ANSWER_S)
         self._silent |= {asked[offset] for offset in unanswered}
 
 

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
+from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.sending.intake import AcceptedMessage, Intake
 from mocketmq.broker.transactions.check_answers import CheckAnswers
@@ -87,25 +87,24 @@ class HalfMessages:
         self,
         store: Store,
         registry: Registry,
-        consuming: Consuming,
+        receipts: Receipts,
         intake: Intake,
         schemes: SchemeSet,
-        answers: CheckAnswers,
         timeout_us: int,
     ) -> None:
         self.prepared = 0  # these four since the start
         self.committed = 0
         self.rolled_back = 0
         self.abandoned = 0  # given up, because nobody decided
+        self.answers = CheckAnswers()
         self._database = store.database
         self._writer = store.writer
         self._clock = store.clock
         self._topics = registry.topics
-        self._groups = consuming.groups
+        self._groups = receipts.groups
         self._schemes = schemes
         self._intake = intake
-        self._answers = answers
-        self._receipts = consuming.receipts
+        self._receipts = receipts
         self._timeout_us = timeout_us
         self._kept: set[int] = set()  # log offsets of open ones that their delay scheme keeps already
 
@@ -203,7 +202,7 @@ class HalfMessages:
                     raise UndecidableError("The transaction state table offset wrong")
                 await self._decide(half, commit=commit)
         finally:
-            self._answers.heard(log_offset)
+            self.answers.heard(log_offset)
 
     async def decide(self, message_id: str, *, commit: bool, topic: str | None = None) -> HalfMessage:
         """Commit the open half message with this unique key or offset message id, or roll it back.
@@ -213,13 +212,13 @@ class HalfMessages:
         """
         half = await self._find(message_id, topic)
         await self._decide(half, commit=commit)
-        self._answers.heard(half.receipt.log_offset)
+        self.answers.heard(half.receipt.log_offset)
         return half
 
     async def leave_undecided(self, message_id: str, *, topic: str) -> None:
         """Note that the producer of this half message knows no decision yet. Raises MessageNotFoundError."""
         half = await self._find(message_id, topic)
-        self._answers.heard(half.receipt.log_offset)
+        self.answers.heard(half.receipt.log_offset)
 
     async def _decide(self, half: HalfMessage, *, commit: bool) -> None:
         receipt = half.receipt

@@ -9,12 +9,12 @@ from functools import partial
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.handles import check_handle, handle_of
 from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
-from mocketmq.broker.consuming.receiver import InFlightMessage, Settled, valid
+from mocketmq.broker.consuming.receipts import Receipts
+from mocketmq.broker.consuming.receiver import InFlightMessage, Receiver, Settled, valid
 from mocketmq.broker.consuming.selection import ReceiveRequest
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
@@ -47,14 +47,19 @@ class PoppedHalves:
     """Gives half messages to producers, and stores their decisions. A due source: some are never decided."""
 
     def __init__(
-        self, store: Store, registry: Registry, consuming: Consuming, half_messages: HalfMessages
+        self,
+        store: Store,
+        registry: Registry,
+        receipts: Receipts,
+        receiver: Receiver,
+        half_messages: HalfMessages,
     ) -> None:
         self._writer = store.writer
         self._clock = store.clock
         self._topics = registry.topics
-        self._groups = consuming.groups
-        self._receipts = consuming.receipts
-        self._receiver = consuming.receiver
+        self._groups = receipts.groups
+        self._receipts = receipts
+        self._receiver = receiver
         self._half_messages = half_messages
 
     async def prepare(self, message: Message, immunity_us: int) -> PreparedHalf:

@@ -99,7 +99,7 @@ async def nothing_to_clean(call: RemotingCall[NoHeader]) -> Response:  # noqa: A
 
 async def remove_old(call: RemotingCall[NoHeader]) -> Response:
     """Remove the messages whose retention time is over."""
-    removed = await call.broker.removal.retention.turn()
+    removed = await call.broker.retention.turn()
     return Response(remark=f"{removed} messages were removed")
 
 

@@ -42,7 +42,7 @@ class ConsumerStatusHeader(NamedTuple):
 async def running_info(call: RemotingCall[RunningInfoHeader]) -> Response:
     """Answer with the running info that a consumer reports."""
     header = call.header
-    answer = await call.broker.inspection.consumers.running_info(
+    answer = await call.broker.consumers.running_info(
         header.consumer_group, header.client_id, with_stacks=header.jstack_enable
     )
     return Response(body=answer.text)
@@ -52,7 +52,7 @@ async def consume_directly(call: RemotingCall[ConsumeDirectlyHeader]) -> Respons
     """Let a consumer consume a message now, and answer with its result."""
     header = call.header
     try:
-        answer = await call.broker.inspection.consumers.consume(
+        answer = await call.broker.consumers.consume(
             header.consumer_group, header.client_id or "", header.msg_id or ""
         )
     except MessageNotFoundError as error:
@@ -63,9 +63,7 @@ async def consume_directly(call: RemotingCall[ConsumeDirectlyHeader]) -> Respons
 async def consumer_status(call: RemotingCall[ConsumerStatusHeader]) -> Response:
     """Answer with the offsets that a group's consumers have reached, by client id."""
     header = call.header
-    answers = await call.broker.inspection.consumers.offsets(
-        header.group, header.topic, header.client_addr or ""
-    )
+    answers = await call.broker.consumers.offsets(header.group, header.topic, header.client_addr or "")
     tables = {client_id: _offsets(one) for client_id, one in answers.items()}
     return Response(body=dumps({"messageQueueTable": {}, "consumerTable": tables}))
 

@@ -65,7 +65,7 @@ class QueryConsumeQueueHeader(NamedTuple):
 async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
     """Answer with the first and next offset of each queue of a topic, and the time of its newest message."""
     statistics = call.broker.registry.statistics
-    queues = await call.broker.inspection.progress.of_topic(call.header.topic)
+    queues = await call.broker.group_progress.of_topic(call.header.topic)
     table = object_keys(
         (
             _queue(queue),
@@ -86,7 +86,7 @@ async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
 async def consume_stats(call: RemotingCall[ConsumeStatsHeader]) -> Response:
     """Answer with a group's committed offsets and lag."""
     group, topic = call.header
-    found = await call.broker.inspection.progress.of_group(group, topic.strip() or None)
+    found = await call.broker.group_progress.of_group(group, topic.strip() or None)
     return Response(body=dumps(_consume_stats(found)))
 
 
@@ -95,7 +95,7 @@ async def broker_consume_stats(call: RemotingCall[BrokerConsumeStatsHeader]) -> 
     groups = []
     diff = inflight_diff = 0
     for group in call.broker.registry.groups:
-        found = await call.broker.inspection.progress.of_group(group.name)
+        found = await call.broker.group_progress.of_group(group.name)
         if call.header.is_order:
             found = [each for each in found if each.topic.config.order]
         groups.append({group.name: [_consume_stats([each]) for each in found]})
@@ -113,12 +113,12 @@ async def broker_consume_stats(call: RemotingCall[BrokerConsumeStatsHeader]) -> 
 
 async def groups_of_topic(call: RemotingCall[TopicHeader]) -> Response:
     """List the groups that consume a topic."""
-    return Response(body=dumps({"groupList": call.broker.inspection.progress.groups_of(call.header.topic)}))
+    return Response(body=dumps({"groupList": call.broker.group_progress.groups_of(call.header.topic)}))
 
 
 async def topics_of_group(call: RemotingCall[GroupHeader]) -> Response:
     """List the topics that a group has consumed."""
-    topics = call.broker.inspection.progress.topics_of(call.header.group)
+    topics = call.broker.group_progress.topics_of(call.header.group)
     return Response(body=dumps({"brokerAddr": call.channel.advertised, "topicList": topics}))
 
 
@@ -141,7 +141,7 @@ async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
             "messageQueue": _queue(span.queue),
             "minTimeStamp": span.min_ms,
         }
-        for span in await call.broker.inspection.progress.time_spans(call.header.group, call.header.topic)
+        for span in await call.broker.group_progress.time_spans(call.header.group, call.header.topic)
     ]
     return Response(body=dumps({"consumeTimeSpanSet": spans}))
 
@@ -149,7 +149,7 @@ async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
 async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
     """Answer with the lowest committed offset of some groups in each queue, to reset another group to."""
     topic, group, others = call.header
-    offsets = call.broker.inspection.progress.corrections(topic, group, others.split(","))
+    offsets = call.broker.group_progress.corrections(topic, group, others.split(","))
     table = {str(each): _LONG_MAX if offset is None else offset for each, offset in offsets.items()}
     return Response(body=dumps({"correctionOffsets": table}))
 
@@ -169,9 +169,7 @@ async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response
             body["subscriptionData"] = wanted
     if not queue.min_offset <= start < queue.next_offset:
         return Response(body=dumps(body), remark=f"Index {start} of {queue_id}@{topic} is not exist!")
-    pulled = await call.broker.consuming.pull.browse(
-        topic, queue_id, start, min(max(at_most, 1), MAX_ENTRIES)
-    )
+    pulled = await call.broker.pull.browse(topic, queue_id, start, min(max(at_most, 1), MAX_ENTRIES))
     body["queueData"] = [_entry(call, queue, message) for message in pulled.messages]
     return Response(body=dumps(body))
 

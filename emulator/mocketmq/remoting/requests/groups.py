@@ -60,7 +60,7 @@ async def delete(call: RemotingCall[DeleteGroupHeader]) -> Response:
     """Delete a group. As upstream, it is no error if the group does not exist."""
     name, *is_cleaned = call.header
     try:
-        await call.broker.consuming.groups.delete(name, clean_offsets=any(is_cleaned))
+        await call.broker.consuming_groups.delete(name, clean_offsets=any(is_cleaned))
     except GroupNotFoundError:
         return Response(remark=f"group {shorten(name)} did not exist")
     return Response()

@@ -23,7 +23,7 @@ class _Locking(NamedTuple):
 async def lock(call: RemotingCall[NoHeader]) -> Response:
     """Lock queues for a client, and answer with those that it holds now."""
     locking = _locking(call.command.body)
-    owned = call.broker.consuming.queue_locks.lock(locking.group, locking.client_id, locking.queues)
+    owned = call.broker.queue_locks.lock(locking.group, locking.client_id, locking.queues)
     return Response(
         body=dumps({"lockOKMQSet": [body for queue, body in locking.queues.items() if queue in owned]})
     )
@@ -32,7 +32,7 @@ async def lock(call: RemotingCall[NoHeader]) -> Response:
 async def unlock(call: RemotingCall[NoHeader]) -> Response:
     """Release a client's locks of queues."""
     locking = _locking(call.command.body)
-    call.broker.consuming.queue_locks.unlock(locking.group, locking.client_id, locking.queues)
+    call.broker.queue_locks.unlock(locking.group, locking.client_id, locking.queues)
     return Response()
 
 

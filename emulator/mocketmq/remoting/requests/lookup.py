@@ -59,9 +59,7 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
         limit, from_us, to_us = _MAX_BY_UNIQUE_KEY, 0, LATEST_US
     found: list[StoredMessage] = []
     if limit > 0:
-        found = await broker.inspection.histories.query(
-            header.topic, header.key, limit, from_us, to_us, _MAX_BYTES
-        )
+        found = await broker.histories.query(header.topic, header.key, limit, from_us, to_us, _MAX_BYTES)
     ext = {
         "indexLastUpdateTimestamp": str(broker.store.writer.last_store_us // US_PER_MS),
         "indexLastUpdatePhyoffset": str(broker.store.writer.next_log_offset - 1),
@@ -82,7 +80,7 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
 async def view(call: RemotingCall[ViewMessageHeader]) -> Response:
     """Answer with the record at a log offset, in whatever queue it is."""
     try:
-        return Response(body=_record(call, await call.broker.inspection.histories.at(call.header.offset)))
+        return Response(body=_record(call, await call.broker.histories.at(call.header.offset)))
     except MessageNotFoundError as error:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
 

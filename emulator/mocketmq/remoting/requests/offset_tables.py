@@ -24,7 +24,7 @@ class CloneOffsetsHeader(NamedTuple):
 async def consumer_offsets(call: RemotingCall[NoHeader]) -> Response:
     """List the committed offsets of all groups, in the form of consumerOffset.json."""
     offsets: dict[str, list[tuple[int, int]]] = {}
-    groups = call.broker.consuming.groups
+    groups = call.broker.consuming_groups
     for group in sorted(groups.with_offsets()):
         for queue, offset in groups.offsets_of(group).items():
             offsets.setdefault(f"{queue.topic}@{group}", []).append((queue.queue_id, offset))
@@ -44,7 +44,7 @@ async def clone(call: RemotingCall[CloneOffsetsHeader]) -> Response:
     broker = call.broker
     live = None if is_offline else broker.registry.clients.find(source)
     topics = None if live is None else live.subscriptions.keys()
-    await broker.consuming.offsets.clone(source, target, topic or None, topics)
+    await broker.offset_resets.clone(source, target, topic or None, topics)
     return Response()
 
 

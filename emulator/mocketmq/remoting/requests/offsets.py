@@ -48,7 +48,7 @@ class QueueHeader(NamedTuple):
 async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
     """Answer with the offset from which a group consumes a queue. Raises RemotingError for none."""
     group, topic, queue_id, anew = call.header
-    offset = call.broker.consuming.committed.first(group, topic, queue_id, anew=anew)
+    offset = call.broker.committed_offsets.first(group, topic, queue_id, anew=anew)
     if offset is None:
         raise RemotingError(
             ResponseCode.QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
@@ -58,7 +58,7 @@ async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
 
 async def update(call: RemotingCall[UpdateConsumerOffsetHeader]) -> Response:
     """Commit an offset. As upstream, this is never refused."""
-    if await call.broker.consuming.committed.report(*call.header):
+    if await call.broker.committed_offsets.report(*call.header):
         return Response()
     return Response(remark="Offset has been previously reset")
 
@@ -67,7 +67,7 @@ async def search(call: RemotingCall[SearchOffsetHeader]) -> Response:
     """Answer with the offset of the message stored at a time, by the rule of 4.x or one of the two of 5.x."""
     topic, queue_id, timestamp_ms, boundary = call.header
     side: Side = "nearest" if boundary is None else "upper" if boundary.lower() == "upper" else "lower"
-    return _offset(await call.broker.consuming.offsets.search(topic, queue_id, timestamp_ms, side))
+    return _offset(await call.broker.offset_resets.search(topic, queue_id, timestamp_ms, side))
 
 
 async def max_offset(call: RemotingCall[QueueHeader]) -> Response:
@@ -84,7 +84,7 @@ async def min_offset(call: RemotingCall[QueueHeader]) -> Response:
 
 async def earliest(call: RemotingCall[QueueHeader]) -> Response:
     """Answer with the time at which the queue's oldest message was stored."""
-    return Response({"timestamp": str(await call.broker.consuming.offsets.earliest_ms(*call.header))})
+    return Response({"timestamp": str(await call.broker.offset_resets.earliest_ms(*call.header))})
 
 
 def _offset(offset: int) -> Response:

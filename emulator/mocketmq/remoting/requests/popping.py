@@ -116,7 +116,7 @@ async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
     invisible_us = checked_invisible_us(header.invisible_time)
     target = await _target(call)
     wait_s = _wait_s(call)
-    popped = await call.broker.consuming.pops.pop(
+    popped = await call.broker.pops.pop(
         target,
         header.max_msg_nums,
         invisible_us,
@@ -136,7 +136,7 @@ async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
 async def _target(call: RemotingCall[Any]) -> PopTarget:
     header = call.header
     try:
-        return await call.broker.consuming.pops.admit(header.consumer_group, header.topic, header.queue_id)
+        return await call.broker.pops.admit(header.consumer_group, header.topic, header.queue_id)
     except QueueNotFoundError as error:
         raise RemotingError(ResponseCode.INVALID_PARAMETER, str(error)) from None
 
@@ -239,7 +239,7 @@ async def notify(call: RemotingCall[NotificationHeader]) -> Response:
     """Wait until there is something to pop, and answer whether there is."""
     header = call.header
     wait_s = _wait_s(call)
-    has_message = await call.broker.consuming.pops.has_messages(
+    has_message = await call.broker.pops.has_messages(
         await _target(call),
         wait_s=wait_s if call.may_wait else 0.0,
         ordered=header.order,
@@ -253,7 +253,7 @@ async def peek(call: RemotingCall[PeekMessageHeader]) -> Response:
     """Answer with messages that could be popped, and leave them for others."""
     header = call.header
     target = await _target(call)
-    peeked = await call.broker.consuming.pops.peek(target, min(max(header.max_msg_nums, 1), MAX_POPPED))
+    peeked = await call.broker.pops.peek(target, min(max(header.max_msg_nums, 1), MAX_POPPED))
     records = [
         encode_record(
             _retried(call, one),
@@ -272,7 +272,7 @@ async def peek(call: RemotingCall[PeekMessageHeader]) -> Response:
 
 async def polling_info(call: RemotingCall[PollingInfoHeader]) -> Response:
     """Answer with the number of pops that wait, at all queues or at one."""
-    return Response({"pollingNum": str(call.broker.consuming.pops.waiting(await _target(call)))})
+    return Response({"pollingNum": str(call.broker.pops.waiting(await _target(call)))})
 
 
 _CONSUMES: Final = consumes("topic", "consumerGroup")

@@ -50,12 +50,12 @@ _CODES: Final = {
 
 async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
     """Answer with the messages of a queue from an offset on, as soon as there are some."""
-    header, reader = call.header, call.broker.consuming.pull
+    header, reader = call.header, call.broker.pull
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
     await reader.admit(group, topic, queue_id)
     tag_filter = _filter_of_pull(call.broker, header)
     if header.sys_flag & _COMMIT_OFFSET:
-        await call.broker.consuming.committed.report(
+        await call.broker.committed_offsets.report(
             group, topic, queue_id, header.commit_offset, is_durable=False
         )
     wait_us = header.suspend_timeout_millis * US_PER_MS if header.sys_flag & _SUSPEND else 0

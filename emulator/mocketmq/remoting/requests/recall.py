@@ -23,7 +23,7 @@ async def recall(call: RemotingCall[RecallMessageHeader]) -> Response:
     """Cancel a delayed message, and answer when that is durable."""
     header = call.header
     try:
-        recalled = await call.broker.inspection.recalls.recall(
+        recalled = await call.broker.recalls.recall(
             header.topic, header.recall_handle, is_strict=call.settings.strict_recall
         )
     except EmulatorError as error:

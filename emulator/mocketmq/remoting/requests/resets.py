@@ -31,7 +31,7 @@ class ResetOffsetHeader(NamedTuple):
 
 async def reset(call: RemotingCall[ResetOffsetHeader]) -> Response:
     """Set a group's offsets in a topic to those at a time, and tell its clients."""
-    header, offsets = call.header, call.broker.consuming.offsets
+    header, offsets = call.header, call.broker.offset_resets
     queue_id = None if header.queue_id < 0 else header.queue_id
     has_offset = queue_id is not None and header.offset >= 0
     if has_offset:

@@ -178,7 +178,7 @@ async def _make_topic_of_group(broker: Broker, topic: str) -> None:
     if topic.startswith(DLQ_PREFIX):
         if topics.auto_create_by_route and groups.find(group):
             await topics.ensure(topic, 1)
-    elif topic.startswith(RETRY_PREFIX) and not broker.consuming.pops.is_retry(group):
+    elif topic.startswith(RETRY_PREFIX) and not broker.pops.is_retry(group):
         with suppress(RefusedError):
             await topics.ensure(topic, (await groups.for_use(group)).retry_queues)
 

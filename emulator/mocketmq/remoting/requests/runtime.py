@@ -46,7 +46,7 @@ async def runtime_info(call: RemotingCall[NoHeader]) -> Response:
         "brokerVersionDesc": version_name(VERSION),
         **_started(broker),
         **_traffic(broker),
-        **_store(broker, call.settings, await broker.inspection.progress.oldest()),
+        **_store(broker, call.settings, await broker.group_progress.oldest()),
         **_pools(broker),
         **_delayed(broker),
     }

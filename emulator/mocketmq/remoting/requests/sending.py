@@ -105,7 +105,7 @@ async def _send_one(call: RemotingCall[SendMessageHeader]) -> SendResult:
     message = message_of(call, call.command.body, properties, call.header.flag)
     if _is_transactional(call, properties) and not _is_retry(call, properties):
         group = properties.get(PGROUP) or call.header.producer_group
-        half = await call.broker.transactions.half_messages.prepare_checked(message, group)
+        half = await call.broker.half_messages.prepare_checked(message, group)
         message_id = offset_message_id(half.stored.store_host, half.stored.log_offset)
         return SendResult(
             half.stored, half.queue, 0, SendReceipt(message_id, half.queue.queue_id, half.stored.queue_offset)

@@ -79,15 +79,13 @@ def checked_invisible_us(invisible_ms: int) -> int:
 async def acknowledge(call: RemotingCall[AckMessageHeader]) -> Response:
     """Ack a message."""
     handle, _ = _handle(call)
-    return _acknowledged(
-        await call.broker.consuming.receiver.acknowledge(call.header.consumer_group, [handle])
-    )
+    return _acknowledged(await call.broker.receiver.acknowledge(call.header.consumer_group, [handle]))
 
 
 def begin_to_acknowledge(call: RemotingCall[AckMessageHeader], reply: Reply) -> bool:
     """As ``acknowledge``, without waiting."""
     handle, _ = _handle(call)
-    call.broker.consuming.receiver.begin_to_acknowledge(
+    call.broker.receiver.begin_to_acknowledge(
         call.header.consumer_group, [handle], StraightAnswer(call.command, reply, _settled)
     )
     return True
@@ -115,7 +113,7 @@ async def acknowledge_batch(call: RemotingCall[NoHeader]) -> Response:
         handles.setdefault(text_in(one, "c"), []).extend(some)
     for group, some in handles.items():
         with suppress(GroupNotFoundError):
-            done += len((await call.broker.consuming.receiver.acknowledge(group, some)).done)
+            done += len((await call.broker.receiver.acknowledge(group, some)).done)
     if not done:
         raise RemotingError(ResponseCode.NO_MESSAGE, "none of the messages is held by its group any more")
     return Response()
@@ -133,7 +131,7 @@ def _handles(call: RemotingCall[NoHeader], ack: JsonObject) -> Iterator[PopHandl
     bits = _bits(ack.get("b") or "")
     _check_count(int.from_bytes(bits).bit_count())
     try:
-        first = call.broker.consuming.pops.handle(group, topic, queue_id, start, pop_ms)
+        first = call.broker.pops.handle(group, topic, queue_id, start, pop_ms)
     except RefusedError:
         return  # as upstream: nothing is there to ack
     for index, byte in enumerate(bits):
@@ -162,7 +160,7 @@ async def change_invisible_time(call: RemotingCall[ChangeInvisibleTimeHeader]) -
     handle, info = _handle(call)
     is_in_order = info.revive_queue_id == IN_ORDER
     try:
-        changed = await call.broker.consuming.receiver.change(
+        changed = await call.broker.receiver.change(
             header.consumer_group, handle, invisible_us, same_handle=is_in_order
         )
     except ReceiptError as error:
@@ -181,7 +179,7 @@ def _handle(call: RemotingCall[Any]) -> tuple[PopHandle, ExtraInfo]:
     """A message's handle. Of the client's own handle, only the pop time matters."""
     header, info = call.header, parse_extra_info(call.header.extra_info)
     try:
-        handle = call.broker.consuming.pops.handle(
+        handle = call.broker.pops.handle(
             header.consumer_group, header.topic, header.queue_id, header.offset, info.pop_ms
         )
     except QueueNotFoundError as error:

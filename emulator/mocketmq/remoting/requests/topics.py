@@ -56,7 +56,7 @@ async def delete(call: RemotingCall[TopicHeader]) -> Response:
     """Delete a topic with its messages. As upstream, it is no error if the topic does not exist."""
     check_topic_name(call.header.topic)
     try:
-        cancelled = await call.broker.removal.reset.delete_topic(call.header.topic)
+        cancelled = await call.broker.reset.delete_topic(call.header.topic)
     except TopicNotFoundError:
         return Response(remark=f"topic {shorten(call.header.topic)} did not exist")
     except NoPermissionError as error:

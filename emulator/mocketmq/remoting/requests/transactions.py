@@ -30,7 +30,7 @@ async def end(call: RemotingCall[EndTransactionHeader]) -> Response:
     header = call.header
     if header.commit_or_rollback not in _DECISIONS:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, "commitOrRollback field wrong")
-    await call.broker.transactions.half_messages.end(
+    await call.broker.half_messages.end(
         header.commit_log_offset,
         header.tran_state_table_offset,
         header.producer_group,
