@@ -15,6 +15,7 @@ from mocketmq.broker.consuming.queue_locks import QueueLocks
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.receiver import Receiver
 from mocketmq.broker.consuming.renewals import Renewals
+from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.inspection.consumers import Consumers
 from mocketmq.broker.inspection.group_progress import GroupProgress
 from mocketmq.broker.inspection.history import Histories
@@ -69,6 +70,7 @@ class Broker:
     # Consuming
     consuming_groups: ConsumingGroups
     receipts: Receipts
+    retries: Retries
     receiver: Receiver
     renewals: Renewals
     ledger_notes: LedgerNotes

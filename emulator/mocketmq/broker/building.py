@@ -171,8 +171,6 @@ async def _open_schedule(
         faults,
         ledger,
         topics,
-        parked_queue,
-        topics.levels,
         timer.changed,
         open_playback(settings),
     )
@@ -203,29 +201,18 @@ async def _open_schedule(
 async def _open_consuming(broker: Broker, settings: Settings, contract: Contract | None) -> None:
     """The state of groups, and the ways to consume: by receipt, by pop and by offset."""
     store, registry, polls, timer = broker.store, broker.registry, broker.polls, broker.timer
-    retries = Retries(registry.topics, broker.levels, store.writer.store_host)
     groups = broker.consuming_groups = ConsumingGroups(store, registry.groups)
     await groups.load(registry.topics)
-    receipts = broker.receipts = Receipts(store, registry, groups, polls, timer.changed)
+    receipts = broker.receipts = Receipts(store, registry, groups, polls, broker.ledger, timer.changed)
     await receipts.load()
-    receiver = Receiver(store, registry, groups, receipts, polls, broker.ledger, retries, contract)
+    retries = broker.retries = Retries(store, registry, receipts, broker.levels)
+    receiver = broker.receiver = Receiver(store, registry, receipts, polls, retries, contract)
     notes = broker.ledger_notes = LedgerNotes(store.writer, broker.ledger)
-    broker.receiver = receiver
     broker.renewals = Renewals(receiver, timer.changed)
     broker.pops = Pops(store, registry, groups, polls, receiver)
     broker.committed_offsets = CommittedOffsets(store, registry, groups, polls, notes)
     broker.offset_resets = Offsets(store, registry, groups, broker.committed_offsets)
-    broker.pull = Pull(
-        store,
-        registry,
-        groups,
-        receipts,
-        polls,
-        notes,
-        retries,
-        max_messages=settings.max_pull_messages,
-        max_bytes=settings.max_pull_bytes,
-    )
+    broker.pull = Pull(store, settings, registry, groups, polls, notes)
     broker.queue_locks = QueueLocks()
 
 

@@ -16,6 +16,7 @@ from mocketmq.errors import NotPendingError
 from mocketmq.faults.fault import Fault
 from mocketmq.faults.faults import Faults
 from mocketmq.message.message import Draft, StoredMessage
+from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.delivery import DueMessage
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.lateness_playback import RECORDED, Playback
@@ -91,8 +92,6 @@ class HeldDeliveries:
         faults: Faults,
         ledger: Ledger,
         topics: TopicLookup,
-        parked_queue: Queue,
-        level_queues: Callable[[], Iterable[Queue]],
         changed: Callable[[], None],
         playback: Playback | None = None,
     ) -> None:
@@ -104,8 +103,8 @@ class HeldDeliveries:
         self._faults = faults
         self._ledger = ledger
         self._queue_of = topics.queue
-        self._parked_queue = parked_queue
-        self._level_queues = level_queues
+        self._parked_queue = topics.get(TIMER_TOPIC).queues[0]
+        self._level_queues = topics.levels
         self._changed = changed
         self._records: set[int] = set()  # of those that are no repeats
         self._next_us: int | None = None

@@ -1,7 +1,7 @@
 """The parts of the broker that a delay scheme works with."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -45,6 +45,9 @@ class TopicLookup(Protocol):
 
     def get(self, name: str) -> TopicQueues:
         """The topic. Raises TopicNotFoundError."""
+
+    def levels(self) -> Iterable[Queue]:
+        """The queues of the delay levels."""
 
     def queue(self, key: int) -> Queue:
         """The queue with this key, whose topic may have been deleted."""

@@ -115,7 +115,7 @@ async def test_consumers_by_offset_take_and_acknowledge_too(api: Api) -> None:
     await broker.pull.pull("audit", "orders", 0, 3, 32)
     leaks = await api.ok("GET", "/v1/leaks?group=audit&max=1")
     assert (leaks["count"], [one["state"] for one in leaks["leaks"]]) == (3, ["in flight"])
-    await broker.pull.give_back("audit", pulled.messages[1].log_offset, -1)
+    await broker.retries.give_back("audit", pulled.messages[1].log_offset, -1)
     await broker.committed_offsets.report("audit", "orders", 0, 2, is_durable=False)
     assert (await api.ok("GET", "/v1/leaks"))["count"] == 1
     late = asyncio.create_task(api.ok("GET", "/v1/leaks?timeout_ms=30000"))

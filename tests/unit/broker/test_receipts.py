@@ -71,7 +71,7 @@ async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
             (
                 acknowledge(broker, others),  # settles first, so that is written before what is given
                 receive(broker),
-                broker.pull.give_back(GROUP, sent.log_offset, 0),
+                broker.retries.give_back(GROUP, sent.log_offset, 0),
             ),
             1,
         ):

@@ -1,33 +1,27 @@
-"""Consume by offset: pull messages, and give them back. Offsets are committed in ``committed_offsets``.
+"""Consume by offset: pull messages. Offsets are committed in ``committed_offsets``.
 
-docs/protocol/remoting.md §2.3, §2.4 and §6.2
+docs/protocol/remoting.md §2.3 and §2.4
 """
 
 from collections.abc import Sequence
 from enum import Enum
-from functools import partial
 from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.polls import Polls
-from mocketmq.broker.consuming.receipt import Outcome
-from mocketmq.broker.consuming.receipts import Receipts
-from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us
 from mocketmq.errors import (
-    MessageNotFoundError,
     QueueNotFoundError,
 )
 from mocketmq.message.message import StoredMessage
-from mocketmq.message.properties import RETRY_TOPIC, decode_properties
-from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_at, run_of_messages
+from mocketmq.settings import Settings
+from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, run_of_messages
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
 
 MAX_NOTED = 10_000
 """Pulled delayed messages that are remembered, by group and queue, for the ledger."""
@@ -58,38 +52,30 @@ class Pulled(NamedTuple):
 class Pull:
     """Reads queues by offset.
 
-    A pull gets up to ``max_messages``, with up to ``max_bytes`` together, unless the first alone has more:
-    upstream's limits of messages in memory (``isTheBatchFull`` in DefaultMessageStore.java, 4.9.8).
+    A pull gets up to ``max_pull_messages``, of ``max_pull_bytes`` together, unless the first alone has
+    more: upstream's limits of messages in memory (``isTheBatchFull`` in DefaultMessageStore.java, 4.9.8).
     """
 
     def __init__(
         self,
         store: Store,
+        settings: Settings,
         registry: Registry,
         groups: ConsumingGroups,
-        receipts: Receipts,
         polls: Polls,
         notes: LedgerNotes,
-        retries: Retries,
-        *,
-        max_messages: int,
-        max_bytes: int,
     ) -> None:
-        self._max_messages = max_messages
-        self._max_bytes = max_bytes
+        self._max_messages = settings.max_pull_messages
+        self._max_bytes = settings.max_pull_bytes
         self._database = store.database
         self._writer = store.writer
         self._topics = registry.topics
         self._groups = groups
-        self._receipts = receipts
         self._polls = polls
         self._notes = notes
-        self._retries = retries
         self._statistics = registry.statistics
         self._clock = store.clock
         self._trail = notes.trail
-
-    # Read
 
     async def browse(
         self,
@@ -248,35 +234,6 @@ class Pull:
             noted[message.queue_offset] = message.log_offset
         while len(noted) > MAX_NOTED:
             del noted[next(iter(noted))]
-
-    # Give back
-
-    async def give_back(
-        self, group_name: str, log_offset: int, delay_level: int, max_retries: int | None = None
-    ) -> None:
-        """Retry the message later, or make it a dead letter; as :meth:`Receipts.give_back`.
-
-        ``max_retries`` stands for the group's. Raises GroupNotFoundError, MessageNotFoundError,
-        NoPermissionError.
-        """
-        group = await self._groups.for_use(group_name)
-        message = (await messages_at(self._database, [log_offset])).get(log_offset)
-        if message is None or message.real_queue_key is not None:
-            raise MessageNotFoundError(f"look message by offset failed, {log_offset}")
-        retry = await self._retries.prepare(group.registered, message, delay_level, max_retries)
-        queue = self._topics.queue(message.queue_key)
-        topic = decode_properties(message.properties).get(RETRY_TOPIC, queue.topic)
-
-        def work(batch: Batch) -> None:
-            self._retries.append(batch, retry)
-            receipt = group.receipts.get(log_offset)
-            if receipt is not None and receipt.can_be_settled:  # else a receiver is just given it
-                self._receipts.settle(batch, receipt, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
-            batch.on_commit(partial(self._statistics.gave_back, topic, group.name))
-            # Committed past later on, it is not acknowledged by that.
-            group.pulled.get(queue, {}).pop(message.queue_offset, None)
-
-        await self._writer.commit(work)
 
 
 def _notice_of(group_queue: GroupQueue) -> Pulled:

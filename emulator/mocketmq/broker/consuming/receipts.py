@@ -15,6 +15,7 @@ from mocketmq.broker.consuming.selection import known_topic
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import CHECKED_HALF_GROUP
+from mocketmq.schedule.ledger import Ledger
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import ReceiptRow, open_receipts, save_outcome, save_receipt, save_visible
 from mocketmq.store.store import Store
@@ -33,6 +34,7 @@ class Receipts:
         registry: Registry,
         groups: ConsumingGroups,
         polls: Polls,
+        ledger: Ledger,
         changed: Callable[[], None],
     ) -> None:
         self.expiries = Expiries(changed)
@@ -41,6 +43,7 @@ class Receipts:
         self._topics = registry.topics
         self.groups = groups
         self._polls = polls
+        self._ledger = ledger
 
     async def load(self) -> None:
         """Read the open receipts of all groups from the store."""
@@ -69,6 +72,8 @@ class Receipts:
         """Give a reserved message to its receiver, invisible to others until ``visible_us``."""
         times, now_us = receipt.times + 1, batch.now_us
         self._save(batch, receipt, times, visible_us, now_us, pop_ms)
+        if receipt.is_delayed:
+            self._ledger.pulled(batch, receipt.log_offset, receipt.group.name)
 
         def given() -> None:
             if receipt.state is not State.CLOSED:  # the same transaction moved the committed offset past it
@@ -163,6 +168,8 @@ class Receipts:
             receipt.move(State.SETTLING)
             batch.on_rollback(partial(self.reopen, receipt))
         save_outcome(batch, receipt.group.name, receipt.log_offset, outcome.value)
+        if receipt.is_delayed and outcome is Outcome.ACKED:
+            self._ledger.acked(batch, receipt.log_offset)
         batch.on_commit(receipt.acknowledged if outcome is Outcome.ACKED else receipt.close)
 
     def begin_settling(self, receipt: Receipt) -> None:

@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Generic, NamedTuple
 
-from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.expiries import Expiry
 from mocketmq.broker.consuming.handles import Handle, find_receipt, handle_of, next_pop_ms, renewed
 from mocketmq.broker.consuming.load import Load
@@ -38,7 +38,6 @@ from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import retry_topic
 from mocketmq.schedule.due import Due, DueNow
-from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.timer import BATCH
 from mocketmq.store.messages import messages_at
 from mocketmq.store.store import Store
@@ -83,10 +82,8 @@ class Receiver:
         self,
         store: Store,
         registry: Registry,
-        groups: ConsumingGroups,
         receipts: Receipts,
         polls: Polls,
-        ledger: Ledger,
         retries: Retries,
         contract: Contract | None,
     ) -> None:
@@ -94,10 +91,9 @@ class Receiver:
         self._writer = store.writer
         self._clock = store.clock
         self._topics = registry.topics
-        self._groups = groups
+        self._groups = receipts.groups
         self._receipts = receipts
         self._polls = polls
-        self._ledger = ledger
         self._retries = retries
         self._statistics = registry.statistics
         self._most_in_flight = contract.in_flight if contract else None
@@ -206,10 +202,8 @@ class Receiver:
             selection.drop_closed()
             visible_us = batch.now_us + invisible_us
             pop_ms = next_pop_ms(receipt for _, receipt in selection.chosen) if request.popped else 0
-            for message, receipt in selection.chosen:
+            for _, receipt in selection.chosen:
                 self._receipts.give(batch, receipt, visible_us, pop_ms)
-                if message.parked_offset is not None:
-                    self._ledger.pulled(batch, message.log_offset, group.name)
             for receipt in selection.for_others:
                 self._receipts.record_free(batch, receipt)
             for group_queue in {
@@ -271,8 +265,6 @@ class Receiver:
             settled: SettledBy[Handle] = SettledBy([], [])
             for handle, receipt in valid(group, handles, batch.now_us, settled):
                 self._receipts.settle(batch, receipt, Outcome.ACKED)
-                if receipt.is_delayed:
-                    self._ledger.acked(batch, receipt.log_offset)
                 settled.done.append(handle)
             return settled
 

@@ -4,11 +4,15 @@ docs/protocol/remoting.md §6.2
 """
 
 import random
+from functools import partial
 from typing import NamedTuple
 
+from mocketmq.broker.consuming.receipt import Outcome
+from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.registry.group import Group
-from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Topics
-from mocketmq.errors import NoPermissionError
+from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE
+from mocketmq.errors import MessageNotFoundError, NoPermissionError
 from mocketmq.message.message import Draft, Message, StoredMessage, draft
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import dead_letter_topic, retry_topic
@@ -22,7 +26,9 @@ from mocketmq.message.properties import (
     mark_parked,
 )
 from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.store.messages import messages_at
 from mocketmq.store.queue import Queue
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 FIRST_RETRY_LEVEL = 3
@@ -44,9 +50,12 @@ class Retry(NamedTuple):
 class Retries:
     """Makes retries, with upstream's delay levels: 3 for the first, and one more each time."""
 
-    def __init__(self, topics: Topics, levels: LevelQueues, store_host: str) -> None:
-        self._store_host = store_host
-        self._topics = topics
+    def __init__(self, store: Store, registry: Registry, receipts: Receipts, levels: LevelQueues) -> None:
+        self._database = store.database
+        self._writer = store.writer
+        self._topics = registry.topics
+        self._statistics = registry.statistics
+        self._receipts = receipts
         self._levels = levels
 
     async def prepare(
@@ -61,7 +70,9 @@ class Retries:
         max_retries = group.max_retries if max_retries is None else max_retries
         properties = decode_properties(message.properties)
         properties.setdefault(RETRY_TOPIC, self._topics.queue(message.queue_key).topic)
-        properties.setdefault(ORIGIN_MESSAGE_ID, offset_message_id(self._store_host, message.log_offset))
+        properties.setdefault(
+            ORIGIN_MESSAGE_ID, offset_message_id(self._writer.store_host, message.log_offset)
+        )
         properties[WAIT] = "false"
         if message.reconsume_times >= max_retries or delay_level < 0:
             topic = await self._topics.ensure(dead_letter_topic(group.name), 1)
@@ -98,3 +109,30 @@ class Retries:
         if retry.is_dead:
             return batch.append(retry.queue, retry.draft)
         return self._levels.park(batch, retry.draft, retry.level, retry.queue)
+
+    async def give_back(
+        self, group_name: str, log_offset: int, delay_level: int, max_retries: int | None = None
+    ) -> None:
+        """Retry the message later, or make it a dead letter; as :meth:`Receiver.give_back`.
+
+        ``max_retries`` stands for the group's. Raises GroupNotFoundError, MessageNotFoundError,
+        NoPermissionError.
+        """
+        group = await self._receipts.groups.for_use(group_name)
+        message = (await messages_at(self._database, [log_offset])).get(log_offset)
+        if message is None or message.real_queue_key is not None:
+            raise MessageNotFoundError(f"look message by offset failed, {log_offset}")
+        retry = await self.prepare(group.registered, message, delay_level, max_retries)
+        queue = self._topics.queue(message.queue_key)
+        topic = decode_properties(message.properties).get(RETRY_TOPIC, queue.topic)
+
+        def work(batch: Batch) -> None:
+            self.append(batch, retry)
+            receipt = group.receipts.get(log_offset)
+            if receipt is not None and receipt.can_be_settled:  # else a receiver is just given it
+                self._receipts.settle(batch, receipt, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
+            batch.on_commit(partial(self._statistics.gave_back, topic, group.name))
+            # Committed past later on, it is not acknowledged by that.
+            group.pulled.get(queue, {}).pop(message.queue_offset, None)
+
+        await self._writer.commit(work)

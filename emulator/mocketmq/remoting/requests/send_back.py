@@ -27,7 +27,7 @@ async def send_back(call: RemotingCall[SendBackHeader]) -> Response:
     header = call.header
     max_retries = header.max_reconsume_times if call.command.tells_max_retries else None
     try:
-        await call.broker.pull.give_back(header.group, header.offset, header.delay_level, max_retries)
+        await call.broker.retries.give_back(header.group, header.offset, header.delay_level, max_retries)
     except MessageNotFoundError as error:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
     return Response()
