@@ -22,7 +22,6 @@ ROOMS = {
         *("mocketmq.errors", "mocketmq.failpoint", "mocketmq.gate", "mocketmq.instant", "mocketmq.message"),
         *(
             "mocketmq.nearest",
-            "mocketmq.own_broker",
             "mocketmq.rocketmq_versions",
             "mocketmq.setting_rules",
             "mocketmq.settings",

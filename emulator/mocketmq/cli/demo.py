@@ -21,7 +21,7 @@ from mocketmq.client.asynchronous import Client
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.demo.shop import DayProgress, Shop
 from mocketmq.demo.tally import Expectations, Tally
-from mocketmq.own_broker import own_broker
+from mocketmq.lab.own_broker import own_broker
 
 _COLUMNS = (">level", ">delay", ">sent", ">delivered", ">early", ">latest", ">lost", ">repeated")
 _FAULTLESS = ("early == 0", "lost == 0", "repeats == 0", "overdue == 0")
