@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from aiohttp import web
 
 from mocketmq.access.access import Access
-from mocketmq.access.accounts import Account, Need, Permission, group_need, topic_need
+from mocketmq.access.accounts import Account, Need, to_consume, to_produce
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import InvalidArgumentError, UnauthorizedError, as_emulator_error
 from mocketmq.faults.fault import FaultyRequest
@@ -158,6 +158,4 @@ def _message_id(answer: XmlAnswer) -> str | None:
 
 
 def _needs(call: AliyunCall, is_of_consumer: bool) -> Iterator[Need]:
-    if is_of_consumer:
-        yield group_need(call.group)
-    yield topic_need(call.topic, Permission.SUB if is_of_consumer else Permission.PUB)
+    return to_consume(call.topic, call.group) if is_of_consumer else to_produce(call.topic)

@@ -3,14 +3,14 @@
 Source: PlainPermissionManager.java, 4.9.8.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Flag
 from typing import Final, NamedTuple
 
 from mocketmq.access.addresses import Addresses, parse_addresses
 from mocketmq.errors import AccessError, UnknownAccessKeyError
-from mocketmq.message.names import RETRY_PREFIX, is_trace_topic
+from mocketmq.message.names import RETRY_PREFIX, is_trace_topic, retry_topic
 
 _NOBODY: Final = parse_addresses("")
 _SHOWN: Final = 80  # characters of an unknown key
@@ -35,15 +35,32 @@ class Need(NamedTuple):
     permission: Permission
 
 
-def topic_need(topic: str, permission: Permission) -> Need:
+def to_produce(topic: str) -> Iterator[Need]:
+    """The permission to send to the topic."""
+    yield _topic_need(topic, Permission.PUB)
+
+
+def to_consume(topic: str | None, group: str | None) -> Iterator[Need]:
+    """The permissions to consume the topic as the group, or either alone."""
+    if group is not None:
+        yield _group_need(group)
+    if topic is not None and not (group and topic == retry_topic(group)):
+        yield _topic_need(topic, Permission.SUB)
+
+
+def to_look_up(topic: str) -> Iterator[Need]:
+    """The permission to send to the topic or to consume it, either of which is enough."""
+    yield _topic_need(topic, Permission.PUB | Permission.SUB)
+
+
+def _topic_need(topic: str, permission: Permission) -> Need:
     """The permission to use a topic; that of a retry topic is its group's."""
     if topic.startswith(RETRY_PREFIX):
-        return group_need(topic.removeprefix(RETRY_PREFIX))
+        return _group_need(topic.removeprefix(RETRY_PREFIX))
     return Need("topic", topic, permission)
 
 
-def group_need(group: str) -> Need:
-    """The permission to consume in a group."""
+def _group_need(group: str) -> Need:
     return Need("group", group, Permission.SUB)
 
 

@@ -1,4 +1,8 @@
-"""Limits the memory of all connections together, and decides which may read when the limit is reached."""
+"""Limits the memory of all connections of remoting, and decides which may read when the limit is reached.
+
+gRPC has a limiter of its own, ``grpc_proxy/memory.py``: a remoting connection can only stop reading, while a
+gRPC connection carries many requests at once and can refuse one of them.
+"""
 
 import asyncio
 from typing import Final, Protocol

@@ -23,11 +23,29 @@ _RECORD_BYTES: Final = 16 << 10
 """Passed through OpenSSL at once: its buffers grow with it, and do not shrink while the connection lasts."""
 
 
+class TlsModeError(Exception):
+    """The client does not use TLS as the setting ``tls`` requires; its text says how it does not."""
+
+
 class Tls(NamedTuple):
     """Whether clients may or must use TLS, and the certificate for it."""
 
     mode: TlsMode
     certificate: Certificate
+
+    def begin(
+        self, first: bytes, transport: asyncio.Transport, connection: "SecuredConnection"
+    ) -> "TlsLayer | None":
+        """The layer of a client that asks for TLS by its first byte, else None. Raises TlsModeError."""
+        if first[0] != HANDSHAKE:
+            if self.mode == "enforcing":
+                raise TlsModeError("the client does not speak TLS")
+            return None
+        if self.mode == "disabled":
+            raise TlsModeError("the client speaks TLS, which is disabled")
+        layer = TlsLayer(transport, connection, self.certificate)
+        layer.start(first)
+        return layer
 
 
 class SecuredConnection(Protocol):

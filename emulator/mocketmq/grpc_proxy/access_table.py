@@ -6,9 +6,7 @@ Unlike upstream, a Telemetry stream that produces needs PUB of its topics, and a
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from mocketmq.access.accounts import Need, Permission, group_need, topic_need
-
-_ANY: Final = Permission.PUB | Permission.SUB
+from mocketmq.access.accounts import Need, to_consume, to_look_up, to_produce
 
 
 def needs(rpc: str, request: Any) -> Iterable[Need]:
@@ -19,38 +17,37 @@ def needs(rpc: str, request: Any) -> Iterable[Need]:
 def settings_needs(settings: Any) -> Iterator[Need]:
     """The permissions that a client needs for the settings on its Telemetry stream."""
     for topic in settings.publishing.topics:
-        yield topic_need(topic.name, Permission.PUB)
+        yield from to_produce(topic.name)
     if settings.WhichOneof("pub_sub") == "subscription":
-        yield group_need(settings.subscription.group.name)
+        group = settings.subscription.group.name
+        yield from to_consume(None, group)
         for entry in settings.subscription.subscriptions:
-            yield topic_need(entry.topic.name, Permission.SUB)
+            yield from to_consume(entry.topic.name, group)
 
 
 def _route(request: Any) -> Iterator[Need]:
-    yield topic_need(request.topic.name, _ANY)
+    return to_look_up(request.topic.name)
 
 
 def _sends(request: Any) -> Iterator[Need]:
-    return (topic_need(one.topic.name, Permission.PUB) for one in request.messages)
+    for message in request.messages:
+        yield from to_produce(message.topic.name)
 
 
 def _produces(request: Any) -> Iterator[Need]:
-    yield topic_need(request.topic.name, Permission.PUB)
+    return to_produce(request.topic.name)
 
 
 def _receives(request: Any) -> Iterator[Need]:
-    yield topic_need(request.message_queue.topic.name, Permission.SUB)
-    yield group_need(request.group.name)
+    return to_consume(request.message_queue.topic.name, request.group.name)
 
 
 def _consumes(request: Any) -> Iterator[Need]:
-    yield topic_need(request.topic.name, Permission.SUB)
-    yield group_need(request.group.name)
+    return to_consume(request.topic.name, request.group.name)
 
 
 def _of_group(request: Any) -> Iterator[Need]:
-    if request.group.name:  # producers have none
-        yield group_need(request.group.name)
+    return to_consume(None, request.group.name or None)  # producers have none
 
 
 def _of_settings(request: Any) -> Iterator[Need]:  # noqa: ARG001 - checked when the settings come

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
 from mocketmq.clock import steady_us
-from mocketmq.connections.tls import HANDSHAKE, Tls, TlsLayer
+from mocketmq.connections.tls import Tls, TlsLayer, TlsModeError
 from mocketmq.doors import with_port
 from mocketmq.grpc_proxy.limits import BYTES_PER_TURN, LINGER_S
 from mocketmq.grpc_proxy.memory import Memory
@@ -68,18 +68,13 @@ class GrpcConnection(asyncio.BufferedProtocol):
         data = bytes(self._buffer[:nbytes])
         if self._is_new:
             self._is_new = False
-            wants_tls = data[0] == HANDSHAKE
-            if wants_tls and self._tls.mode != "disabled":
-                layer = TlsLayer(cast(asyncio.Transport, self._transport), self, self._tls.certificate)
-                self._transport = layer
-                layer.start(data)
+            try:
+                layer = self._tls.begin(data, cast(asyncio.Transport, self._transport), self)
+            except TlsModeError as error:
+                self.abort(str(error))
                 return
-            if wants_tls or self._tls.mode == "enforcing":
-                self.abort(
-                    "the client speaks TLS, which is disabled"
-                    if wants_tls
-                    else "the client does not speak TLS"
-                )
+            if layer is not None:
+                self._transport = layer
                 return
         self.received(data)
 

@@ -1,4 +1,7 @@
-"""Limit the memory of requests and answers, of one connection and of all together.
+"""Limit the memory of gRPC's requests and answers, of one connection and of all together.
+
+Unlike remoting, whose ``connections/budget.py`` lets connections take turns at reading, this refuses single
+requests, which share a connection with others, and counts what clients have not read yet.
 
 Complete requests always finish, so reading pauses while they take too much. Incomplete requests may never
 end, and clients may never read their answers: while these take too much, further requests get

@@ -7,18 +7,15 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.registry.topics import (
     MAX_QUEUES,
-    PERM_INHERIT,
-    PERM_READ,
-    PERM_WRITE,
     PLAIN,
     Topic,
+    permission_bits,
+    permission_letters,
 )
 from mocketmq.errors import NoPermissionError, TopicNotFoundError
 from mocketmq.http_api.fields import Input, NoInput, TopicPath
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
 from mocketmq.message.message_type import MessageType
-
-_LETTERS = {"r": PERM_READ, "w": PERM_WRITE, "i": PERM_INHERIT}
 
 
 class QueueOut(msgspec.Struct, frozen=True):
@@ -87,7 +84,7 @@ async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut
         path.topic,
         wanted.read_queues,
         wanted.write_queues,
-        sum(_LETTERS[letter] for letter in wanted.perm),
+        permission_bits(wanted.perm),
         config if wanted.type is UNSET else config.typed(wanted.type),
     )
     return _topic_out(made) if known else Created(_topic_out(made))
@@ -103,7 +100,7 @@ def _topic_out(found: Topic) -> TopicOut:
         found.name,
         found.read_queues,
         found.write_queues,
-        "".join(letter for letter, bit in _LETTERS.items() if found.perm & bit),
+        permission_letters(found.perm),
         found.config.message_type,
         found.is_system,
         [QueueOut(queue.queue_id, queue.min_offset, queue.next_offset) for queue in found.queues],

@@ -8,8 +8,7 @@ topics, groups or settings takes an administrator, reading them takes any key.
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from mocketmq.access.accounts import Need, Permission, group_need, topic_need
-from mocketmq.message.names import retry_topic
+from mocketmq.access.accounts import Need, to_consume, to_look_up, to_produce
 from mocketmq.remoting.wire.command import Command
 
 Needs = Callable[[Command], Iterator[Need]]
@@ -39,7 +38,7 @@ def looks_for(topic: str) -> AccessRule:
 
     def needs(command: Command) -> Iterator[Need]:
         if name := command.ext.get(topic):
-            yield topic_need(name, Permission.PUB | Permission.SUB)
+            yield from to_look_up(name)
 
     return AccessRule(needs, is_open=True)
 
@@ -49,7 +48,7 @@ def publishes(topic: str) -> AccessRule:
 
     def needs(command: Command) -> Iterator[Need]:
         if name := command.ext.get(topic):
-            yield topic_need(name, Permission.PUB)
+            yield from to_produce(name)
 
     return AccessRule(needs)
 
@@ -59,14 +58,6 @@ def consumes(topic: str | None = None, group: str | None = None) -> AccessRule:
 
     def needs(command: Command) -> Iterator[Need]:
         ext = command.ext
-        return to_consume(ext.get(topic) if topic else None, ext.get(group) if group else None)
+        return to_consume(ext.get(topic or "") or None, ext.get(group or "") or None)
 
     return AccessRule(needs)
-
-
-def to_consume(topic: str | None, group: str | None) -> Iterator[Need]:
-    """Permissions to consume the topic as the group; the group's own retry topic needs only the group's."""
-    if group:
-        yield group_need(group)
-    if topic and not (group and topic == retry_topic(group)):
-        yield topic_need(topic, Permission.SUB)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mocketmq.access.accounts import Account, Accounts, Permission, group_need, topic_need
+from mocketmq.access.accounts import Account, Accounts, Permission, to_consume, to_produce
 from mocketmq.access.addresses import parse_addresses
 from mocketmq.errors import AccessError, UnknownAccessKeyError
 
@@ -34,46 +34,46 @@ def test_a_permission_is_listed_or_the_default(
         account(topics={"orders": owned} | others, default_topic=~owned),
         account(default_topic=owned),
     ):
+        needs = list(to_produce("orders") if wanted is PUB else to_consume("orders", None))
         if is_allowed:
-            one.check([topic_need("orders", wanted)])
+            one.check(needs)
         else:
             with pytest.raises(AccessError, match=r"^No default permission for topic:orders$"):
-                one.check([topic_need("orders", wanted)])
+                one.check(needs)
 
 
 def test_a_group_has_permissions_of_its_own_which_its_retry_topic_shares() -> None:
     one = account(default_topic=PUB | SUB, groups={"GID_billing": SUB, "GID_closed": PUB})
-    one.check(
-        [group_need("GID_billing"), topic_need("%RETRY%GID_billing", PUB), topic_need("GID_closed", SUB)]
-    )
-    for need in (
-        group_need("GID_closed"),
-        topic_need("%RETRY%GID_closed", SUB),
-        topic_need("%RETRY%GID_closed", PUB),
+    one.check(to_consume("GID_closed", "GID_billing"))
+    one.check(to_produce("%RETRY%GID_billing"))
+    for needs in (
+        to_consume(None, "GID_closed"),
+        to_consume("%RETRY%GID_closed", None),
+        to_produce("%RETRY%GID_closed"),
     ):
         with pytest.raises(AccessError, match=r"^No default permission for group:GID_closed$"):
-            one.check([need])
+            one.check(needs)
 
 
 def test_a_dead_letter_topic_is_a_topic() -> None:
     with pytest.raises(AccessError, match="topic:%DLQ%GID_billing"):
-        account(default_group=SUB).check([topic_need("%DLQ%GID_billing", SUB)])
+        account(default_group=SUB).check(to_consume("%DLQ%GID_billing", None))
 
 
 def test_every_permission_that_a_request_takes_has_to_be_there() -> None:
     with pytest.raises(AccessError, match="group:GID_billing"):
-        account(default_topic=SUB).check([topic_need("orders", SUB), group_need("GID_billing")])
+        account(default_topic=SUB).check(to_consume("orders", "GID_billing"))
 
 
 @pytest.mark.parametrize("topic", ["RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_cn"])
 def test_everybody_may_report_a_trace_but_not_read_it(topic: str) -> None:
-    account().check([topic_need(topic, PUB)])
+    account().check(to_produce(topic))
     with pytest.raises(AccessError):
-        account().check([topic_need(topic, SUB)])
+        account().check(to_consume(topic, None))
 
 
 def test_an_administrator_may_do_everything_unless_permissions_are_listed() -> None:
-    needs = [topic_need("orders", PUB), group_need("GID_billing")]
+    needs = [*to_produce("orders"), *to_consume(None, "GID_billing")]
     account(is_admin=True).check(needs)
     for listed in ({"topics": {"orders": DENY}}, {"groups": {"another": SUB}}):
         with pytest.raises(AccessError):

@@ -109,6 +109,11 @@ def permission_bits(letters: str) -> int:
     return sum(bit for letter, bit in _PERMISSIONS if letter in letters)
 
 
+def permission_letters(bits: int) -> str:
+    """The letters of a permission such as ``rw``."""
+    return "".join(letter for letter, bit in _PERMISSIONS if bits & bit)
+
+
 class Topics:
     """Every topic. Reads are from memory; a change is committed before it is seen, and durable when answered.
 

@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from mocketmq.clock import steady_us
 from mocketmq.connections.budget import FREE_BYTES, Budget
-from mocketmq.connections.tls import HANDSHAKE, Tls, TlsLayer
+from mocketmq.connections.tls import Tls, TlsLayer, TlsModeError
 from mocketmq.doors import with_port
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
@@ -147,19 +147,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _begin_tls(self, data: bytes) -> bool:
         """Start TLS if the client's first byte asks for it, or abort. False: go on without TLS."""
-        tls = self._hub.tls
-        wants_tls = data[0] == HANDSHAKE
-        if wants_tls and tls.mode != "disabled":
-            layer = TlsLayer(cast(asyncio.Transport, self._transport), self, tls.certificate)
-            self._transport = layer
-            layer.start(data)
-        elif wants_tls or tls.mode == "enforcing":
-            self.abort(
-                "the client speaks TLS, which is disabled" if wants_tls else "the client does not speak TLS"
-            )
-        else:
-            return False
-        return True
+        try:
+            layer = self._hub.tls.begin(data, cast(asyncio.Transport, self._transport), self)
+        except TlsModeError as error:
+            self.abort(str(error))
+            return True
+        self._transport = layer or self._transport
+        return layer is not None
 
     def received(self, data: bytes) -> None:
         """Start the requests that are complete."""

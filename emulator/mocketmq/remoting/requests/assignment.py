@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from mocketmq.access.accounts import Need
+from mocketmq.access.accounts import Need, to_consume
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING
 from mocketmq.broker.registry.request_modes import PULL, STRATEGIES, RequestMode, assigned
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.identity import BROKER
-from mocketmq.remoting.access_rule import ADMIN, KEY, AccessRule, to_consume
+from mocketmq.remoting.access_rule import ADMIN, KEY, AccessRule
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.body import object_of, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode
@@ -80,7 +80,7 @@ async def request_modes(call: RemotingCall[NoHeader]) -> Response:
 
 def _to_consume(command: Command) -> Iterator[Need]:
     body = object_of(command.body)
-    return to_consume(text_in(body, "topic"), text_in(body, "consumerGroup"))
+    return to_consume(text_in(body, "topic") or None, text_in(body, "consumerGroup") or None)
 
 
 ASSIGNMENT: Final = RequestFamily(

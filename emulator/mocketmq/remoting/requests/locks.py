@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from mocketmq.access.accounts import Need, group_need
+from mocketmq.access.accounts import Need, to_consume
 from mocketmq.broker.consuming.queue_locks import TopicQueue
-from mocketmq.remoting.access_rule import AccessRule, to_consume
+from mocketmq.remoting.access_rule import AccessRule
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode
@@ -45,9 +45,9 @@ def _locking(content: bytes) -> _Locking:
 def _to_lock(command: Command) -> Iterator[Need]:
     body = object_of(command.body)
     group = text_in(body, "consumerGroup")
-    yield group_need(group)
+    yield from to_consume(None, group)
     for queue in objects_in(body, "mqSet"):
-        yield from to_consume(text_in(queue, "topic"), group)
+        yield from to_consume(text_in(queue, "topic") or None, group)
 
 
 LOCKS: Final = RequestFamily(

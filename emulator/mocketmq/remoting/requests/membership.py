@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from mocketmq.access.accounts import Need, group_need
+from mocketmq.access.accounts import Need, to_consume
 from mocketmq.broker.filters.filter import (
     EVERYTHING,
     KINDS,
@@ -17,7 +17,7 @@ from mocketmq.broker.filters.filter import (
 from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING, ConsumerData, Heartbeat, Subscription
 from mocketmq.errors import InvalidArgumentError, RefusedError
 from mocketmq.message.names import retry_topic
-from mocketmq.remoting.access_rule import KEY, AccessRule, consumes, to_consume
+from mocketmq.remoting.access_rule import KEY, AccessRule, consumes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
@@ -174,9 +174,9 @@ def _to_subscribe(command: Command) -> Iterator[Need]:
     """Permissions to consume all that the heartbeat subscribes to."""
     for consumer in objects_in(object_of(command.body), "consumerDataSet"):
         group = text_in(consumer, "groupName")
-        yield group_need(group)
+        yield from to_consume(None, group)
         for subscription in objects_in(consumer, "subscriptionDataSet"):
-            yield from to_consume(text_in(subscription, "topic"), group)
+            yield from to_consume(text_in(subscription, "topic") or None, group)
 
 
 MEMBERSHIP: Final = RequestFamily(

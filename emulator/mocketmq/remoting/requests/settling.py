@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from mocketmq.access.accounts import Need
+from mocketmq.access.accounts import Need, to_consume
 from mocketmq.broker.consuming.handles import PopHandle
 from mocketmq.broker.consuming.pops import pop_retry_topic
 from mocketmq.broker.consuming.receiver import SettledBy
@@ -19,7 +19,7 @@ from mocketmq.errors import (
     RefusedError,
 )
 from mocketmq.failpoint import pass_point
-from mocketmq.remoting.access_rule import AccessRule, to_consume
+from mocketmq.remoting.access_rule import AccessRule
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import (
     RemotingCall,
@@ -208,7 +208,7 @@ def _settling(topic: str | None, group: str | None) -> Iterator[Need]:
     if topic and group:
         for separator in "_+":
             topic = topic.removeprefix(pop_retry_topic(group, "", separator))
-    return to_consume(topic, group)
+    return to_consume(topic or None, group or None)
 
 
 _SETTLES: Final = AccessRule(_to_settle)
