@@ -20,7 +20,7 @@ from grpclib.exceptions import GRPCError, StreamTerminatedError
 from mocketmq import Client, UnreachableError
 from mocketmq.clock import US_PER_MS, steady_us
 from mocketmq.failpoint import ENVIRONMENT
-from mocketmq.grpc_proxy.times import us_of
+from mocketmq.grpc_proxy.messages import us_of
 from tests.crash.test_transactions import all_in
 from tests.support.grpc import GrpcClient, grpc_client
 from tests.support.patience import HANGING_S

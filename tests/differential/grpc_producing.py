@@ -14,8 +14,7 @@ from typing import Any
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
 from mocketmq.clock import US_PER_S, wall_us
-from mocketmq.grpc_proxy.messages import message_class
-from mocketmq.grpc_proxy.times import set_us
+from mocketmq.grpc_proxy.messages import message_class, set_us
 from tests.differential.grpc_seen import address_seen, fields_seen, status_seen
 from tests.differential.op import Seen
 from tests.differential.operations import Side

@@ -6,7 +6,7 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
-from mocketmq.grpc_proxy.times import us_of
+from mocketmq.grpc_proxy.messages import us_of
 from tests.differential.answers import Names
 from tests.differential.op import Seen
 

@@ -5,7 +5,7 @@ from time import monotonic
 from typing import Any
 
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.grpc_proxy.times import us_of
+from mocketmq.grpc_proxy.messages import us_of
 from tests.differential.grpc_producing import MAKER, SOON_S, GrpcProducingSide, has_places
 from tests.differential.grpc_seen import message_seen, status_seen
 from tests.differential.op import Seen

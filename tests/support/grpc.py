@@ -14,8 +14,7 @@ from mocketmq.app import running_emulator
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.emulator import Emulator
 from mocketmq.grpc_proxy.definitions import SERVICE
-from mocketmq.grpc_proxy.messages import Codec, message_class
-from mocketmq.grpc_proxy.times import set_us
+from mocketmq.grpc_proxy.messages import Codec, message_class, set_us
 from mocketmq.settings import Settings
 from tests.support.brokers import FREE_PORTS
 from tests.support.patience import PATIENCE_S

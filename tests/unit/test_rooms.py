@@ -55,7 +55,7 @@ ROOMS = {
     # The other side of it
     "calling": {"mocketmq.calling"},
     # The other doors
-    "protobuf": {f"mocketmq.grpc_proxy.{name}" for name in ("definitions", "messages", "times")},
+    "protobuf": {f"mocketmq.grpc_proxy.{name}" for name in ("definitions", "messages")},
     "grpc": {"mocketmq.grpc_proxy"},  # the rest of it
     "http": {
         f"mocketmq.http_api.{name}"

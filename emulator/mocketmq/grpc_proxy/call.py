@@ -1,9 +1,16 @@
-"""The context of an RPC's handler."""
+"""The context of an RPC's handler, and the names of topics and groups in its request.
+
+Names are checked as the proxy's TopicValidator does. The proxy addresses by name alone: it reads neither
+``resource_namespace`` nor the header of a namespace.
+"""
 
 from typing import Any, NamedTuple
 
 from mocketmq.broker.broker import Broker
+from mocketmq.errors import InvalidArgumentError
 from mocketmq.grpc_proxy.clients import GrpcClients
+from mocketmq.grpc_proxy.codes import Code, GrpcError
+from mocketmq.message.names import check_group_name, check_topic_name, is_forbidden_topic, is_system_topic
 from mocketmq.settings import Settings
 
 
@@ -17,3 +24,27 @@ class Call(NamedTuple):
     remote: str  # the client's host:port
     request: Any
     remaining_s: float | None
+
+
+def topic_of(resource: Any) -> str:
+    """The name of a topic that clients may use. Raises GrpcError."""
+    name = str(resource.name)
+    try:
+        check_topic_name(name)
+    except InvalidArgumentError as error:
+        raise GrpcError(Code.ILLEGAL_TOPIC, str(error)) from None
+    if is_forbidden_topic(name) or is_system_topic(name):
+        raise GrpcError(Code.ILLEGAL_TOPIC, f"topic {name} is the system's own")
+    return name
+
+
+def group_of(resource: Any) -> str:
+    """The name of a consumer group. Raises GrpcError."""
+    name = str(resource.name)
+    try:
+        check_group_name(name)
+    except InvalidArgumentError as error:
+        raise GrpcError(Code.ILLEGAL_CONSUMER_GROUP, str(error)) from None
+    if name.startswith("CID_RMQ_SYS_"):
+        raise GrpcError(Code.ILLEGAL_CONSUMER_GROUP, f"group {name} is the system's own")
+    return name

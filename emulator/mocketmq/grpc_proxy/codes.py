@@ -1,4 +1,8 @@
-"""Codes in the ``status`` of answers. The SDKs choose their exception by the code, never by the text."""
+"""Codes in the ``status`` of answers, and gRPC's own status for what no answer can tell.
+
+The SDKs choose their exception by the code, never by the text. A request that fails by gRPC's own status is
+repeated by them.
+"""
 
 from enum import IntEnum
 from typing import Any
@@ -65,3 +69,26 @@ def common_code(codes: list[int]) -> int:
 def name_of(code: int) -> str:
     """The name of a code, which is all that the proxy says of an answer with entries."""
     return Code(code).name if code in set(Code) else str(code)
+
+
+class Status(IntEnum):
+    """The statuses that this door uses."""
+
+    OK = 0
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    RESOURCE_EXHAUSTED = 8
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+
+
+class StatusError(Exception):
+    """An RPC ends with this status."""
+
+    def __init__(self, status: Status, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message

@@ -4,8 +4,8 @@ from collections.abc import Awaitable
 from typing import Any, NoReturn
 
 from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.grpc_proxy.codes import Status, StatusError
 from mocketmq.grpc_proxy.memory import Memory
-from mocketmq.grpc_proxy.status import Status, StatusError
 from mocketmq.grpc_proxy.stream import Stream
 
 

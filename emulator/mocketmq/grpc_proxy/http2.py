@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.grpc_proxy.codes import Status, StatusError
 from mocketmq.grpc_proxy.fair_share import FairShare
 from mocketmq.grpc_proxy.flood_guard import FloodGuard
 from mocketmq.grpc_proxy.frame_reader import FrameReader
@@ -41,7 +42,6 @@ from mocketmq.grpc_proxy.limits import (
     WINDOW_BYTES,
 )
 from mocketmq.grpc_proxy.memory import Memory
-from mocketmq.grpc_proxy.status import Status, StatusError
 from mocketmq.grpc_proxy.stream import Stream
 
 _SETTINGS: Final = settings_frame(

@@ -6,8 +6,7 @@ from typing import Any, Final
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS
 from mocketmq.grpc_proxy import topic_types
-from mocketmq.grpc_proxy.messages import message_class
-from mocketmq.grpc_proxy.times import set_us
+from mocketmq.grpc_proxy.messages import message_class, set_us
 from mocketmq.message.body import body_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import DLQ_PREFIX

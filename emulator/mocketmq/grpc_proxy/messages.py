@@ -1,4 +1,4 @@
-"""Classes of the protocol's messages, in a descriptor pool of their own.
+"""Classes of the protocol's messages, in a descriptor pool of their own, and their times as microseconds.
 
 RocketMQ's client for Python registers files of the same names in protobuf's default pool, and there each may
 be registered once. So the classes are made here, in a pool that nobody else has: an application's own client
@@ -16,6 +16,7 @@ from google.protobuf import (
     timestamp_pb2,
 )
 
+from mocketmq.clock import US_PER_S
 from mocketmq.grpc_proxy.definitions import ENUMS, MESSAGES, PACKAGE
 
 _FILE: Final = "mocketmq/rocketmq_v2.proto"
@@ -123,3 +124,14 @@ class Codec:
     def decode(self, data: bytes, message_type: Any) -> Any:
         """The message of these bytes."""
         return message_type.FromString(data)
+
+
+def us_of(time: Any) -> int:
+    """The microseconds of a Timestamp or Duration; nanoseconds are cut off."""
+    return int(time.seconds) * US_PER_S + int(time.nanos) // 1_000
+
+
+def set_us(time: Any, us: int) -> None:
+    """Set a Timestamp or Duration that is not negative."""
+    time.seconds, time.nanos = us // US_PER_S, us % US_PER_S * 1_000
+    time.SetInParent()

@@ -16,16 +16,14 @@ from mocketmq.broker.consuming.renewals import FIRST_US
 from mocketmq.broker.filters.filter import SQL92, TAG, Filter, parse_filter, prepare
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.grpc_proxy.call import Call
+from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError, set_status
 from mocketmq.grpc_proxy.exchange import Exchange
 from mocketmq.grpc_proxy.message_out import message_out
-from mocketmq.grpc_proxy.messages import message_class
-from mocketmq.grpc_proxy.names import group_of, topic_of
+from mocketmq.grpc_proxy.messages import message_class, set_us, us_of
 from mocketmq.grpc_proxy.newer import check_receiver
 from mocketmq.grpc_proxy.routes import routed_topic
 from mocketmq.grpc_proxy.settling import check_invisible
-from mocketmq.grpc_proxy.times import set_us, us_of
 
 MIN_INVISIBLE_US: Final = 10 * US_PER_S
 SHORTEST_POLL_US: Final = 5 * US_PER_S

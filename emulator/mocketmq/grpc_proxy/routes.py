@@ -3,10 +3,9 @@
 from typing import Any, Final
 
 from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Topic
-from mocketmq.grpc_proxy.call import Call
+from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError
 from mocketmq.grpc_proxy.messages import message_class
-from mocketmq.grpc_proxy.names import group_of, topic_of
 from mocketmq.grpc_proxy.topic_types import types_of
 from mocketmq.message.identity import BROKER
 from mocketmq.message.names import DLQ_PREFIX

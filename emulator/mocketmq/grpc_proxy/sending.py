@@ -1,4 +1,7 @@
-"""SendMessage and RecallMessage (SendMessageActivity, GrpcValidator and ProducerProcessor of 5.3.3)."""
+"""What producers ask: SendMessage, RecallMessage and EndTransaction.
+
+As in SendMessageActivity, GrpcValidator, ProducerProcessor and EndTransactionActivity of 5.3.3.
+"""
 
 import zlib
 from collections.abc import Sequence
@@ -8,15 +11,12 @@ from mocketmq.broker.sending.recall_handle import recall_handle_of
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.errors import EmulatorError, IllegalMessageError, as_emulator_error
 from mocketmq.grpc_proxy import topic_types
-from mocketmq.grpc_proxy.call import Call
+from mocketmq.grpc_proxy.call import Call, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, set_status
 from mocketmq.grpc_proxy.faulty import DOOR
-from mocketmq.grpc_proxy.message_group import queue_of
 from mocketmq.grpc_proxy.message_out import BORN_HOST, GZIP, MESSAGE_GROUP, RESERVED, TRACE_CONTEXT
-from mocketmq.grpc_proxy.messages import message_class
-from mocketmq.grpc_proxy.names import topic_of
+from mocketmq.grpc_proxy.messages import message_class, us_of
 from mocketmq.grpc_proxy.newer import check_message
-from mocketmq.grpc_proxy.times import us_of
 from mocketmq.message import identity
 from mocketmq.message.message import Message
 from mocketmq.message.properties import (
@@ -27,6 +27,7 @@ from mocketmq.message.properties import (
     TIMER_DELIVER_MS,
     UNIQ_KEY,
     WITHOUT_EFFECT,
+    java_hash,
 )
 
 MAX_PROPERTIES: Final = 128
@@ -39,8 +40,14 @@ _COMPRESSED: Final = 1
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 _CONTROLS: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 
+_COMMIT, _ROLLBACK = 1, 2
+"""Values of TransactionResolution."""
+_MULTIPLIER: Final = 2_862_933_555_777_941_757
+_MASK: Final = (1 << 64) - 1
+
 _Answer = message_class("SendMessageResponse")
 _RecallAnswer = message_class("RecallMessageResponse")
+_EndAnswer = message_class("EndTransactionResponse")
 
 
 async def send(call: Call) -> Any:
@@ -237,6 +244,21 @@ def _unpacked(body: bytes, encoding: int, limit: int) -> tuple[bytes, int]:
     return (plain, 0) if unpacker.eof and 0 < len(plain) <= limit else (body, _COMPRESSED)
 
 
+def queue_of(group: str, queues: int) -> int:
+    """The id of a message group's queue, of so many: the one that upstream's proxy chooses.
+
+    Jump consistent hashing (Lamping and Veach, 2014) of Java's hash of the group's name, with the random
+    numbers and the rounding of Guava's ``Hashing.consistentHash``.
+    """
+    state, at = java_hash(group) & _MASK, 0
+    while True:
+        state = (state * _MULTIPLIER + 1) & _MASK
+        following = int((at + 1) * (1 << 31) / ((state >> 33) + 1))
+        if following >= queues:
+            return at
+        at = following
+
+
 async def recall(call: Call) -> Any:
     """Cancel a delayed message."""
     topic_name = topic_of(call.request.topic)
@@ -249,3 +271,17 @@ async def recall(call: Call) -> Any:
         topic_name, call.request.recall_handle, is_strict=call.settings.strict_recall
     )
     return _RecallAnswer(message_id=message_id)
+
+
+async def end_transaction(call: Call) -> Any:
+    """Commit a half message or roll it back. Without a decision the producer is asked again later."""
+    topic = topic_of(call.request.topic)
+    transaction_id, resolution = call.request.transaction_id, call.request.resolution
+    if not transaction_id.strip():
+        raise GrpcError(Code.INVALID_TRANSACTION_ID, "transaction_id is blank")
+    halves = call.broker.half_messages
+    if resolution in (_COMMIT, _ROLLBACK):
+        await halves.decide(transaction_id, commit=resolution == _COMMIT, topic=topic)
+    else:
+        await halves.leave_undecided(transaction_id, topic=topic)
+    return _EndAnswer()

@@ -16,11 +16,11 @@ from mocketmq.access.accounts import Account
 from mocketmq.broker.broker import Broker
 from mocketmq.doors import peer_host
 from mocketmq.errors import AccessError, InjectedError, RefusedError, as_emulator_error
-from mocketmq.grpc_proxy import receiving, routes, sending, settling, telemetry, transactions
-from mocketmq.grpc_proxy.access_table import needs, settings_needs
+from mocketmq.grpc_proxy import receiving, routes, sending, settling, telemetry
+from mocketmq.grpc_proxy.access import needs, settings_needs, signer_of
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.clients import GrpcClient, GrpcClients
-from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, set_status
+from mocketmq.grpc_proxy.codes import Code, GrpcError, Status, StatusError, code_of, set_status
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.exchange import Exchange
 from mocketmq.grpc_proxy.faulty import with_faults
@@ -28,8 +28,6 @@ from mocketmq.grpc_proxy.limits import MAX_COMMAND_BYTES, MAX_POLL_BYTES, MAX_RE
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.questions import Command
-from mocketmq.grpc_proxy.signature import signer_of
-from mocketmq.grpc_proxy.status import Status, StatusError
 from mocketmq.grpc_proxy.stream import Rpc, Stream
 from mocketmq.settings import Settings
 
@@ -44,7 +42,7 @@ UNARY: Final[dict[str, _Handle]] = {
     "NotifyClientTermination": telemetry.terminate,
     "SendMessage": sending.send,
     "RecallMessage": sending.recall,
-    "EndTransaction": transactions.end_transaction,
+    "EndTransaction": sending.end_transaction,
     "AckMessage": settling.acknowledge,
     "ChangeInvisibleDuration": settling.change_invisible_duration,
     "ForwardMessageToDeadLetterQueue": settling.forward_to_dead_letters,

@@ -9,12 +9,10 @@ from typing import Any, Final
 
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ReceiptError
-from mocketmq.grpc_proxy.call import Call
+from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, name_of, set_status
-from mocketmq.grpc_proxy.messages import message_class
-from mocketmq.grpc_proxy.names import group_of, topic_of
+from mocketmq.grpc_proxy.messages import message_class, us_of
 from mocketmq.grpc_proxy.newer import check_change, check_settled
-from mocketmq.grpc_proxy.times import us_of
 from mocketmq.settings import MAX_INVISIBLE_US
 
 _DEAD: Final = -1

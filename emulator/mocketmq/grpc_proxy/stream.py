@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mocketmq.clock import steady_us
-from mocketmq.grpc_proxy.codes import Code, GrpcError
+from mocketmq.grpc_proxy.codes import Code, GrpcError, Status, StatusError
 from mocketmq.grpc_proxy.frames import (
     DEFAULT_WINDOW,
     END_HEADERS,
@@ -18,7 +18,6 @@ from mocketmq.grpc_proxy.frames import (
     trailers_block,
 )
 from mocketmq.grpc_proxy.limits import MAX_COMMANDS, WINDOW_BYTES
-from mocketmq.grpc_proxy.status import Status, StatusError
 
 if TYPE_CHECKING:
     from mocketmq.grpc_proxy.http2 import Http2

@@ -11,15 +11,13 @@ from mocketmq.broker.filters.filter import SQL92, TAG
 from mocketmq.broker.registry.clients import Subscription
 from mocketmq.broker.registry.groups import MAX_RETRIES
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.grpc_proxy.call import Call
+from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.clients import LITE_CONSUMERS, PRODUCER, GrpcClient, GrpcClients
 from mocketmq.grpc_proxy.codes import set_status
-from mocketmq.grpc_proxy.messages import message_class
-from mocketmq.grpc_proxy.names import group_of, topic_of
+from mocketmq.grpc_proxy.messages import message_class, set_us, us_of
 from mocketmq.grpc_proxy.newer import let_subscribe
 from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.receiving import LONGEST_POLL_US
-from mocketmq.grpc_proxy.times import set_us, us_of
 
 _BATCH: Final = 32
 _SEND_ATTEMPTS: Final = 3

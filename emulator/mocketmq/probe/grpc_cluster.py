@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from mocketmq.calling.call import Account, ClusterError
 from mocketmq.clock import US_PER_MS
-from mocketmq.grpc_proxy.messages import message_class
-from mocketmq.grpc_proxy.times import set_us, us_of
+from mocketmq.grpc_proxy.messages import message_class, set_us, us_of
 from mocketmq.probe.cluster import Cluster, Poll, ProbedBroker, Received, Sent
 from mocketmq.probe.grpc_connection import OK, GrpcConnection, GrpcRefusedError
 

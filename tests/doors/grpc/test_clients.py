@@ -15,7 +15,7 @@ from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.grpc_proxy import receiving
 from mocketmq.grpc_proxy.exchange import Exchange
-from mocketmq.grpc_proxy.times import us_of
+from mocketmq.grpc_proxy.messages import us_of
 from tests.support.grpc import bodies, grpc_client, running_grpc
 from tests.support.patience import PATIENCE_S
 

@@ -19,8 +19,7 @@ from mocketmq.grpc_proxy.connection import READ_BYTES
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.frame_reader import FrameReader
 from mocketmq.grpc_proxy.memory import Memory
-from mocketmq.grpc_proxy.messages import message_class
-from mocketmq.grpc_proxy.times import set_us
+from mocketmq.grpc_proxy.messages import message_class, set_us
 from tests.doors.remoting.gates import until
 from tests.hostile.floods import sent
 from tests.hostile.http2 import raw_http2
