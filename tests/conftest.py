@@ -40,7 +40,7 @@ async def api(tmp_path: Path) -> "AsyncIterator[Api]":
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """One session for all tests, as a report on a laptop has it, of little data."""
-    from mocketmq_report.ledger.hurry import hurried
+    from mocketmq_report.ledger.spark_rows import hurried
     from mocketmq_report.session import session
 
     with session(master="local[2]") as made, hurried(made):

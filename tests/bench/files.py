@@ -9,7 +9,7 @@ from time import perf_counter
 
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.lab.pacing import per_second
+from mocketmq.lab.producer import per_second
 from mocketmq.message.properties import UNIQ_KEY
 from mocketmq_compat.delay.delayed_file import FileHeader, encode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 
 from mocketmq import Client
-from mocketmq.lab.pacing import per_second
+from mocketmq.lab.producer import per_second
 from tests.bench.figures import Figure, quantile
 from tests.bench.floors import memory_mb, server
 from tests.bench.load import BODY, TOPIC

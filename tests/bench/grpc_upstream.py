@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from mocketmq import Client
-from mocketmq.lab.pacing import per_second
+from mocketmq.lab.producer import per_second
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.bench.figures import Figure, quantile
 from tests.bench.grpc import GROUP, IN_FLIGHT, send, send_to_receive

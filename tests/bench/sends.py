@@ -3,7 +3,7 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mocketmq.lab.pacing import per_second
+from mocketmq.lab.producer import per_second
 from mocketmq.message.message import StoredMessage
 from tests.bench.figures import Figure, at_least
 from tests.bench.floors import FileLog

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.registry.group import GroupConfig
+from mocketmq.broker.registry.groups import GroupConfig
 from mocketmq.broker.registry.topics import TopicConfig
 from mocketmq.broker.sending.intake import AcceptedMessage
 from mocketmq.errors import GroupNotFoundError, NoPermissionError, TopicNotFoundError

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.calling.tls import tls_context
+from mocketmq.calling.call import tls_context
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.probe.cluster import Cluster
 from mocketmq.probe.grpc_cluster import GrpcCluster

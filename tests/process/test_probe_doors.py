@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from mocketmq import Client
-from mocketmq.calling.call import Account, ClusterError, NoAnswerError
-from mocketmq.calling.tls import tls_context
+from mocketmq.calling.call import Account, ClusterError, NoAnswerError, tls_context
 from mocketmq.cli import commands
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.connections.certificate import _self_signed

@@ -1,12 +1,15 @@
-"""Read and write properties as the string ``key:value|key:value|`` (docs/protocol/aliyun.md §1.6)."""
+"""Properties as the string ``key:value|key:value|`` (docs/protocol/aliyun.md §1.6).
+
+One of them is the sharding key, which chooses a queue: messages with one key are consumed in order.
+"""
 
 from collections.abc import Mapping
 from typing import Final
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.message.properties import HALF_DUE_US, KEYS, START_DELIVER_TIME
-from mocketmq_compat.aliyun_http.sharding import SHARDING_KEY
+from mocketmq.message.properties import HALF_DUE_US, KEYS, START_DELIVER_TIME, java_hash
 
+SHARDING_KEY: Final = "__SHARDINGKEY"
 CHECK_IMMUNITY: Final = "__TransCheckT"
 """Makes a message a half message: the seconds until its producer is first asked about it."""
 
@@ -65,3 +68,12 @@ def render(properties: Mapping[str, str]) -> str:
 
 def _fits(part: str) -> bool:
     return part != "" and ":" not in part and "|" not in part
+
+
+def sharded_queue_id(sharding_key: str, queues: int) -> int:
+    """The id of the key's queue: the absolute value of Java's hash, as Aliyun's clients choose.
+
+    The smallest integer has no absolute value in Java; it stands for the first queue.
+    """
+    code = java_hash(sharding_key)
+    return 0 if code == -(1 << 31) else abs(code) % queues

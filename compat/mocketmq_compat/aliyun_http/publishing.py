@@ -12,8 +12,7 @@ from mocketmq_compat.aliyun_http import properties as property_string
 from mocketmq_compat.aliyun_http.answer import NAMESPACE, XmlAnswer
 from mocketmq_compat.aliyun_http.call import AliyunCall, whole_number
 from mocketmq_compat.aliyun_http.document import document, elements, leaves_of
-from mocketmq_compat.aliyun_http.properties import CHECK_IMMUNITY
-from mocketmq_compat.aliyun_http.sharding import SHARDING_KEY, sharded_queue_id
+from mocketmq_compat.aliyun_http.properties import CHECK_IMMUNITY, SHARDING_KEY, sharded_queue_id
 
 SHORTEST_IMMUNITY_S: Final = 10
 LONGEST_IMMUNITY_S: Final = 300

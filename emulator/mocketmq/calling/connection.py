@@ -9,13 +9,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mocketmq.calling import call
-from mocketmq.calling.call import Account, NoAnswerError
-from mocketmq.calling.tls import reason_of
+from mocketmq.calling.call import Account, NoAnswerError, reason_of
 from mocketmq.clock import steady_us, wall_us
 from mocketmq.doors import split_address
-from mocketmq.remoting.wire.codes import ResponseCode
+from mocketmq.remoting.wire.codes import FrameError, ResponseCode
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.errors import FrameError
 from mocketmq.remoting.wire.frame import FrameReader, encode
 from mocketmq.remoting.wire.signature import ACCESS_KEY, SIGNATURE, contents, sign
 

@@ -5,7 +5,7 @@ import json
 import click
 
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.examples import examples
+from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.table import Table
 from mocketmq.cli.text import harmless

@@ -3,7 +3,7 @@
 import click
 
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.examples import examples
+from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output, instant
 from mocketmq.client.answer import JsonObject
 from mocketmq.client.blocking import BlockingClient

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import click
 
-from mocketmq.calling.call import Account, ClusterError
-from mocketmq.calling.tls import tls_context
+from mocketmq.calling.call import Account, ClusterError, tls_context
 
 
 class Access(NamedTuple):

@@ -13,8 +13,8 @@ import click
 import msgspec
 
 from mocketmq.cli.delayed import DIRECTORY
-from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output, instant
 from mocketmq.cli.progress_line import ProgressLine
 from mocketmq.cli.table import Table

@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
-from mocketmq.cli.examples import examples
+from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output, distance, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient

@@ -12,8 +12,8 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bars
 
-from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.options import examples
 from mocketmq.cli.output import instant, show
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import BrokerError, UnreachableError

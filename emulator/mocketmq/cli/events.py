@@ -3,8 +3,8 @@
 import click
 
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit
+from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.progress_line import ProgressLine
 

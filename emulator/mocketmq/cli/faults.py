@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.examples import examples
+from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import JsonObject

@@ -5,7 +5,7 @@ from typing import Literal
 import click
 
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
-from mocketmq.cli.examples import examples
+from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient

@@ -4,8 +4,8 @@ import click
 
 from mocketmq import DEFAULT_URL
 from mocketmq.cli.connection import ask_broker
-from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
 from mocketmq.client.answer import BrokerError
 from mocketmq.client.blocking import BlockingClient

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 
-from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.options import examples
 from mocketmq.cli.output import show
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import BrokerError, UnreachableError

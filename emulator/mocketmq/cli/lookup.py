@@ -3,9 +3,8 @@
 import click
 
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit
-from mocketmq.cli.filter_options import filter_options
+from mocketmq.cli.options import examples, filter_options
 from mocketmq.cli.output import Output, instant
 from mocketmq.cli.table import Table
 from mocketmq.cli.timeline import timeline

@@ -6,9 +6,8 @@ import sys
 import click
 
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit
-from mocketmq.cli.filter_options import filter_options
+from mocketmq.cli.options import examples, filter_options
 from mocketmq.cli.output import Output, distance, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import JsonObject, body_of

@@ -12,8 +12,8 @@ import click
 
 from mocketmq.calling.call import ClusterError, NoAnswerError
 from mocketmq.cli.cluster_access import access_of, access_options
-from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.progress_line import ProgressLine
 from mocketmq.cli.table import Table

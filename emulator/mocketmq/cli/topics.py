@@ -5,12 +5,12 @@ from typing import Literal, get_args
 import click
 
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
-from mocketmq.cli.examples import examples
+from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.instant import parse_instant_ms
-from mocketmq.message.message_type import MessageType
+from mocketmq.settings import MessageType
 
 
 @click.group(

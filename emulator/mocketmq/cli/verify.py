@@ -6,8 +6,8 @@ from typing import NamedTuple
 import click
 
 from mocketmq.cli.delay_directory import described_inspection, progress_over, summary_of
-from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import JsonObject

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.pops import ALL_QUEUES, MAX_POPPED
 from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.broker.consuming.renewals import FIRST_US
+from mocketmq.broker.consuming.selection import Load
 from mocketmq.broker.filters.filter import SQL92, TAG, Filter, parse_filter, prepare
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.errors import InvalidArgumentError

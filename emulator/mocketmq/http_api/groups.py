@@ -9,8 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.offset_resets import Find, at_end, at_offset, at_start
-from mocketmq.broker.registry.group import USUAL
-from mocketmq.broker.registry.groups import MAX_RETRIES, MAX_RETRIES_LIMIT, MAX_RETRY_QUEUES
+from mocketmq.broker.registry.groups import MAX_RETRIES, MAX_RETRIES_LIMIT, MAX_RETRY_QUEUES, USUAL
 from mocketmq.errors import (
     GroupNotFoundError,
     InvalidArgumentError,

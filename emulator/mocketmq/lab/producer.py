@@ -1,14 +1,18 @@
-"""Send the messages of a load to a broker of the lab, by RocketMQ's TCP protocol."""
+"""Send the messages of a load to a broker of the lab, at a pace or as fast as answers come.
 
+The lab sends by RocketMQ's TCP protocol.
+"""
+
+import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from mocketmq.calling.call import ClusterError
 from mocketmq.calling.connection import Connection
 from mocketmq.calling.headers import send_ext
-from mocketmq.clock import wall_us
+from mocketmq.clock import US_PER_S, steady_us, wall_us
 from mocketmq.errors import EmulatorError
 from mocketmq.message.message_id import new_unique_key
 from mocketmq.message.properties import UNIQ_KEY, WAIT
@@ -51,3 +55,29 @@ class Producer:
             await self.send(topic, delay)
         except EmulatorError as error:
             self.failed[str(error)] += 1
+
+
+async def paced(rate: float, count: int, act: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    """Begin ``act`` so often a second, whether or not earlier ones have ended; return when all have."""
+    began_us = steady_us()
+    async with asyncio.TaskGroup() as begun:
+        for number in range(count):
+            due_us = began_us + round(number * US_PER_S / rate)
+            await asyncio.sleep(max(0, due_us - steady_us()) / US_PER_S)
+            begun.create_task(act())
+
+
+async def per_second(act: Callable[[], Awaitable[object]], in_flight: int, seconds: float) -> float:
+    """How often a second ``act`` ends when so many are always under way."""
+    began_us = steady_us()
+    until_us = began_us + round(seconds * US_PER_S)
+    done = 0
+
+    async def repeat() -> None:
+        nonlocal done
+        while steady_us() < until_us:
+            await act()
+            done += 1
+
+    await asyncio.gather(*(repeat() for _ in range(in_flight)))
+    return done * US_PER_S / (steady_us() - began_us)

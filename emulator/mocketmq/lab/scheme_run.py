@@ -17,8 +17,7 @@ from mocketmq.lab.filling import fill_with_herd, fill_with_pending
 from mocketmq.lab.load import IN_FLIGHT, LEVELS, Load, SchemeName, delay_property
 from mocketmq.lab.measured import Growth, Measured
 from mocketmq.lab.own_broker import own_broker
-from mocketmq.lab.pacing import paced, per_second
-from mocketmq.lab.producer import Producer
+from mocketmq.lab.producer import Producer, paced, per_second
 
 _POLL_S: Final = 0.1
 _LONG_US: Final = 3_600 * US_PER_S

@@ -17,8 +17,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 from yarl import URL
 
 from mocketmq.calling import call
-from mocketmq.calling.call import Account, ClusterError, NoAnswerError
-from mocketmq.calling.tls import reason_of
+from mocketmq.calling.call import Account, ClusterError, NoAnswerError, reason_of
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.message.properties import KEYS, START_DELIVER_TIME
 from mocketmq.probe.cluster import Cluster, Poll, ProbedBroker, Received, Sent

@@ -19,8 +19,7 @@ from grpclib.exceptions import GRPCError, StreamTerminatedError
 from h2.exceptions import H2Error
 
 from mocketmq.calling import call
-from mocketmq.calling.call import Account, ClusterError, NoAnswerError
-from mocketmq.calling.tls import reason_of
+from mocketmq.calling.call import Account, ClusterError, NoAnswerError, reason_of
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.doors import split_address
 from mocketmq.grpc_proxy.definitions import SERVICE

@@ -1,15 +1,25 @@
-"""Access rules: the permissions that a request needs. Each request is declared with one of them.
+"""Access rules: the permissions that a request needs, and the guard that checks them.
 
-They are those of 4.9.8 (PlainAccessValidator.java). Requests that are newer, or were forgotten there, follow
-5.3.3 (DefaultAuthorizationContextBuilder.java, ``@RocketMQAction``) as far as these accounts can: changing
-topics, groups or settings takes an administrator, reading them takes any key.
+Each request is declared with a rule. The rules are those of 4.9.8 (PlainAccessValidator.java). Requests that
+are newer, or were forgotten there, follow 5.3.3 (DefaultAuthorizationContextBuilder.java,
+``@RocketMQAction``) as far as these accounts can: changing topics, groups or settings takes an administrator,
+reading them takes any key.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from mocketmq.access.access import Access
 from mocketmq.access.accounts import Need, to_consume, to_look_up, to_produce
+from mocketmq.doors import peer_host
+from mocketmq.errors import AccessError, SignatureError
+from mocketmq.remoting.channel import RemotingChannel
+from mocketmq.remoting.wire.codes import RemotingError, ResponseCode
 from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.signature import ACCESS_KEY, is_signed
+
+_EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
+"""The name of upstream's exception, with which refusals begin."""
 
 Needs = Callable[[Command], Iterator[Need]]
 
@@ -61,3 +71,36 @@ def consumes(topic: str | None = None, group: str | None = None) -> AccessRule:
         return to_consume(ext.get(topic or "") or None, ext.get(group or "") or None)
 
     return AccessRule(needs)
+
+
+class Guard:
+    """Checks every request before its handler runs; made only when access is controlled."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def check(self, rule: AccessRule, channel: RemotingChannel, command: Command) -> bool:
+        """Whether the sender is authorized. False only for open requests, which are served even then.
+
+        Raises RemotingError, with upstream's code and words, for a request that is refused.
+        """
+        try:
+            self._check(rule, peer_host(channel.remote), command)
+        except AccessError as error:
+            if rule.is_open:
+                return False
+            raise RemotingError(ResponseCode.SYSTEM_ERROR, f"{_EXCEPTION}{error}") from None
+        return True
+
+    def _check(self, rule: AccessRule, host: str, command: Command) -> None:
+        accounts = self._access.accounts
+        if accounts.trusts(host):
+            return
+        account = accounts.find(command.ext.get(ACCESS_KEY))
+        if account.trusts(host):
+            return
+        if not is_signed(command, account.secret):
+            raise SignatureError(f"Check signature failed for accessKey={account.access_key}")
+        if rule.is_admin:
+            account.check_admin(f"request code={command.code}")
+        account.check(rule.needs(command))

@@ -11,14 +11,13 @@ from mocketmq.errors import InjectedError, as_emulator_error
 from mocketmq.faults.carrying_out import carry_out
 from mocketmq.faults.fault import Unanswered
 from mocketmq.message.properties import LITE_TOPIC, WITHOUT_EFFECT
+from mocketmq.remoting.access_rule import Guard
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.faulty_request import DOOR, faulty_request, operations
-from mocketmq.remoting.guard import Guard
 from mocketmq.remoting.lane import Effect, Lane
 from mocketmq.remoting.request import LongPoll, RemotingCall, Reply, Request, Response, refused
-from mocketmq.remoting.wire.codes import LITE_CODES, ResponseCode
+from mocketmq.remoting.wire.codes import LITE_CODES, RemotingError, ResponseCode
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)

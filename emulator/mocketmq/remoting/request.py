@@ -12,9 +12,8 @@ from mocketmq.errors import EmulatorError, as_emulator_error
 from mocketmq.remoting.access_rule import AccessRule
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.lane import Effect
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode, code_of
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.errors import code_of
 from mocketmq.remoting.wire.header import HeaderReader
 from mocketmq.settings import Settings
 

@@ -6,6 +6,7 @@ as ``external_parts``; those at URLs, and texts in a packing that Python lacks, 
 
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 
 from mocketmq_report.ledger.external_values import IN_MS, SAYS, TYPES
-from mocketmq_report.ledger.file_names import FORMATS, parse_name
 from mocketmq_report.ledger.ledger import BrokenLedgerError
 from mocketmq_report.ledger.places import Place, Places
 from mocketmq_report.ledger.places import files as files_below
@@ -38,6 +38,17 @@ _FROM_PARQUET: Final = {
     **dict.fromkeys(("binary (STRING)", "binary (ENUM)"), "string"),
 }
 """What each type of Parquet holds, as Spark calls it."""
+
+FORMATS: Final = "CSV (.csv), JSON lines (.jsonl, .ndjson) and Parquet (.parquet), the texts also compressed"
+
+_KINDS: Final = {"csv": "csv", "jsonl": "json", "ndjson": "json", "parquet": "parquet"}
+_NAME: Final = re.compile(r"(.+?)\.(csv|jsonl|ndjson|parquet)(?:\.(?:gz|bz2|zst|lz4|snappy|deflate))?")
+
+
+def parse_name(name: str) -> tuple[str, str] | None:
+    """The name without its ending, and the kind: csv, json or parquet; None if it is no such name."""
+    found = _NAME.fullmatch(name)
+    return (found[1], _KINDS[found[2]]) if found else None
 
 
 class ExternalFile(NamedTuple):

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mocketmq_report.ledger.columns import DELIVERIES, UNKNOWN
-from mocketmq_report.ledger.extent import Extent
 from mocketmq_report.ledger.external_values import ABOUT_RUN
-from mocketmq_report.ledger.part import Columns
+from mocketmq_report.ledger.part import Columns, Extent
 from mocketmq_report.ledger.places import said
 from mocketmq_report.ledger.quality import faults
 from mocketmq_report.ledger.rows import Rows

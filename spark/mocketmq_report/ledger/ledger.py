@@ -6,8 +6,7 @@ import pyarrow as pa
 
 from mocketmq.errors import EmulatorError
 from mocketmq_report.ledger.columns import STRUCK
-from mocketmq_report.ledger.extent import Extent
-from mocketmq_report.ledger.part import Part
+from mocketmq_report.ledger.part import Extent, Part
 
 
 class Ledger(NamedTuple):

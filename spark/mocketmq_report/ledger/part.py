@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mocketmq.errors import EmulatorError
-from mocketmq_report.ledger.extent import Extent
 
 if TYPE_CHECKING:
     from mocketmq_report.ledger.store_snapshot import OffsetRange
@@ -19,6 +18,14 @@ _MOST_ROWS: Final = 1 << 20
 
 class DamagedPartError(EmulatorError):
     """Rows cannot be read; the sentence names their file."""
+
+
+class Extent(NamedTuple):
+    """How many rows there are, and when the first and the last were delivered, 0 if none was."""
+
+    rows: int
+    delivered_from_us: int
+    delivered_to_us: int
 
 
 class Columns(NamedTuple):

@@ -21,12 +21,10 @@ from mocketmq.store.database import FILE_NAME
 from mocketmq_report.document import BrokenSource
 from mocketmq_report.ledger import external_files, external_parts, external_runs
 from mocketmq_report.ledger.columns import DELIVERIES, MOVES, OPTIONAL, RUNS, STRUCK, UNKNOWN
-from mocketmq_report.ledger.extent import Extent
-from mocketmq_report.ledger.external_files import ExternalFile
+from mocketmq_report.ledger.external_files import FORMATS, ExternalFile, parse_name
 from mocketmq_report.ledger.external_runs import LookForRuns
-from mocketmq_report.ledger.file_names import FORMATS, parse_name
 from mocketmq_report.ledger.ledger import BrokenLedgerError, Ledger
-from mocketmq_report.ledger.part import Columns, Loaded, Part, StoreRange, row_groups
+from mocketmq_report.ledger.part import Columns, Extent, Loaded, Part, StoreRange, row_groups
 from mocketmq_report.ledger.places import Place, Places, SparkStarter, files
 from mocketmq_report.ledger.quality import UNREADABLE
 from mocketmq_report.ledger.store_snapshot import StoreSnapshot, take_snapshot

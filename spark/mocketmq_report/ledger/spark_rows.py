@@ -1,6 +1,7 @@
 """The sources that only Spark can read: URLs with the settings of their file systems, and rare packings."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial, reduce
 from typing import Final, NamedTuple
 
@@ -8,21 +9,51 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
-from mocketmq_report.ledger import external_runs
-from mocketmq_report.ledger.extent import Extent
+from mocketmq_report.ledger import columns, external_runs
 from mocketmq_report.ledger.external_files import WRONG, ExternalFile
 from mocketmq_report.ledger.external_values import ROWS, rows
-from mocketmq_report.ledger.frames import DELIVERIES, in_spark
 from mocketmq_report.ledger.hadoop_places import file_of_row
-from mocketmq_report.ledger.hurry import hurried
-from mocketmq_report.ledger.part import Columns
+from mocketmq_report.ledger.part import Columns, Extent
 from mocketmq_report.ledger.places import Place
 from mocketmq_report.ledger.quality import UNREADABLE
 
+_SPARK_TYPES: Final[dict[pa.DataType, DataType]] = {
+    pa.string(): StringType(),
+    pa.int64(): LongType(),
+    pa.int32(): IntegerType(),
+    pa.bool_(): BooleanType(),
+}
+
+
+def in_spark(schema: pa.Schema) -> StructType:
+    """The same schema in Spark."""
+    return StructType([StructField(field.name, _SPARK_TYPES[field.type]) for field in schema])
+
+
+DELIVERIES: Final = in_spark(columns.DELIVERIES)
+RUNS: Final = in_spark(columns.RUNS)
+MOVES: Final = in_spark(columns.MOVES)
+
+
 _FEW: Final = 200_000  # rows
 _LITTLE: Final = 20_000_000  # bytes
+_HURRIED: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""Settings for little data, where compiling and dividing the work would take longer than the work."""
 _CORRUPT: Final = "_corrupt_record"
 _OPTIONS: Final = {
     "csv": {
@@ -157,3 +188,20 @@ def _rows_in(
 def _runs_in(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield from external_runs.found_in(batch).to_batches()
+
+
+@contextmanager
+def hurried(spark: SparkSession, is_little: bool = True) -> Iterator[None]:
+    """Use settings of Spark for little data, if the data is little."""
+    settings = _HURRIED if is_little else {}
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, was in before.items():
+            if was is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, was)

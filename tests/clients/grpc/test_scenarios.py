@@ -10,7 +10,7 @@ import pytest
 
 from mocketmq import Client
 from mocketmq.app import running_emulator
-from mocketmq.broker.registry.group import GroupConfig
+from mocketmq.broker.registry.groups import GroupConfig
 from mocketmq.clock import US_PER_S
 from mocketmq.settings import Settings
 from tests.clients.grpc.programs import SCENARIOS, SDKS

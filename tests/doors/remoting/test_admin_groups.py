@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.registry.group import GroupConfig
+from mocketmq.broker.registry.groups import GroupConfig
 from tests.doors.remoting.consuming import (
     HEART_BEAT,
     MEMBERS_CHANGED,

@@ -7,9 +7,8 @@ import pytest
 from mocketmq.errors import ClientFailedError, ClientTimeoutError
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.listening import server
-from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.codes import FrameError, RequestCode
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.errors import FrameError
 from mocketmq.remoting.wire.frame import MAX_HEADER
 from tests.doors.remoting.consuming import HEART_BEAT, beat
 from tests.support.patience import PATIENCE_S

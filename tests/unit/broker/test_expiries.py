@@ -2,7 +2,7 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.expiries import SPARE, Expiries
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.receipt import Receipt, State
-from mocketmq.broker.registry.group import Group
+from mocketmq.broker.registry.groups import Group
 from mocketmq.store.queue import Queue
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.receipt import MOVES, IllegalMoveError, Outcome, Receipt, State
-from mocketmq.broker.registry.group import Group
+from mocketmq.broker.registry.groups import Group
 from mocketmq.store.queue import Queue
 
 WAYS: dict[State, tuple[State, ...]] = {

@@ -3,7 +3,7 @@
 import pytest
 
 from mocketmq.message.properties import java_hash
-from mocketmq_compat.aliyun_http.sharding import sharded_queue_id
+from mocketmq_compat.aliyun_http.properties import sharded_queue_id
 
 
 @pytest.mark.parametrize(

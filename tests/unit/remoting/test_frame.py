@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mocketmq.remoting.wire.codes import LANGUAGES
+from mocketmq.remoting.wire.codes import LANGUAGES, FrameError
 from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
-from mocketmq.remoting.wire.errors import FrameError
 from mocketmq.remoting.wire.frame import MAX_FRAME, MAX_HEADER, FrameReader, encode
 
 

@@ -13,8 +13,8 @@ from mocketmq.errors import EmulatorError
 from mocketmq.message.properties import encode_properties
 from mocketmq.remoting.wire import body, fastjson
 from mocketmq.remoting.wire.batch import decode_batch
+from mocketmq.remoting.wire.codes import FrameError
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.errors import FrameError
 from mocketmq.remoting.wire.frame import FrameReader, encode
 from mocketmq.remoting.wire.record import decode_properties, decode_records
 from tests.support.remoting import READERS

@@ -15,7 +15,7 @@ from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import DirectoryLock
 from mocketmq.store.tables import HEAD_REVISION
-from mocketmq_report.ledger import columns, frames, sources, store_snapshot
+from mocketmq_report.ledger import columns, sources, spark_rows, store_snapshot
 from mocketmq_report.ledger.ledger import BrokenLedgerError
 from mocketmq_report.ledger.store_reader import OLDEST_REVISION, StoreReader
 from mocketmq_report.ledger.store_snapshot import read, take_snapshot
@@ -58,7 +58,7 @@ def expected(data: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["DELIVERIES", "RUNS", "MOVES"])
 def test_arrow_has_the_columns_that_spark_has(name: str) -> None:
-    assert getattr(columns, name) == to_arrow_schema(getattr(frames, name))
+    assert getattr(columns, name) == to_arrow_schema(getattr(spark_rows, name))
 
 
 async def test_what_a_real_broker_left_is_read(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.receipt import Receipt
-from mocketmq.broker.registry.group import Group
-from mocketmq.broker.registry.groups import MAX_RETRIES, Groups
+from mocketmq.broker.registry.groups import MAX_RETRIES, Group, Groups
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.message.names import HALF_GROUP

@@ -1,21 +1,53 @@
-"""What consumers by offset do: noted in the ledger in the background, and remembered in memory."""
+"""What consumers by offset do: noted in the ledger in the background, the newest also remembered here.
+
+No answer waits for a note. The store keeps no time of pulls and commits, so events are told from the trail.
+"""
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from mocketmq.broker.consuming.pull_trail import PullTrail
 from mocketmq.errors import EmulatorError
 from mocketmq.schedule.ledger import Ledger
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch, Writer
 
 log = logging.getLogger(__name__)
 
 MOST = 64
 """Notes that are not stored yet, before pulls wait for them: more would hold up sends."""
+LENGTH = 1_000
+"""Pulls and commits that are remembered."""
 
 _Record = Callable[[Batch, int, int], None]
 """``record(batch, log_offset, at_us)`` writes one note."""
+
+
+class Step(NamedTuple):
+    """A group was given messages of a queue by a pull, or committed past them (``is_commit``)."""
+
+    at_us: int
+    group: str
+    queue: Queue
+    offsets: Sequence[int]
+    is_commit: bool
+
+
+class PullTrail:
+    """The newest steps, oldest first."""
+
+    def __init__(self) -> None:
+        self.steps: deque[Step] = deque(maxlen=LENGTH)
+
+    def pulled(self, at_us: int, group: str, queue: Queue, offsets: Sequence[int]) -> None:
+        """A pull gave these messages to the group."""
+        self.steps.append(Step(at_us, group, queue, offsets, is_commit=False))
+
+    def committed(self, at_us: int, group: str, queue: Queue, offsets: range) -> None:
+        """The group's committed offset passed these messages."""
+        self.steps.append(Step(at_us, group, queue, offsets, is_commit=True))
 
 
 class LedgerNotes:

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.handles import PopHandle
-from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.receipt import Receipt, State
 from mocketmq.broker.consuming.receiver import InFlightMessage, Receiver
-from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES, ReceiveRequest, Selection
+from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES, Load, ReceiveRequest, Selection
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topics import Topic

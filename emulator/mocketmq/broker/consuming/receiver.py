@@ -23,12 +23,11 @@ from typing import Generic, NamedTuple
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.expiries import Expiry
 from mocketmq.broker.consuming.handles import Handle, find_receipt, handle_of, next_pop_ms, renewed
-from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.receipt import Outcome, Receipt
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.retries import Retries, Retry
-from mocketmq.broker.consuming.selection import ReceiveRequest, Selection
+from mocketmq.broker.consuming.selection import Load, ReceiveRequest, Selection
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us

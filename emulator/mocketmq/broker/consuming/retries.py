@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mocketmq.broker.consuming.receipt import Outcome
 from mocketmq.broker.consuming.receipts import Receipts
-from mocketmq.broker.registry.group import Group
+from mocketmq.broker.registry.groups import Group
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE
 from mocketmq.errors import MessageNotFoundError, NoPermissionError

@@ -8,11 +8,10 @@ group share, each topic counts for itself.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn, Protocol
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.group_queue import GroupQueue
-from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.receipt import Receipt, State
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
 from mocketmq.broker.registry.topics import Topic, Topics
@@ -25,6 +24,19 @@ from mocketmq.store.queue import Queue
 
 MAX_RECEIVED_BYTES = 4 << 20
 """Bytes of the bodies that one receive is given together, unless the first alone has more."""
+
+
+class Load(Protocol):
+    """What a door holds for one client: its messages from just before they are read until they are sent."""
+
+    def reserve(self, most: int) -> int:
+        """Count up to ``most`` bytes, as far as there is room, and return how many."""
+
+    def settle(self, size: int) -> None:
+        """Count the bytes of what was read in place of those that were reserved."""
+
+    def refuse(self) -> NoReturn:
+        """Raise the door's refusal, as there is too little room for the next message."""
 
 
 class ReceiveRequest(NamedTuple):

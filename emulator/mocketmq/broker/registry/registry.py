@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import msgspec
 
 from mocketmq.broker.registry.clients import Clients
-from mocketmq.broker.registry.group import USUAL
-from mocketmq.broker.registry.groups import Groups
+from mocketmq.broker.registry.groups import USUAL, Groups
 from mocketmq.broker.registry.name_server import NameServer
 from mocketmq.broker.registry.request_modes import RequestModes
 from mocketmq.broker.registry.statistics import Statistics

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.handles import check_handle, handle_of
-from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.receiver import InFlightMessage, Receiver, Settled, valid
-from mocketmq.broker.consuming.selection import ReceiveRequest
+from mocketmq.broker.consuming.selection import Load, ReceiveRequest
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.transactions.half_messages import HalfMessages

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
-from mocketmq.broker.consuming.pull_trail import PullTrail
+from mocketmq.broker.consuming.ledger_notes import PullTrail
 from mocketmq.broker.consuming.receipt import Outcome
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.verification.like import shown_body

@@ -16,9 +16,8 @@ from mocketmq.remoting.listening.advertised_address import AdvertisedAddress
 from mocketmq.remoting.listening.wrong_port import ANSWER, WRONG_PORT, is_http
 from mocketmq.remoting.request import LongPoll, Response
 from mocketmq.remoting.request_line import request_line
-from mocketmq.remoting.wire.codes import ResponseCode
+from mocketmq.remoting.wire.codes import FrameError, ResponseCode
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.errors import FrameError
 from mocketmq.remoting.wire.frame import FrameReader, encode
 
 log = logging.getLogger(__name__)

@@ -16,10 +16,10 @@ from mocketmq.connections.tls import Tls
 from mocketmq.doors import Door, with_port
 from mocketmq.faults.rule import Absent
 from mocketmq.gate import Gate
+from mocketmq.remoting.access_rule import Guard
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
 from mocketmq.remoting.faulty_request import DOOR
-from mocketmq.remoting.guard import Guard
 from mocketmq.remoting.listening.advertised_address import (
     AdvertisedAddress,
     Advertiser,

@@ -14,8 +14,7 @@ from mocketmq.message.identity import BROKER, CLUSTER, REGION
 from mocketmq.message.names import TRACE_TOPIC
 from mocketmq.remoting.access_rule import ADMIN, KEY, OPEN
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader
 

@@ -10,8 +10,7 @@ from mocketmq.broker.registry.clients import ClientAnswer
 from mocketmq.errors import InvalidArgumentError, MessageNotFoundError
 from mocketmq.remoting.access_rule import KEY, consumes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps, loads, object_keys
 
 

@@ -12,8 +12,7 @@ from mocketmq.remoting.access_rule import KEY
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.connections import subscription_data
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps, object_keys
 from mocketmq.remoting.wire.header import GroupHeader, Int32, TopicHeader
 from mocketmq.remoting.wire.record import encode_record

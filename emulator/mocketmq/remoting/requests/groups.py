@@ -6,8 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mocketmq.broker.registry.attributes import GROUP_ATTRIBUTES, changed_attributes
-from mocketmq.broker.registry.group import Group, GroupConfig
-from mocketmq.broker.registry.groups import MAX_RETRIES
+from mocketmq.broker.registry.groups import MAX_RETRIES, Group, GroupConfig
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, shorten
 from mocketmq.remoting.access_rule import ADMIN, KEY
 from mocketmq.remoting.lane import Effect
@@ -15,8 +14,7 @@ from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Resp
 from mocketmq.remoting.requests import without_effect
 from mocketmq.remoting.requests.topics import data_version
 from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import GroupHeader, NoHeader
 

@@ -4,8 +4,7 @@ from typing import Final, NamedTuple
 
 from mocketmq.remoting.access_rule import ADMIN, OPEN
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
 
 

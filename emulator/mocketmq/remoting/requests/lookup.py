@@ -7,8 +7,7 @@ from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.remoting.access_rule import KEY, consumes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.header import Int32
 from mocketmq.remoting.wire.record import encode_record
 

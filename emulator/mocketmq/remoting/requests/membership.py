@@ -20,9 +20,8 @@ from mocketmq.message.names import retry_topic
 from mocketmq.remoting.access_rule import KEY, AccessRule, consumes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in, whole_in
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader
 

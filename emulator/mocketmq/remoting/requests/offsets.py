@@ -6,8 +6,7 @@ from mocketmq.broker.consuming.offset_resets import Side
 from mocketmq.remoting.access_rule import KEY, consumes
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.header import Int32
 
 

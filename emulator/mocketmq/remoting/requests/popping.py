@@ -29,8 +29,7 @@ from mocketmq.remoting.request import (
 )
 from mocketmq.remoting.requests.settling import SETTLING, checked_invisible_us
 from mocketmq.remoting.wire.body import MAX_TEXT
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.header import Int32
 from mocketmq.remoting.wire.pop_handle import (
     IN_ORDER,

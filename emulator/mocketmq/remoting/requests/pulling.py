@@ -12,8 +12,7 @@ from mocketmq.remoting.access_rule import consumes
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import LongPoll, RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.membership import check_kind, filter_of
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.header import Int32
 from mocketmq.remoting.wire.record import encode_record
 

@@ -6,8 +6,7 @@ from mocketmq.errors import EmulatorError
 from mocketmq.message import identity
 from mocketmq.remoting.access_rule import publishes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
-from mocketmq.remoting.wire.codes import RequestCode
-from mocketmq.remoting.wire.errors import code_of
+from mocketmq.remoting.wire.codes import RequestCode, code_of
 
 _EXT: Final = {"MSG_REGION": identity.REGION}
 

@@ -14,8 +14,7 @@ from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, TEMPLATE_TOPIC
 from mocketmq.remoting.access_rule import ADMIN, OPEN, looks_for
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire import fastjson
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.header import NoHeader, TopicHeader
 from mocketmq.rocketmq_versions import V3_4_9
 

@@ -5,8 +5,7 @@ from typing import Final, NamedTuple
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.remoting.access_rule import consumes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.header import Int32
 
 

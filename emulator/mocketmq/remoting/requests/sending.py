@@ -18,8 +18,7 @@ from mocketmq.message.properties import CLUSTER, PGROUP, POP_CK, TRAN_MSG, UNIQ_
 from mocketmq.remoting.access_rule import publishes
 from mocketmq.remoting.request import RemotingCall, Reply, Request, RequestFamily, Response
 from mocketmq.remoting.wire.batch import BatchEntry, decode_batch
-from mocketmq.remoting.wire.codes import RequestCode
-from mocketmq.remoting.wire.errors import code_of
+from mocketmq.remoting.wire.codes import RequestCode, code_of
 from mocketmq.remoting.wire.header import Int32
 from mocketmq.remoting.wire.record import decode_properties
 from mocketmq.schedule.timed_scheme import SendReceipt

@@ -29,9 +29,8 @@ from mocketmq.remoting.request import (
     StraightAnswer,
 )
 from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in, whole_in
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.header import Int32, NoHeader
 from mocketmq.remoting.wire.pop_handle import (
     IN_ORDER,

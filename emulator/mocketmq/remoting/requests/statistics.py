@@ -8,8 +8,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.message.identity import CLUSTER
 from mocketmq.remoting.access_rule import KEY
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
 
 

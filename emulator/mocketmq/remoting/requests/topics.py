@@ -12,8 +12,7 @@ from mocketmq.remoting.access_rule import ADMIN, KEY
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests import without_effect
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import Int32, NoHeader, TopicHeader
 

@@ -1,7 +1,14 @@
-"""Numbers of requests, responses and languages (RequestCode.java and ResponseCode.java, 4.9.8 and 5.3.3)."""
+"""Numbers of requests, responses and languages, and the response code of any error.
 
+As in RequestCode.java and ResponseCode.java, 4.9.8 and 5.3.3.
+"""
+
+from collections.abc import Sequence
 from enum import IntEnum, unique
 from typing import Final
+
+from mocketmq.errors import EmulatorError, RefusedError, wire_codes
+from mocketmq.remoting.wire.command import Command
 
 
 @unique
@@ -143,3 +150,28 @@ LANGUAGES = (
     *("RUST", "NODE_JS"),
 )
 """Clients' languages, at the index of their byte in a binary header."""
+
+
+class RemotingError(RefusedError):
+    """A refusal that has a response code of its own."""
+
+    def __init__(self, code: ResponseCode, remark: str) -> None:
+        super().__init__(remark)
+        self.code = code
+
+
+class FrameError(RemotingError):
+    """Bytes are no frame, or the frame is too large. The connection has to be closed.
+
+    ``before`` are the commands that were complete before it.
+    """
+
+    before: Sequence[Command] = ()
+
+    def __init__(self, remark: str) -> None:
+        super().__init__(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def code_of(error: EmulatorError) -> int:
+    """The response code by which clients know the error."""
+    return error.code if isinstance(error, RemotingError) else wire_codes(error).remoting

@@ -8,9 +8,8 @@ import msgspec
 
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.remoting.wire import fastjson
-from mocketmq.remoting.wire.codes import LANGUAGES
+from mocketmq.remoting.wire.codes import LANGUAGES, FrameError
 from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
-from mocketmq.remoting.wire.errors import FrameError
 
 MAX_FRAME: Final = 16 * 1024 * 1024
 """Bytes of a frame with its length, as upstream (``com.rocketmq.remoting.frameMaxLength``)."""

@@ -1,10 +1,15 @@
-"""The options that choose messages: ``--filter`` by tags, or ``--sql`` by properties."""
+"""What commands share: examples at the end of their help, and the options that choose messages."""
 
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import click
+
+
+def examples(*commands: str) -> str:
+    """An epilog with a line for each; tests/process/test_cli_help.py runs them."""
+    return "\b\nExamples:\n" + "\n".join(f"  mocketmq {command}" for command in commands)
 
 
 def filter_options(command: Callable[..., None]) -> Callable[..., None]:
