@@ -12,7 +12,7 @@ from mocketmq.connections.tls import Tls
 from mocketmq.errors import ListenError
 from mocketmq.grpc_proxy.server import GrpcServer
 from mocketmq.http_api.bodies import Bodies
-from mocketmq.http_api.listener import HttpHandler, Listener
+from mocketmq.http_api.listener import HttpHandler, Listener, OtherDoors
 from mocketmq.http_api.page_guard import PageGuard
 from mocketmq.http_api.request import max_body_bytes
 from mocketmq.http_api.server import HttpServer
@@ -46,15 +46,16 @@ async def open_front_doors(
     guard = PageGuard(settings.allowed_hosts or ())
     bodies = Bodies(max_body_bytes(settings))
     by_segment, listeners = _protocols(broker, settings, access, remoting, guard, bodies)
-    more_metrics = [remoting.metrics] if remoting is not None else []
-    more_doors = remoting.doors if remoting is not None else {}
+    metrics = [remoting.metrics] if remoting is not None else []
+    doors = remoting.doors if remoting is not None else {}
     grpc = GrpcServer(broker, settings, tls, access) if settings.grpc else None
     if grpc is not None:
         stack.push_async_callback(grpc.close)
         if await _has_started(grpc):
-            more_metrics.append(grpc.metrics)
-            more_doors["grpc"] = grpc.door
-    http = HttpServer(broker, settings, guard, bodies, by_segment, listeners, more_metrics, more_doors)
+            metrics.append(grpc.metrics)
+            doors["grpc"] = grpc.door
+    others = OtherDoors(by_segment, listeners, metrics, doors)
+    http = HttpServer(broker, settings, guard, bodies, others)
     stack.push_async_callback(http.close)
     await http.start()
     return http, remoting, grpc

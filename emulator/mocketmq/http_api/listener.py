@@ -1,10 +1,11 @@
 """HTTP listeners: a port, and the protocols served on it by the first segment of the path."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
+from mocketmq.doors import Door
 from mocketmq.http_api.page_guard import PageGuard
 from mocketmq.http_api.problem import HttpError, problem_response
 
@@ -59,3 +60,12 @@ class Listener(NamedTuple):
         except HttpError as error:
             return RoutedResponse(UNMATCHED, problem_response(error))
         return await self.by_segment.get(segment, self.otherwise)(request)
+
+
+class OtherDoors(NamedTuple):
+    """What other protocols add to the HTTP server."""
+
+    by_segment: Mapping[str, HttpHandler]  # on its port, by the first segment of the path
+    listeners: Sequence[Listener]  # on ports of their own
+    metrics: Sequence[Callable[[], Iterable[Any]]]
+    doors: Mapping[str, Door]  # the ports that are open already, by name

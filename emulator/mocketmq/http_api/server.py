@@ -6,7 +6,6 @@ It uses aiohttp's low-level server, since aiohttp's application costs a third of
 import asyncio
 import hmac
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -27,7 +26,7 @@ from mocketmq.http_api.delayed import DELAYED
 from mocketmq.http_api.expectations import verification
 from mocketmq.http_api.faults import FAULTS
 from mocketmq.http_api.groups import GROUPS
-from mocketmq.http_api.listener import UNMATCHED, HttpHandler, Listener, RoutedResponse
+from mocketmq.http_api.listener import UNMATCHED, Listener, OtherDoors, RoutedResponse
 from mocketmq.http_api.live import LIVE
 from mocketmq.http_api.lookup import LOOKUP
 from mocketmq.http_api.operations import OPERATIONS
@@ -54,11 +53,7 @@ MAX_LINE_BYTES = 1 << 16
 
 
 class HttpServer:
-    """Serve the JSON API and, on the same port, other protocols ``by_segment``: the first of a path.
-
-    The app starts and closes it, and sets :attr:`is_ready`. ``more`` are listeners on other ports,
-    ``more_metrics`` yield metrics of other protocols, ``more_doors`` are their ports.
-    """
+    """Serve the JSON API, and what other doors add. The app starts, closes it, and sets :attr:`is_ready`."""
 
     def __init__(
         self,
@@ -66,14 +61,11 @@ class HttpServer:
         settings: Settings,
         guard: PageGuard,
         bodies: Bodies,
-        by_segment: Mapping[str, HttpHandler],
-        more: Sequence[Listener] = (),
-        more_metrics: Sequence[Callable[[], Iterable[Any]]] = (),
-        more_doors: Mapping[str, Door] = {},
+        others: OtherDoors,
     ) -> None:
         self._settings = settings
-        self._doors = dict(more_doors)
-        self._api = Api(broker, settings, bodies, route_groups(settings), more_metrics, lambda: self.doors)
+        self._doors = dict(others.doors)
+        self._api = Api(broker, settings, bodies, route_groups(settings), others.metrics, lambda: self.doors)
         self._expected = f"Bearer {settings.token}".encode() if settings.token else None
         self._router: Router[Endpoint] = Router()
         for group in self._api.route_groups:
@@ -88,8 +80,8 @@ class HttpServer:
         }
         broker.faults.declare("http", names)
         self._listeners = (
-            Listener("http", settings.http_port, guard, by_segment, self._answer, _PAGES),
-            *more,
+            Listener("http", settings.http_port, guard, others.by_segment, self._answer, _PAGES),
+            *others.listeners,
         )
         self._runners: list[web.ServerRunner] = []
         self._gates: list[Gate] = []
