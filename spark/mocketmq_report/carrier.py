@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 
 from mocketmq.errors import EmulatorError
-from mocketmq_report.ledger.part import Part
+from mocketmq_report.ledger.ledger import Part
 from mocketmq_report.ledger.work import Work
 
 if TYPE_CHECKING:

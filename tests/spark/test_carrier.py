@@ -23,7 +23,7 @@ from mocketmq_report.document import Report
 from mocketmq_report.job import Engine, Job, run
 from mocketmq_report.ledger import external_files, places, sources
 from mocketmq_report.ledger.columns import DELIVERIES
-from mocketmq_report.ledger.part import Columns, Loaded
+from mocketmq_report.ledger.ledger import Columns, Loaded
 from mocketmq_report.ledger.spark_rows import SparkRows
 from mocketmq_report.ledger.work import Work
 from mocketmq_report.progress import ignore_progress

@@ -6,8 +6,7 @@ from mocketmq_report.compute.one_pass import measure
 from mocketmq_report.document import Quality
 from mocketmq_report.ledger import quality
 from mocketmq_report.ledger.columns import DELIVERIES
-from mocketmq_report.ledger.ledger import Ledger
-from mocketmq_report.ledger.part import Columns
+from mocketmq_report.ledger.ledger import Columns, Ledger
 from mocketmq_report.ledger.work import carry_here
 
 ALL = Columns(DELIVERIES.names, ())

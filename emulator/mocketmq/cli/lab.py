@@ -169,7 +169,7 @@ def lab(
 
     with failing():  # before minutes are spent, and before there is anything to remove
         from mocketmq_report.lab import making  # noqa: F401, PLC0415
-        from mocketmq_report.lab.output import write_lab  # noqa: PLC0415
+        from mocketmq_report.lab.making import write_lab  # noqa: PLC0415
     import mocketmq.lab.laboratory  # noqa: F401, PLC0415 - takes the whole broker
 
     with _place(out, keep) as place:
@@ -179,7 +179,7 @@ def lab(
         with failing():
             page = write_lab(made, str(out))
     if as_json:
-        from mocketmq_report.lab.output import lab_json  # noqa: PLC0415
+        from mocketmq_report.lab.making import lab_json  # noqa: PLC0415
 
         sys.stdout.buffer.write(lab_json(made) + b"\n")
     else:

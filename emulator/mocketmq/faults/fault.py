@@ -12,9 +12,8 @@ from msgspec import UNSET
 from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S, wall_us
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.faults.injected_delay import lateness
 from mocketmq.faults.refusals import DISK_FULL, READ_ONLY, refusal_named
-from mocketmq.faults.rule import FaultRule, Operation, check_fields
+from mocketmq.faults.rule import FaultRule, Operation, check_fields, lateness
 
 State = Literal["waiting", "active", "spent", "over"]
 

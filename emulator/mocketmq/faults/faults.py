@@ -6,13 +6,13 @@
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from mocketmq.clock import LATEST_US, rate_of, wall_us
-from mocketmq.errors import FaultNotFoundError, InvalidArgumentError, StoreError
+from mocketmq.errors import EmulatorError, FaultNotFoundError, InjectedError, InvalidArgumentError, StoreError
 from mocketmq.faults.fault import Fault, FaultyRequest, Hit
 from mocketmq.faults.rule import OF_DELIVERIES, OF_OUTAGES, FaultRule
 from mocketmq.store.store import Store
@@ -35,6 +35,7 @@ UPDATE fault_hits SET to_us = ?1 WHERE (to_us IS NULL OR to_us > ?1) AND rowid =
 _BACK: Final = "INSERT OR REPLACE INTO counters VALUES ('fault_back_us:' || ?, ?)"
 _BACK_OF: Final = "SELECT value FROM counters WHERE name = 'fault_back_us:' || ?"
 _FORGET_BACK: Final = "DELETE FROM counters WHERE name = 'fault_back_us:' || ?"
+T = TypeVar("T")
 
 
 class Faults:
@@ -236,6 +237,39 @@ class Faults:
 
         with suppress(StoreError):  # the fault goes on
             await self._store.writer.commit(work)
+
+    async def carry_out(
+        self,
+        hit: Hit,
+        request: FaultyRequest,
+        act: Callable[[], Awaitable[T]],
+        key_of: Callable[[T], str | None] = lambda _answer: None,
+    ) -> T:
+        """Return the answer of ``act`` with the fault applied; ``key_of`` extracts the unique key from it.
+
+        Raises the errors of ``act``, those of the rule, and Unanswered.
+        """
+        fault, late_us = hit
+        key, answer, error = request.unique_key, None, None
+        if not fault.is_before:
+            try:
+                answer = await act()
+                key = key or key_of(answer)
+            except EmulatorError as refused:
+                error = refused
+        await self.record(hit, request, key)
+        try:
+            await fault.impede(late_us)
+        except InjectedError as injected:
+            if error is not None:
+                raise error from None
+            injected.answer = answer
+            raise
+        if fault.is_before:
+            return await act()
+        if error is not None:
+            raise error
+        return answer  # type: ignore[return-value]
 
 
 async def open_faults(store: Store) -> Faults:

@@ -3,12 +3,16 @@
 Each kind of fault lists its fields, and a field without effect is refused.
 """
 
+import re
+from collections.abc import Callable, Sequence
+from random import Random
 from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.clock import LATEST_US, US_PER_MS
+from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.faults.refusals import refusal_names
 
@@ -78,6 +82,16 @@ _Ms = Annotated[
 _Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 _Pattern = Annotated[str, Meta(min_length=1, max_length=255, description="A name; * stands for any letters")]
 
+Lateness = Callable[[Random], int]
+"""Draws microseconds, 0 or more."""
+
+_DELAYS: Final = (
+    "a duration such as 2s; uniform(1s, 5s), normal(2s, 500ms) of mean and deviation,"
+    " exponential(2s) of a mean; or a list of durations to draw from"
+)
+_DISTRIBUTION: Final = re.compile(r"(uniform|normal|exponential)\(([^()]*)\)")
+_ARGUMENTS: Final = {"uniform": 2, "normal": 2, "exponential": 1}
+
 
 class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What to break (`do`), where, when and how; by default a rule matches everything, always.
@@ -140,3 +154,27 @@ def given(rule: FaultRule) -> dict[str, Any]:
     """The fields that the rule has, as JSON values."""
     fields: dict[str, Any] = msgspec.to_builtins(rule)
     return fields
+
+
+def lateness(by: str | Sequence[str], field: str = "by") -> Lateness:
+    """The lateness that a rule's ``by``, or another ``field``, stands for. Raises InvalidArgumentError."""
+    if not isinstance(by, str):
+        if not by:
+            raise InvalidArgumentError(field, by, _DELAYS)
+        recorded = [parse_duration_us(each, field) for each in by]
+        return lambda random: random.choice(recorded)
+    call = _DISTRIBUTION.fullmatch(by.strip())
+    if call is None:
+        if "(" in by:
+            raise InvalidArgumentError(field, by, _DELAYS)
+        constant = parse_duration_us(by, field)
+        return lambda _random: constant
+    values = [parse_duration_us(each.strip(), field) for each in call[2].split(",")]
+    if len(values) != _ARGUMENTS[call[1]] or (call[1] == "uniform" and values[0] > values[1]):
+        raise InvalidArgumentError(field, by, _DELAYS)
+    first, second = values[0], values[-1]
+    if call[1] == "uniform":
+        return lambda random: random.randint(first, second)
+    if call[1] == "normal":
+        return lambda random: max(0, round(random.gauss(first, second)))
+    return lambda random: round(random.expovariate(1 / first)) if first else 0

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mocketmq.broker.broker import Broker
 from mocketmq.doors import peer_host
-from mocketmq.faults.carrying_out import carry_out
 from mocketmq.faults.fault import FaultyRequest, Unanswered
 from mocketmq.faults.rule import Operation
 
@@ -49,7 +48,7 @@ async def with_faults(
     if hit is None:
         return await act()
     try:
-        return await carry_out(broker.faults, hit, faulty, act)
+        return await broker.faults.carry_out(hit, faulty, act)
     except Unanswered as unanswered:
         if unanswered.closes:
             exchange.hang_up()

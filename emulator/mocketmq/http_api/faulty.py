@@ -7,7 +7,6 @@ from typing import TypeVar
 from aiohttp import web
 
 from mocketmq.doors import peer_host
-from mocketmq.faults.carrying_out import carry_out
 from mocketmq.faults.fault import FaultyRequest, Unanswered
 from mocketmq.faults.faults import Faults
 from mocketmq.http_api.request import client_of
@@ -33,7 +32,7 @@ async def serve_with_faults(
     if hit is None:
         return await serve()
     try:
-        return await carry_out(faults, hit, faulty, serve, key_of)
+        return await faults.carry_out(hit, faulty, serve, key_of)
     except Unanswered as end:
         if not end.closes:
             await hit.fault.gone.wait()

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import InjectedError, as_emulator_error
-from mocketmq.faults.carrying_out import carry_out
 from mocketmq.faults.fault import Unanswered
 from mocketmq.message.properties import LITE_TOPIC, WITHOUT_EFFECT
 from mocketmq.remoting.access_rule import Guard
@@ -106,7 +105,7 @@ class Dispatcher:
         serve = partial(self._serve, channel, command, may_wait)
         if hit is None:
             return await serve()
-        response = await carry_out(broker.faults, hit, request, serve)
+        response = await broker.faults.carry_out(hit, request, serve)
         if hit.fault.rule.do == "twice" and not command.is_oneway:
             channel.send(self.counted(command, response))
         return response

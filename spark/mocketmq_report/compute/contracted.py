@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from mocketmq.contracts.contract import Contract, Waiting
 from mocketmq_report.compute import bins
 from mocketmq_report.document import ContractExample, ContractFindings, ContractVerdict, VerdictName
-from mocketmq_report.ledger.part import Columns, Part
+from mocketmq_report.ledger.ledger import Columns, Part
 from mocketmq_report.ledger.rows import NONE, Ints, Rows
 from mocketmq_report.ledger.work import Carrier
 

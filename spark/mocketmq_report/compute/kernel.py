@@ -30,7 +30,7 @@ from mocketmq_report.compute.partial import coded, empty, merge
 from mocketmq_report.compute.struck import Strikes, explained
 from mocketmq_report.compute.summary import SHAPES, Summary, merged
 from mocketmq_report.ledger import quality
-from mocketmq_report.ledger.part import Columns
+from mocketmq_report.ledger.ledger import Columns
 from mocketmq_report.ledger.rows import NONE, Bools, Ints, Rows
 
 BATCH_ROWS: Final = 524_288

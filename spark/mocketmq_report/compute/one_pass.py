@@ -25,8 +25,7 @@ from mocketmq_report.compute.partial import merge
 from mocketmq_report.compute.struck import strikes
 from mocketmq_report.compute.summary import SHAPES, Summary, without_codes
 from mocketmq_report.document import ContractFindings
-from mocketmq_report.ledger.ledger import Ledger
-from mocketmq_report.ledger.part import Extent, Part
+from mocketmq_report.ledger.ledger import Extent, Ledger, Part
 from mocketmq_report.ledger.work import Carrier
 
 EXACT_ROWS: Final = 1_000_000

@@ -14,7 +14,7 @@ from mocketmq_report.compute.cells import MOST, Cells
 from mocketmq_report.compute.groups import Group, by_dimension, groups_of
 from mocketmq_report.compute.partial import Shape
 from mocketmq_report.ledger.columns import STATES
-from mocketmq_report.ledger.part import Extent
+from mocketmq_report.ledger.ledger import Extent
 from mocketmq_report.ledger.rows import NONE, Bools, Ints, Rows
 
 SHAPE: Final = Shape(

@@ -1,10 +1,12 @@
-"""Make the report of a lab: a lateness report of each ledger, and what was measured beside it."""
+"""Make the report of a lab: a lateness report of each ledger, and what was measured beside it; write it."""
 
 import os
 import platform
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from mocketmq import __version__
 from mocketmq.clock import US_PER_S, wall_us
@@ -24,8 +26,12 @@ from mocketmq_report.lab.document import (
     Moment,
     Subject,
 )
+from mocketmq_report.lab.html import lab_html
+from mocketmq_report.lab.markdown import lab_markdown
 from mocketmq_report.progress import ProgressCallback
+from mocketmq_report.report.output import put
 
+PAGE: Final = "lab.html"
 _ALL: Final = "all"
 
 
@@ -141,3 +147,20 @@ def _growth(step: Growth, empty: Growth) -> GrowthStep:
         memory_each=memory,
         disk_each=(step.disk_bytes - empty.disk_bytes) / step.pending if step.pending else None,
     )
+
+
+def lab_json(lab: LabReport) -> bytes:
+    """The report as ``docs/lab.schema.json`` describes it."""
+    return msgspec.json.format(msgspec.json.encode(lab), indent=1)
+
+
+def write_lab(lab: LabReport, out: str) -> str:
+    """Write all forms, and return where the page is. Raises WriteError."""
+    forms = {
+        PAGE: lab_html(lab).encode(),
+        "lab.json": lab_json(lab),
+        "lab.md": lab_markdown(lab).encode(),
+    }
+    for name, content in forms.items():
+        put(f"{out.rstrip('/')}/{name}", content)
+    return f"{out.rstrip('/')}/{PAGE}"

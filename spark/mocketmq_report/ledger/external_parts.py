@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from mocketmq_report.ledger.external_files import WRONG, ExternalFile
 from mocketmq_report.ledger.external_values import TYPES, rows
-from mocketmq_report.ledger.part import Columns
+from mocketmq_report.ledger.ledger import Columns
 from mocketmq_report.ledger.places import PACKINGS, opened
 
 _PART_BYTES: Final = 64 << 20

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from mocketmq_report.ledger.columns import DELIVERIES, UNKNOWN
 from mocketmq_report.ledger.external_values import ABOUT_RUN
-from mocketmq_report.ledger.part import Columns, Extent
+from mocketmq_report.ledger.ledger import Columns, Extent
 from mocketmq_report.ledger.places import said
 from mocketmq_report.ledger.quality import faults
 from mocketmq_report.ledger.rows import Rows

@@ -1,12 +1,168 @@
-"""A ledger: the parts in which its rows are read, its runs, moves of their clocks, and what faults struck."""
+"""A ledger: the parts in which its rows are read, its runs, moves of their clocks, and what faults struck.
 
-from typing import NamedTuple
+A part is some rows that one task reads by itself, wherever it runs.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from mocketmq.errors import EmulatorError
 from mocketmq_report.ledger.columns import STRUCK
-from mocketmq_report.ledger.part import Extent, Part
+
+if TYPE_CHECKING:
+    from mocketmq_report.ledger.store_snapshot import OffsetRange
+
+_MOST_ROWS: Final = 1 << 20
+"""The most rows that are in memory at a time."""
+
+
+class DamagedPartError(EmulatorError):
+    """Rows cannot be read; the sentence names their file."""
+
+
+class Extent(NamedTuple):
+    """How many rows there are, and when the first and the last were delivered, 0 if none was."""
+
+    rows: int
+    delivered_from_us: int
+    delivered_to_us: int
+
+
+class Columns(NamedTuple):
+    """Columns to read."""
+
+    needed: Sequence[str]
+    in_doubt: Sequence[str]  # only where a row may lack an id or a parked offset
+
+
+class Part(Protocol):
+    """Rows that are read together."""
+
+    def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
+        """Read these columns, or more. Each call gives the same batches."""
+        ...
+
+
+class RowGroups(NamedTuple):
+    """Row groups of a Parquet file that ``mocketmq export`` wrote."""
+
+    path: str
+    run: str
+    groups: tuple[int, ...]
+    rows: int
+    is_doubtful: bool  # whether a row may lack an id or a parked offset
+    delivered_us: tuple[int, int]  # the first and the last, 0 if it is unknown
+
+    @property
+    def extent(self) -> Extent:
+        """How many rows there are, and when they were delivered."""
+        return Extent(self.rows, *self.delivered_us)
+
+    def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
+        """Read these columns. Raises DamagedPartError."""
+        wanted = [*columns.needed, *(columns.in_doubt if self.is_doubtful else ())]
+        try:
+            with pq.ParquetFile(
+                self.path,
+                read_dictionary=["state", "topic", "scheme", "pulled_by"],
+                memory_map=True,
+                page_checksum_verification=True,
+            ) as file:
+                names = [name for name in wanted if name in file.schema_arrow.names]
+                for batch in _batches(file, self.groups, names):
+                    run = pa.DictionaryArray.from_arrays(
+                        pa.repeat(pa.scalar(0, pa.int32()), len(batch)), [self.run]
+                    )
+                    yield pa.RecordBatch.from_arrays([*batch.columns, run], [*batch.schema.names, "run"])
+        except (pa.ArrowException, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise DamagedPartError(
+                f"{self.path} is damaged ({reason}): export it again, or report without it"
+            ) from error
+
+
+def _batches(file: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of groups. A group that is not too large is read at once, which takes half the time."""
+    for group in groups:
+        if file.metadata.row_group(group).num_rows <= _MOST_ROWS:
+            yield from file.read_row_group(group, names, use_threads=False).to_batches()
+        else:
+            yield from file.iter_batches(_MOST_ROWS, row_groups=[group], columns=names, use_threads=False)
+
+
+class StoreRange(NamedTuple):
+    """Deliveries of a store."""
+
+    database: str
+    names: dict[int, str]  # of runs, by number
+    span: "OffsetRange"
+    rows: int
+
+    def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
+        """Read these columns."""
+        # What SQLite needs takes long to import, and executors that read exports may lack it.
+        from mocketmq_report.ledger.store_snapshot import read  # noqa: PLC0415
+
+        return read(Path(self.database), self.names, self.span, [*columns.needed, *columns.in_doubt])
+
+
+class Loaded(NamedTuple):
+    """Rows in memory."""
+
+    table: pa.Table
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return int(self.table.num_rows)
+
+    def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - it has all of them
+        """All columns."""
+        yield from self.table.to_batches()
+
+
+def row_groups(path: str, run: str, metadata: pq.FileMetaData, most: int) -> Iterator[RowGroups]:
+    """Divide a Parquet file into parts of about ``most`` rows."""
+    names = metadata.schema.to_arrow_schema().names
+    groups: list[pq.RowGroupMetaData] = []
+    first = 0
+    for number in range(metadata.num_row_groups):
+        groups.append(metadata.row_group(number))
+        if sum(group.num_rows for group in groups) >= most or number == metadata.num_row_groups - 1:
+            yield _joined(path, run, groups, first, names)
+            groups, first = [], number + 1
+
+
+def _joined(
+    path: str, run: str, groups: Sequence[pq.RowGroupMetaData], first: int, names: Sequence[str]
+) -> RowGroups:
+    def statistics(name: str) -> Iterator[pq.Statistics | None]:
+        return (group.column(names.index(name)).statistics for group in groups)
+
+    times = [each for each in statistics("delivered_us") if each is not None and each.has_min_max]
+    return RowGroups(
+        path,
+        run,
+        tuple(range(first, first + len(groups))),
+        sum(group.num_rows for group in groups),
+        any(_may_lack(each) for name in ("message_id", "parked_offset") for each in statistics(name)),
+        (min((each.min for each in times), default=0), max((each.max for each in times), default=0)),
+    )
+
+
+def _may_lack(statistics: pq.Statistics | None) -> bool:
+    """Whether a column may have missing or empty values."""
+    return (
+        statistics is None
+        or not statistics.has_null_count
+        or statistics.null_count > 0
+        or not statistics.has_min_max
+        or statistics.min in ("", b"")
+    )
 
 
 class Ledger(NamedTuple):

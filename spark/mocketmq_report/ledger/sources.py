@@ -23,8 +23,16 @@ from mocketmq_report.ledger import external_files, external_parts, external_runs
 from mocketmq_report.ledger.columns import DELIVERIES, MOVES, OPTIONAL, RUNS, STRUCK, UNKNOWN
 from mocketmq_report.ledger.external_files import FORMATS, ExternalFile, parse_name
 from mocketmq_report.ledger.external_runs import LookForRuns
-from mocketmq_report.ledger.ledger import BrokenLedgerError, Ledger
-from mocketmq_report.ledger.part import Columns, Extent, Loaded, Part, StoreRange, row_groups
+from mocketmq_report.ledger.ledger import (
+    BrokenLedgerError,
+    Columns,
+    Extent,
+    Ledger,
+    Loaded,
+    Part,
+    StoreRange,
+    row_groups,
+)
 from mocketmq_report.ledger.places import Place, Places, SparkStarter, files
 from mocketmq_report.ledger.quality import UNREADABLE
 from mocketmq_report.ledger.store_snapshot import StoreSnapshot, take_snapshot

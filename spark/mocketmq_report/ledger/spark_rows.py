@@ -23,7 +23,7 @@ from mocketmq_report.ledger import columns, external_runs
 from mocketmq_report.ledger.external_files import WRONG, ExternalFile
 from mocketmq_report.ledger.external_values import ROWS, rows
 from mocketmq_report.ledger.hadoop_places import file_of_row
-from mocketmq_report.ledger.part import Columns, Extent
+from mocketmq_report.ledger.ledger import Columns, Extent
 from mocketmq_report.ledger.places import Place
 from mocketmq_report.ledger.quality import UNREADABLE
 

@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 
-from mocketmq_report.ledger.part import Columns, Part
+from mocketmq_report.ledger.ledger import Columns, Part
 
 Made = TypeVar("Made")
 

@@ -8,8 +8,7 @@ from msgspec import UNSET
 
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.faults.fault import Fault, FaultyRequest
-from mocketmq.faults.injected_delay import lateness
-from mocketmq.faults.rule import OF_OUTAGES, FaultRule, Kind
+from mocketmq.faults.rule import OF_OUTAGES, FaultRule, Kind, lateness
 
 S = 1_000_000
 NEEDED: dict[str, dict[str, Any]] = {

@@ -13,8 +13,7 @@ from mocketmq_report.ledger import external_files, external_parts
 from mocketmq_report.ledger.columns import DELIVERIES
 from mocketmq_report.ledger.external_files import FORMATS
 from mocketmq_report.ledger.external_values import ABOUT_RUN, ROWS
-from mocketmq_report.ledger.ledger import BrokenLedgerError
-from mocketmq_report.ledger.part import Columns
+from mocketmq_report.ledger.ledger import BrokenLedgerError, Columns
 from mocketmq_report.ledger.places import Places
 
 if TYPE_CHECKING:

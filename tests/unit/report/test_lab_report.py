@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from mocketmq_report.lab.charts import lab_charts
 from mocketmq_report.lab.html import lab_html, size
+from mocketmq_report.lab.making import lab_json, write_lab
 from mocketmq_report.lab.markdown import lab_markdown
-from mocketmq_report.lab.output import lab_json, write_lab
 from mocketmq_report.lab.schema import LAB
 from mocketmq_report.schema import schema, text
 from tests.support.labs import cluster, sample_lab

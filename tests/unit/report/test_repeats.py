@@ -8,7 +8,7 @@ import pytest
 from mocketmq_report.compute import kernel
 from mocketmq_report.compute.one_pass import Measured, measure
 from mocketmq_report.compute.worst import WORST
-from mocketmq_report.ledger.part import Part
+from mocketmq_report.ledger.ledger import Part
 from mocketmq_report.ledger.work import Made, Work, carry_here
 from tests.support.oracle import Rows
 from tests.unit.report.test_tables import RUNS_OF, delivery, ledger_of

@@ -10,8 +10,7 @@ from mocketmq_report.compute.one_pass import measure
 from mocketmq_report.compute.rollup import BrokenRollupError
 from mocketmq_report.compute.tables import CUTOFFS_US
 from mocketmq_report.ledger.columns import MOVES, RUNS
-from mocketmq_report.ledger.ledger import Ledger
-from mocketmq_report.ledger.part import Extent
+from mocketmq_report.ledger.ledger import Extent, Ledger
 from mocketmq_report.ledger.places import Places
 from mocketmq_report.ledger.table_files import TableFiles
 from mocketmq_report.ledger.work import carry_here

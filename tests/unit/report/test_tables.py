@@ -15,8 +15,7 @@ from mocketmq_report.compute.tables import CUTOFFS_US as KEPT_CUTOFFS_US
 from mocketmq_report.compute.tables import ReportTables, TablePlan, tables
 from mocketmq_report.compute.timeline import STEPS, step_us
 from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, STATES
-from mocketmq_report.ledger.ledger import Ledger
-from mocketmq_report.ledger.part import Extent, Loaded
+from mocketmq_report.ledger.ledger import Extent, Ledger, Loaded
 from mocketmq_report.ledger.places import Places
 from mocketmq_report.ledger.table_files import TableFiles
 from mocketmq_report.ledger.work import carry_here
