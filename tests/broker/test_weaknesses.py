@@ -20,7 +20,7 @@ from mocketmq_compat.delay import file_reads
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from mocketmq_compat.delay.directories.delay_files import DelayFiles
-from mocketmq_compat.delay.file_saves import FileSaves
+from mocketmq_compat.delay.group_saves import GroupSaves
 from tests.doors.remoting.gates import until
 from tests.support.api import metrics_of, running_api
 from tests.support.brokers import (
@@ -106,7 +106,7 @@ async def test_w2_what_is_acknowledged_is_durable_by_the_policy(
         assert len(syncs.synced) < 30, "many share one"
 
     syncs = Syncs(monkeypatch)
-    monkeypatch.setattr(FileSaves, "interval_s", 0.01)
+    monkeypatch.setattr(GroupSaves, "interval_s", 0.01)
     async with running_broker(tmp_path / "interval", delay_sync="interval") as broker:
         sent = await send_in(broker, 1_000)  # answered though no sync has ended
         assert syncs.synced == []

@@ -28,7 +28,7 @@ from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DELAY_MS
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import StartDeliverMode
-from mocketmq_compat.delay import entry_scheme, file_saves
+from mocketmq_compat.delay import entry_scheme, group_saves
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from mocketmq_compat.delay.directories.second_directories import SecondDirectories
@@ -237,7 +237,7 @@ async def test_w16_there_are_limits_and_means_to_look_and_to_take_back(
             await send_in(broker, 1, "x" * 4_096)
         await send_in(broker, 1, "there is room for a small one")
     # Flow control: what the disk cannot keep up with is refused, not gathered in memory.
-    monkeypatch.setattr(file_saves, "MAX_WAITING", 10)
+    monkeypatch.setattr(group_saves, "MAX_WAITING", 10)
     async with running_broker(tmp_path / "flow") as broker:
         results = await asyncio.gather(*(send_in(broker, 1) for _ in range(50)), return_exceptions=True)
         busy = [result for result in results if isinstance(result, StoreBusyError)]

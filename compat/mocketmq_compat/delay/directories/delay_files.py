@@ -22,7 +22,7 @@ from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, Found, disk_bytes
 from mocketmq_compat.delay.directories.memory_directory import MemoryDirectory
 from mocketmq_compat.delay.file_reads import TRY_AGAIN, read_batch
-from mocketmq_compat.delay.file_saves import FileSaves, Sync
+from mocketmq_compat.delay.group_saves import GroupSaves, Sync
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class DelayFiles(Chore):
         self.repeats = 0  # files that were removed because their message was done with
         self.put_aside: Counter[str] = Counter()  # since the start, by kind
         self.quarantined = 0  # files in the quarantine
-        self.saves = FileSaves(directory, sync, self._saved)
+        self.saves = GroupSaves(directory, sync, self._saved)
         self._directory = directory
         self._syncs_later = sync == "interval"
         self._quota_bytes = quota_bytes
@@ -118,7 +118,7 @@ class DelayFiles(Chore):
     # Files that come
 
     async def save(self, entry: Entry, content: bytes) -> None:
-        """Save a new file. Raises StoreFullError, and as :meth:`FileSaves.save`."""
+        """Save a new file. Raises StoreFullError, and as :meth:`GroupSaves.save`."""
         size = disk_bytes(len(content))
         if self._quota_bytes and self.disk_bytes + size > self._quota_bytes:
             raise StoreFullError(

@@ -61,7 +61,7 @@ class Day:
 
 
 class SlotStore:
-    """As :class:`~mocketmq_compat.delay.records.record_store.RecordStore`. Opening raises OSError."""
+    """As :class:`~mocketmq_compat.delay.store.DelayStore`. Opening raises OSError."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

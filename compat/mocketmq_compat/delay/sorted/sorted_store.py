@@ -28,7 +28,7 @@ _AT_ONCE: Final = 1_024
 
 
 class SortedStore:
-    """As :class:`~mocketmq_compat.delay.records.record_store.RecordStore`. Opening raises OSError."""
+    """As :class:`~mocketmq_compat.delay.store.DelayStore`. Opening raises OSError."""
 
     def __init__(self, root: Path, *, reads_only: bool = False) -> None:
         self.root = root

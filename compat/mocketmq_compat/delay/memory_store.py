@@ -9,8 +9,8 @@ from itertools import islice
 from mocketmq_compat.delay.delayed_file import Entry
 
 
-class MemoryRecords:
-    """As :class:`~mocketmq_compat.delay.records.record_store.RecordStore`; nothing outlives the broker."""
+class MemoryStore:
+    """As :class:`~mocketmq_compat.delay.store.DelayStore`; nothing outlives the broker."""
 
     def __init__(self) -> None:
         self._contents: dict[Entry, bytes] = {}
@@ -85,7 +85,7 @@ class MemoryRecords:
         for entry in entries:
             self.remove(entry)
 
-    def put_aside(self, entry: Entry, kind: str, reason: str) -> None:  # noqa: ARG002 - see RecordStore
+    def put_aside(self, entry: Entry, kind: str, reason: str) -> None:  # noqa: ARG002 - see DelayStore
         """Remove it: memory has no quarantine."""
         self.damaged[kind] = self.damaged.get(kind, 0) + 1
         self.remove(entry)

@@ -6,7 +6,7 @@ from typing import Protocol
 from mocketmq_compat.delay.delayed_file import Entry
 
 
-class RecordStore(Protocol):
+class DelayStore(Protocol):
     """Records in order of delivery. Every method blocks, may raise OSError, and may be called by any thread.
 
     A record is the content of a delayed message's file (:mod:`~mocketmq_compat.delay.delayed_file`).

@@ -28,11 +28,11 @@ from mocketmq.settings import Settings
 from mocketmq.store.chore import Chore
 from mocketmq.store.messages import MAX_AT_ONCE
 from mocketmq.store.writer import MAX_BATCH_BYTES
+from mocketmq_compat.delay import front
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
 from mocketmq_compat.delay.entry_scheme import EntryScheme
-from mocketmq_compat.delay.file_saves import FileSaves
-from mocketmq_compat.delay.records import front
-from mocketmq_compat.delay.records.record_store import RecordStore
+from mocketmq_compat.delay.group_saves import GroupSaves
+from mocketmq_compat.delay.store import DelayStore
 
 log = logging.getLogger(__name__)
 
@@ -70,16 +70,16 @@ class _Either:
         return entry in self._one or entry in self._other
 
 
-class RecordScheme(EntryScheme):
+class StoredScheme(EntryScheme):
     """The scheme over a store, which it closes."""
 
     piece = "record"
 
-    def __init__(self, name: str, context: SchemeContext, settings: Settings, store: RecordStore) -> None:
+    def __init__(self, name: str, context: SchemeContext, settings: Settings, store: DelayStore) -> None:
         self.name = name
         super().__init__(context, settings)
         self.store = store
-        self.saves = FileSaves(store, settings.delay_sync, self._saved)
+        self.saves = GroupSaves(store, settings.delay_sync, self._saved)
         self.tidying = Tidying(self.tidy)
         self.repeats = 0  # records that were refused because their message was done with
         self._syncs_later = settings.delay_sync == "interval"
