@@ -45,10 +45,10 @@ from tests.support.brokers import (
 from tests.support.delayed_files import made
 from tests.support.second_directories import (
     MS,
-    files_of,
     message_files,
     names_below,
     no_removal_left,
+    scheme_of,
     turn_by_hand,
 )
 
@@ -388,7 +388,7 @@ async def test_d13_an_empty_directory_is_removed_when_it_is_due_and_not_before(
         for name in names:
             (tmp_path / "delay" / name).mkdir()
         if is_running:
-            await files_of(broker).turn()
+            await scheme_of(broker).tidy()
     if not is_running:
         async with running_dongwo(tmp_path):
             assert names_below(tmp_path) == names[2:]

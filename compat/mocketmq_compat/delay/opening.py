@@ -1,5 +1,6 @@
 """Open a scheme over records, in a folder of the data directory or in memory."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,10 +17,14 @@ async def open_records(
     folder: str,
     open_store: Callable[[Path], DelayStore],
     scheme_over: Callable[[DelayStore], StoredScheme],
+    block_bytes: int = 1,
 ) -> StoredScheme:
     """The scheme; what waits there is found. Raises a StoreError."""
     try:
-        store = MemoryStore() if settings.data == MEMORY else open_store(Path(settings.data) / folder)
+        if settings.data == MEMORY:
+            store: DelayStore = MemoryStore(block_bytes)
+        else:
+            store = await asyncio.to_thread(open_store, Path(settings.data) / folder)
     except OSError as error:
         place = error.filename or Path(settings.data) / folder
         raise StoreUnavailableError(

@@ -106,7 +106,7 @@ class Shelf:
 
     async def tidy(self, now_us: int) -> None:
         """Remove files that nothing will need."""
-        await self._in_thread(lambda: self._store.tidy(now_us))
+        await self._in_thread(lambda: self._store.remove_over(now_us))
 
     async def close(self) -> None:
         """Close it, and remove its files."""
