@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Final
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.message.message import Message
 from tests.bench.conditions import LONG_SECONDS
@@ -164,8 +164,8 @@ def _sending(broker: Broker) -> Callable[[], Awaitable[object]]:
 
 async def _consume(broker: Broker) -> None:
     while True:
-        acknowledged: list[Taken] = []
-        given_back: list[Taken] = []
+        acknowledged: list[InFlightMessage] = []
+        given_back: list[InFlightMessage] = []
         for taken in await receive(broker, 32, invisible_us=2 * US_PER_S, wait_s=1, topic=TOPIC):
             number = taken.message.log_offset
             is_new = taken.times == 1 and not taken.message.reconsume_times

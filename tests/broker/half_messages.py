@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.receipts import Settled, Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage, Settled
 from mocketmq.broker.transactions.popped_halves import PreparedHalf
 from mocketmq.message.message import Message
 from mocketmq.message.names import half_topic
@@ -15,7 +15,7 @@ from tests.support.brokers import (
 
 HALF = half_topic(TOPIC)
 IMMUNITY_US = 20 * S
-Decide = Callable[[Broker, Sequence[PreparedHalf | Taken]], Awaitable[Settled]]
+Decide = Callable[[Broker, Sequence[PreparedHalf | InFlightMessage]], Awaitable[Settled]]
 
 
 async def prepare(broker: Broker, body: str = "half", **how: Any) -> PreparedHalf:
@@ -25,13 +25,15 @@ async def prepare(broker: Broker, body: str = "half", **how: Any) -> PreparedHal
     return await broker.transactions.popped_halves.prepare(message, IMMUNITY_US)
 
 
-async def pop(broker: Broker, limit: int = 100, *, topic: str = TOPIC, wait_s: float = 0.0) -> list[Taken]:
+async def pop(
+    broker: Broker, limit: int = 100, *, topic: str = TOPIC, wait_s: float = 0.0
+) -> list[InFlightMessage]:
     return await broker.transactions.popped_halves.pop(topic, max_messages=limit, wait_s=wait_s)
 
 
-async def commit(broker: Broker, halves: Sequence[PreparedHalf | Taken]) -> Settled:
+async def commit(broker: Broker, halves: Sequence[PreparedHalf | InFlightMessage]) -> Settled:
     return await broker.transactions.popped_halves.commit(TOPIC, [half.handle for half in halves])
 
 
-async def rollback(broker: Broker, halves: Sequence[PreparedHalf | Taken]) -> Settled:
+async def rollback(broker: Broker, halves: Sequence[PreparedHalf | InFlightMessage]) -> Settled:
     return await broker.transactions.popped_halves.rollback(TOPIC, [half.handle for half in halves])

@@ -158,10 +158,10 @@ async def test_two_hours_with_many_messages_over_18_levels_take_few_transactions
             await broker.sender.send_batch(
                 [Message(TOPIC, b"%d" % n, {DELAY: str(n % 18 + 1)}) for n in range(first, first + 1_000)]
             )
-        before = broker.ground.writer.commits
+        before = broker.store.writer.commits
         move = await broker.mover.advance(7200 * S)
         assert (move.fired, move.next_due_us, broker.inspection.pending.count) == (count, None, 0)
-        assert broker.ground.writer.commits - before < 2 * count / BATCH + 18
+        assert broker.store.writer.commits - before < 2 * count / BATCH + 18
     counts = rows(
         tmp_path,
         "SELECT level, count(*) AS n, count(DISTINCT parked_offset) AS once FROM deliveries GROUP BY 1",
@@ -177,18 +177,18 @@ async def test_a_move_ends_where_the_store_gave_out(monkeypatch: pytest.MonkeyPa
         start_us = broker.clock.now_us()
         await send(broker, level=1)
         await send(broker, level=3)
-        commit = broker.ground.writer.commit
+        commit = broker.store.writer.commit
 
         async def failing(_work: object, *, alone: bool, until: str) -> None:
             assert (alone, until) == (True, "visible")
             raise StoreUnavailableError("no space left")
 
         await broker.mover.advance(1 * S)
-        monkeypatch.setattr(broker.ground.writer, "commit", failing)
+        monkeypatch.setattr(broker.store.writer, "commit", failing)
         with pytest.raises(StoreUnavailableError):
             await broker.mover.advance(60 * S)
         assert broker.clock.now_us() == start_us + 1 * S
-        monkeypatch.setattr(broker.ground.writer, "commit", commit)
+        monkeypatch.setattr(broker.store.writer, "commit", commit)
         assert (await broker.mover.advance(60 * S)).fired == 1
 
 

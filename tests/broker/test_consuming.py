@@ -80,7 +80,7 @@ async def test_good_handles_are_settled_beside_bad_ones() -> None:
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker)
-        settled = await broker.consuming.receipts.acknowledge(
+        settled = await broker.consuming.receiver.acknowledge(
             GROUP, ["nonsense", "1-2", "1-2-3-4", taken.handle, "7-1-0"]
         )
         assert settled.done == [taken.handle]
@@ -95,7 +95,7 @@ async def test_the_receipt_of_another_group_is_refused() -> None:
         for settled in (
             await acknowledge(broker, [theirs]),
             await give_back(broker, [theirs]),
-            await broker.consuming.receipts.extend(GROUP, [theirs.handle], 1),
+            await broker.consuming.receiver.extend(GROUP, [theirs.handle], 1),
         ):
             assert (settled.done, len(settled.failed)) == ([], 1)
         assert (await acknowledge(broker, [theirs], "shipping")).done
@@ -108,12 +108,12 @@ async def test_a_receipt_is_extended_from_now_on() -> None:
         await send(broker)
         [taken] = await receive(broker, invisible_us=10 * S)
         await broker.mover.advance(9 * S)
-        assert (await broker.consuming.receipts.extend(GROUP, [taken.handle], 5 * S)).done
+        assert (await broker.consuming.receiver.extend(GROUP, [taken.handle], 5 * S)).done
         await broker.mover.advance(5 * S - 1)
         assert await receive(broker) == []
         await broker.mover.advance(1)
         assert len(await receive(broker)) == 1
-        assert (await broker.consuming.receipts.extend(GROUP, [taken.handle], 5 * S)).failed
+        assert (await broker.consuming.receiver.extend(GROUP, [taken.handle], 5 * S)).failed
 
 
 async def test_extending_by_nothing_gives_the_message_free_at_once() -> None:
@@ -121,7 +121,7 @@ async def test_extending_by_nothing_gives_the_message_free_at_once() -> None:
         await send(broker)
         [taken] = await receive(broker)
         receiver = asyncio.create_task(receive(broker, wait_s=30))
-        await broker.consuming.receipts.extend(GROUP, [taken.handle], 0)
+        await broker.consuming.receiver.extend(GROUP, [taken.handle], 0)
         assert [one.times for one in await receiver] == [2]
 
 
@@ -182,13 +182,13 @@ async def test_a_receiver_that_goes_away_while_its_take_is_written_gives_it_back
         await send(broker, level=1)
         await broker.mover.advance(1 * S)
         await broker.registry.groups.put(GROUP, 16, 1)
-        commit, writing = broker.ground.writer.commit, asyncio.Event()
+        commit, writing = broker.store.writer.commit, asyncio.Event()
 
         async def watched(work: Work, **how: Any) -> object:
             writing.set()
             return await commit(work, **how)
 
-        monkeypatch.setattr(broker.ground.writer, "commit", watched)
+        monkeypatch.setattr(broker.store.writer, "commit", watched)
         receiver = asyncio.create_task(receive(broker))
         await writing.wait()
         receiver.cancel()
@@ -203,7 +203,7 @@ async def test_released_messages_are_visible_at_once_and_do_not_count() -> None:
     async with running_broker() as broker:
         await send(broker)
         taken = await receive(broker)
-        await broker.consuming.receipts.release(GROUP, taken)
+        await broker.consuming.receiver.release(GROUP, taken)
         assert [one.times for one in await receive(broker, wait_s=30)] == [1]
 
 
@@ -280,9 +280,9 @@ async def test_an_old_receipt_is_refused_while_the_message_is_taken_again(
         async def commit_after_the_old_one_is_used(work: Work, **how: Any) -> Any:
             monkeypatch.undo()
             refused.extend((await acknowledge(broker, old)).failed)
-            return await broker.ground.writer.commit(work, **how)
+            return await broker.store.writer.commit(work, **how)
 
-        monkeypatch.setattr(broker.ground.writer, "commit", commit_after_the_old_one_is_used)
+        monkeypatch.setattr(broker.store.writer, "commit", commit_after_the_old_one_is_used)
         new = await receive(broker)
         assert len(refused) == 1
         assert (await acknowledge(broker, new)).failed == []
@@ -294,16 +294,16 @@ async def test_a_receipt_does_not_run_out_while_its_extension_is_stored(
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker, invisible_us=1 * S)
-        commit = broker.ground.writer.commit
+        commit = broker.store.writer.commit
 
         async def commit_slowly(work: Work) -> Any:
-            done = await commit(lambda batch: (work(batch), broker.consuming.receipts.next_due_us())[1])
+            done = await commit(lambda batch: (work(batch), broker.consuming.receiver.next_due_us())[1])
             assert done == taken.visible_us + 4 * S
             monkeypatch.undo()
             return await commit(lambda _: None)
 
-        monkeypatch.setattr(broker.ground.writer, "commit", commit_slowly)
-        await broker.consuming.receipts.extend(GROUP, [taken.handle], 5 * S)
+        monkeypatch.setattr(broker.store.writer, "commit", commit_slowly)
+        await broker.consuming.receiver.extend(GROUP, [taken.handle], 5 * S)
         await broker.mover.advance(2 * S)
         assert await receive(broker) == []
 

@@ -9,7 +9,7 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.group import GroupConfig
-from mocketmq.broker.registry.topics import Particulars
+from mocketmq.broker.registry.topics import TopicConfig
 from mocketmq.broker.sending.intake import AcceptedMessage
 from mocketmq.errors import GroupNotFoundError, NoPermissionError, TopicNotFoundError
 from mocketmq.message.message import Message, StoredMessage
@@ -58,7 +58,7 @@ async def test_a_topic_made_again_goes_on_with_its_offsets_and_nothing_else(
     tmp_path: Path, is_restarted: bool
 ) -> None:
     async with running_broker(tmp_path) as broker:
-        await broker.registry.topics.put(TOPIC, 2, 2, 6, Particulars(order=True))
+        await broker.registry.topics.put(TOPIC, 2, 2, 6, TopicConfig(order=True))
         for _ in range(3):
             await send(broker, "before", queue=1)
         await acknowledge(broker, await receive(broker, 1))
@@ -74,7 +74,7 @@ async def test_a_topic_made_again_goes_on_with_its_offsets_and_nothing_else(
 
 async def check_topic_made_again(broker: Broker) -> None:
     topic = await broker.registry.topics.put(TOPIC, 3, 3, 6)
-    assert not topic.particulars.order
+    assert not topic.config.order
     assert [(queue.min_offset, queue.next_offset) for queue in topic.queues] == [(0, 0), (3, 3), (0, 0)]
     assert (await send(broker, "after", queue=1)).stored.queue_offset == 3
     assert broker.consuming.committed.first(GROUP, TOPIC, 1) == 3
@@ -87,7 +87,7 @@ async def test_what_a_group_holds_of_a_deleted_topic_is_gone(tmp_path: Path) -> 
         taken = await receive(broker)
         await broker.removal.reset.delete_topic(TOPIC)
         assert not (await acknowledge(broker, taken)).done
-        assert (broker.consuming.groups.get(GROUP).takes, broker.consuming.groups.get(GROUP).queues) == (
+        assert (broker.consuming.groups.get(GROUP).receipts, broker.consuming.groups.get(GROUP).queues) == (
             {},
             {},
         )
@@ -143,7 +143,7 @@ async def test_a_group_leaves_its_offsets_and_frees_what_it_holds(
         if not is_restarted:
             await check_group_made_again(broker, is_cleaned)
     if is_restarted:
-        assert rows(tmp_path, "SELECT * FROM takes") == []
+        assert rows(tmp_path, "SELECT * FROM receipts") == []
         async with running_broker(tmp_path) as broker:
             assert broker.registry.groups.find(GROUP) is None
             await check_group_made_again(broker, is_cleaned)
@@ -192,8 +192,8 @@ async def test_nothing_is_taken_of_a_topic_that_is_deleted_meanwhile(
                 await receive(broker)
         await broker.registry.topics.put(TOPIC, 4, 4, 6)
         assert await receive(broker) == []
-        assert broker.consuming.groups.get(GROUP).takes == {}
-    assert rows(tmp_path, "SELECT * FROM takes") == []
+        assert broker.consuming.groups.get(GROUP).receipts == {}
+    assert rows(tmp_path, "SELECT * FROM receipts") == []
 
 
 SENDS: dict[str, Callable[[Broker], Awaitable[object]]] = {
@@ -282,7 +282,7 @@ async def test_a_deletion_finds_what_is_just_being_stored(
         await begun.wait()
         deleting = asyncio.create_task(broker.removal.reset.delete_topic(TOPIC))
         async with asyncio.timeout(PATIENCE_S):
-            while not broker.ground.writer.waiting:  # noqa: ASYNC110 - it sets no event
+            while not broker.store.writer.waiting:  # noqa: ASYNC110 - it sets no event
                 await asyncio.sleep(0)
         go_on.set()
         await sending

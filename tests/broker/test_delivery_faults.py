@@ -52,12 +52,12 @@ async def test_deliveries_are_late_and_in_order(kind: str) -> None:
         assert (await broker.mover.advance(1)).fired == 2
         assert await seen(broker) == ["c", "a", "b"]
         assert broker.inspection.pending.count == 0
-        [row] = await broker.ground.database.rows(
+        [row] = await broker.store.database.rows(
             "SELECT count(*), max(delivered_us - due_us), min(delivered_us - due_us) FROM deliveries"
             " WHERE fault = 'fault-1'"
         )
         assert tuple(row) == (2, 10 * S, 10 * S)
-        [row] = await broker.ground.database.rows("SELECT count(*) FROM deliveries WHERE fault IS NULL")
+        [row] = await broker.store.database.rows("SELECT count(*) FROM deliveries WHERE fault IS NULL")
         assert row[0] == 1
         assert broker.faults.get("fault-1").fired == 2
         assert broker.schemes.early == 0
@@ -128,7 +128,7 @@ async def test_messages_are_delivered_again(kind: str) -> None:
         assert broker.inspection.pending.count == 0
         await broker.mover.advance(5 * S)
         assert await seen(broker) == ["a", "b", "a", "a"]
-        repeats = await broker.ground.database.rows(
+        repeats = await broker.store.database.rows(
             "SELECT delivered_us - due_us, fault FROM deliveries WHERE fault IS NOT NULL ORDER BY 1"
         )
         assert [tuple(row) for row in repeats] == [(1 * S, "fault-1"), (2 * S, "fault-1")]

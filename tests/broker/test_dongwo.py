@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import LATEST_US, Clock
 from mocketmq.errors import (
@@ -326,7 +326,7 @@ async def test_d11_what_is_overdue_is_delivered_by_the_run_at_the_start(tmp_path
             tmp_path / "delay"
         )
     async with running_dongwo(tmp_path) as broker:
-        taken: list[Taken] = []
+        taken: list[InFlightMessage] = []
         while len(taken) < 3:
             taken += await receive(broker, wait_s=30)
         assert await delivered(broker) == ["0", "2", "1"]

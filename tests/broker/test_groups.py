@@ -16,9 +16,9 @@ async def test_first_use_beside_an_explicit_creation_does_not_undo_it(
     async with running_broker(tmp_path) as broker:
         groups = broker.registry.groups
         both = [groups.put(GROUP, 3, 2), groups.for_use(GROUP)]
-        before = broker.ground.writer.commits
+        before = broker.store.writer.commits
         one, other = await asyncio.gather(*(reversed(both) if is_used_first else both))
-        assert broker.ground.writer.commits == before + 1
+        assert broker.store.writer.commits == before + 1
         assert one is other is groups.get(GROUP)
         assert (one.max_retries, one.retry_queues) == (3, 2)
     assert rows(tmp_path, "SELECT name, max_retries, retry_queues FROM groups") == [
@@ -60,7 +60,7 @@ async def test_group_that_is_deleted_while_it_is_made_is_returned_all_the_same(t
     async with running_broker(tmp_path) as broker:
         groups = broker.registry.groups
         making = asyncio.create_task(groups.put(GROUP, 3, 2))
-        deleting = broker.ground.writer.commit(lambda batch: groups.delete(batch, GROUP), until="visible")
+        deleting = broker.store.writer.commit(lambda batch: groups.delete(batch, GROUP), until="visible")
         await asyncio.gather(asyncio.sleep(0), deleting)
         assert (await making).max_retries == 3
         assert GROUP not in [group.name for group in groups]

@@ -67,7 +67,7 @@ async def play(broker: Broker, count: int = COUNT, levels: Sequence[int | None] 
 async def late_of(broker: Broker) -> dict[int | None, list[int]]:
     """The lateness of each delivery, in order of sending."""
     found = defaultdict(list)
-    for level, late in await broker.ground.database.rows(
+    for level, late in await broker.store.database.rows(
         "SELECT level, delivered_us - due_us FROM deliveries ORDER BY parked_offset"
     ):
         found[level].append(late)
@@ -163,7 +163,7 @@ async def test_a_rule_for_faults_takes_the_place_of_the_recording(tmp_path: Path
         await broker.faults.add(FaultRule(do="deliver-late", by="1s", next=1))
         await play(broker, 2, [1])
         assert (await late_of(broker))[1] == [S, 5_000]
-        assert [*await broker.ground.database.rows("SELECT fault FROM deliveries ORDER BY fault")] == [
+        assert [*await broker.store.database.rows("SELECT fault FROM deliveries ORDER BY fault")] == [
             ("fault-1",),
             (RECORDED,),
         ]

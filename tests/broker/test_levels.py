@@ -122,11 +122,11 @@ async def test_zero_and_less_is_no_delay(level: str) -> None:
 
 async def test_what_is_not_a_number_is_refused_and_nothing_is_stored() -> None:
     async with running_broker() as broker:
-        before = broker.ground.writer.next_log_offset
+        before = broker.store.writer.next_log_offset
         with pytest.raises(InvalidArgumentError, match=r'string: "abc"; property DELAY .*1 to 18') as refused:
             await send(broker, level="abc")
         assert refused.value.field == "delay_level"
-        assert broker.ground.writer.next_log_offset == before
+        assert broker.store.writer.next_log_offset == before
 
 
 async def test_a_batch_is_parked_or_refused_as_a_whole() -> None:

@@ -18,9 +18,9 @@ async def test_levels_and_due_times_in_turns_take_few_transactions(tmp_path: Pat
             await send(broker, str(number), level=1)
             await broker.mover.advance(2 * MS)
     async with running_broker(tmp_path, levels="10s") as broker:
-        before = broker.ground.writer.commits
+        before = broker.store.writer.commits
         assert (await broker.mover.advance(60 * S)).fired == 2 * EACH
-        assert broker.ground.writer.commits - before < 10
+        assert broker.store.writer.commits - before < 10
         assert bodies(await visible(broker)) == [str(number) for number in range(2 * EACH)]
         await no_removal_left(broker)
     delivered = rows(tmp_path, "SELECT * FROM deliveries ORDER BY delivered_offset")
@@ -36,8 +36,8 @@ async def test_receipts_run_out_among_the_deliveries() -> None:
         for number in range(EACH):
             assert len(await receive(broker, 1, invisible_us=10 * S + 2 * number * MS)) == 1
             await send_in(broker, 10_001 + 2 * number)
-        before = broker.ground.writer.commits
+        before = broker.store.writer.commits
         assert (await broker.mover.advance(10 * S + EACH * MS)).fired == EACH // 2 + 1
         assert len(await receive(broker, 256)) + len(await receive(broker, 256)) == EACH + 1
         assert (await broker.mover.advance(S)).fired == EACH // 2
-        assert broker.ground.writer.commits - before < 15
+        assert broker.store.writer.commits - before < 15

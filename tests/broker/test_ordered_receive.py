@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.store.writer import Work
 from tests.support.brokers import (
@@ -28,7 +28,7 @@ from tests.support.patience import HANGING_S, PATIENCE_S
 RETRY = f"%RETRY%{GROUP}"
 
 
-async def receive_in_order(broker: Broker, limit: int = 100, **how: Any) -> list[Taken]:
+async def receive_in_order(broker: Broker, limit: int = 100, **how: Any) -> list[InFlightMessage]:
     return await receive(broker, limit, invisible_us=10 * S, ordered=True, **how)
 
 
@@ -43,10 +43,10 @@ class Looks:
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found: list[list[str]] = []
         self.begun = asyncio.Event()
-        self._take = broker.consuming.receipts._take_unless_cancelled
-        monkeypatch.setattr(broker.consuming.receipts, "_take_unless_cancelled", self._look)
+        self._take = broker.consuming.receiver._receive_unless_cancelled
+        monkeypatch.setattr(broker.consuming.receiver, "_take_unless_cancelled", self._look)
 
-    async def _look(self, *how: Any) -> list[Taken]:
+    async def _look(self, *how: Any) -> list[InFlightMessage]:
         taken = await self._take(*how)
         self.found.append(bodies(taken))
         self.begun.set()
@@ -98,7 +98,7 @@ async def test_a_part_whose_time_ran_out_waits_for_the_rest() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1")
         _, second = await receive_in_order(broker)
-        await broker.consuming.receipts.extend(GROUP, [second.handle], 20 * S)
+        await broker.consuming.receiver.extend(GROUP, [second.handle], 20 * S)
         await broker.mover.advance(10 * S)
         assert await receive_in_order(broker) == []
         await broker.mover.advance(10 * S)
@@ -125,30 +125,30 @@ async def test_groups_do_not_hold_each_other_up() -> None:
         assert bodies(await receive_in_order(broker, 1, group="shipping")) == ["0"]
 
 
-async def acknowledged(broker: Broker, batch: list[Taken]) -> None:
+async def acknowledged(broker: Broker, batch: list[InFlightMessage]) -> None:
     await acknowledge(broker, batch)
 
 
-async def given_back(broker: Broker, batch: list[Taken]) -> None:
+async def given_back(broker: Broker, batch: list[InFlightMessage]) -> None:
     await give_back(broker, batch)
 
 
-async def given_up(broker: Broker, batch: list[Taken]) -> None:
+async def given_up(broker: Broker, batch: list[InFlightMessage]) -> None:
     await give_back(broker, batch, -1)
 
 
-async def run_out_for_good(broker: Broker, _: list[Taken]) -> None:
+async def run_out_for_good(broker: Broker, _: list[InFlightMessage]) -> None:
     await broker.registry.groups.put(GROUP, 0, 1)
     await broker.mover.advance(10 * S)
 
 
-async def committed_past(broker: Broker, batch: list[Taken]) -> None:
+async def committed_past(broker: Broker, batch: list[InFlightMessage]) -> None:
     await broker.consuming.committed.commit(GROUP, TOPIC, 0, batch[-1].message.queue_offset + 1)
 
 
 @pytest.mark.parametrize("settle", [acknowledged, given_back, given_up, run_out_for_good, committed_past])
 async def test_a_waiting_receiver_gets_the_next_batch_once_the_last_one_is_settled(
-    settle: Callable[[Broker, list[Taken]], Awaitable[None]],
+    settle: Callable[[Broker, list[InFlightMessage]], Awaitable[None]],
 ) -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1", "next")
@@ -267,14 +267,14 @@ async def test_order_survives_a_restart(tmp_path: Path) -> None:
 async def test_a_batch_whose_receiver_went_away_comes_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1", "2")
-        commit, writing = broker.ground.writer.commit, asyncio.Event()
+        commit, writing = broker.store.writer.commit, asyncio.Event()
 
         async def watched(work: Work, **how: Any) -> object:
             writing.set()
             return await commit(work, **how)
 
         await broker.registry.groups.put(GROUP, 16, 1)
-        monkeypatch.setattr(broker.ground.writer, "commit", watched)
+        monkeypatch.setattr(broker.store.writer, "commit", watched)
         receiver = asyncio.create_task(receive_in_order(broker, 2))
         await writing.wait()
         receiver.cancel()
@@ -289,7 +289,7 @@ async def test_a_batch_that_could_not_be_stored_goes_to_the_next_who_waits(
     async with running_broker() as broker:
         await fill(broker, "0", "1")
         await broker.registry.groups.put(GROUP, 16, 1)
-        others: list[asyncio.Task[list[Taken]]] = []
+        others: list[asyncio.Task[list[InFlightMessage]]] = []
 
         async def refuse(_: Work, **_how: Any) -> object:
             monkeypatch.undo()
@@ -299,7 +299,7 @@ async def test_a_batch_that_could_not_be_stored_goes_to_the_next_who_waits(
             assert looks.found == [[]]
             raise StoreUnavailableError("no")
 
-        monkeypatch.setattr(broker.ground.writer, "commit", refuse)
+        monkeypatch.setattr(broker.store.writer, "commit", refuse)
         with pytest.raises(StoreUnavailableError):
             await receive_in_order(broker)
         async with asyncio.timeout(PATIENCE_S):

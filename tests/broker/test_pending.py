@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.broker.inspection.history import InterventionRecord, TakeRecord
+from mocketmq.broker.inspection.history import InterventionRecord, ReceiptRecord
 from mocketmq.errors import MessageNotFoundError, NotPendingError
 from mocketmq.message.message_id import offset_message_id
 from tests.support.brokers import (
@@ -145,9 +145,9 @@ async def test_the_life_of_a_message_is_all_its_records_and_what_befell_them() -
         ]
         assert life.interventions == [InterventionRecord(offsets[2], "forced", start_us + 1 * S)]
         taken_us = start_us + 1 * S
-        assert life.takes == [
-            TakeRecord(GROUP, offsets[1], 1, taken_us, taken_us, taken_us + 5 * S, taken_us, "retried"),
-            TakeRecord(GROUP, offsets[3], 1, taken_us, taken_us, taken_us + 30 * S, taken_us, "acked"),
+        assert life.receipts == [
+            ReceiptRecord(GROUP, offsets[1], 1, taken_us, taken_us, taken_us + 5 * S, taken_us, "retried"),
+            ReceiptRecord(GROUP, offsets[3], 1, taken_us, taken_us, taken_us + 30 * S, taken_us, "acked"),
         ]
         for record in life.records:
             by_id = await broker.inspection.histories.records(

@@ -12,7 +12,7 @@ from mocketmq.broker.registry.request_modes import POP, RequestMode
 from mocketmq.broker.removal.reset import DELETE_MESSAGE
 from mocketmq.errors import MessageNotFoundError, TopicNotFoundError
 from mocketmq.settings import GroupDeclaration, TopicDeclaration
-from mocketmq.store.take_rows import DELETE_TAKES
+from mocketmq.store.receipt_rows import DELETE_RECEIPTS
 from tests.support.brokers import (
     GROUP,
     TOPIC,
@@ -146,7 +146,7 @@ async def test_a_reset_of_a_topic_takes_its_retries_and_dead_letters_along() -> 
 
 async def test_forgetting_single_messages_reads_no_whole_table(tmp_path: Path) -> None:
     async with running_broker(tmp_path):
-        for statement in (DELETE_TAKES, DELETE_MESSAGE):
+        for statement in (DELETE_RECEIPTS, DELETE_MESSAGE):
             plan = rows(tmp_path, f"EXPLAIN QUERY PLAN {statement.replace('?', '1')}")
             assert not [step for step in plan if step["detail"].startswith(("SCAN takes", "SCAN messages"))]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.properties import DELAY, ORIGIN_MESSAGE_ID, REAL_TOPIC, RETRY_TOPIC, decode_properties
 from tests.support.brokers import (
@@ -31,7 +31,7 @@ RETRY = f"%RETRY%{GROUP}"
 # Retries and dead letters
 
 
-async def take_one(broker: Broker, **how: Any) -> Taken:
+async def take_one(broker: Broker, **how: Any) -> InFlightMessage:
     [taken] = await receive(broker, **how)
     return taken
 
@@ -156,7 +156,7 @@ async def test_receipts_acknowledgements_and_progress_survive_a_restart(tmp_path
             await send(broker, str(n), queue=n % 2)
         acked, kept, late = await receive(broker, 3, invisible_us=30 * S)
         await acknowledge(broker, [acked])
-        await broker.consuming.receipts.extend(GROUP, [late.handle], 5 * S)
+        await broker.consuming.receiver.extend(GROUP, [late.handle], 5 * S)
     async with running_broker(tmp_path) as broker:
         assert bodies(await receive(broker)) == ["3"]
         assert (await acknowledge(broker, [acked])).failed

@@ -66,7 +66,7 @@ async def test_a_message_lies_whole_in_the_directory_of_its_second(tmp_path: Pat
         assert (header.topic, header.queue_id, header.due_us, header.stored_us) == (TOPIC, 2, due_us, now_us)
         assert (header.properties["own"], body.decode()) == ("mine", "hällo")
         assert path.name == header.entry.name
-        assert broker.ground.writer.next_log_offset == 0, "the store hears of it when it is due"
+        assert broker.store.writer.next_log_offset == 0, "the store hears of it when it is due"
         assert await visible(broker) == []
 
 
@@ -337,7 +337,7 @@ async def test_retention_leaves_alone_what_waits(tmp_path: Path) -> None:
                 await broker.inspection.pending.cancel(sent.stored.unique_key)
         await broker.mover.move_to_next()
         retention = Retention(
-            broker.ground, broker.registry, broker.consuming.groups, broker.schemes, age_us=0, max_bytes=1
+            broker.store, broker.registry, broker.consuming.groups, broker.schemes, age_us=0, max_bytes=1
         )
         assert await retention.turn() == 2, "the record of the cancelled one, and the delivered one"
         assert await listed(broker) == ["pending"]

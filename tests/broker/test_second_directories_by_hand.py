@@ -139,7 +139,7 @@ async def test_the_life_of_a_message_can_be_asked_for_by_any_of_its_ids(anywhere
             record = await check_life(broker, one, outcome, topic)
             assert record.body == one.stored.body
         await acknowledge(broker, await receive(broker))
-        [take] = (await broker.inspection.histories.of(delivered.receipt.offset_message_id)).takes
+        [take] = (await broker.inspection.histories.of(delivered.receipt.offset_message_id)).receipts
         assert (take.group, take.outcome) == (GROUP, "acked")
 
 
@@ -267,7 +267,7 @@ async def test_who_goes_away_meanwhile_leaves_nothing_that_waits(
 ) -> None:
     async with running_broker(anywhere) as broker:
         key = (await send_in(broker, 1_000)).stored.unique_key
-        transact, begun, go = broker.ground.writer._database.transact, asyncio.Event(), asyncio.Event()
+        transact, begun, go = broker.store.writer._database.transact, asyncio.Event(), asyncio.Event()
 
         async def held_up(statements: Any) -> None:
             begun.set()
@@ -275,7 +275,7 @@ async def test_who_goes_away_meanwhile_leaves_nothing_that_waits(
             await transact(statements)
 
         with monkeypatch.context() as patched:
-            patched.setattr(broker.ground.writer._database, "transact", held_up)
+            patched.setattr(broker.store.writer._database, "transact", held_up)
             acting = asyncio.create_task(getattr(broker.inspection.pending, act)(key))
             await begun.wait()
             acting.cancel()
@@ -411,7 +411,7 @@ async def test_a_message_that_is_there_under_two_due_times_is_taken_by_hand_once
         )
         [done] = [act for act, one in zip(acts, results, strict=True) if isinstance(one, PendingMessage)]
         assert sum(isinstance(one, NotPendingError) for one in results) == 1
-        assert broker.ground.writer.failures == 0
+        assert broker.store.writer.failures == 0
         await broker.mover.advance(120 * S)
         assert await in_order_of_delivery(broker) == ["hello"] * (done == "deliver_now")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.errors import (
     StoreUnavailableError,
 )
@@ -109,9 +109,9 @@ async def test_a_move_ends_where_the_store_gave_out_and_goes_on_from_there(
 async def test_many_due_messages_take_few_transactions(tmp_path: Path) -> None:
     async with running_broker(tmp_path, delay_sync="never") as broker:
         await asyncio.gather(*(send_in(broker, number + 1) for number in range(4 * BATCH)))
-        before = broker.ground.writer.commits
+        before = broker.store.writer.commits
         assert (await broker.mover.advance(60 * S)).fired == 4 * BATCH
-        assert broker.ground.writer.commits - before < 10
+        assert broker.store.writer.commits - before < 10
 
 
 # Restarts
@@ -141,7 +141,7 @@ async def test_what_became_due_while_the_broker_was_down_is_delivered_at_the_sta
         for number in range(3):
             await send_in(broker, HOUR_MS - 60_000 * number, str(number))
     async with running_broker(tmp_path, clock="x1000000") as broker:
-        found: list[Taken] = []
+        found: list[InFlightMessage] = []
         while len(found) < 3:
             found += await receive(broker, wait_s=30, invisible_us=10**9 * S)
         assert await in_order_of_delivery(broker) == ["2", "1", "0"]

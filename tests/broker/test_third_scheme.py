@@ -37,11 +37,11 @@ class EggTimer(TimedScheme):
 
     def due_us(self, properties: dict[str, str], level: int) -> int | None:
         text = properties.get(EGG_TIMER_MS)
-        return None if level or text is None else self.context.ground.clock.now_us() + int(text) * MS
+        return None if level or text is None else self.context.store.clock.now_us() + int(text) * MS
 
     async def keep(self, draft: Draft, queue: Queue, due_us: int, number: int | None = None) -> StoredMessage:
         number = self.context.numbers.next() if number is None else number
-        clock, writer = self.context.ground.clock, self.context.ground.writer
+        clock, writer = self.context.store.clock, self.context.store.writer
         kept = self.kept(draft, queue, due_us, number, clock.now_us(), writer.store_host)
         if not await self.has_kept(number, draft.unique_key):
             self.waiting[number] = kept
@@ -69,7 +69,7 @@ class EggTimer(TimedScheme):
 
     @asynccontextmanager
     async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
-        picked_us = self.context.ground.clock.now_us()
+        picked_us = self.context.store.clock.now_us()
 
         def due_now() -> Iterator[Due]:
             for message in sorted((m for m in self.waiting.values() if due_of(m) <= until_us), key=due_of):

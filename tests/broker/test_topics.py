@@ -57,7 +57,7 @@ async def test_a_topic_whose_maker_went_away_can_be_used() -> None:
     async with running_broker() as broker:
         maker = asyncio.create_task(send(broker))
         other = asyncio.create_task(send(broker, topic="other"))  # waits for the first to be made
-        await broker.ground.writer.commit(lambda _batch: maker.cancel())
+        await broker.store.writer.commit(lambda _batch: maker.cancel())
         await asyncio.gather(maker, other, return_exceptions=True)
         await send(broker, "after")
         assert bodies(await visible(broker))[-1:] == ["after"]

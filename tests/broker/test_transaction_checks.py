@@ -79,13 +79,13 @@ async def test_a_pop_whose_producer_went_away_counts_for_nothing(monkeypatch: py
         await prepare(broker)
         await broker.mover.advance(IMMUNITY_US)
         writing = asyncio.Event()
-        write = broker.ground.writer.commit
+        write = broker.store.writer.commit
 
         async def watched(work: Work, **how: Any) -> object:
             writing.set()
             return await write(work, **how)
 
-        monkeypatch.setattr(broker.ground.writer, "commit", watched)
+        monkeypatch.setattr(broker.store.writer, "commit", watched)
         waiting = asyncio.create_task(pop(broker, wait_s=30))
         await writing.wait()
         waiting.cancel()
@@ -126,7 +126,7 @@ async def test_what_nobody_decides_is_rolled_back_after_a_day() -> None:
             (lazy, started_us + LIFETIME_US + 10 * S - 1),
             (younger, started_us + 2 * LIFETIME_US - 1),
         ):
-            [take] = (await broker.inspection.histories.of(half.stored.unique_key)).takes
+            [take] = (await broker.inspection.histories.of(half.stored.unique_key)).receipts
             assert (take.outcome, take.settled_us) == ("rolled back", settled_us)
 
 
@@ -149,10 +149,10 @@ async def test_very_many_that_nobody_decides_go_in_steps_past_those_that_are_hel
             await prepare(broker)
         await broker.mover.advance(LIFETIME_US - 1)
         held = await pop(broker, 3)
-        before = broker.ground.writer.commits
+        before = broker.store.writer.commits
         async with asyncio.timeout(PATIENCE_S):
             await broker.mover.advance(1)
-        assert (broker.transactions.half_messages.abandoned, broker.ground.writer.commits - before) == (
+        assert (broker.transactions.half_messages.abandoned, broker.store.writer.commits - before) == (
             10,
             1 + 4 + 1,  # the held ones', the others', and the move's own
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.broker.consuming.selection import Selection
 from mocketmq.broker.transactions.popped_halves import LIFETIME_US
 from mocketmq.errors import (
@@ -87,11 +87,11 @@ async def test_each_decision_is_one_transaction() -> None:
     async with running_broker() as broker:
         await prepare(broker)
         for count in (1, 2, 3):
-            before = broker.ground.writer.commits
+            before = broker.store.writer.commits
             halves = [await prepare(broker) for _ in range(count)]
-            assert broker.ground.writer.commits == before + count
+            assert broker.store.writer.commits == before + count
             await commit(broker, halves)
-            assert broker.ground.writer.commits == before + count + 1
+            assert broker.store.writer.commits == before + count + 1
 
 
 async def test_half_messages_survive_a_restart_as_they_were(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ async def test_a_kill_before_the_half_is_settled_doubles_nothing(
         assert broker.transactions.half_messages.open() == []
         await broker.mover.advance(60 * S)
         assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
-    assert rows(tmp_path, "SELECT outcome FROM takes") == [{"outcome": "committed"}]
+    assert rows(tmp_path, "SELECT outcome FROM receipts") == [{"outcome": "committed"}]
 
 
 @pytest.mark.parametrize("is_checked", [True, False])
@@ -224,7 +224,7 @@ async def test_what_is_popped_while_it_is_decided_by_its_id_is_one_of_both(
         tasks = []
         for step in steps if comes_first == "pop" else reversed(steps):
             tasks.append(asyncio.ensure_future(step))
-            while not tasks[-1].done() and broker.ground.writer.waiting < len(tasks):  # noqa: ASYNC110
+            while not tasks[-1].done() and broker.store.writer.waiting < len(tasks):  # noqa: ASYNC110
                 await asyncio.sleep(0)
         go.set()
         results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -232,7 +232,7 @@ async def test_what_is_popped_while_it_is_decided_by_its_id_is_one_of_both(
         assert bool(popped) is isinstance(decided, UndecidableError)
         await before
         assert len(broker.transactions.half_messages.open()) == bool(popped)
-    assert len(rows(tmp_path, "SELECT * FROM takes WHERE settled_us IS NULL")) == bool(popped)
+    assert len(rows(tmp_path, "SELECT * FROM receipts WHERE settled_us IS NULL")) == bool(popped)
 
 
 async def test_what_the_timed_scheme_did_not_keep_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,15 +258,15 @@ async def test_what_is_popped_just_before_it_is_rolled_back_after_a_day_is_not(
     async with running_broker() as broker:
         await prepare(broker)
         await broker.mover.advance(LIFETIME_US - 1)
-        popped: list[Taken] = []
-        write = broker.ground.writer.commit
+        popped: list[InFlightMessage] = []
+        write = broker.store.writer.commit
 
         async def after_a_pop(work: Work, **options: Any) -> object:
             monkeypatch.undo()
             popped.extend(await pop(broker))
             return await write(work, **options)
 
-        monkeypatch.setattr(broker.ground.writer, "commit", after_a_pop)
+        monkeypatch.setattr(broker.store.writer, "commit", after_a_pop)
         await broker.mover.advance(1)
         assert broker.transactions.half_messages.abandoned == 0
         assert (await commit(broker, popped)).done
@@ -282,7 +282,7 @@ async def test_what_is_popped_during_its_late_rollback_is_gone_unless_that_fails
         transact, make, has_chosen = database.transact, Selection.select, asyncio.Event()
         await prepare(broker)
         await broker.mover.advance(LIFETIME_US - 1)
-        popping: list[asyncio.Task[list[Taken]]] = []
+        popping: list[asyncio.Task[list[InFlightMessage]]] = []
 
         async def watched(selection: Selection) -> None:
             await make(selection)
@@ -385,14 +385,14 @@ async def test_what_is_reset_while_it_is_being_committed_is_not_committed(
 ) -> None:
     async with running_broker() as broker:
         half = await prepare(broker)
-        write = broker.ground.writer.commit
+        write = broker.store.writer.commit
 
         async def after_a_reset(work: Work) -> object:
             monkeypatch.undo()
             await broker.removal.reset.all()
             return await write(work)
 
-        monkeypatch.setattr(broker.ground.writer, "commit", after_a_reset)
+        monkeypatch.setattr(broker.store.writer, "commit", after_a_reset)
         [(handle, error)] = (await commit(broker, [half])).failed
         assert (handle, type(error), await visible(broker)) == (half.handle, ReceiptSpentError, [])
 

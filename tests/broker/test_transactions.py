@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.broker.transactions.popped_halves import LIFETIME_US, PreparedHalf
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.errors import (
@@ -102,7 +102,7 @@ async def test_handles_that_are_not_valid_fail_beside_those_that_are(decide: Dec
         [other_kind] = await receive(broker)
         half, elsewhere = await prepare(broker), await prepare(broker, topic="other")
         nonsense = half._replace(handle="nonsense")
-        halves: list[PreparedHalf | Taken] = [nonsense, other_kind, elsewhere, half]
+        halves: list[PreparedHalf | InFlightMessage] = [nonsense, other_kind, elsewhere, half]
         settled = await decide(broker, halves)
         assert settled.done == [half.handle]
         assert [handle for handle, _ in settled.failed] == ["nonsense", other_kind.handle, elsewhere.handle]
@@ -224,15 +224,15 @@ async def test_no_client_uses_the_group_of_half_messages() -> None:
     async with running_broker() as broker:
         await send(broker)
         half = await prepare(broker)
-        receipts = broker.consuming.receipts
+        receiver = broker.consuming.receiver
         for step in (
             receive(broker, group=HALF_GROUP),
             broker.consuming.pull.pull(HALF_GROUP, TOPIC, 0, 0, 1),
             broker.consuming.committed.commit(HALF_GROUP, HALF, 0, 1),
-            receipts.acknowledge(HALF_GROUP, [half.handle]),
-            receipts.give_back(HALF_GROUP, [half.handle]),
-            receipts.extend(HALF_GROUP, [half.handle], 1),
-            receipts.release(HALF_GROUP, []),
+            receiver.acknowledge(HALF_GROUP, [half.handle]),
+            receiver.give_back(HALF_GROUP, [half.handle]),
+            receiver.extend(HALF_GROUP, [half.handle], 1),
+            receiver.release(HALF_GROUP, []),
         ):
             with pytest.raises(NoPermissionError):
                 await step

@@ -49,11 +49,11 @@ async def test_a_receive_waits_for_no_sync_and_its_acknowledgement_does(
     async with running_broker(tmp_path) as broker:
         await send(broker)
         await broker.registry.groups.for_use(GROUP)
-        receipts = broker.consuming.receipts
+        receiver = broker.consuming.receiver
         disk.hold()
-        [taken] = await receipts.receive(GROUP, TOPIC, max_messages=1, invisible_us=30 * US_PER_S)
+        [taken] = await receiver.receive(GROUP, TOPIC, max_messages=1, invisible_us=30 * US_PER_S)
         assert not disk.begun.is_set()
-        acknowledging = asyncio.create_task(receipts.acknowledge(GROUP, [taken.handle]))
+        acknowledging = asyncio.create_task(receiver.acknowledge(GROUP, [taken.handle]))
         await _begun(disk)
         assert not acknowledging.done()
         disk.is_free.set()

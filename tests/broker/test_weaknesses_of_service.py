@@ -77,7 +77,7 @@ async def test_w11_one_slow_or_poison_file_holds_up_no_others(
         await asyncio.gather(*(send_in(broker, 1_000, str(number)) for number in range(3 * BATCH)))
         due_us = broker.clock.now_us() + 1 * S
         message_files(tmp_path)[0].write_bytes(b"poison")
-        before = broker.ground.writer.commits
+        before = broker.store.writer.commits
         with monkeypatch.context() as patch:
             patch.setattr(DelayDirectory, "read", read_slowly)
             moving = asyncio.create_task(broker.mover.advance(1 * S))
@@ -90,7 +90,7 @@ async def test_w11_one_slow_or_poison_file_holds_up_no_others(
             assert not moving.done()
             go_on.set()
             assert (await moving).fired == 3 * BATCH  # one is poison, one has a level
-        assert broker.ground.writer.commits - before < 20, "not one transaction each"
+        assert broker.store.writer.commits - before < 20, "not one transaction each"
         found = await visible(broker)
         assert bodies(found) == [str(number) for number in range(1, 3 * BATCH)]
         assert {message.store_us for message in found} == {due_us}
@@ -276,7 +276,7 @@ async def test_w18_what_is_overdue_at_the_start_is_delivered_once_all_is_ready(
     def firing_when_ready(scheme: StoredScheme, until_us: int) -> Any:
         fired.append(scheme.pending)
         assert scheme.context.topics.get(TOPIC).queues, "topics are loaded"
-        assert not scheme.context.ground.writer.task.done(), "the store can be written"
+        assert not scheme.context.store.writer.task.done(), "the store can be written"
         return firing(scheme, until_us)
 
     monkeypatch.setattr(StoredScheme, "firing", firing_when_ready)

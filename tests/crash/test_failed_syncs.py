@@ -74,7 +74,7 @@ async def test_a_file_stays_until_its_delivery_is_durable(
             def fail() -> None:
                 raise OSError(errno.EIO, "Input/output error")
 
-            broken.setattr(broker.ground.writer._syncs, "_sync", fail)
+            broken.setattr(broker.store.writer._syncs, "_sync", fail)
             with pytest.raises(StoreFailedError):
                 await broker.mover.advance(HOUR_US)
         assert [message.unique_key for message in await visible(broker)] == ["a"]

@@ -47,7 +47,7 @@ async def test_messages_due_at_once_take_as_long_as_users_saw(per_second: int | 
         await Shell(doors.api.emulator.url).json(*story.split())
         await send_all(doors.broker, [str(number) for number in range(count)], level=1)
         await doors.broker.mover.advance(60 * S)
-        [row] = await doors.broker.ground.database.rows("SELECT max(delivered_us - due_us) FROM deliveries")
+        [row] = await doors.broker.store.database.rows("SELECT max(delivered_us - due_us) FROM deliveries")
         assert await doors.stored() == count
     of_500_000_s = row[0] / (count - 1) * 500_000 / S
     assert of_500_000_s == pytest.approx(takes_s, rel=0.01)

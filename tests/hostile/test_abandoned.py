@@ -96,7 +96,7 @@ DOORS: dict[str, Ask] = {
 async def test_what_is_asked_by_a_client_that_is_gone_reads_nothing(door: str) -> None:
     settings = Settings(**FREE_PORTS, data=":memory:", clock="manual")
     async with running_emulator(settings) as emulator:
-        broker, database = emulator.broker, emulator.broker.ground.database
+        broker, database = emulator.broker, emulator.broker.store.database
         for number in range(4):
             await send(broker, "kept", queue=number)
         await receive(broker, topic="other")  # the group is there
@@ -110,7 +110,7 @@ async def test_what_is_asked_by_a_client_that_is_gone_reads_nothing(door: str) -
 
         reader.execute_fetchall = noted
         leave = await DOORS[door](emulator)
-        locks: Any = (broker.consuming.receipts._reading, emulator.http._answers.reading)
+        locks: Any = (broker.consuming.receiver._reading, emulator.http._answers.reading)
         waiting: Any = database._idle._getters  # type: ignore[attr-defined]
         await until(lambda: len(waiting) + sum(len(lock._waiters or ()) for lock in locks) >= WAITING)
         await leave()

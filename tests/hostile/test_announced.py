@@ -8,7 +8,7 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.pops import ALL_QUEUES
-from mocketmq.broker.consuming.receipts import MAX_MESSAGES, Taken
+from mocketmq.broker.consuming.receiver import MAX_MESSAGES, InFlightMessage
 from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.store.database import Database
 from tests.support.api import running_api
@@ -18,18 +18,18 @@ LARGE_BYTES = 900_000
 FITTING = MAX_RECEIVED_BYTES // LARGE_BYTES
 MESSAGES = 3 * FITTING + 1
 
-Receive = Callable[[Broker], Awaitable[Sequence[Taken]]]
+Receive = Callable[[Broker], Awaitable[Sequence[InFlightMessage]]]
 
 
-async def receive_many(broker: Broker) -> Sequence[Taken]:
+async def receive_many(broker: Broker) -> Sequence[InFlightMessage]:
     return await receive(broker, MAX_MESSAGES)
 
 
-async def receive_in_order(broker: Broker) -> Sequence[Taken]:
+async def receive_in_order(broker: Broker) -> Sequence[InFlightMessage]:
     return await receive(broker, MAX_MESSAGES, ordered=True)
 
 
-async def pop(broker: Broker) -> Sequence[Taken]:
+async def pop(broker: Broker) -> Sequence[InFlightMessage]:
     pops = broker.consuming.pops
     return (await pops.pop(await pops.admit(GROUP, TOPIC, ALL_QUEUES), 32, 30 * S)).messages
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
-from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage
 from tests.property.machine import Machine, runs
 from tests.support.brokers import GROUP, S, acknowledge, bodies, give_back, receive, running_broker, send
 
@@ -75,7 +75,7 @@ class OrderedMachine(Machine):
         super().__init__()
         self.model = Model()
         self.sent = count()
-        self.held: dict[str, Taken] = {}  # the newest receipt of each body
+        self.held: dict[str, InFlightMessage] = {}  # the newest receipt of each body
 
     @initialize()
     def start(self) -> None:

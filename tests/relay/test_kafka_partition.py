@@ -10,7 +10,7 @@ from aiokafka.structs import ConsumerRecord
 from mocketmq.clock import US_PER_S
 from mocketmq.relay.judging import Judge
 from mocketmq.relay.kafka.options import parse_options
-from mocketmq.relay.kafka.partition import Ground, KafkaPartition
+from mocketmq.relay.kafka.partition import KafkaPartition, SharedState
 from mocketmq.relay.kafka.topics import KafkaTopics, TopicNames
 from mocketmq.relay.partition import LostPartitionError, Pending, Settled
 from tests.relay.places import PARTITIONS, Place
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.interop
 
 
 @asynccontextmanager
-async def relays_ground(place: Place) -> AsyncIterator[Ground]:
+async def shared_state(place: Place) -> AsyncIterator[SharedState]:
     """What partitions need, in a group that has committed nothing yet, as far as it is told."""
 
     async def committed(_: object) -> int | None:
@@ -33,7 +33,7 @@ async def relays_ground(place: Place) -> AsyncIterator[Ground]:
     topics = KafkaTopics(names, options.common)
     try:
         await topics.open()
-        yield Ground("relays", options, topics, Judge(60 * US_PER_S, names), committed, permission)
+        yield SharedState("relays", options, topics, Judge(60 * US_PER_S, names), committed, permission)
     finally:
         await topics.close()
 
@@ -53,8 +53,8 @@ async def arriving(partition: KafkaPartition, count: int) -> Sequence[ConsumerRe
 
 
 async def test_who_was_overtaken_can_change_nothing_and_nothing_is_lost_or_kept_twice(place: Place) -> None:
-    async with relays_ground(place) as ground, place.kafka.producer() as producer:
-        old, new = KafkaPartition(ground, 0), KafkaPartition(ground, 0)
+    async with shared_state(place) as shared, place.kafka.producer() as producer:
+        old, new = KafkaPartition(shared, 0), KafkaPartition(shared, 0)
         try:
             assert await taken_over(old) == []
             await place.send(producer, range(3), over_ms=0, partition=0)

@@ -19,11 +19,11 @@ async def test_each_message_is_delivered_at_its_millisecond(scheme: TimedSchemeN
         for delay_ms in reversed(DELAYS_MS):
             await send_in(broker, delay_ms, str(delay_ms))
         assert broker.schemes.pending == len(DELAYS_MS)
-        start_us = broker.ground.clock.now_us()
+        start_us = broker.store.clock.now_us()
         for number, delay_ms in enumerate(DELAYS_MS):
             just_before_us = start_us + delay_ms * MS - 1
-            if just_before_us > broker.ground.clock.now_us():
-                await broker.mover.advance(just_before_us - broker.ground.clock.now_us())
+            if just_before_us > broker.store.clock.now_us():
+                await broker.mover.advance(just_before_us - broker.store.clock.now_us())
             assert broker.schemes.delivered == number
             await broker.mover.advance(MS)
             assert broker.schemes.delivered == number + 1

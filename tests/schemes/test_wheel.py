@@ -68,7 +68,7 @@ async def advance_to_end(broker: Broker) -> list[str]:
 
 async def test_ten_minutes_are_a_file(tmp_path: Path) -> None:
     async with wheel(tmp_path) as broker:
-        now_ms = broker.ground.clock.now_us() // MS
+        now_ms = broker.store.clock.now_us() // MS
         next_ms = SPAN_MS - now_ms % SPAN_MS
         for delay_ms in (next_ms, next_ms + SPAN_MS - 1, next_ms + SPAN_MS):
             await send_in(broker, delay_ms)
@@ -89,7 +89,7 @@ async def test_what_is_sent_while_a_file_is_loaded_is_in_the_wheel_once(
         files = files_of(broker)
         assert len(files.index.loaded) == 1
         loop, scan = asyncio.get_running_loop(), files.log.scan
-        monkeypatch.setattr(files, "_now_s", lambda: broker.ground.clock.now_us() // S + HOUR_MS // 1_000)
+        monkeypatch.setattr(files, "_now_s", lambda: broker.store.clock.now_us() // S + HOUR_MS // 1_000)
 
         def scan_and_send(start: int) -> dict[Entry, int]:
             sending = [send_in(broker, HOUR_MS, "before it is read")]
@@ -176,7 +176,7 @@ async def test_a_clock_that_moves_over_many_files_delivers_each_at_its_time(tmp_
 
 async def test_files_whose_time_has_passed_are_delivered_at_the_start_in_order(tmp_path: Path) -> None:
     async with wheel(tmp_path) as broker:
-        now_ms = broker.ground.clock.now_us() // MS
+        now_ms = broker.store.clock.now_us() // MS
     with new_records(tmp_path / FOLDER, lambda *_: None) as new:
         for hours, number in ((3, 1), (1, 2), (2, 3)):
             new.add(decode(made(f"{hours}", number=number, due_ms=now_ms - hours * HOUR_MS).content))

@@ -10,7 +10,7 @@ import pytest
 
 from mocketmq.app import running_emulator
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.receipts import Settled, Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage, Settled
 from mocketmq.broker.filters.filter import TagFilter
 from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_S
@@ -71,9 +71,9 @@ async def receive(
     wait_s: float = 0.0,
     tags: str = "*",
     ordered: bool = False,
-) -> list[Taken]:
+) -> list[InFlightMessage]:
     """Take up to ``limit`` messages."""
-    return await broker.consuming.receipts.receive(
+    return await broker.consuming.receiver.receive(
         group,
         topic,
         max_messages=limit,
@@ -84,16 +84,16 @@ async def receive(
     )
 
 
-async def acknowledge(broker: Broker, taken: Iterable[Taken], group: str = GROUP) -> Settled:
+async def acknowledge(broker: Broker, taken: Iterable[InFlightMessage], group: str = GROUP) -> Settled:
     """Acknowledge them all."""
-    return await broker.consuming.receipts.acknowledge(group, [one.handle for one in taken])
+    return await broker.consuming.receiver.acknowledge(group, [one.handle for one in taken])
 
 
 async def give_back(
-    broker: Broker, taken: Iterable[Taken], delay_level: int = 0, group: str = GROUP
+    broker: Broker, taken: Iterable[InFlightMessage], delay_level: int = 0, group: str = GROUP
 ) -> Settled:
     """Give them all back."""
-    return await broker.consuming.receipts.give_back(group, [one.handle for one in taken], delay_level)
+    return await broker.consuming.receiver.give_back(group, [one.handle for one in taken], delay_level)
 
 
 async def visible(broker: Broker, topic: str = TOPIC) -> list[StoredMessage]:
@@ -110,9 +110,9 @@ async def index_keys(broker: Broker) -> None:
     await broker.inspection.histories.by_key("none")
 
 
-def bodies(messages: Iterable[StoredMessage | Taken]) -> list[str]:
+def bodies(messages: Iterable[StoredMessage | InFlightMessage]) -> list[str]:
     """The bodies as text."""
-    return [(m.message if isinstance(m, Taken) else m).body.decode() for m in messages]
+    return [(m.message if isinstance(m, InFlightMessage) else m).body.decode() for m in messages]
 
 
 def rows(data: Path, sql: str) -> list[dict[str, Any]]:

@@ -15,9 +15,9 @@ class HeldUp:
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.go = asyncio.Event()
         self._broker = broker
-        self._transact = broker.ground.writer._database.transact
+        self._transact = broker.store.writer._database.transact
         self._begun = asyncio.Event()
-        monkeypatch.setattr(broker.ground.writer._database, "transact", self._wait)
+        monkeypatch.setattr(broker.store.writer._database, "transact", self._wait)
 
     async def _wait(self, statements: Any) -> None:
         self._begun.set()
@@ -38,5 +38,5 @@ class HeldUp:
     async def queued(self, works: int) -> None:
         """Until the transaction after it has so many pieces of work."""
         async with asyncio.timeout(PATIENCE_S):
-            while self._broker.ground.writer.waiting < works:  # noqa: ASYNC110
+            while self._broker.store.writer.waiting < works:  # noqa: ASYNC110
                 await asyncio.sleep(0)

@@ -16,7 +16,7 @@ SOURCES = {
 """Where each package is."""
 
 ROOMS = {
-    "ground": {
+    "base": {
         *("mocketmq", "mocketmq.clock", "mocketmq.columns", "mocketmq.contracts", "mocketmq.doors"),
         "mocketmq.duration",
         *("mocketmq.errors", "mocketmq.failpoint", "mocketmq.gate", "mocketmq.instant", "mocketmq.message"),
@@ -95,56 +95,56 @@ ROOMS = {
 BROKER = "filters registry sending consuming inspection verification watching transactions removal broker"
 
 KNOWS = {
-    "ground": "",
-    "access": "ground",
-    "store": "ground",
-    "faults": "ground store",
-    "schedule": "ground store faults",
-    "filters": "ground",
-    "registry": "ground store filters",
-    "delay": "ground store schedule",
-    "sending": "ground store schedule registry",
-    "consuming": "ground store schedule filters registry",
-    "inspection": "ground store schedule registry sending consuming",
-    "verification": "ground store schedule registry consuming",
-    "watching": "ground store schedule registry consuming verification",
-    "transactions": "ground store schedule filters registry sending consuming",
-    "removal": "ground store schedule registry consuming",
-    "broker": f"ground store faults schedule {BROKER}",
-    "connections": "ground store",
-    "wire": "ground",
-    "remoting": f"ground access store faults {BROKER} wire",
-    "requests": f"ground access store schedule {BROKER} wire remoting",
-    "listening": f"ground access store faults {BROKER} connections wire remoting requests",
-    "calling": "ground wire",
-    "protobuf": "ground",
-    "grpc": f"ground access store schedule faults {BROKER} connections protobuf",
-    "http": "ground faults connections",
-    "json": f"ground faults schedule {BROKER} http",
-    "console": "ground http json",
-    "discovery": "ground http",
+    "base": "",
+    "access": "base",
+    "store": "base",
+    "faults": "base store",
+    "schedule": "base store faults",
+    "filters": "base",
+    "registry": "base store filters",
+    "delay": "base store schedule",
+    "sending": "base store schedule registry",
+    "consuming": "base store schedule filters registry",
+    "inspection": "base store schedule registry sending consuming",
+    "verification": "base store schedule registry consuming",
+    "watching": "base store schedule registry consuming verification",
+    "transactions": "base store schedule filters registry sending consuming",
+    "removal": "base store schedule registry consuming",
+    "broker": f"base store faults schedule {BROKER}",
+    "connections": "base store",
+    "wire": "base",
+    "remoting": f"base access store faults {BROKER} wire",
+    "requests": f"base access store schedule {BROKER} wire remoting",
+    "listening": f"base access store faults {BROKER} connections wire remoting requests",
+    "calling": "base wire",
+    "protobuf": "base",
+    "grpc": f"base access store schedule faults {BROKER} connections protobuf",
+    "http": "base faults connections",
+    "json": f"base faults schedule {BROKER} http",
+    "console": "base http json",
+    "discovery": "base http",
     "signed": "",
-    "aliyun": f"ground access faults {BROKER} http signed",
-    "client": "ground",
-    "testing": "ground client",
-    "probe": "ground schedule wire calling protobuf signed",
-    "demo": "ground schedule client",
-    "document": "ground",
-    "ledger": "ground store delay document",
-    "compute": "ground document ledger",
-    "judge": "ground document",
-    "report": "ground document judge",
-    "live": "ground store schedule delay document ledger compute",
-    "spark": "ground document ledger compute judge report live",
+    "aliyun": f"base access faults {BROKER} http signed",
+    "client": "base",
+    "testing": "base client",
+    "probe": "base schedule wire calling protobuf signed",
+    "demo": "base schedule client",
+    "document": "base",
+    "ledger": "base store delay document",
+    "compute": "base document ledger",
+    "judge": "base document",
+    "report": "base document judge",
+    "live": "base store schedule delay document ledger compute",
+    "spark": "base document ledger compute judge report live",
     "app": (
-        f"ground access store schedule delay {BROKER} connections listening grpc http json console"
+        f"base access store schedule delay {BROKER} connections listening grpc http json console"
         " discovery aliyun"
     ),
-    "lab": f"ground schedule delay {BROKER} wire calling client probe app",
-    "relay": "ground store delay wire calling",
-    "lab-report": "ground document judge report spark lab",
+    "lab": f"base schedule delay {BROKER} wire calling client probe app",
+    "relay": "base store delay wire calling",
+    "lab-report": "base document judge report spark lab",
     "cli": (
-        "ground store delay calling client probe demo document ledger judge spark app lab relay lab-report"
+        "base store delay calling client probe demo document ledger judge spark app lab relay lab-report"
     ),
 }
 
@@ -199,7 +199,7 @@ def test_a_module_knows_only_the_rooms_below_its_own(module: str) -> None:
 def test_every_room_has_modules_and_none_knows_one_that_knows_it() -> None:
     assert set(map(room_of, MODULES)) == set(ROOMS) == set(KNOWS)
     above: set[str] = set(ROOMS)
-    for room, below in KNOWS.items():  # written from the ground up, so there is no circle
+    for room, below in KNOWS.items():  # written from the base up, so there is no circle
         assert not above & set(below.split()) - {room}, room
         above.remove(room)
 

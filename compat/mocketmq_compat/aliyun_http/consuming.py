@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from mocketmq.broker.consuming.handles import check_handle
-from mocketmq.broker.consuming.receipts import Settled, Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage, Settled
 from mocketmq.broker.filters.filter import TagFilter
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import ReceiptError
@@ -45,7 +45,7 @@ async def _consume(call: AliyunCall, invisible_us: int, *, ordered: bool) -> Xml
         call.topic
     )  # a request for a refused topic creates no group
     await call.broker.registry.groups.for_use(group, MAX_RETRIES)
-    receipts = call.broker.consuming.receipts
+    receipts = call.broker.consuming.receiver
     taken = await receipts.receive(
         group,
         call.topic,
@@ -91,7 +91,7 @@ async def acknowledge(call: AliyunCall) -> XmlAnswer:
             else:
                 of_topic.append(handle)
         if of_topic:  # otherwise there may be no such group
-            done, failed = await call.broker.consuming.receipts.acknowledge(group, of_topic)
+            done, failed = await call.broker.consuming.receiver.acknowledge(group, of_topic)
             settled.done.extend(done)
             settled.failed.extend(failed)
         return settled
@@ -140,14 +140,14 @@ def _wishes(call: AliyunCall) -> tuple[str, int, float, TagFilter]:
     return call.group, max_messages, wait_s, TagFilter.parse(call.parameters.get("tag"))
 
 
-def _messages(call: AliyunCall, taken: Sequence[Taken]) -> XmlAnswer:
+def _messages(call: AliyunCall, taken: Sequence[InFlightMessage]) -> XmlAnswer:
     if not taken:
         raise AliyunError("MessageNotExist")
     limit = call.broker.sender.intake.max_message_bytes
     return XmlAnswer(200, document("Messages", NAMESPACE, "".join([_message(one, limit) for one in taken])))
 
 
-def _message(taken: Taken, limit: int) -> str:
+def _message(taken: InFlightMessage, limit: int) -> str:
     """One message, with its body decompressed up to ``limit`` bytes. Times are emulated milliseconds."""
     message = taken.message
     properties = decode_properties(message.properties)

@@ -14,7 +14,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.errors import InvalidArgumentError, UnauthorizedError, as_emulator_error
 from mocketmq.faults.fault import FaultyRequest
 from mocketmq.http_api.bodies import Bodies
-from mocketmq.http_api.faulty import clients_of, serve_faultily
+from mocketmq.http_api.faulty import clients_of, serve_with_faults
 from mocketmq.http_api.listener import UNMATCHED, RoutedResponse
 from mocketmq.http_api.request import host_of
 from mocketmq.settings import Settings
@@ -147,7 +147,7 @@ class AliyunDoor:
         group = in_namespace(call.parameters.get("ns"), consumer) if consumer else None
         faulty = FaultyRequest(_DOOR, _NAMES[operation], call.topic, group, clients_of(call.request))
         act = partial(operation, call)
-        return await serve_faultily(self._broker.faults, faulty, call.request, act, _message_id)
+        return await serve_with_faults(self._broker.faults, faulty, call.request, act, _message_id)
 
 
 def _message_id(answer: XmlAnswer) -> str | None:

@@ -46,7 +46,7 @@ class EntryScheme(TimedScheme):
         self, context: SchemeContext, settings: Settings, fires_at: Callable[[int], int] = exact
     ) -> None:
         super().__init__(context)
-        self._clock = context.ground.clock
+        self._clock = context.store.clock
         # A contract has limits of its own, which the broker applies.
         windows_us = (
             (settings.start_deliver_window_us,) if settings.contract is None else (LATEST_US, LATEST_US)
@@ -116,7 +116,7 @@ class EntryScheme(TimedScheme):
         is_new = number is None
         number = self.context.numbers.next() if number is None else number
         entry = Entry(-(-due_us // US_PER_MS), number, key_hash(draft.unique_key))
-        writer = self.context.ground.writer
+        writer = self.context.store.writer
         kept = self.kept(draft, queue, entry.due_us, number, now_us, writer.store_host)
         if is_new or not await self.has_kept(number, draft.unique_key):
             began_us = steady_us()
@@ -133,7 +133,7 @@ class EntryScheme(TimedScheme):
 
     async def _refuse_settled_early(self) -> None:
         """Refuse cancelled or forced messages copied back; they would be listed until they are due."""
-        early = await self.context.ground.database.rows(_SETTLED_EARLY, (self._clock.now_us() // US_PER_MS,))
+        early = await self.context.store.database.rows(_SETTLED_EARLY, (self._clock.now_us() // US_PER_MS,))
         self._refuse_repeats([entry for entry in map(Entry._make, early) if self._waits(entry)])
 
     # What is due

@@ -318,7 +318,7 @@ class StoredScheme(EntryScheme):
             while self._unmarked or self._is_cleared:
                 some = [self._unmarked.popleft() for _ in range(min(len(self._unmarked), MARKS))]
                 is_cleared = self._is_cleared and not self._unmarked
-                await self.context.ground.writer.synced()
+                await self.context.store.writer.synced()
                 mark = partial(self._mark, some, is_cleared)
                 kept = await self._in_thread(mark, self._removal_thread)
                 self._gone.difference_update(some)

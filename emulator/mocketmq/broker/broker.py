@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mocketmq.broker.absence import Absence
 from mocketmq.broker.clock_mover import ClockMover
 from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.inspection.inspection import Inspection
+from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.removal.removal import Removal
 from mocketmq.broker.sending.replies import Replies
@@ -21,7 +21,7 @@ from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +31,9 @@ class Broker:
     ``tasks`` run in the background until it is closed; one that ends earlier has failed.
     """
 
-    ground: Ground
+    store: Store
     faults: Faults
-    absence: Absence
+    outage: Outage
     timer: Timer
     mover: ClockMover
     levels: LevelQueues
@@ -53,4 +53,4 @@ class Broker:
     @property
     def clock(self) -> Clock:
         """The clock by which everything is stored and delivered."""
-        return self.ground.clock
+        return self.store.clock

@@ -4,12 +4,12 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from mocketmq.broker.absence import Absence
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.clock_mover import ClockMover
 from mocketmq.broker.consuming.consuming import open_consuming
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.inspection.inspection import make_inspection
+from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import open_registry
 from mocketmq.broker.registry.statistics import Statistics
 from mocketmq.broker.removal.removal import Removal
@@ -40,8 +40,8 @@ from mocketmq.schedule.waiting_lines import WaitingLines
 from mocketmq.settings import Settings
 from mocketmq.store.counters import Past, Run, begin_run
 from mocketmq.store.database import Database
-from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import MessageKeys
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Writer
 
 log = logging.getLogger(__name__)
@@ -78,10 +78,10 @@ async def open_broker(
             on_change=polls.changed,
         )
         stack.push_async_callback(writer.close)
-        ground = Ground(database, writer, clock)
+        store = Store(database, writer, clock)
         await begin_run(writer, run)
-        faults = await open_faults(ground)
-        registry = await open_registry(ground, settings, statistics, table.highest)
+        faults = await open_faults(store)
+        registry = await open_registry(store, settings, statistics, table.highest)
         topics = registry.topics
 
         timer, ledger = Timer(clock, writer), Ledger(run.run)
@@ -92,10 +92,10 @@ async def open_broker(
         lines = WaitingLines(clock, contract.ahead) if contract and contract.ahead is not None else None
         schemes = SchemeSet(writer, lines)
         parked_queue = topics.get(TIMER_TOPIC).queues[0]
-        absence = Absence(ground, faults, timer.changed, polls.end)
-        timer.add(absence)
+        outage = Outage(store, faults, timer.changed, polls.end)
+        timer.add(outage)
         held = HeldDeliveries(
-            ground,
+            store,
             faults,
             ledger,
             topics,
@@ -105,7 +105,7 @@ async def open_broker(
             open_playback(settings),
         )
         context = SchemeContext(
-            ground,
+            store,
             run.started_us,
             ledger,
             topics,
@@ -126,22 +126,22 @@ async def open_broker(
         await levels.read_ahead()
         await schemes.load_lines(topics.queue)
 
-        consuming = await open_consuming(ground, settings, registry, polls, ledger, levels, timer, contract)
+        consuming = await open_consuming(store, settings, registry, polls, ledger, levels, timer, contract)
         contracted = Contracted(contract, clock, table, schemes) if contract else None
         intake = Intake(clock, registry, levels, schemes, settings.max_message_bytes, contracted)
-        transactions = await open_transactions(ground, settings, registry, consuming, intake, schemes, timer)
+        transactions = await open_transactions(store, settings, registry, consuming, intake, schemes, timer)
         for each in schemes:
             timer.add(each)
-        timer.add(consuming.receipts)
+        timer.add(consuming.receiver)
         timer.add(transactions.popped_halves)
         timer.add(transactions.check_backs)
-        keys = MessageKeys(ground, past.keys_indexed_to)
-        inspection = make_inspection(ground, registry, consuming, timer, schemes, keys)
-        verification = make_verification(ground, registry, consuming, schemes, settings.max_message_bytes)
-        watching = make_watching(ground, topics, levels, held, schemes, polls)
+        keys = MessageKeys(store, past.keys_indexed_to)
+        inspection = make_inspection(store, registry, consuming, timer, schemes, keys)
+        verification = make_verification(store, registry, consuming, schemes, settings.max_message_bytes)
+        watching = make_watching(store, topics, levels, held, schemes, polls)
         removal = Removal(
             Reset(
-                ground,
+                store,
                 settings,
                 registry,
                 consuming,
@@ -151,7 +151,7 @@ async def open_broker(
                 [verification.expectations.forget, watching.live.forget, consuming.trail.steps.clear],
             ),
             Retention(
-                ground,
+                store,
                 registry,
                 consuming.groups,
                 schemes,
@@ -159,9 +159,9 @@ async def open_broker(
                 max_bytes=settings.retain_bytes,
             ),
         )
-        stack.callback(absence.close)
+        stack.callback(outage.close)
         stack.push_async_callback(levels.close)
-        stack.push_async_callback(consuming.receipts.close)
+        stack.push_async_callback(consuming.receiver.close)
         stack.push_async_callback(consuming.committed.close)
         stack.push_async_callback(removal.retention.close)
         stack.push_async_callback(keys.close)
@@ -175,13 +175,13 @@ async def open_broker(
             keys.start(),
             statistics.start(),
         ]
-        sender = Sender(ground, timer, schemes, intake)
+        sender = Sender(store, timer, schemes, intake)
         yield Broker(
-            ground=ground,
+            store=store,
             faults=faults,
-            absence=absence,
+            outage=outage,
             timer=timer,
-            mover=ClockMover(ground, run.run, timer, inspection.pending),
+            mover=ClockMover(store, run.run, timer, inspection.pending),
             levels=levels,
             schemes=schemes,
             held=held,

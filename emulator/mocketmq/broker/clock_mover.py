@@ -8,7 +8,7 @@ from mocketmq.broker.inspection.pending import PendingMessages
 from mocketmq.errors import ClockError
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.counters import arrive
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 from mocketmq.to_its_end import to_its_end
 
 
@@ -24,10 +24,10 @@ class ClockMove(NamedTuple):
 class ClockMover:
     """Moves the clock. Every move is recorded in the store as part of the ``run``."""
 
-    def __init__(self, ground: Ground, run: int, timer: Timer, pending: PendingMessages) -> None:
+    def __init__(self, store: Store, run: int, timer: Timer, pending: PendingMessages) -> None:
         self._timer = timer
         self._pending = pending
-        self._arrive = partial(arrive, ground, run)
+        self._arrive = partial(arrive, store, run)
 
     async def advance(self, by_us: int) -> ClockMove:
         """Move the clock forward by a duration; returns when everything on the way is delivered.

@@ -47,7 +47,7 @@ def signed(command: Command, account: Account) -> Command:
 class Connection:
     """Opened by the first request, and again by the next one after it was closed.
 
-    ``heard`` is given the requests of who is there.
+    ``on_request`` is given the requests of who is there.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class Connection:
         address: str,
         account: Account | None = None,
         tls: ssl.SSLContext | None = None,
-        heard: Callable[[Command], object] = lambda _: None,
+        on_request: Callable[[Command], object] = lambda _: None,
     ) -> None:
         self.address = address
         self._account = account
         self._tls = tls
-        self._heard = heard
+        self._on_request = on_request
         self._openings = 0
         self._opaques = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[tuple[Command, int]]] = {}
@@ -122,7 +122,7 @@ class Connection:
                 at_us, self._heard_us = wall_us(), steady_us()
                 for command in frames.feed(data):
                     if not command.is_response:
-                        self._heard(command)
+                        self._on_request(command)
                         continue
                     answer = self._waiting.get(command.opaque)
                     if answer is not None and not answer.done():

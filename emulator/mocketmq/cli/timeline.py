@@ -97,19 +97,19 @@ def _intervened(history: JsonObject) -> Iterator[_Event]:
 
 
 def _taken(history: JsonObject) -> Iterator[_Event]:
-    taken = {(each["group"], each["log_offset"]) for each in history["takes"]}
-    for take in history["takes"]:
-        group, order = take["group"], take["log_offset"]
+    taken = {(each["group"], each["log_offset"]) for each in history["receipts"]}
+    for receipt in history["receipts"]:
+        group, order = receipt["group"], receipt["log_offset"]
         if group in _HALF_GROUPS:
-            yield _Event(take["first_taken_us"], order, 3, "held until its producer decides")
-        elif take["first_taken_us"] is not None:
-            yield _Event(take["first_taken_us"], order, 3, f"taken by {group}")
-        if take["times"] > 1 and group not in _HALF_GROUPS:
+            yield _Event(receipt["first_taken_us"], order, 3, "held until its producer decides")
+        elif receipt["first_taken_us"] is not None:
+            yield _Event(receipt["first_taken_us"], order, 3, f"taken by {group}")
+        if receipt["times"] > 1 and group not in _HALF_GROUPS:
             yield _Event(
-                take["last_taken_us"], order, 4, f"taken by {group} again, {take['times']} times in all"
+                receipt["last_taken_us"], order, 4, f"taken by {group} again, {receipt['times']} times in all"
             )
-        if take["settled_us"] is not None:
-            yield _Event(take["settled_us"], order, 5, _OUTCOMES[take["outcome"]].format(group))
+        if receipt["settled_us"] is not None:
+            yield _Event(receipt["settled_us"], order, 5, _OUTCOMES[receipt["outcome"]].format(group))
     for delivery in history["deliveries"]:
         order, group = delivery["delivered_offset"], delivery["pulled_by"]
         if group is not None and (group, order) not in taken:

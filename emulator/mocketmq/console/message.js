@@ -38,7 +38,7 @@ export function lifeOf(history) {
     else add(record.store_ms, "stored", `Stored in ${record.topic}, queue ${record.queue_id}`);
   }
   const ledgered = new Set(history.deliveries.filter((one) => one.pulled_us !== null).map((one) => one.delivered_offset));
-  for (const take of history.takes) {
+  for (const take of history.receipts) {
     if (!ledgered.has(take.log_offset)) add(take.first_taken_us && ms(take.first_taken_us), "taken", `Taken by ${take.group}`);
     if (take.times > 1 && take.last_taken_us !== take.first_taken_us) add(take.last_taken_us && ms(take.last_taken_us), "taken", `Taken by ${take.group} again`, `${take.times} times so far`);
     if (take.outcome === "acked" && !(deliveries.get(take.log_offset)?.acked_us)) add(take.settled_us && ms(take.settled_us), "acknowledged", `Acknowledged by ${take.group}`);

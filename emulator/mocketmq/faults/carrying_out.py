@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from mocketmq.errors import EmulatorError, InjectedError
-from mocketmq.faults.fault import FaultyRequest, Strike
+from mocketmq.faults.fault import FaultyRequest, Hit
 from mocketmq.faults.faults import Faults
 
 T = TypeVar("T")
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 async def carry_out(
     faults: Faults,
-    strike: Strike,
+    hit: Hit,
     request: FaultyRequest,
     act: Callable[[], Awaitable[T]],
     key_of: Callable[[T], str | None] = lambda _answer: None,
@@ -21,7 +21,7 @@ async def carry_out(
 
     Raises the errors of ``act`` and those of the rule, and Unanswered.
     """
-    fault, late_us = strike
+    fault, late_us = hit
     key, answer, error = request.unique_key, None, None
     if not fault.is_before:
         try:
@@ -29,7 +29,7 @@ async def carry_out(
             key = key or key_of(answer)
         except EmulatorError as refused:
             error = refused
-    await faults.record(strike, request, key)
+    await faults.record(hit, request, key)
     try:
         await fault.impede(late_us)
     except InjectedError as injected:

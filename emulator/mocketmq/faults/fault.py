@@ -34,7 +34,7 @@ class FaultyRequest(NamedTuple):
     unique_key: str | None = None  # of the message that it is about
 
 
-class Strike(NamedTuple):
+class Hit(NamedTuple):
     """A ``fault`` strikes a request and makes it so late: drawn at once, as others may be struck next."""
 
     fault: "Fault"

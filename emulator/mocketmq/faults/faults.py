@@ -13,9 +13,9 @@ from msgspec import UNSET
 
 from mocketmq.clock import LATEST_US, rate_of, wall_us
 from mocketmq.errors import FaultNotFoundError, InvalidArgumentError, StoreError
-from mocketmq.faults.fault import Fault, FaultyRequest, Strike
-from mocketmq.faults.rule import OF_ABSENCE, OF_DELIVERIES, FaultRule
-from mocketmq.store.ground import Ground
+from mocketmq.faults.fault import Fault, FaultyRequest, Hit
+from mocketmq.faults.rule import OF_DELIVERIES, OF_OUTAGES, FaultRule
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 _ADD: Final = "INSERT INTO faults VALUES (?, ?, ?, ?, ?)"
@@ -40,11 +40,11 @@ _FORGET_BACK: Final = "DELETE FROM counters WHERE name = 'fault_back_us:' || ?"
 class Faults:
     """Made by :func:`open_faults`. Changes are durable when their methods return."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, store: Store) -> None:
         self.of_requests: tuple[Fault, ...] = ()
         self.of_deliveries: tuple[Fault, ...] = ()
-        self.of_absence: tuple[Fault, ...] = ()
-        self._ground = ground
+        self.of_outages: tuple[Fault, ...] = ()
+        self._store = store
         self._by_name: dict[str, Fault] = {}
         self._operations: dict[str, frozenset[str]] = {}
         self._while_removed: list[Callable[[Batch, Fault], None]] = []
@@ -78,10 +78,10 @@ class Faults:
 
     async def load(self) -> None:
         """Read the rules of the last run."""
-        for name, rule, made_us, matched, fired in await self._ground.database.rows("SELECT * FROM faults"):
+        for name, rule, made_us, matched, fired in await self._store.database.rows("SELECT * FROM faults"):
             fault = Fault(msgspec.json.decode(rule, type=FaultRule), name, made_us)
             fault.matched, fault.fired = matched, fired
-            for (back_wall_us,) in await self._ground.database.rows(_BACK_OF, (name,)):
+            for (back_wall_us,) in await self._store.database.rows(_BACK_OF, (name,)):
                 fault.back_wall_us = back_wall_us
             self._by_name[name] = fault
         self._sort()
@@ -102,11 +102,11 @@ class Faults:
         """Begin with a rule. Raises InvalidArgumentError."""
         self._check_place(rule)
         name = self._name_of(rule)
-        fault = Fault(rule, name, self._ground.clock.now_us())
+        fault = Fault(rule, name, self._store.clock.now_us())
         self._by_name[name] = fault  # nobody else gets the name meanwhile
         try:
             row = (name, msgspec.json.encode(rule).decode(), fault.made_us, 0, 0)
-            await self._ground.writer.commit(lambda batch: batch.execute(_ADD, row))
+            await self._store.writer.commit(lambda batch: batch.execute(_ADD, row))
         except BaseException:
             del self._by_name[name]
             raise
@@ -143,7 +143,7 @@ class Faults:
     async def remove(self, *names: str) -> Sequence[Fault]:
         """End these rules. Raises FaultNotFoundError: then all stay."""
         removed = [self.get(name) for name in names]
-        await self._ground.writer.commit(partial(self._remove, removed), alone=True)
+        await self._store.writer.commit(partial(self._remove, removed), alone=True)
         await self._tell_changed()
         return removed
 
@@ -155,7 +155,7 @@ class Faults:
         for fault in faults:
             batch.execute(_REMOVE, (fault.name,))
             batch.execute(_FORGET_BACK, (fault.name,))
-            if fault.rule.do in OF_ABSENCE:
+            if fault.rule.do in OF_OUTAGES:
                 self._end_absence(fault, batch)
             for listener in self._while_removed:
                 listener(batch, fault)
@@ -169,8 +169,8 @@ class Faults:
 
     def _sort(self) -> None:
         self.of_deliveries = tuple(fault for fault in self if fault.rule.do in OF_DELIVERIES)
-        self.of_absence = tuple(fault for fault in self if fault.rule.do in OF_ABSENCE)
-        others = {*self.of_deliveries, *(one for one in self.of_absence if one.rule.do == "name-server-away")}
+        self.of_outages = tuple(fault for fault in self if fault.rule.do in OF_OUTAGES)
+        others = {*self.of_deliveries, *(one for one in self.of_outages if one.rule.do == "name-server-away")}
         self.of_requests = tuple(fault for fault in self if fault not in others)
 
     def close(self) -> None:
@@ -178,12 +178,12 @@ class Faults:
         for fault in self:
             fault.gone.set()
 
-    def strike(self, request: FaultyRequest) -> Strike | None:
+    def hit(self, request: FaultyRequest) -> Hit | None:
         """The first fault that strikes the request; each rule that fits before it has counted it."""
-        now_us = self._ground.clock.now_us()
+        now_us = self._store.clock.now_us()
         for fault in self.of_requests:
             if fault.fits(request) and fault.strikes(now_us):
-                return Strike(fault, fault.draw_us())
+                return Hit(fault, fault.draw_us())
         return None
 
     async def begin_absence(self, fault: Fault) -> None:
@@ -202,12 +202,12 @@ class Faults:
                 batch.execute(_BACK, (fault.name, fault.back_wall_us))
 
         with suppress(StoreError):  # the fault goes on
-            await self._ground.writer.commit(work)
+            await self._store.writer.commit(work)
 
     async def end_absence(self, fault: Fault) -> None:
         """Keep that the ports are open again, before the clock says so or the rule is removed."""
         with suppress(StoreError):
-            await self._ground.writer.commit(partial(self._end_absence, fault))
+            await self._store.writer.commit(partial(self._end_absence, fault))
 
     def _end_absence(self, fault: Fault, batch: Batch) -> None:
         batch.execute(_ENDED, (batch.now_us, fault.name, _EVERY))
@@ -221,10 +221,10 @@ class Faults:
         row = (at_us, fault.name, fault.rule.do, batch.next_log_offset, record_offset)
         batch.execute(_STRUCK_DELIVERY, row)
 
-    async def record(self, strike: Strike, request: FaultyRequest, unique_key: str | None) -> None:
+    async def record(self, hit: Hit, request: FaultyRequest, unique_key: str | None) -> None:
         """Keep that the fault struck a request, for the history of its message and for reports."""
-        fault = strike.fault
-        late_us = round(strike.late_us * rate_of(self._ground.clock.mode)) if fault.rule.do == "late" else 0
+        fault = hit.fault
+        late_us = round(hit.late_us * rate_of(self._store.clock.mode)) if fault.rule.do == "late" else 0
 
         def work(batch: Batch) -> None:
             self.count(batch, fault)
@@ -233,11 +233,11 @@ class Faults:
             batch.execute(_STRUCK, (*row, batch.next_log_offset, *about))
 
         with suppress(StoreError):  # the fault goes on
-            await self._ground.writer.commit(work)
+            await self._store.writer.commit(work)
 
 
-async def open_faults(ground: Ground) -> Faults:
+async def open_faults(store: Store) -> Faults:
     """The rules of the last run. Raises a StoreError."""
-    faults = Faults(ground)
+    faults = Faults(store)
     await faults.load()
     return faults

@@ -66,7 +66,7 @@ _ALLOWED: Final = {
 """What may be in a field that is needed, but for errors."""
 OF_DELIVERIES: Final = frozenset(kind for kind, fields in _TAKES.items() if "level" in fields)
 """The kinds that strike messages when they are due."""
-OF_ABSENCE: Final = frozenset(get_args(Absent))
+OF_OUTAGES: Final = frozenset(get_args(Absent))
 """The kinds that shut ports."""
 
 _Ms = Annotated[
@@ -116,7 +116,7 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 def check_fields(rule: FaultRule) -> None:
     """Raise InvalidArgumentError for a field that its kind does not take, or that is missing."""
-    takes = (*_WHEN, *(() if rule.do in OF_ABSENCE else _OF_MANY), *_TAKES[rule.do])
+    takes = (*_WHEN, *(() if rule.do in OF_OUTAGES else _OF_MANY), *_TAKES[rule.do])
     for field in rule.__struct_fields__[1:]:
         value = getattr(rule, field)
         if value is not UNSET and field not in takes:

@@ -33,7 +33,7 @@ def operations() -> Iterable[str]:
     return (*_WORDS, *_WORDS.values(), *_OTHERS)
 
 
-async def faultily(
+async def with_faults(
     broker: Broker, rpc: str, exchange: "Exchange", request: Any, act: Callable[[], Awaitable[T]]
 ) -> T:
     """The outcome of ``act``, faulty if a rule strikes.
@@ -43,11 +43,11 @@ async def faultily(
     if not broker.faults.of_requests:
         return await act()
     faulty = _faulty_request(rpc, exchange, request)
-    strike = broker.faults.strike(faulty)
-    if strike is None:
+    hit = broker.faults.hit(faulty)
+    if hit is None:
         return await act()
     try:
-        return await carry_out(broker.faults, strike, faulty, act)
+        return await carry_out(broker.faults, hit, faulty, act)
     except Unanswered as unanswered:
         if unanswered.closes:
             exchange.hang_up()

@@ -65,7 +65,7 @@ def message_out(broker: Broker, stored: StoredMessage, topic: str, reconsumed: i
     set_us(system.born_timestamp, stored.born_us)
     system.born_host = properties.get(BORN_HOST) or stored.born_host
     set_us(system.store_timestamp, stored.store_us)
-    system.store_host = broker.ground.writer.store_host
+    system.store_host = broker.store.writer.store_host
     system.queue_id = broker.registry.topics.queue(stored.queue_key).queue_id
     system.queue_offset = stored.queue_offset
     system.delivery_attempt = reconsumed + 1

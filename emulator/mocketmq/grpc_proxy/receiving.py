@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.pops import ALL_QUEUES, MAX_POPPED
-from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.broker.filters.filter import SQL92, TAG, Filter, parse_filter, prepare
 from mocketmq.clock import US_PER_S, steady_us, wall_us
 from mocketmq.errors import InvalidArgumentError
@@ -39,7 +39,7 @@ _Answer = message_class("ReceiveMessageResponse")
 _giving_back: set[asyncio.Task[None]] = set()
 
 
-async def answer(call: Call, taken: Sequence[Taken], exchange: Exchange) -> None:
+async def answer(call: Call, taken: Sequence[InFlightMessage], exchange: Exchange) -> None:
     """Answer with these messages; those that cannot be sent are visible again at once. Raises GrpcError."""
     group = group_of(call.request.group)
     send = exchange.send
@@ -49,7 +49,7 @@ async def answer(call: Call, taken: Sequence[Taken], exchange: Exchange) -> None
             await send(_Answer(message=_message(call, one)))
         await send(_delivery_time())
     except BaseException:
-        task = asyncio.ensure_future(call.broker.consuming.receipts.release(group, taken))
+        task = asyncio.ensure_future(call.broker.consuming.receiver.release(group, taken))
         _giving_back.add(task)  # the loop keeps no task alive
         task.add_done_callback(_giving_back.discard)
         raise
@@ -72,7 +72,7 @@ def _delivery_time() -> Any:
     return now
 
 
-async def take(call: Call, load: Load) -> Sequence[Taken]:
+async def take(call: Call, load: Load) -> Sequence[InFlightMessage]:
     """Pop up to ``batch_size`` messages, and wait for the first as long as the client does."""
     check_receiver(call.clients, call.client_id)
     group = group_of(call.request.group)
@@ -100,16 +100,16 @@ async def take(call: Call, load: Load) -> Sequence[Taken]:
         dead = [one for one in popped.messages if _reconsumed(one) > last]
         if not dead:
             return popped.messages
-        await call.broker.consuming.receipts.give_back(group, [one.handle for one in dead], -1)
+        await call.broker.consuming.receiver.give_back(group, [one.handle for one in dead], -1)
         if len(dead) < len(popped.messages):
             return [one for one in popped.messages if one not in dead]
 
 
-def _reconsumed(one: Taken) -> int:
+def _reconsumed(one: InFlightMessage) -> int:
     return one.message.reconsume_times + one.times - 1
 
 
-def _message(call: Call, one: Taken) -> Any:
+def _message(call: Call, one: InFlightMessage) -> Any:
     out = message_out(call.broker, one.message, call.request.message_queue.topic.name, _reconsumed(one))
     out.topic.CopyFrom(call.request.message_queue.topic)
     out.system_properties.receipt_handle = one.handle

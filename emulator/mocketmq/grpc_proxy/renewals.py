@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.schedule.due import Due, DueNow
@@ -47,7 +47,7 @@ class Renewals:
         self._held: dict[_Key, _Held] = {}
         self._due: list[tuple[int, _Key]] = []
 
-    def hold(self, client_id: str, group: str, taken: Iterable[Taken]) -> None:
+    def hold(self, client_id: str, group: str, taken: Iterable[InFlightMessage]) -> None:
         """Renew these messages from now on."""
         for one in taken:
             end_us = one.visible_us - FIRST_US + _LONGEST_US
@@ -68,7 +68,7 @@ class Renewals:
                 gone.setdefault(group, []).append(handle)
         for group, handles in gone.items():
             self.drop(group, handles)
-            await self._broker.consuming.receipts.extend(group, handles, _AFTER_CLIENT_US)
+            await self._broker.consuming.receiver.extend(group, handles, _AFTER_CLIENT_US)
 
     def next_due_us(self) -> int | None:
         """When the next invisible time is nearly over."""
@@ -108,7 +108,7 @@ class Renewals:
         if batch.now_us < held.end_us and self._is_alive(held.client_id):
             step_us = _STEPS_US[min(held.renewed, len(_STEPS_US) - 1)]
             with suppress(GroupNotFoundError):
-                if self._broker.consuming.receipts.extend_in(group, [handle], step_us, batch).done:
+                if self._broker.consuming.receiver.extend_in(group, [handle], step_us, batch).done:
                     batch.on_commit(partial(self._renewed, key, held, batch.now_us + step_us))
                     return
         batch.on_commit(partial(self.drop, group, [handle]))

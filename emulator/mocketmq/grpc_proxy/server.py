@@ -56,7 +56,7 @@ class GrpcServer:
                 " choose another port by --grpc-port, or none by --no-grpc"
             ) from error
         self._broker.faults.declare(DOOR, operations())
-        await self._broker.absence.add("broker-away", DOOR, self._gate)
+        await self._broker.outage.add("broker-away", DOOR, self._gate)
         self._tick_later()
 
     def _tick_later(self) -> None:

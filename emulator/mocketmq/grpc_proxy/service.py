@@ -22,7 +22,7 @@ from mocketmq.grpc_proxy.clients import GrpcClient, GrpcClients
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, set_status
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.exchange import Exchange
-from mocketmq.grpc_proxy.faulty import faultily
+from mocketmq.grpc_proxy.faulty import with_faults
 from mocketmq.grpc_proxy.limits import MAX_COMMAND_BYTES, MAX_POLL_BYTES, MAX_REQUEST_BYTES
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.messages import message_class
@@ -84,7 +84,7 @@ class Service:
         try:
             request = await exchange.read_one()
             call = self._admit(name, exchange, request)
-            answer = await faultily(self._broker, name, exchange, request, partial(handle, call))
+            answer = await with_faults(self._broker, name, exchange, request, partial(handle, call))
             if not answer.status.code:
                 set_status(answer)
         except StatusError:
@@ -106,7 +106,7 @@ class Service:
             call = self._admit("ReceiveMessage", exchange, request)
             take = partial(receiving.take, call, exchange)
             try:
-                taken = await faultily(self._broker, "ReceiveMessage", exchange, request, take)
+                taken = await with_faults(self._broker, "ReceiveMessage", exchange, request, take)
             except asyncio.CancelledError:
                 if not stream.is_hurried or stream.task is None or stream.task.uncancel():
                     raise

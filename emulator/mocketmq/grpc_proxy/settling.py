@@ -44,7 +44,7 @@ async def acknowledge(call: Call) -> Any:
     handles = [entry.receipt_handle for entry in call.request.entries]
     if not handles:
         raise GrpcError(Code.INTERNAL_SERVER_ERROR, "the request has no entries")
-    settled = await call.broker.consuming.receipts.acknowledge(group, list(dict.fromkeys(handles)))
+    settled = await call.broker.consuming.receiver.acknowledge(group, list(dict.fromkeys(handles)))
     call.renewals.drop(group, handles)
     failed = dict(settled.failed)
     answer, codes = _AckAnswer(), []
@@ -69,7 +69,7 @@ async def change_invisible_duration(call: Call) -> Any:
         return set_status(answer, error.code, str(error))
     is_in_order = call.broker.registry.groups.is_in_order(group)
     try:
-        answer.receipt_handle = await call.broker.consuming.receipts.change(
+        answer.receipt_handle = await call.broker.consuming.receiver.change(
             group, handle, invisible_us, same_handle=is_in_order
         )
     except ReceiptError as error:
@@ -82,7 +82,7 @@ async def forward_to_dead_letters(call: Call) -> Any:
     """Make a message a dead letter at once: its consumer, in order, has retried it by itself."""
     group, handle = _group(call), call.request.receipt_handle
     check_settled([call.request])
-    settled = await call.broker.consuming.receipts.give_back(group, [handle], _DEAD)
+    settled = await call.broker.consuming.receiver.give_back(group, [handle], _DEAD)
     call.renewals.drop(group, [handle])
     answer = set_status(_ForwardAnswer())
     for _, error in settled.failed:

@@ -12,4 +12,4 @@ _BY_NAME: Final = {"normal": (NORMAL,), "fifo": (FIFO,), "delay": (DELAY,), "tra
 
 def types_of(topic: Topic) -> tuple[int, ...]:
     """What clients may send to the topic."""
-    return _BY_NAME.get(topic.particulars.message_type, _ALL)
+    return _BY_NAME.get(topic.config.message_type, _ALL)

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mocketmq.broker.consuming.receipts import MAX_MESSAGES, Settled, Taken
+from mocketmq.broker.consuming.receiver import MAX_MESSAGES, InFlightMessage, Settled
 from mocketmq.broker.filters.filter import parse_filter, prepare
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import GroupNotFoundError, NoPermissionError, ReceiptError, TopicNotFoundError
@@ -28,7 +28,7 @@ from mocketmq.settings import Settings
 LONGEST_INVISIBLE_MS = 43_200_000
 """Twelve hours, upstream's limit."""
 
-Receipts = Annotated[
+ReceiptHandles = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=255)]], Meta(min_length=1, max_length=1_000)
 ]
 
@@ -70,7 +70,7 @@ class Received(msgspec.Struct, frozen=True):
 class AckIn(Input, frozen=True):
     """Receipts of consumed messages."""
 
-    receipts: Receipts
+    receipts: ReceiptHandles
 
 
 class GiveBackIn(Input, frozen=True):
@@ -79,14 +79,14 @@ class GiveBackIn(Input, frozen=True):
     0 takes the next level with each retry; below 0, messages become dead letters at once.
     """
 
-    receipts: Receipts
+    receipts: ReceiptHandles
     delay_level: Annotated[int, INT32] = 0
 
 
 class ExtendIn(Input, frozen=True):
     """Receipts of messages to keep invisible for `invisible_ms` from now; 0 makes them visible at once."""
 
-    receipts: Receipts
+    receipts: ReceiptHandles
     invisible_ms: Annotated[int, Meta(ge=0, le=LONGEST_INVISIBLE_MS)]
 
 
@@ -106,7 +106,7 @@ class SettledOut(msgspec.Struct, frozen=True):
 
 async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
     """If the client disconnects before the answer is sent, its messages are visible again at once."""
-    receipts = call.broker.consuming.receipts
+    receipts = call.broker.consuming.receiver
     await prepare(what.filter_type)
     taken = await receipts.receive(
         path.group,
@@ -124,23 +124,23 @@ async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
 
 async def acknowledge(call: ApiCall, path: GroupPath, what: AckIn) -> SettledOut:
     """Each receipt succeeds or fails by itself. If all fail, so does the request."""
-    return _settled(await call.broker.consuming.receipts.acknowledge(path.group, what.receipts))
+    return _settled(await call.broker.consuming.receiver.acknowledge(path.group, what.receipts))
 
 
 async def give_back(call: ApiCall, path: GroupPath, what: GiveBackIn) -> SettledOut:
     """Each receipt succeeds or fails by itself. If all fail, so does the request."""
     return _settled(
-        await call.broker.consuming.receipts.give_back(path.group, what.receipts, what.delay_level)
+        await call.broker.consuming.receiver.give_back(path.group, what.receipts, what.delay_level)
     )
 
 
 async def extend(call: ApiCall, path: GroupPath, what: ExtendIn) -> SettledOut:
     """Each receipt succeeds or fails by itself. If all fail, so does the request."""
     invisible_us = what.invisible_ms * US_PER_MS
-    return _settled(await call.broker.consuming.receipts.extend(path.group, what.receipts, invisible_us))
+    return _settled(await call.broker.consuming.receiver.extend(path.group, what.receipts, invisible_us))
 
 
-def _received(call: ApiCall, taken: Taken) -> ReceivedMessage:
+def _received(call: ApiCall, taken: InFlightMessage) -> ReceivedMessage:
     fields = fields_of(call.broker, taken.message)
     fields["topic"] = taken.topic
     return ReceivedMessage(

@@ -20,7 +20,7 @@ def clients_of(request: web.BaseRequest) -> tuple[str, ...]:
     return client, client.rpartition(":")[0].strip("[]")
 
 
-async def serve_faultily(
+async def serve_with_faults(
     faults: Faults,
     faulty: FaultyRequest,
     request: web.BaseRequest,
@@ -28,14 +28,14 @@ async def serve_faultily(
     key_of: Callable[[T], str | None],
 ) -> T:
     """The answer of ``serve``. Raises its errors, and those of the rule."""
-    strike = faults.strike(faulty)
-    if strike is None:
+    hit = faults.hit(faulty)
+    if hit is None:
         return await serve()
     try:
-        return await carry_out(faults, strike, faulty, serve, key_of)
+        return await carry_out(faults, hit, faulty, serve, key_of)
     except Unanswered as end:
         if not end.closes:
-            await strike.fault.gone.wait()
+            await hit.fault.gone.wait()
         if request.transport is not None:
             request.transport.close()
         # The server cancels the handlers of a connection that is closed.

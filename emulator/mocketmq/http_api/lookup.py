@@ -13,7 +13,7 @@ from mocketmq.broker.inspection.history import (
     FaultRecord,
     InterventionRecord,
     MessageState,
-    TakeRecord,
+    ReceiptRecord,
 )
 from mocketmq.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
 from mocketmq.http_api.answers import load_of
@@ -59,7 +59,7 @@ class MessageHistoryOut(msgspec.Struct, frozen=True):
     records: list[MessageOut]
     deliveries: list[DeliveryRecord]
     interventions: list[InterventionRecord]
-    takes: list[TakeRecord]
+    receipts: list[ReceiptRecord]
     faults: list[FaultRecord]
 
 
@@ -101,7 +101,7 @@ async def life(call: ApiCall, path: MessagePath) -> MessageHistoryOut:
         [message_out(call.broker, record) for record in found.records],
         found.deliveries,
         found.interventions,
-        found.takes,
+        found.receipts,
         found.faults,
     )
 

@@ -56,7 +56,7 @@ def message_out(broker: Broker, message: StoredMessage) -> MessageOut:
 def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
     """The fields of :class:`MessageOut`, for it and its subclasses."""
     queue = broker.registry.topics.queue(message.queue_key)
-    store_host = broker.ground.writer.store_host
+    store_host = broker.store.writer.store_host
     properties = decode_properties(message.properties)
     parked_offset = message.parked_offset
     real_key = message.real_queue_key

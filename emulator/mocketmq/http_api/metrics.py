@@ -53,8 +53,8 @@ class BrokerCollector(Collector):
                 " level was shortened or removed",
                 broker.schemes.early,
             ),
-            ("commits", "Transactions written", broker.ground.writer.commits),
-            ("store_failures", "Transactions that the store refused", broker.ground.writer.failures),
+            ("commits", "Transactions written", broker.store.writer.commits),
+            ("store_failures", "Transactions that the store refused", broker.store.writer.failures),
             (
                 "half_message_checks",
                 "Questions to producers about half messages",

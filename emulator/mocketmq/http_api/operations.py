@@ -130,7 +130,7 @@ async def readiness(call: ApiCall, _: NoInput) -> Readiness:
     """Needs no token. Answers 503 while the broker starts or stops, 500 once its store is damaged."""
     if not call.api.is_ready:
         raise StoppingError("the broker is not ready: it is starting or stopping")
-    call.broker.ground.database.check_damage()
+    call.broker.store.database.check_damage()
     return Readiness()
 
 

@@ -83,7 +83,7 @@ class Reports:
         import secrets  # noqa: PLC0415 - most brokers make no report
         from tempfile import TemporaryDirectory  # noqa: PLC0415
 
-        at_us, database = self._broker.clock.now_us(), self._broker.ground.database
+        at_us, database = self._broker.clock.now_us(), self._broker.store.database
         self._step = 1
         with TemporaryDirectory(prefix="mocketmq-report-", ignore_cleanup_errors=True) as folder:
             data = title = self._data

@@ -14,7 +14,7 @@ from mocketmq.doors import Doors
 from mocketmq.errors import EmulatorError
 from mocketmq.faults.fault import FaultyRequest
 from mocketmq.http_api.bodies import Bodies
-from mocketmq.http_api.faulty import clients_of, serve_faultily
+from mocketmq.http_api.faulty import clients_of, serve_with_faults
 from mocketmq.http_api.fields import Input, NoInput
 from mocketmq.http_api.reports import Reports
 from mocketmq.http_api.request import (
@@ -150,7 +150,7 @@ class Endpoint:
             else:
                 inputs.append(await decode_long(content, self._kind, self._api.bodies.turns))
         if self._api.broker.faults.of_requests and route.operation:
-            answer = await self._serve_faultily(call, route.operation, inputs)
+            answer = await self._serve_with_faults(call, route.operation, inputs)
         else:
             answer = await route.handler(call, *inputs)
         if isinstance(answer, web.StreamResponse):
@@ -160,7 +160,7 @@ class Endpoint:
             answer, status = answer.answer, 201
         return web.Response(body=self._encode(answer), status=status, headers=_HEADERS)
 
-    async def _serve_faultily(self, call: ApiCall, operation: str, inputs: Sequence[Input]) -> object:
+    async def _serve_with_faults(self, call: ApiCall, operation: str, inputs: Sequence[Input]) -> object:
         def find(name: str) -> str | None:
             return next((value for one in inputs if isinstance(value := getattr(one, name, None), str)), None)
 
@@ -169,7 +169,7 @@ class Endpoint:
         faulty = FaultyRequest(
             "http", names, find("topic"), find("group"), clients_of(request), find("message_id")
         )
-        return await serve_faultily(
+        return await serve_with_faults(
             call.broker.faults,
             faulty,
             request,

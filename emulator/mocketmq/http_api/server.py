@@ -148,7 +148,7 @@ class HttpServer:
             ) from error
         self._doors[listener.door] = Door(opened, f"http://{with_port(host, opened)}")
         if listener.door != "http":  # by that one, rules are ended
-            await self._api.broker.absence.add("broker-away", listener.door, gate)
+            await self._api.broker.outage.add("broker-away", listener.door, gate)
 
     def _tick(self) -> None:
         """Close connections whose clients are late."""

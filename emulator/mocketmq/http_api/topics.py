@@ -82,13 +82,13 @@ async def topic(call: ApiCall, path: TopicPath) -> TopicOut:
 async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut | Created:
     """Answers once the topic is durable."""
     known = call.broker.registry.topics.find(path.topic)
-    particulars = known.particulars if known else PLAIN
+    config = known.config if known else PLAIN
     made = await call.broker.registry.topics.put_by_client(
         path.topic,
         wanted.read_queues,
         wanted.write_queues,
         sum(_LETTERS[letter] for letter in wanted.perm),
-        particulars if wanted.type is UNSET else particulars.typed(wanted.type),
+        config if wanted.type is UNSET else config.typed(wanted.type),
     )
     return _topic_out(made) if known else Created(_topic_out(made))
 
@@ -104,7 +104,7 @@ def _topic_out(found: Topic) -> TopicOut:
         found.read_queues,
         found.write_queues,
         "".join(letter for letter, bit in _LETTERS.items() if found.perm & bit),
-        found.particulars.message_type,
+        found.config.message_type,
         found.is_system,
         [QueueOut(queue.queue_id, queue.min_offset, queue.next_offset) for queue in found.queues],
     )

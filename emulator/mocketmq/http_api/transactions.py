@@ -88,8 +88,8 @@ def _half_out(call: ApiCall, half: HalfMessage) -> HalfOut:
     return HalfOut(
         **fields,
         producer_group=half.producer_group,
-        checks=half.take.times,
-        next_check_ms=half.take.visible_us // US_PER_MS,
+        checks=half.receipt.times,
+        next_check_ms=half.receipt.visible_us // US_PER_MS,
     )
 
 

@@ -53,13 +53,13 @@ class Dispatcher:
         return request is not None and (request.is_reading or request.long_poll is not None)
 
     def begin(self, channel: RemotingChannel, command: Command, reply: Reply) -> bool:
-        """Begin a plain request on its straight line; ``reply`` is called later.
+        """Begin a plain request on the fast path; ``reply`` is called later.
 
         False for any other, and while there is a rule for faults. Then nothing was done, and ``answer`` is to
         serve the request, or to say what is wrong with it.
         """
         request = self._requests.get(command.code)
-        if request is None or request.straight is None or self._broker.faults.of_requests:
+        if request is None or request.fast_path is None or self._broker.faults.of_requests:
             return False
         lane, effect = channel.lane, request.effect
         if effect is not None:
@@ -67,7 +67,7 @@ class Dispatcher:
                 return False
             reply = partial(_end_turn, lane, effect, reply)
         try:
-            has_begun = request.straight(self._call(request, channel, command, may_wait=False), reply)
+            has_begun = request.fast_path(self._call(request, channel, command, may_wait=False), reply)
         except Exception:  # noqa: BLE001 - the handler raises it again
             has_begun = False
         if effect is not None and not has_begun:
@@ -81,7 +81,7 @@ class Dispatcher:
         """
         try:
             if self._broker.faults.of_requests:
-                response = await self._serve_faultily(channel, command, may_wait)
+                response = await self._serve_with_faults(channel, command, may_wait)
             else:
                 response = await self._serve(channel, command, may_wait)
         except Unanswered as fault:
@@ -97,16 +97,18 @@ class Dispatcher:
                 response = given._replace(code=response.code, remark=response.remark) if is_stored else given
         return self.counted(command, response)
 
-    async def _serve_faultily(self, channel: RemotingChannel, command: Command, may_wait: bool) -> Response:
+    async def _serve_with_faults(
+        self, channel: RemotingChannel, command: Command, may_wait: bool
+    ) -> Response:
         """Serve it with the fault that strikes it, if any. Raises Unanswered."""
         broker = self._broker
         request = faulty_request(broker.registry.clients, channel, command)
-        strike = broker.faults.strike(request)
+        hit = broker.faults.hit(request)
         serve = partial(self._serve, channel, command, may_wait)
-        if strike is None:
+        if hit is None:
             return await serve()
-        response = await carry_out(broker.faults, strike, request, serve)
-        if strike.fault.rule.do == "twice" and not command.is_oneway:
+        response = await carry_out(broker.faults, hit, request, serve)
+        if hit.fault.rule.do == "twice" and not command.is_oneway:
             channel.send(self.counted(command, response))
         return response
 
@@ -154,6 +156,6 @@ def _unsupported(code: int) -> RemotingError:
 
 
 def _end_turn(lane: Lane, effect: Effect, reply: Reply, command: Command, response: Response) -> None:
-    """Answer a request that was begun straight in its turn."""
+    """Answer a request that was begun on the fast path in its turn."""
     lane.end(effect)
     reply(command, response)

@@ -51,8 +51,8 @@ Handler = Callable[[RemotingCall[Any]], Awaitable[Response]]
 
 
 Reply = Callable[[Command, Response], None]
-"""Answers a request that was begun straight."""
-Straight = Callable[[RemotingCall[Any], Reply], bool]
+"""Answers a request that was begun on the fast path."""
+FastPath = Callable[[RemotingCall[Any], Reply], bool]
 """Begins a plain request without waiting; False for one that is not plain, when nothing was done.
 
 What it raises does not count: the handler, which is called then, raises the same.
@@ -60,7 +60,7 @@ What it raises does not count: the handler, which is called then, raises the sam
 
 
 class StraightAnswer:
-    """Whom the writer tells of a request that was begun straight: ``respond`` makes the answer."""
+    """Whom the writer tells of a request that was begun on the fast path: ``respond`` makes the answer."""
 
     __slots__ = ("_command", "_reply", "_respond")
 
@@ -105,7 +105,7 @@ class Request:
 
     ``header`` is the class that its ext fields are read into; ``names`` maps its fields to names on the wire
     where these differ. ``long_poll`` is set for requests that may wait for messages.
-    ``straight`` is set for requests that are often plain; the handler serves all others.
+    ``fast_path`` is set for requests that are often plain; the handler serves all others.
     ``effect`` is set for those about how far groups have come; these keep their order on a connection.
     ``is_reading``: it is given up when its client goes, as long polls are.
     """
@@ -117,7 +117,7 @@ class Request:
     access: AccessRule
     names: Mapping[str, str] = field(default_factory=dict)
     long_poll: LongPoll | None = None
-    straight: Straight | None = None
+    fast_path: FastPath | None = None
     effect: Effect | None = None
     is_reading: bool = False
 

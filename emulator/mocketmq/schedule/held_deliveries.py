@@ -22,8 +22,8 @@ from mocketmq.schedule.lateness_playback import RECORDED, Playback
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.scheme import Figures
 from mocketmq.schedule.scheme_context import TopicLookup
-from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 READ_AHEAD: Final = 256
@@ -87,7 +87,7 @@ class HeldDeliveries:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         faults: Faults,
         ledger: Ledger,
         topics: TopicLookup,
@@ -99,8 +99,8 @@ class HeldDeliveries:
         self.delivered = 0
         self.early = 0
         self._playback = playback
-        self._clock = ground.clock
-        self._database = ground.database
+        self._clock = store.clock
+        self._database = store.database
         self._faults = faults
         self._ledger = ledger
         self._queue_of = topics.queue

@@ -69,9 +69,9 @@ class LevelQueues:
         self.table = table
         self.profile = profile
         self._delivery = Delivery(self.name, context.ledger, catch=context.catch)
-        self._clock = context.ground.clock
-        self._database = context.ground.database
-        self._writer = context.ground.writer
+        self._clock = context.store.clock
+        self._database = context.store.database
+        self._writer = context.store.writer
         self._queue_of = context.topics.queue
         self._changed = context.changed
         self._saves_at_us = 0  # while there is something to save: when

@@ -8,8 +8,8 @@ from typing import Final, Protocol
 from mocketmq.clock import wall_us
 from mocketmq.schedule.delivery import Catch
 from mocketmq.schedule.ledger import Ledger
-from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
+from mocketmq.store.store import Store
 
 _OTHERS_NUMBER: Final = 1 << 60
 """Numbers come from the wall clock, which never gets here: a larger one was chosen by somebody else."""
@@ -57,7 +57,7 @@ class TopicLookup(Protocol):
 class SchemeContext:
     """The same for all schemes of a broker."""
 
-    ground: Ground
+    store: Store
     started_us: int  # emulated
     ledger: Ledger
     topics: TopicLookup

@@ -158,7 +158,7 @@ class TimedScheme(ABC):
     def figures(self) -> Sequence[Figures]:
         """What waits."""
         due_us = self.first_due_us()
-        is_overdue = due_us is not None and due_us < self.context.ground.clock.now_us()
+        is_overdue = due_us is not None and due_us < self.context.store.clock.now_us()
         return [Figures(self.name, None, self.pending, due_us, due_us if is_overdue else None)]
 
     def retained(self) -> Iterable[tuple[Queue, int]]:
@@ -247,7 +247,7 @@ class TimedScheme(ABC):
         found: set[Identity] = set()
         for start in range(0, len(numbers), MAX_AT_ONCE):
             some = numbers[start : start + MAX_AT_ONCE]
-            rows = await self.context.ground.database.rows(_SETTLED.format(",".join("?" * len(some))), some)
+            rows = await self.context.store.database.rows(_SETTLED.format(",".join("?" * len(some))), some)
             found.update((number, digest) for number, digest in rows)
         return found
 

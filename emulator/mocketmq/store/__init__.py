@@ -1,1 +1,1 @@
-"""The durable ground: one SQLite database, one writer that commits in groups, readers beside it."""
+"""The store: one SQLite database, one writer that commits in groups, readers beside it."""

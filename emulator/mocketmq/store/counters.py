@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from mocketmq.clock import Mark, wall_us
 from mocketmq.store.database import Database
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch, Writer
 
-SAVE_NEXT_COMMIT_OFFSET = (
+SAVE_NEXT_LOG_OFFSET = (
     "INSERT INTO counters VALUES ('next_log_offset', ?)"
     " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
 )
@@ -74,14 +74,14 @@ async def begin_run(writer: Writer, run: Run) -> None:
     await writer.commit(lambda batch: batch.execute(_BEGIN_RUN, run))
 
 
-async def arrive(ground: Ground, run: int, from_us: int, to_us: int, is_clear: Callable[[], bool]) -> bool:
+async def arrive(store: Store, run: int, from_us: int, to_us: int, is_clear: Callable[[], bool]) -> bool:
     """Set the clock to the end of a move, and record it: a restart begins no earlier, reports mark it.
 
     In a transaction alone: what was stored before it counts for ``is_clear``, and what is stored after it
     is stored at ``to_us`` or later. Visible on return, and not yet durable. Does nothing and returns False if
     it is not clear.
     """
-    clock = ground.clock
+    clock = store.clock
 
     def work(batch: Batch) -> bool:
         if not is_clear():
@@ -90,7 +90,7 @@ async def arrive(ground: Ground, run: int, from_us: int, to_us: int, is_clear: C
         batch.on_commit(partial(clock.reach, to_us))
         return True
 
-    arrived: bool = await ground.writer.commit(work, alone=True, until="visible")
+    arrived: bool = await store.writer.commit(work, alone=True, until="visible")
     return arrived
 
 
@@ -99,13 +99,13 @@ def note_reset(batch: Batch) -> None:
     batch.execute(_NOTE_RESET)
 
 
-def begin_again(batch: Batch, ground: Ground, run: int, instant_us: int) -> None:
+def begin_again(batch: Batch, store: Store, run: int, instant_us: int) -> None:
     """Set the clock to an instant in the transaction that empties the store. A restart goes on there."""
     batch.execute(_FORGET_MOVES)
     batch.execute(_RECORD_MOVE, (run, wall_us(), instant_us, instant_us))
 
     def apply() -> None:
-        ground.writer.last_store_us = instant_us
-        ground.clock.begin_at(instant_us)
+        store.writer.last_store_us = instant_us
+        store.clock.begin_at(instant_us)
 
     batch.on_commit(apply)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import KEYS, decode_properties
 from mocketmq.store.chore import Chore
-from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 BUSY = 20
@@ -47,11 +47,11 @@ class MessageKeys(Chore):
     name = "the index by key"
     interval_s = 1.0
 
-    def __init__(self, ground: Ground, indexed_to: int) -> None:
+    def __init__(self, store: Store, indexed_to: int) -> None:
         super().__init__()
         self.indexed_to = indexed_to
-        self._database = ground.database
-        self._writer = ground.writer
+        self._database = store.database
+        self._writer = store.writer
         self._commits = 0
         self._following = asyncio.Lock()  # two would index the same twice
 

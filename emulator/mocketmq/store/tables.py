@@ -19,7 +19,7 @@ CREATE TABLE topics (
     read_queues INTEGER NOT NULL,
     write_queues INTEGER NOT NULL,
     perm INTEGER NOT NULL,  -- bits: 4 read, 2 write, 1 inherit
-    particulars TEXT NOT NULL DEFAULT '{}'  -- JSON
+    config TEXT NOT NULL DEFAULT '{}'  -- JSON
 ) WITHOUT ROWID;
 
 -- Those of a deleted topic stay: messages may refer to them, and a new topic of the same name goes on with
@@ -120,7 +120,7 @@ CREATE TABLE progress (
     PRIMARY KEY (group_name, queue_key)
 ) WITHOUT ROWID;
 
-CREATE TABLE takes (
+CREATE TABLE receipts (
     group_name TEXT NOT NULL,
     log_offset INTEGER NOT NULL,
     queue_key INTEGER NOT NULL,
@@ -132,10 +132,10 @@ CREATE TABLE takes (
     settled_us BIGINT,
     -- acked, retried, dead, passed; of half messages: committed, rolled back, abandoned
     outcome TEXT,
-    pop_ms BIGINT,  -- wall time that names the take to a client that popped it
+    pop_ms BIGINT,  -- wall time that names the receipt to a client that popped it
     PRIMARY KEY (group_name, log_offset)
 ) WITHOUT ROWID;
-CREATE INDEX takes_open ON takes (group_name) WHERE settled_us IS NULL;
+CREATE INDEX receipts_open ON receipts (group_name) WHERE settled_us IS NULL;
 
 CREATE TABLE request_modes (
     topic TEXT NOT NULL,

@@ -39,7 +39,7 @@ async def take_of(broker: RemotingBroker, message_id: str, **wanted: Any) -> Any
     """How a message stands with its group, once that is as wanted."""
     async with asyncio.timeout(WAIT_S):
         while True:
-            for take in (await broker.control.message(message_id))["takes"]:
+            for take in (await broker.control.message(message_id))["receipts"]:
                 if wanted.items() <= take.items():
                     return take
 

@@ -57,7 +57,7 @@ async def test_history_and_metrics_tell_what_grpc_clients_did() -> None:
         [got] = await client.receive()
         await client.ack(got)
         history = await api.ok("GET", f"/v1/messages/{message.system_properties.message_id}")
-        [delivery], [take] = history["deliveries"], history["takes"]
+        [delivery], [take] = history["deliveries"], history["receipts"]
         assert (delivery["pulled_by"], delivery["acked_us"]) == ("billing", take["settled_us"])
         assert (take["group"], take["times"], take["outcome"]) == ("billing", 2, "acked")
         text = (await api.call("GET", "/metrics")).body.decode()

@@ -225,7 +225,7 @@ async def test_a_life_tells_everything_that_befell_a_message(api: Api) -> None:
     assert delivery["due_us"] == delivery["delivered_us"] == sent["due_ms"] * 1000
     assert (delivery["pulled_by"], delivery["forced"]) == ("billing", 0)
     assert delivery["acked_us"] == delivery["delivered_us"]
-    (take,) = life["takes"]
+    (take,) = life["receipts"]
     assert (take["group"], take["outcome"], take["times"]) == ("billing", "acked", 1)
     assert life["interventions"] == []
 

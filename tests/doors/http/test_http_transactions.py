@@ -107,7 +107,7 @@ async def test_what_nobody_decides_is_given_up_and_can_be_looked_at(api: Api) ->
     (shown,) = (await api.ok("GET", "/v1/topics/TRANS_CHECK_MAX_TIME_TOPIC/queues/0/messages"))["messages"]
     assert (shown["message_id"], shown["real_topic"]) == (half["message_id"], TOPIC)
     await api.refused(404, "POST", f"/v1/transactions/{half['message_id']}/commit")
-    (take,) = (await api.ok("GET", f"/v1/messages/{half['message_id']}"))["takes"]
+    (take,) = (await api.ok("GET", f"/v1/messages/{half['message_id']}"))["receipts"]
     assert (take["group"], take["outcome"], take["times"]) == ("CID_RMQ_SYS_TRANS", "abandoned", 15)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from mocketmq.broker.consuming.take import Take
+from mocketmq.broker.consuming.receipt import Receipt
 from mocketmq.broker.transactions import check_backs
 from mocketmq.broker.transactions.check_answers import CheckAnswers
 from mocketmq.broker.transactions.half_messages import HalfMessage
@@ -235,7 +235,7 @@ async def test_what_is_decided_while_its_check_is_being_stored_is_not_asked_abou
         half = await prepare(client)
         read = broker.transactions.half_messages.halves
 
-        async def decide_first(takes: Sequence[Take]) -> list[HalfMessage]:
+        async def decide_first(takes: Sequence[Receipt]) -> list[HalfMessage]:
             monkeypatch.undo()
             halves = await read(takes)
             await end(client, half, COMMIT)

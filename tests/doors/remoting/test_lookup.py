@@ -207,9 +207,7 @@ async def test_how_far_the_index_is_is_told() -> None:
             await sent(remoting.client)
         ext = (await answer_to(remoting, "a")).ext
         assert ext["indexLastUpdatePhyoffset"] == "2"
-        assert ext["indexLastUpdateTimestamp"] == str(
-            remoting.broker.ground.writer.last_store_us // US_PER_MS
-        )
+        assert ext["indexLastUpdateTimestamp"] == str(remoting.broker.store.writer.last_store_us // US_PER_MS)
 
 
 async def test_more_messages_with_a_key_than_are_looked_at_in_one_step() -> None:

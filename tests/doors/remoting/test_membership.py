@@ -73,9 +73,9 @@ async def test_a_heartbeat_makes_the_group_and_its_retry_topic() -> None:
         assert (retry.read_queues, retry.write_queues, retry.perm) == (1, 1, PERM_READ | PERM_WRITE)
         assert broker.registry.topics.find(DLQ) is None
         assert broker.registry.topics.find(TOPIC) is None
-        before = broker.ground.writer.commits
+        before = broker.store.writer.commits
         await remoting.client.ok(HEART_BEAT, body=beat(consumer()))
-        assert broker.ground.writer.commits == before
+        assert broker.store.writer.commits == before
 
 
 async def test_a_retry_topic_has_as_many_queues_as_its_group_wants() -> None:

@@ -89,9 +89,9 @@ async def test_what_is_committed_is_there_after_a_restart(tmp_path: Any) -> None
     async with running_remoting(data=str(tmp_path)) as remoting:
         assert await committed(remoting.client) == 4
         await index_keys(remoting.broker)
-        before = remoting.broker.ground.writer.commits
+        before = remoting.broker.store.writer.commits
         await commit(remoting.client, 4)
-        assert remoting.broker.ground.writer.commits == before
+        assert remoting.broker.store.writer.commits == before
         assert remoting.broker.consuming.groups.get(GROUP).queues.keys() == {
             remoting.broker.registry.topics.queue_of(TOPIC, 0)
         }
@@ -133,7 +133,7 @@ async def test_a_commit_by_oneway_counts() -> None:
         await fill(remoting)
         remoting.client.oneway(UPDATE_OFFSET, place(commitOffset=3))
         await remoting.client.ok(MAX_OFFSET, place(group=None))
-        await remoting.broker.ground.writer.commit(lambda _: None)
+        await remoting.broker.store.writer.commit(lambda _: None)
         assert await committed(remoting.client) == 3
 
 
@@ -351,7 +351,7 @@ async def test_what_was_reset_is_stored_anew_and_acknowledges_nothing(tmp_path: 
         await pull(client)
         await remoting.broker.removal.reset.topic(TOPIC)
         await commit(client, 1)
-        await remoting.broker.ground.writer.commit(lambda _: None)
+        await remoting.broker.store.writer.commit(lambda _: None)
         assert [row["acked_us"] for row in rows(tmp_path, "SELECT * FROM deliveries")] == [None]
         await remoting.broker.removal.reset.all()
         assert rows(tmp_path, "SELECT * FROM progress") == []
@@ -381,7 +381,7 @@ async def test_delayed_messages_are_acknowledged_by_either_door(tmp_path: Any) -
 
 async def test_many_commits_at_once_are_one_transaction() -> None:
     async with running_remoting(topic_queues=64) as remoting:
-        client, writer = remoting.client, remoting.broker.ground.writer
+        client, writer = remoting.client, remoting.broker.store.writer
         await remoting.broker.sender.send_batch([Message(TOPIC, b"x", {}, n) for n in range(64)])
         await commit(client, 1)
         await index_keys(remoting.broker)

@@ -1,4 +1,4 @@
-"""Acknowledgements of single messages, which are begun straight, without a task."""
+"""Acknowledgements of single messages, which are begun on the fast path, without a task."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Plain sends, which are begun straight, without a task; all others; and that both become the same."""
+"""Plain sends, which are begun on the fast path, without a task; all others; and that both become the same."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ class HeldWriter:
 
     def __init__(self, remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
         self.held: list[tuple[Work, Waiter]] = []
-        self._writer = remoting.broker.ground.writer
+        self._writer = remoting.broker.store.writer
         self._put = self._writer.put
         self._monkeypatch = monkeypatch
         monkeypatch.setattr(self._writer, "put", self._hold)

@@ -286,7 +286,7 @@ async def test_retries_of_a_group_are_popped_with_its_topic() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a", "b")
         for taken in await receive(remoting.broker):
-            await remoting.broker.consuming.receipts.give_back(GROUP, [taken.handle], 1)
+            await remoting.broker.consuming.receiver.give_back(GROUP, [taken.handle], 1)
         await remoting.broker.mover.advance(1 * S)
         retries = await pop(remoting.client)
         assert sorted(one.body for one in retries) == ["a", "b"]
@@ -303,7 +303,7 @@ async def test_retries_of_another_topic_are_left_to_it() -> None:
         await send(remoting.broker, "other", topic="other")
         await fill(remoting, "a")
         [taken] = await receive(remoting.broker, topic="other")
-        await remoting.broker.consuming.receipts.give_back(GROUP, [taken.handle], 1)
+        await remoting.broker.consuming.receiver.give_back(GROUP, [taken.handle], 1)
         await remoting.broker.mover.advance(1 * S)
         assert pulled(await remoting.client.ok(PEEK, pop_of())) == ["a"]
         assert [one.body for one in await pop(remoting.client)] == ["a"]
@@ -315,7 +315,7 @@ async def test_retries_are_left_to_members_that_pull_them() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         [taken] = await receive(remoting.broker)
-        await remoting.broker.consuming.receipts.give_back(GROUP, [taken.handle], 1)
+        await remoting.broker.consuming.receiver.give_back(GROUP, [taken.handle], 1)
         await remoting.broker.mover.advance(1 * S)
         await join(remoting.client, subscriptionDataSet=[subscription(), subscription(RETRY)])
         assert await pop(remoting.client) == []

@@ -411,7 +411,7 @@ async def test_a_broker_that_stops_sends_everybody_home(monkeypatch: pytest.Monk
 
 async def test_a_pull_writes_nothing_unless_a_message_was_delayed() -> None:
     async with running_remoting() as remoting:
-        client, writer = remoting.client, remoting.broker.ground.writer
+        client, writer = remoting.client, remoting.broker.store.writer
         await fill(remoting, None, None, None)
         await join(client)
         await index_keys(remoting.broker)
@@ -485,7 +485,7 @@ async def test_what_is_there_is_pulled_also_while_nothing_can_be_stored(
 
         await pull(remoting.client, 1)
         with monkeypatch.context() as patched:
-            patched.setattr(remoting.broker.ground.writer, "commit", commit)
+            patched.setattr(remoting.broker.store.writer, "commit", commit)
             assert bodies(await pull(remoting.client)) == ["late"]
         assert "pull times missing in the ledger: 1 (the disk is full)" in caplog.text
 

@@ -91,13 +91,13 @@ async def test_acknowledgements_do_not_wait_for_each_other(monkeypatch: pytest.M
         await fill(remoting, *map(str, range(20)))
         acks = [(ACK, settling(one.handle, {})) for one in await pop(remoting.client)]
         await index_keys(remoting.broker)
-        commits = remoting.broker.ground.writer.commits
+        commits = remoting.broker.store.writer.commits
         with HeldUp(remoting.broker, monkeypatch) as disk:
             answers = pipelined(remoting.client, *acks)
             await disk.begun()
             disk.go.set()
             assert [(await answer).code for answer in answers] == [0] * 20
-        assert remoting.broker.ground.writer.commits <= commits + 2
+        assert remoting.broker.store.writer.commits <= commits + 2
 
 
 @pytest.mark.parametrize("offset", [0, 2])

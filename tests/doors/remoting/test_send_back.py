@@ -196,7 +196,7 @@ async def test_a_life_tells_what_became_of_the_take(level: int, outcome: str) ->
         await receive(remoting.broker)
         await send_back(remoting.client, sent.stored.log_offset, level)
         life = await remoting.broker.inspection.histories.of(sent.stored.unique_key)
-        assert [take.outcome for take in life.takes] == [outcome]
+        assert [take.outcome for take in life.receipts] == [outcome]
 
 
 async def test_what_was_acknowledged_by_receipt_is_retried_if_a_consumer_asks_for_it() -> None:
@@ -217,7 +217,7 @@ async def test_retries_pass_between_consumers_by_offset_and_by_receipt() -> None
         await send(broker, "received", queue=0)
         [first, second] = await receive(broker)
         await send_back(client, first.message.log_offset)
-        await broker.consuming.receipts.give_back(GROUP, [second.handle])
+        await broker.consuming.receiver.give_back(GROUP, [second.handle])
         await broker.mover.advance(10 * S)
         [record, _] = decode_records((await pull(client, topic=RETRY)).body)
         assert (record.body, record.reconsume_times) == (b"pulled", 1)

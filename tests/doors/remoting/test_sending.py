@@ -410,7 +410,7 @@ async def test_what_cannot_be_stored_is_told(
             raise error("the disk is gone")
 
         with monkeypatch.context() as patched:
-            patched.setattr(remoting.broker.ground.writer, "put", put)
+            patched.setattr(remoting.broker.store.writer, "put", put)
             refusal = await refused(remoting.client, batch((b"x", {})), form)
         assert refusal == (code, "the disk is gone")
 

@@ -260,7 +260,7 @@ async def test_half_messages_their_checks_and_what_was_committed_outlive_a_resta
         assert parted(record.properties)["TRANSACTION_CHECK_TIMES"] == "3"
         await end(client, open_one, COMMIT)
         assert bodies(await visible(broker)) == ["hello", "half", "open"]
-    assert rows(tmp_path, "SELECT outcome, times FROM takes ORDER BY log_offset") == [
+    assert rows(tmp_path, "SELECT outcome, times FROM receipts ORDER BY log_offset") == [
         {"outcome": "committed", "times": 0},
         {"outcome": "committed", "times": 3},
     ]
@@ -270,7 +270,7 @@ async def test_what_fell_due_while_no_broker_ran_is_asked_about_an_interval_late
     async with running_remoting(data=str(tmp_path)) as remoting:
         await prepare(remoting.client)
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as store, store:
-        store.execute("UPDATE takes SET visible_us = 1")
+        store.execute("UPDATE receipts SET visible_us = 1")
     async with running_remoting(data=str(tmp_path)) as remoting:
         await produce(remoting.client)
         await remoting.broker.mover.advance(60 * S - 1)

@@ -1,14 +1,14 @@
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.expiries import SPARE, Expiries
 from mocketmq.broker.consuming.group_queue import GroupQueue
-from mocketmq.broker.consuming.take import State, Take
+from mocketmq.broker.consuming.receipt import Receipt, State
 from mocketmq.broker.registry.group import Group
 from mocketmq.store.queue import Queue
 
 
-def take(group_queue: GroupQueue, offset: int, visible_us: int) -> Take:
+def receipt(group_queue: GroupQueue, offset: int, visible_us: int) -> Receipt:
     """A message that was given."""
-    taken = Take(group_queue, offset, offset, "orders", 0, is_delayed=False, visible_us=visible_us)
+    taken = Receipt(group_queue, offset, offset, "orders", 0, is_delayed=False, visible_us=visible_us)
     taken.move(State.HELD)
     return taken
 
@@ -18,10 +18,10 @@ def test_what_was_settled_leaves_nothing_behind() -> None:
     changes: list[int] = []
     expiries = Expiries(lambda: changes.append(1))
     for offset in range(2 * SPARE + 2):
-        one = take(group_queue, offset, offset)
+        one = receipt(group_queue, offset, offset)
         one.close()
         expiries.add(one)
     assert len(expiries._entries) <= SPARE
     assert expiries.next_us() is None
-    expiries.add(take(group_queue, 5_000, 7))
-    assert (expiries.next_us(), [one.take.queue_offset for one in expiries.pop(7, 10)]) == (7, [5_000])
+    expiries.add(receipt(group_queue, 5_000, 7))
+    assert (expiries.next_us(), [one.receipt.queue_offset for one in expiries.pop(7, 10)]) == (7, [5_000])

@@ -28,7 +28,7 @@ async def test_a_handle_that_was_never_given_out_is_invalid(handle: str) -> None
     async with running_broker() as broker:
         await send(broker)
         await receive(broker)
-        [(_, error)] = (await broker.consuming.receipts.acknowledge(GROUP, [handle])).failed
+        [(_, error)] = (await broker.consuming.receiver.acknowledge(GROUP, [handle])).failed
         assert type(error) is ReceiptError
 
 
@@ -38,7 +38,7 @@ async def test_a_handle_of_another_topic_is_invalid_as_long_as_its_message_is_op
         [taken] = await receive(broker)
         *kept, _ = taken.handle.split("-")
         for forged in ("-".join([*kept, "1"]), taken.handle.replace("-1-", "-2-", 1)):
-            [(_, error)] = (await broker.consuming.receipts.acknowledge(GROUP, [forged])).failed
+            [(_, error)] = (await broker.consuming.receiver.acknowledge(GROUP, [forged])).failed
             assert type(error) is ReceiptError
 
 

@@ -1,119 +1,110 @@
-"""The life of a message for one group, as the docstring draws it: each state, and what is refused in it."""
+"""What two do with one message at the same time."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.receipts import Settled, Taken
-from tests.support.brokers import (
-    GROUP,
-    TOPIC,
-    S,
-    acknowledge,
-    bodies,
-    give_back,
-    receive,
-    running_broker,
-    send,
-    visible,
-)
-
-Step = Callable[[Broker, Taken], Awaitable[Settled]]
+from mocketmq.broker.consuming.receipt import State
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.message.names import retry_topic
+from tests.support.brokers import GROUP, TOPIC, S, acknowledge, receive, rows, running_broker, send
+from tests.support.held_up import HeldUp
+from tests.support.patience import PATIENCE_S
 
 
-async def acknowledged(broker: Broker, taken: Taken) -> Settled:
-    return await acknowledge(broker, [taken])
-
-
-async def given_back(broker: Broker, taken: Taken) -> Settled:
-    return await give_back(broker, [taken])
-
-
-async def given_up(broker: Broker, taken: Taken) -> Settled:
-    return await give_back(broker, [taken], -1)
-
-
-async def extended(broker: Broker, taken: Taken) -> Settled:
-    return await broker.consuming.receipts.extend(GROUP, [taken.handle], 60 * S)
-
-
-async def run_out(broker: Broker, _taken: Taken) -> Settled:
-    await broker.mover.advance(10 * S)
-    return Settled([], [])
-
-
-STEPS: list[Step] = [acknowledged, given_back, given_up, extended]
-
-
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("before", [acknowledged, given_back, given_up, run_out])
-async def test_a_receipt_is_good_once(before: Step, step: Step) -> None:
+async def test_what_is_taken_back_is_free_when_that_is_stored_and_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with running_broker() as broker:
-        await send(broker)
-        [taken] = await receive(broker, invisible_us=10 * S)
-        await before(broker, taken)
-        assert (await step(broker, taken)).done == []
-        assert broker.inspection.pending.count == (before is given_back)
-
-
-@pytest.mark.parametrize("step", STEPS)
-async def test_an_extended_receipt_is_as_good_as_before(step: Step) -> None:
-    async with running_broker() as broker:
-        await send(broker)
-        [taken] = await receive(broker, invisible_us=10 * S)
-        await extended(broker, taken)
-        await broker.mover.advance(59 * S)
-        assert (await step(broker, taken)).done == [taken.handle]
-
-
-@pytest.mark.parametrize(
-    ("step", "outcome", "pending", "dead"),
-    [
-        (acknowledged, "acked", 0, []),
-        (given_back, "retried", 1, []),
-        (given_up, "dead", 0, ["hello"]),
-        (extended, None, 0, []),
-        (run_out, None, 0, []),
-    ],
-)
-async def test_where_each_step_leads(step: Step, outcome: str | None, pending: int, dead: list[str]) -> None:
-    async with running_broker() as broker:
-        sent = await send(broker)
-        [taken] = await receive(broker, invisible_us=10 * S)
-        await step(broker, taken)
-        take = (await broker.inspection.histories.of(sent.stored.unique_key)).takes[0]
-        assert (take.outcome, take.settled_us is None) == (outcome, outcome is None)
-        assert broker.inspection.pending.count == pending
-        if dead:
-            assert bodies(await visible(broker, f"%DLQ%{GROUP}")) == dead
-        assert len(await receive(broker)) == (step is run_out)
-
-
-async def test_when_a_group_was_first_given_a_message_is_remembered(tmp_path: Path) -> None:
-    async with running_broker(tmp_path) as broker:
-        await send(broker)
-        await broker.mover.advance(5 * S)
-        first_us = broker.clock.now_us()
-        assert [one.first_taken_us for one in await receive(broker, invisible_us=10 * S)] == [first_us]
-        await broker.mover.advance(10 * S)
-        assert [one.first_taken_us for one in await receive(broker, invisible_us=10 * S)] == [first_us]
-        [of_another] = await receive(broker, group="shipping")
-        assert of_another.first_taken_us == first_us + 10 * S
-    async with running_broker(tmp_path) as broker:
-        await broker.mover.advance(10 * S)
-        assert [one.first_taken_us for one in await receive(broker)] == [first_us]
-
-
-async def test_a_group_that_goes_back_is_given_a_message_for_the_first_time_again(tmp_path: Path) -> None:
-    async with running_broker(tmp_path) as broker:
         await send(broker, queue=0)
-        await acknowledge(broker, await receive(broker))
-        await broker.mover.advance(5 * S)
-        await broker.consuming.committed.commit(GROUP, TOPIC, 0, 0)
-        again_us = broker.clock.now_us()
-        assert [one.first_taken_us for one in await receive(broker, invisible_us=10 * S)] == [again_us]
+        place = await broker.consuming.pops.admit(GROUP, TOPIC, 0)
+        assert (await broker.consuming.pops.pop(place, 1, 60 * S, ordered=True, attempt="one")).messages
+        held_up = HeldUp(broker, monkeypatch)
+        again = asyncio.create_task(broker.consuming.pops.pop(place, 1, 60 * S, ordered=True, attempt="one"))
+        await held_up.begun()
+        async with broker.consuming.receiver.firing(broker.clock.now_us()) as due_now:
+            assert [*due_now()] == []
+        other = asyncio.create_task(broker.consuming.pops.pop(place, 1, 60 * S, ordered=True))
+        async with asyncio.timeout(PATIENCE_S):
+            while not (other.done() or broker.store.writer.waiting):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        held_up.go.set()
+        assert [len((await popping).messages) for popping in (again, other)] == [1, 0]
+
+
+async def test_what_is_just_given_to_another_is_not_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running_broker(tmp_path) as broker:
-        await broker.mover.advance(10 * S)
-        assert [one.first_taken_us for one in await receive(broker)] == [again_us]
+        await send(broker)
+        late = await receive(broker, invisible_us=S)
+        await broker.mover.advance(S)
+        held_up = HeldUp(broker, monkeypatch)
+        steps: list[asyncio.Task[Any]] = [asyncio.create_task(send(broker, topic="another"))]
+        await held_up.begun()
+        steps.append(asyncio.create_task(receive(broker)))
+        await held_up.queued(1)
+        steps.append(asyncio.create_task(broker.consuming.receiver.release(GROUP, late)))
+        await held_up.queued(2)
+        held_up.go.set()
+        await asyncio.gather(*steps)
+    [row] = rows(tmp_path, "SELECT times, visible_us - last_taken_us AS span_us FROM receipts")
+    assert row == {"times": 2, "span_us": 30 * S}
+
+
+async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        sent = (await send(broker)).stored
+        await receive(broker, invisible_us=S)
+        await broker.mover.advance(S)
+        await broker.registry.topics.ensure(retry_topic(GROUP), 1)
+        await send(broker, topic="another")
+        others = await receive(broker, topic="another")
+        held_up = HeldUp(broker, monkeypatch)
+        steps: list[asyncio.Task[Any]] = [asyncio.create_task(send(broker, topic="another"))]
+        await held_up.begun()
+        for count, step in enumerate(
+            (
+                acknowledge(broker, others),  # settles first, so that is written before what is given
+                receive(broker),
+                broker.consuming.pull.give_back(GROUP, sent.log_offset, 0),
+            ),
+            1,
+        ):
+            steps.append(asyncio.create_task(step))
+            await held_up.queued(count)
+        held_up.go.set()
+        await asyncio.gather(*steps)
+        assert sent.log_offset in broker.consuming.groups.get(GROUP).receipts
+    [row] = rows(tmp_path, f"SELECT outcome FROM receipts WHERE log_offset = {sent.log_offset}")
+    assert row == {"outcome": None}
+
+
+async def test_what_is_extended_twice_in_a_failed_transaction_is_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        sent = (await send(broker)).stored
+        [taken] = await receive(broker, invisible_us=30 * S)
+        receiver, database = broker.consuming.receiver, broker.store.database
+        transact = database.transact
+
+        async def refuse(_: Any) -> None:
+            monkeypatch.setattr(database, "transact", transact)
+            raise StoreUnavailableError("no")
+
+        monkeypatch.setattr(database, "transact", refuse)
+        failed = await asyncio.gather(
+            *(receiver.extend(GROUP, [taken.handle], seconds * S) for seconds in (60, 90)),
+            acknowledge(broker, [taken]),
+            return_exceptions=True,
+        )
+        assert [type(error) for error in failed] == [StoreUnavailableError] * 3
+        receipt = broker.consuming.groups.get(GROUP).receipts[sent.log_offset]
+        assert (receipt.state, receipt.visible_us) == (State.HELD, taken.visible_us)
+        await broker.mover.advance(30 * S)
+        assert len(await receive(broker)) == 1

@@ -49,7 +49,7 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
 async def sweep(broker: Broker, *, age_us: int = 0, max_bytes: int = 0) -> int:
     """What a sweep with these limits removes."""
     retention = Retention(
-        broker.ground,
+        broker.store,
         broker.registry,
         broker.consuming.groups,
         broker.schemes,

@@ -47,7 +47,7 @@ def test_a_message_that_was_given_back_and_given_up() -> None:
             }
         ],
         "interventions": [],
-        "takes": [
+        "receipts": [
             {
                 "group": "g",
                 "log_offset": 1,
@@ -79,7 +79,7 @@ def test_what_is_still_pending_is_told_with_its_future() -> None:
         "records": [record(1, "SCHEDULE_TOPIC_XXXX", 0, 1_000, **going)],
         "deliveries": [],
         "interventions": [],
-        "takes": [],
+        "receipts": [],
     }
     assert [(after, what) for _, after, what in timeline(life)][2:] == [
         ("+1s", "due, to go to orders queue 3")
@@ -101,7 +101,7 @@ def test_what_waited_in_a_file_has_no_record_of_it_but_its_delivery_tells() -> N
         "records": [record(1, "orders", 1_500, parked_offset_message_id="02")],
         "deliveries": [delivery],
         "interventions": [],
-        "takes": [],
+        "receipts": [],
     }
     assert [(after, what) for _, after, what in timeline(life)] == [
         ("+0", "sent from 10.1.2.3:4"),

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.faults.fault import Fault, FaultyRequest
 from mocketmq.faults.injected_delay import lateness
-from mocketmq.faults.rule import OF_ABSENCE, FaultRule, Kind
+from mocketmq.faults.rule import OF_OUTAGES, FaultRule, Kind
 
 S = 1_000_000
 NEEDED: dict[str, dict[str, Any]] = {
@@ -49,7 +49,7 @@ def test_the_same_seed_has_the_same_faults_and_another_one_others() -> None:
     assert strikes(fault(probability=0), 20) == []
 
 
-@pytest.mark.parametrize("do", sorted(set(get_args(Kind)) - OF_ABSENCE))
+@pytest.mark.parametrize("do", sorted(set(get_args(Kind)) - OF_OUTAGES))
 def test_each_kind_strikes_by_its_seed_alone(do: str) -> None:
     fields = NEEDED.get(do, {})
     runs = [strikes(fault(do, probability=0.5, seed=seed, **fields), 60) for seed in (3, 3, 4)]

@@ -363,7 +363,7 @@ async def test_half_messages_are_none_until_they_are_committed(tmp_path: Path) -
 async def test_what_retention_removed_is_in_no_state(tmp_path: Path) -> None:
     async with running_broker(tmp_path, profile="rocketmq4") as broker:
         retention = Retention(
-            broker.ground, broker.registry, broker.consuming.groups, broker.schemes, age_us=0, max_bytes=1
+            broker.store, broker.registry, broker.consuming.groups, broker.schemes, age_us=0, max_bytes=1
         )
         sent = (await send(broker, level=1)).stored.unique_key
         cancelled = await send_in(broker, 60_000)

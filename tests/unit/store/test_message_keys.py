@@ -83,9 +83,9 @@ async def test_the_index_follows_in_the_background(tmp_path: Path, monkeypatch: 
 async def test_two_who_bring_the_index_up_to_date_write_it_once() -> None:
     async with running_broker() as broker:
         await send(broker, KEYS="a")
-        before = broker.ground.writer.commits
+        before = broker.store.writer.commits
         await asyncio.gather(*(broker.inspection.histories.by_key("a") for _ in range(5)))
-        assert broker.ground.writer.commits <= before + 1
+        assert broker.store.writer.commits <= before + 1
 
 
 async def test_the_index_goes_on_after_a_restart_where_it_had_come_to(tmp_path: Path) -> None:

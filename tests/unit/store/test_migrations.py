@@ -77,7 +77,7 @@ async def test_a_store_of_every_revision_is_brought_up_to_date_with_all_it_holds
         assert [(one.message.body, one.times) for one in await receive(broker)] == [(b"taken", 3)]
         life = await broker.inspection.histories.of("U1")
         assert [record.log_offset for record in life.records] == [10, 11]
-        assert (len(life.deliveries), [take.outcome for take in life.takes]) == (1, ["acked"])
+        assert (len(life.deliveries), [take.outcome for take in life.receipts]) == (1, ["acked"])
     assert rows(tmp_path, "SELECT version_num FROM alembic_version") == [{"version_num": HEAD_REVISION}]
     assert rows(tmp_path, "SELECT min(log_offset) AS n FROM messages WHERE log_offset > 15") == [{"n": 100}]
 

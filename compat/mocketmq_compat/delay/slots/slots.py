@@ -23,7 +23,7 @@ class Slots(StoredScheme):
             return super().due_us(properties, level)
         others = {name: value for name, value in properties.items() if name != TIMER_DEL_UNIQKEY}
         super().due_us(others, level)  # refuses a malformed time, although it is not needed
-        return self.context.ground.clock.now_us()
+        return self.context.store.clock.now_us()
 
     async def keep(self, draft: Draft, queue: Queue, due_us: int, number: int | None = None) -> StoredMessage:
         """As the base class. Raises NotPendingError when there is nothing to cancel; then nothing is kept."""
@@ -34,9 +34,9 @@ class Slots(StoredScheme):
         keys = {each.key for each in self.context.topics.get(queue.topic).queues}
         async with self.context.leaving:
             found = [one for one in await self.find(unique_key) if one.real_queue_key in keys]
-            cancelled = await self.context.ground.writer.commit(partial(self.cancel, messages=found))
+            cancelled = await self.context.store.writer.commit(partial(self.cancel, messages=found))
         if not cancelled and number is None:  # a half message may be committed twice
             raise not_pending(unique_key)
         number = self.context.numbers.next() if number is None else number
-        now_us = self.context.ground.clock.now_us()
-        return self.kept(draft, queue, due_us, number, now_us, self.context.ground.writer.store_host)
+        now_us = self.context.store.clock.now_us()
+        return self.kept(draft, queue, due_us, number, now_us, self.context.store.writer.store_host)

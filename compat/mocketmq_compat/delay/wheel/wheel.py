@@ -20,12 +20,12 @@ class Wheel(IndexedScheme):
     name = "wheel"
 
     def __init__(self, context: SchemeContext, settings: Settings, storage: WheelStorage) -> None:
-        clock = context.ground.clock
+        clock = context.store.clock
         self.files = WheelFiles(
             storage,
             settings.delay_sync,
             settings.delay_quota_bytes,
-            context.ground.writer.synced,
+            context.store.writer.synced,
             context.changed,
             context.numbers,
             lambda: clock.now_us() // US_PER_S,

@@ -1,7 +1,7 @@
 """How far groups have come in their queues, as pulling consumers ask for it and report it.
 
 What a client commits is in memory before its next request is looked at, as upstream, and durable when the
-commit is answered. So nothing here waits before memory has changed. A take that ends with it is closed at
+commit is answered. So nothing here waits before memory has changed. A receipt that ends with it is closed at
 once, too: whoever was being given it or settling it finds it closed.
 docs/protocol/remoting.md §2.4
 """
@@ -14,13 +14,13 @@ from mocketmq.broker.consuming.group_queue import GroupQueue, Notice
 from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.pull_trail import PullTrail
-from mocketmq.broker.consuming.take import Outcome, Take
+from mocketmq.broker.consuming.receipt import Outcome, Receipt
 from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.errors import EmulatorError, InvalidArgumentError
-from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
-from mocketmq.store.take_rows import save_outcome
+from mocketmq.store.receipt_rows import save_outcome
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 log = logging.getLogger(__name__)
@@ -31,15 +31,15 @@ class CommittedOffsets:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         registry: Registry,
         groups: ConsumingGroups,
         polls: Polls,
         notes: LedgerNotes,
         trail: PullTrail,
     ) -> None:
-        self._writer = ground.writer
-        self._clock = ground.clock
+        self._writer = store.writer
+        self._clock = store.clock
         self._trail = trail
         self._topics = registry.topics
         self._groups = groups
@@ -104,7 +104,7 @@ class CommittedOffsets:
         queue = self._topics.find_queue(topic_name, queue_id)
         if queue is None or not 0 <= offset <= queue.next_offset:
             return True
-        ended: Sequence[Take] = ()
+        ended: Sequence[Receipt] = ()
         group = self._groups.find(group_name)
         if group is None:
             if not self._registered.may_be_used(group_name):
@@ -146,16 +146,16 @@ class CommittedOffsets:
             self._polls.arrived(queue)
         await self._save(ended)
 
-    async def _save(self, moved: Mapping[GroupQueue, Sequence[Take]]) -> None:
-        """Store how far the group has come in these queues, and which of its takes ended with that."""
+    async def _save(self, moved: Mapping[GroupQueue, Sequence[Receipt]]) -> None:
+        """Store how far the group has come in these queues, and which of its receipts ended with that."""
 
         def work(batch: Batch) -> None:
             for group_queue, ended in moved.items():
                 group = group_queue.group
                 if group.is_deleted:
                     continue
-                for take in ended:
-                    save_outcome(batch, group.name, take.log_offset, Outcome.PASSED.value, if_open=True)
+                for receipt in ended:
+                    save_outcome(batch, group.name, receipt.log_offset, Outcome.PASSED.value, if_open=True)
                 group_queue.save(batch, group_queue.next_offset)
 
         # A message that ended may be given again at once. In one transaction, it might end after that.
@@ -171,7 +171,7 @@ class CommittedOffsets:
     async def close(self) -> None:
         """Store the reported offsets that are not stored yet, if the store still takes them."""
         await self._notes.written()
-        unsaved: dict[GroupQueue, Sequence[Take]] = {
+        unsaved: dict[GroupQueue, Sequence[Receipt]] = {
             group_queue: ()
             for group in self._groups
             for group_queue in group.queues.values()

@@ -12,26 +12,26 @@ from mocketmq.broker.consuming.pull import Pull
 from mocketmq.broker.consuming.pull_trail import PullTrail
 from mocketmq.broker.consuming.queue_locks import QueueLocks
 from mocketmq.broker.consuming.receipts import Receipts
+from mocketmq.broker.consuming.receiver import Receiver
 from mocketmq.broker.consuming.retries import Retries
-from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.contracts.contract import Contract
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 
 
 @dataclass(frozen=True)
 class Consuming:
-    """Consuming by receipt, pop and offset; long polls, takes, notes in the ledger and queue locks."""
+    """Consuming by receipt, pop and offset; long polls, receipts, notes in the ledger and queue locks."""
 
     groups: ConsumingGroups
     notes: LedgerNotes
     polls: Polls
-    takes: Takes
     receipts: Receipts
+    receiver: Receiver
     pops: Pops
     committed: CommittedOffsets
     pull: Pull
@@ -41,7 +41,7 @@ class Consuming:
 
 
 async def open_consuming(
-    ground: Ground,
+    store: Store,
     settings: Settings,
     registry: Registry,
     polls: Polls,
@@ -50,20 +50,20 @@ async def open_consuming(
     timer: Timer,
     contract: Contract | None,
 ) -> Consuming:
-    """Load the groups' takes and offsets."""
-    retries = Retries(registry.topics, levels, ground.writer.store_host)
-    groups = ConsumingGroups(ground, registry.groups)
+    """Load the groups' receipts and offsets."""
+    retries = Retries(registry.topics, levels, store.writer.store_host)
+    groups = ConsumingGroups(store, registry.groups)
     await groups.load(registry.topics)
-    takes = Takes(ground, registry, groups, polls, timer.changed)
-    await takes.load()
-    receipts = Receipts(ground, registry, groups, takes, polls, ledger, retries, contract)
-    notes, trail = LedgerNotes(ground.writer, ledger), PullTrail()
-    committed = CommittedOffsets(ground, registry, groups, polls, notes, trail)
+    receipts = Receipts(store, registry, groups, polls, timer.changed)
+    await receipts.load()
+    receiver = Receiver(store, registry, groups, receipts, polls, ledger, retries, contract)
+    notes, trail = LedgerNotes(store.writer, ledger), PullTrail()
+    committed = CommittedOffsets(store, registry, groups, polls, notes, trail)
     pull = Pull(
-        ground,
+        store,
         registry,
         groups,
-        takes,
+        receipts,
         polls,
         notes,
         retries,
@@ -75,12 +75,12 @@ async def open_consuming(
         groups=groups,
         notes=notes,
         polls=polls,
-        takes=takes,
         receipts=receipts,
-        pops=Pops(ground, registry, groups, polls, receipts),
+        receiver=receiver,
+        pops=Pops(store, registry, groups, polls, receiver),
         committed=committed,
         pull=pull,
-        offsets=Offsets(ground, registry, groups, committed),
+        offsets=Offsets(store, registry, groups, committed),
         queue_locks=QueueLocks(),
         trail=trail,
     )

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from mocketmq.broker.consuming.group_queue import GroupQueue
-from mocketmq.broker.consuming.take import Take
+from mocketmq.broker.consuming.receipt import Receipt
 from mocketmq.broker.registry.group import Group
 from mocketmq.broker.registry.groups import MAX_RETRIES, Groups
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.message.names import HALF_GROUP
-from mocketmq.store.ground import Ground
 from mocketmq.store.offset_rows import (
     delete_progress_of_group,
     delete_progress_of_queue,
@@ -23,7 +22,8 @@ from mocketmq.store.offset_rows import (
     save_progress,
 )
 from mocketmq.store.queue import Queue
-from mocketmq.store.take_rows import delete_takes_of_group
+from mocketmq.store.receipt_rows import delete_takes_of_group
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 
@@ -37,8 +37,8 @@ class ConsumingGroup:
         self.queues: dict[Queue, GroupQueue] = {}
         # Delayed messages that were pulled and not committed past yet: log offsets by queue offset.
         self.pulled: dict[Queue, dict[int, int]] = {}
-        self.takes: dict[int, Take] = {}  # all that are open, by log offset
-        self.available: dict[int, Take] = {}  # those of them that are free
+        self.receipts: dict[int, Receipt] = {}  # all that are open, by log offset
+        self.available: dict[int, Receipt] = {}  # those of them that are free
         self.lock = asyncio.Lock()
         self._watching: set[asyncio.Event] = set()
 
@@ -54,17 +54,17 @@ class ConsumingGroup:
         if self.is_deleted:
             raise GroupNotFoundError(f"subscription group not exist, {self.name}")
 
-    def gives_up(self, take: Take) -> bool:
+    def gives_up(self, receipt: Receipt) -> bool:
         """Whether a message becomes a dead letter when its invisible time ends.
 
         Half messages never do, nor do popped messages, whose clients count attempts themselves.
         """
-        is_over = take.times > 0 and take.reconsume_times + take.times > self.registered.max_retries
-        return is_over and not take.pop_ms and self.name != HALF_GROUP
+        is_over = receipt.times > 0 and receipt.reconsume_times + receipt.times > self.registered.max_retries
+        return is_over and not receipt.pop_ms and self.name != HALF_GROUP
 
     @contextmanager
     def announcing(self, event: asyncio.Event) -> Iterator[None]:
-        """Set the event whenever a take is closed: its queue may have more to give in order."""
+        """Set the event whenever a receipt is closed: its queue may have more to give in order."""
         self._watching.add(event)
         try:
             yield
@@ -77,13 +77,13 @@ class ConsumingGroup:
             event.set()
 
     def forget(self, queues: Iterable[Queue]) -> None:
-        """Close the takes of these emptied queues, and go on at their end."""
+        """Close the receipts of these emptied queues, and go on at their end."""
         for queue in queues:
             self.pulled.pop(queue, None)
             group_queue = self.queues.get(queue)
             if group_queue is not None:
-                for take in list(group_queue.open.values()):
-                    take.close()
+                for receipt in list(group_queue.open.values()):
+                    receipt.close()
                 group_queue.next_offset = queue.next_offset
                 group_queue.saved_offset = None
 
@@ -91,8 +91,8 @@ class ConsumingGroup:
 class ConsumingGroups:
     """The state of every group. Lookups raise as those of the registry."""
 
-    def __init__(self, ground: Ground, groups: Groups) -> None:
-        self._ground = ground
+    def __init__(self, store: Store, groups: Groups) -> None:
+        self._store = store
         self._registered = groups
         self._groups: dict[str, ConsumingGroup] = {}
         # Offsets of groups whose state was not needed yet, of deleted groups, and of those being made.
@@ -100,7 +100,7 @@ class ConsumingGroups:
 
     async def load(self, topics: Topics) -> None:
         """Read from the store how far each group has come."""
-        for name, queue_key, next_offset in await read_progress(self._ground.database):
+        for name, queue_key, next_offset in await read_progress(self._store.database):
             queue = topics.queue(queue_key)
             self._offsets.setdefault(name, {})[queue] = min(next_offset, queue.next_offset)
 
@@ -145,7 +145,7 @@ class ConsumingGroups:
         return self.of(registered or await self._registered.put(name, MAX_RETRIES, 1, replace=False))
 
     async def delete(self, name: str, *, clean_offsets: bool) -> None:
-        """Delete the group and its takes. Its offsets stay for a later group of its name.
+        """Delete the group and its receipts. Its offsets stay for a later group of its name.
 
         With ``clean_offsets`` they are deleted too. Raises GroupNotFoundError, NoPermissionError for the
         broker's own.
@@ -163,8 +163,8 @@ class ConsumingGroups:
                 save_progress(batch, name, queue, offset)
 
             def apply() -> None:
-                for take in list(group.takes.values()):
-                    take.close()
+                for receipt in list(group.receipts.values()):
+                    receipt.close()
                 group.is_deleted = True
                 del self._groups[name]
                 if offsets:
@@ -174,8 +174,8 @@ class ConsumingGroups:
 
         async with group.lock:
             group.check_exists()
-            await self._ground.writer.commit(work, alone=True, until="visible")
-        await self._ground.writer.synced()
+            await self._store.writer.commit(work, alone=True, until="visible")
+        await self._store.writer.synced()
 
     def leave_queues(self, batch: Batch, queues: Iterable[Queue]) -> None:
         """Delete, in this transaction, every group's position in the queues of a deleted topic."""

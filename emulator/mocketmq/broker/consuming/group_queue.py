@@ -1,7 +1,7 @@
 """How far one group has come in one queue.
 
 All ways of consuming share this state: ``next_offset``, below which everything was given out or passed over,
-and the takes below it that are still open. What the group has not finished begins at the first open one:
+and the receipts below it that are still open. What the group has not finished begins at the first open one:
 that is its committed offset, where a pulling consumer starts to read and from which lag counts.
 """
 
@@ -16,7 +16,7 @@ from mocketmq.store.writer import Batch
 
 if TYPE_CHECKING:
     from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
-    from mocketmq.broker.consuming.take import Take
+    from mocketmq.broker.consuming.receipt import Receipt
 
 
 class Notice(Enum):
@@ -63,7 +63,7 @@ class GroupQueue:
         self.ordered_pop_ms = 0
         self.notice: Notice | None = None
         self.resets = 0
-        self.open: dict[int, Take] = {}  # by queue offset
+        self.open: dict[int, Receipt] = {}  # by queue offset
 
     @property
     def committed_offset(self) -> int:
@@ -88,22 +88,22 @@ class GroupQueue:
     @property
     def in_flight(self) -> int:
         """How many messages were received and are not settled."""
-        return sum(take.is_in_flight for take in self.open.values())
+        return sum(receipt.is_in_flight for receipt in self.open.values())
 
-    def finish(self, offset: int) -> list["Take"]:
-        """Take everything below ``offset`` for finished. Returns the takes that this ended."""
+    def finish(self, offset: int) -> list["Receipt"]:
+        """Take everything below ``offset`` for finished. Returns the receipts that this ended."""
         self.next_offset, self.reported = max(self.next_offset, offset), offset
-        return self._end(take for take in self.open.values() if take.queue_offset < offset)
+        return self._end(receipt for receipt in self.open.values() if receipt.queue_offset < offset)
 
-    def begin_at(self, offset: int) -> list["Take"]:
-        """Go back or forward to ``offset``, whoever has what. Returns all takes, which this ended."""
+    def begin_at(self, offset: int) -> list["Receipt"]:
+        """Go back or forward to ``offset``, whoever has what. Returns all receipts, which this ended."""
         self.next_offset = self.reported = offset
         return self._end(self.open.values())
 
-    def _end(self, takes: Iterable["Take"]) -> list["Take"]:
-        ended = list(takes)
-        for take in ended:
-            take.close()
+    def _end(self, receipts: Iterable["Receipt"]) -> list["Receipt"]:
+        ended = list(receipts)
+        for receipt in ended:
+            receipt.close()
         return ended
 
     def gives_notice(self, offset: int) -> bool:
@@ -115,8 +115,10 @@ class GroupQueue:
         return False
 
     def save(self, batch: Batch, next_offset: int) -> None:
-        """Save ``next_offset``, but never past a take that has no row: a kill would lose it."""
-        unsaved = min((offset for offset, take in self.open.items() if not take.has_row), default=next_offset)
+        """Save ``next_offset``, but never past a receipt that has no row: a kill would lose it."""
+        unsaved = min(
+            (offset for offset, receipt in self.open.items() if not receipt.has_row), default=next_offset
+        )
         saved_offset = min(unsaved, next_offset)
         save_progress(batch, self.group.name, self.queue, saved_offset)
         batch.on_commit(partial(setattr, self, "saved_offset", saved_offset))

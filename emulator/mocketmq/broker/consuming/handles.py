@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
-from mocketmq.broker.consuming.take import State, Take
+from mocketmq.broker.consuming.receipt import Receipt, State
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.errors import ReceiptError, ReceiptSpentError, shorten
 from mocketmq.store.queue import Queue
 
 
 class PopHandle(NamedTuple):
-    """A popped message by its queue and offset, and the time of its pop (``Take.pop_ms``)."""
+    """A popped message by its queue and offset, and the time of its pop (``Receipt.pop_ms``)."""
 
     queue: Queue
     queue_offset: int
@@ -27,15 +27,15 @@ class PopHandle(NamedTuple):
 Handle = TypeVar("Handle", str, PopHandle)
 
 
-def next_pop_ms(takes: Iterable[Take]) -> int:
-    """The ``pop_ms`` of the next pop: the wall clock, but later than those of ``takes``."""
-    return max(wall_us() // US_PER_MS, 1 + max((take.pop_ms for take in takes), default=0))
+def next_pop_ms(receipts: Iterable[Receipt]) -> int:
+    """The ``pop_ms`` of the next pop: the wall clock, but later than those of ``receipts``."""
+    return max(wall_us() // US_PER_MS, 1 + max((receipt.pop_ms for receipt in receipts), default=0))
 
 
-def handle_of(group: ConsumingGroup, take: Take) -> str:
-    """The handle of the take's latest delivery."""
-    parts = (take.log_offset, take.times, _check(group.name), _check(take.topic), take.pop_ms)
-    return "-".join(f"{part:x}" for part in (parts if take.pop_ms else parts[:4]))
+def handle_of(group: ConsumingGroup, receipt: Receipt) -> str:
+    """The handle of the receipt's latest delivery."""
+    parts = (receipt.log_offset, receipt.times, _check(group.name), _check(receipt.topic), receipt.pop_ms)
+    return "-".join(f"{part:x}" for part in (parts if receipt.pop_ms else parts[:4]))
 
 
 def renewed(handle: Handle, pop_ms: int) -> Handle:
@@ -54,40 +54,40 @@ def check_handle(handle: str, group_name: str, topic_name: str) -> None:
         )
 
 
-def find_take(group: ConsumingGroup, handle: str | PopHandle, now_us: int) -> Take:
-    """The take that the handle settles. Raises ReceiptSpentError for a past one, else ReceiptError."""
+def find_receipt(group: ConsumingGroup, handle: str | PopHandle, now_us: int) -> Receipt:
+    """The receipt that the handle settles. Raises ReceiptSpentError for a past one, else ReceiptError."""
     if isinstance(handle, PopHandle):
         return _find_popped(group, handle, now_us)
     log_offset, times, for_group, for_topic, pop_ms = _parts(handle)
     name = f"receipt {shorten(handle)}"
     if for_group != _check(group.name):
         raise ReceiptError(f"{name} was not given to group {group.name}")
-    take = group.takes.get(log_offset)
-    if take is None or take.is_settled:
+    receipt = group.receipts.get(log_offset)
+    if receipt is None or receipt.is_settled:
         raise ReceiptSpentError(f"{name} is spent: its message was settled before, or is gone")
-    if for_topic != _check(take.topic) or times > take.times:
+    if for_topic != _check(receipt.topic) or times > receipt.times:
         raise ReceiptError(f"{name} is not one that this broker gave out")
-    if times < take.times or take.state is not State.HELD or take.visible_us <= now_us:
-        is_known = times == take.times and take.state is not State.RESERVED
-        when = f"at {take.visible_us // US_PER_MS} ms" if is_known else "and was taken again"
+    if times < receipt.times or receipt.state is not State.HELD or receipt.visible_us <= now_us:
+        is_known = times == receipt.times and receipt.state is not State.RESERVED
+        when = f"at {receipt.visible_us // US_PER_MS} ms" if is_known else "and was taken again"
         raise ReceiptSpentError(f"{name} has expired: the message became visible again {when}")
-    if pop_ms != take.pop_ms:
+    if pop_ms != receipt.pop_ms:
         raise ReceiptSpentError(f"{name} is spent: its invisible time was changed, which made a new one")
-    return take
+    return receipt
 
 
-def _find_popped(group: ConsumingGroup, handle: PopHandle, now_us: int) -> Take:
+def _find_popped(group: ConsumingGroup, handle: PopHandle, now_us: int) -> Receipt:
     queue, queue_offset, pop_ms = handle
     name = f"the message popped from {queue.topic}, queue {queue.queue_id}, offset {queue_offset}"
     group_queue = group.queues.get(queue)
-    take = group_queue.open.get(queue_offset) if group_queue else None
-    if take is None or take.is_settled:
+    receipt = group_queue.open.get(queue_offset) if group_queue else None
+    if receipt is None or receipt.is_settled:
         raise ReceiptSpentError(f"{name} was settled before, or not given to group {group.name}")
-    if take.pop_ms != pop_ms:
+    if receipt.pop_ms != pop_ms:
         raise ReceiptSpentError(f"{name} at {pop_ms} was taken again since, or its invisible time changed")
-    if take.state is not State.HELD or take.visible_us <= now_us:
+    if receipt.state is not State.HELD or receipt.visible_us <= now_us:
         raise ReceiptSpentError(f"{name} at {pop_ms} has become visible again")
-    return take
+    return receipt
 
 
 def _parts(handle: str) -> tuple[int, int, int, int, int]:

@@ -13,8 +13,8 @@ from mocketmq.broker.registry.clients import OffsetReset
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import OutsideQueueError, TopicNotFoundError
-from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
+from mocketmq.store.store import Store
 
 Side = Literal["nearest", "lower", "upper"]
 
@@ -53,10 +53,10 @@ class Offsets:
     """
 
     def __init__(
-        self, ground: Ground, registry: Registry, groups: ConsumingGroups, committed: CommittedOffsets
+        self, store: Store, registry: Registry, groups: ConsumingGroups, committed: CommittedOffsets
     ) -> None:
-        self._database = ground.database
-        self._clock = ground.clock
+        self._database = store.database
+        self._clock = store.clock
         self._topics = registry.topics
         self._groups = groups
         self._committed = committed

@@ -14,17 +14,17 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, Consuming
 from mocketmq.broker.consuming.handles import PopHandle
 from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.polls import Polls
-from mocketmq.broker.consuming.receipts import Receipts, Taken
+from mocketmq.broker.consuming.receipt import Receipt, State
+from mocketmq.broker.consuming.receiver import InFlightMessage, Receiver
 from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES, ReceiveRequest, Selection
-from mocketmq.broker.consuming.take import State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topics import Topic
 from mocketmq.errors import QueueNotFoundError
 from mocketmq.message.names import retry_topic
-from mocketmq.store.ground import Ground
 from mocketmq.store.messages import Span, fitting_messages_at, fitting_messages_in
 from mocketmq.store.queue import Queue
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 ALL_QUEUES = -1
@@ -53,7 +53,7 @@ class PopTarget(NamedTuple):
 class Popped(NamedTuple):
     """Popped messages, queue by queue, and how many more there are, whatever the filter."""
 
-    messages: Sequence[Taken]
+    messages: Sequence[InFlightMessage]
     rest: int
 
 
@@ -61,15 +61,15 @@ class Pops:
     """Pops messages, peeks at them, and says whether there are any."""
 
     def __init__(
-        self, ground: Ground, registry: Registry, groups: ConsumingGroups, polls: Polls, receipts: Receipts
+        self, store: Store, registry: Registry, groups: ConsumingGroups, polls: Polls, receiver: Receiver
     ) -> None:
-        self._database = ground.database
-        self._writer = ground.writer
+        self._database = store.database
+        self._writer = store.writer
         self._topics = registry.topics
         self._groups = groups
         self._polls = polls
         self._clients = registry.clients
-        self._receipts = receipts
+        self._receiver = receiver
         self._waiting: Counter[tuple[str, str, int]] = Counter()
 
     async def admit(self, group_name: str, topic_name: str, queue_id: int) -> PopTarget:
@@ -113,7 +113,7 @@ class Pops:
             await self._begin_again(target, attempt)
         self._waiting[target.key] += 1
         try:
-            taken = await self._receipts.take(request, invisible_us, wait_s)
+            taken = await self._receiver.receive_request(request, invisible_us, wait_s)
         finally:
             self._waiting[target.key] -= 1
             if not self._waiting[target.key]:
@@ -123,10 +123,10 @@ class Pops:
         if ordered:
             for known in map(target.group.in_queue, given):
                 known.attempt, known.ordered_pop_ms = attempt, taken[0].pop_ms
-                for take in known.open.values():
-                    if take.state is State.BEHIND:
-                        take.move(State.FREE)
-                rest += sum(take.state is State.FREE for take in known.open.values())
+                for receipt in known.open.values():
+                    if receipt.state is State.BEHIND:
+                        receipt.move(State.FREE)
+                rest += sum(receipt.state is State.FREE for receipt in known.open.values())
         taken.sort(key=lambda one: (one.message.queue_key, one.message.queue_offset))
         return Popped(taken, rest)
 
@@ -155,14 +155,16 @@ class Pops:
             await self._writer.commit(work)
 
     async def _begin_again(self, target: PopTarget, attempt: str) -> None:
-        takes = self._held_by(target, attempt)
-        if takes:
-            await self._receipts.take_back(target.group, [(take.log_offset, take.times) for take in takes])
+        receipts = self._held_by(target, attempt)
+        if receipts:
+            await self._receiver.take_back(
+                target.group, [(receipt.log_offset, receipt.times) for receipt in receipts]
+            )
 
-    def _held_by(self, target: PopTarget, attempt: str) -> list[Take]:
+    def _held_by(self, target: PopTarget, attempt: str) -> list[Receipt]:
         """Unsettled messages that an attempt was given before."""
         known = [target.group.queues.get(queue) for queue in target.queues]
-        return [take for one in known if one and one.attempt == attempt for take in one.open.values()]
+        return [receipt for one in known if one and one.attempt == attempt for receipt in one.open.values()]
 
     # Settle
 
@@ -213,11 +215,11 @@ class Pops:
         selection = Selection(self._database, self._topics, self._request(target, ordered=False))
         queues = selection.fresh_queues()
         rest = self._count(selection, target, queues)
-        takes = {take.log_offset: take for take in selection.redeliveries()[:limit]}
+        receipts = {receipt.log_offset: receipt for receipt in selection.redeliveries()[:limit]}
         room = MAX_RECEIVED_BYTES
-        again, count = await fitting_messages_at(self._database, list(takes), room, or_first=True)
+        again, count = await fitting_messages_at(self._database, list(receipts), room, or_first=True)
         messages = list(again.values())
-        if count == len(takes) < limit:
+        if count == len(receipts) < limit:
             room = max(room - sum(len(message.body) for message in messages), 0)
             spans = [
                 span if span.queue.topic == topic.name else span._replace(retries_of=topic.name)
@@ -227,11 +229,11 @@ class Pops:
                 self._database, spans, limit - count, room, or_first=not messages
             )
             messages += fresh
-        peeked: list[Taken] = []
+        peeked: list[InFlightMessage] = []
         for message in messages:
-            take = takes.get(message.log_offset)
-            times, first_us = (take.times, take.first_taken_us) if take else (0, 0)
-            peeked.append(Taken(message, topic.name, "", times + 1, first_us, 0, 0))
+            receipt = receipts.get(message.log_offset)
+            times, first_us = (receipt.times, receipt.first_taken_us) if receipt else (0, 0)
+            peeked.append(InFlightMessage(message, topic.name, "", times + 1, first_us, 0, 0))
         return Popped(peeked, rest)
 
     def _count(self, selection: Selection, target: PopTarget, queues: Sequence[Queue]) -> int:

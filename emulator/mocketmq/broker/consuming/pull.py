@@ -13,9 +13,9 @@ from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.pull_trail import PullTrail
+from mocketmq.broker.consuming.receipt import Outcome
+from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.retries import Retries
-from mocketmq.broker.consuming.take import Outcome
-from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us
@@ -25,9 +25,9 @@ from mocketmq.errors import (
 )
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import RETRY_TOPIC, decode_properties
-from mocketmq.store.ground import Ground
 from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_at, run_of_messages
 from mocketmq.store.queue import Queue
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 MAX_NOTED = 10_000
@@ -65,10 +65,10 @@ class Pull:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         registry: Registry,
         groups: ConsumingGroups,
-        takes: Takes,
+        receipts: Receipts,
         polls: Polls,
         notes: LedgerNotes,
         retries: Retries,
@@ -79,16 +79,16 @@ class Pull:
     ) -> None:
         self._max_messages = max_messages
         self._max_bytes = max_bytes
-        self._database = ground.database
-        self._writer = ground.writer
+        self._database = store.database
+        self._writer = store.writer
         self._topics = registry.topics
         self._groups = groups
-        self._takes = takes
+        self._receipts = receipts
         self._polls = polls
         self._notes = notes
         self._retries = retries
         self._statistics = registry.statistics
-        self._clock = ground.clock
+        self._clock = store.clock
         self._trail = trail
 
     # Read
@@ -271,9 +271,9 @@ class Pull:
 
         def work(batch: Batch) -> None:
             self._retries.append(batch, retry)
-            take = group.takes.get(log_offset)
-            if take is not None and take.can_be_settled:  # else a receiver is just given it
-                self._takes.settle(batch, take, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
+            receipt = group.receipts.get(log_offset)
+            if receipt is not None and receipt.can_be_settled:  # else a receiver is just given it
+                self._receipts.settle(batch, receipt, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
             batch.on_commit(partial(self._statistics.gave_back, topic, group.name))
             # Committed past later on, it is not acknowledged by that.
             group.pulled.get(queue, {}).pop(message.queue_offset, None)

@@ -1,419 +1,189 @@
-"""Consume by receipt: receive, acknowledge, give back, extend.
+"""Change receipts in a transaction, in memory and in the table ``receipts``: in flight, visible, settled.
 
-The life of a message for one group::
-
-                    receive                    acknowledge
-      visible ────────────────► in flight ──────────────────► acked
-         ▲                        │ │  give back
-         │ invisible time ends    │ └─────────────► retried (parked, then in %RETRY%group) or dead
-         └────────────────────────┘   invisible time ends once too often ───► dead (%DLQ%group)
-
-A message in flight is invisible to the rest of its group until its invisible time ends. Each step is
-committed before it is answered, so a kill loses no acknowledgement and no receipt. What settles a message, or
-extends its time, is durable by then, too. A receive does not wait for that: a power cut that undoes it costs
-one more delivery. ``selection`` chooses the messages, and ``take`` has the states in full.
+Every change is part of a transaction, and is undone when that fails. Which message a receiver is given is
+decided in ``selection``.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
 from functools import partial
-from typing import Generic, NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
-from mocketmq.broker.consuming.expiries import Expiry
-from mocketmq.broker.consuming.handles import Handle, find_take, handle_of, next_pop_ms, renewed
-from mocketmq.broker.consuming.load import Load
+from mocketmq.broker.consuming.expiries import Expiries
 from mocketmq.broker.consuming.polls import Polls
-from mocketmq.broker.consuming.retries import Retries, Retry
-from mocketmq.broker.consuming.selection import ReceiveRequest, Selection
-from mocketmq.broker.consuming.take import Outcome, Take
-from mocketmq.broker.consuming.takes import Takes
-from mocketmq.broker.filters.filter import EVERYTHING, Filter
+from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
+from mocketmq.broker.consuming.selection import known_topic
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.clock import steady_us
-from mocketmq.contracts.contract import Contract
-from mocketmq.errors import OverLimitError, ReceiptError, RefusedError
-from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage
-from mocketmq.message.names import retry_topic
-from mocketmq.schedule.due import Due, DueNow
-from mocketmq.schedule.ledger import Ledger
-from mocketmq.schedule.timer import BATCH
-from mocketmq.store.ground import Ground
-from mocketmq.store.messages import messages_at
-from mocketmq.store.wal_syncs import Waiter
-from mocketmq.store.writer import Batch, Work
-
-MAX_MESSAGES = 256
-
-
-class Taken(NamedTuple):
-    """A message given to a consumer, and the handle by which it is settled."""
-
-    message: StoredMessage
-    topic: str  # as the consumer knows it: a retry bears its original topic
-    handle: str
-    times: int
-    first_taken_us: int  # by this group
-    visible_us: int
-    pop_ms: int  # 0 unless it was popped
-
-
-class SettledBy(NamedTuple, Generic[Handle]):
-    """The handles that were settled, and the errors of the others."""
-
-    done: list[Handle]
-    failed: list[tuple[Handle, ReceiptError]]
-
-
-Settled = SettledBy[str]
-"""Messages settled by their receipt handles."""
+from mocketmq.message.names import CHECKED_HALF_GROUP
+from mocketmq.store.queue import Queue
+from mocketmq.store.receipt_rows import ReceiptRow, open_receipts, save_outcome, save_receipt, save_visible
+from mocketmq.store.store import Store
+from mocketmq.store.writer import Batch
 
 
 class Receipts:
-    """Receives and settles. A due source: a message that is not settled in time becomes visible again."""
+    """Changes receipts. ``expiries`` has those in flight by the end of their invisible time.
+
+    ``checks`` has half messages instead, by when their producers are to be asked.
+    """
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         registry: Registry,
         groups: ConsumingGroups,
-        takes: Takes,
         polls: Polls,
-        ledger: Ledger,
-        retries: Retries,
-        contract: Contract | None,
+        changed: Callable[[], None],
     ) -> None:
-        self._database = ground.database
-        self._writer = ground.writer
-        self._clock = ground.clock
+        self.expiries = Expiries(changed)
+        self.checks = Expiries(changed)
+        self._database = store.database
         self._topics = registry.topics
         self._groups = groups
-        self._takes = takes
         self._polls = polls
-        self._ledger = ledger
-        self._retries = retries
-        self._statistics = registry.statistics
-        self._most_in_flight = contract.in_flight if contract else None
-        self._over_limit = contract.over_limit if contract else ""
-        self._abandoned: set[asyncio.Task[None]] = set()
-        self._reading = asyncio.Lock()  # others wait, and read nothing if their client goes meanwhile
 
-    # Receive
-
-    async def receive(
-        self,
-        group_name: str,
-        topic_name: str,
-        *,
-        max_messages: int,
-        invisible_us: int,
-        wait_s: float = 0.0,
-        tag_filter: Filter = EVERYTHING,
-        ordered: bool = False,
-        load: Load | None = None,
-    ) -> list[Taken]:
-        """Receive up to ``max_messages``, oldest first, retries of the topic among them.
-
-        Their bodies have up to ``MAX_RECEIVED_BYTES`` together, unless the first alone has more.
-        Waits up to ``wait_s`` real seconds for the first. The whole group skips messages that do not pass the
-        filter, as upstream. ``ordered`` withholds the next messages of each queue until those in flight are
-        settled. A caller that is cancelled has received nothing. When as many messages are in flight for the
-        group as a contract allows, one that does not wait gets OverLimitError.
-        """
-        topic = await self._topics.for_receive(topic_name)
-        group = await self._groups.for_consuming(group_name)
-        return await self.take(
-            ReceiveRequest(group, topic, max_messages, tag_filter, ordered, load=load), invisible_us, wait_s
-        )
-
-    async def take(self, request: ReceiveRequest, invisible_us: int, wait_s: float = 0.0) -> list[Taken]:
-        """As ``receive``, for a group and from a topic that need not be open to clients."""
-        group, topic_name = request.group, request.topic.name
-
-        async def look() -> list[Taken]:
-            limit = min(request.limit, self._room(request))
-            if not limit and wait_s <= 0:
-                in_flight = f"Messages of {topic_name} in flight for {group.name}: {self._most_in_flight}"
-                raise OverLimitError(f"{self._over_limit} {in_flight}")
-            # The topic may have been changed or deleted meanwhile.
-            now = request._replace(topic=self._topics.get(topic_name), limit=limit)
-            return await self._take_unless_cancelled(now, invisible_us) if limit else []
-
-        sources = (topic_name, retry_topic(group.name))
-        if request.ordered or self._most_in_flight is not None:
-            return await self._polls.wait_for(look, sources, wait_s, also=group.announcing)
-        return await self._polls.wait_for(look, sources, wait_s)
-
-    def _room(self, request: ReceiveRequest) -> int:
-        """How many more messages of the topic the group may have in flight."""
-        group, most = request.group, self._most_in_flight
-        if most is None or len(group.takes) + request.limit <= most:
-            return request.limit
-        return max(
-            most
-            - sum(take.is_in_flight and take.topic == request.topic.name for take in group.takes.values()),
-            0,
-        )
-
-    async def _take_unless_cancelled(self, request: ReceiveRequest, invisible_us: int) -> list[Taken]:
-        begun = asyncio.Event()
-        take = asyncio.create_task(self._take(request, invisible_us, begun))
-        try:
-            return await asyncio.shield(take)
-        except asyncio.CancelledError:
-            if not begun.is_set():  # nobody waits for the messages, so none is read
-                take.cancel()
-                raise
-            give_back = asyncio.create_task(self._release_result(request, take))
-            self._abandoned.add(give_back)
-            give_back.add_done_callback(self._abandoned.discard)
-            raise
-
-    async def _release_result(self, request: ReceiveRequest, take: asyncio.Task[list[Taken]]) -> None:
-        try:
-            with suppress(RefusedError):  # then nothing was taken
-                await self._release(request.group, await take)
-        finally:
-            if request.load is not None:
-                request.load.settle(0)
-
-    async def _take(self, request: ReceiveRequest, invisible_us: int, begun: asyncio.Event) -> list[Taken]:
-        """Take messages; once ``begun`` is set, what is taken must be undone by who does not want it."""
-        group = request.group
-        selection = Selection(self._database, self._topics, request)
-
-        def work(batch: Batch) -> None:
-            group.check_exists()
-            self._topics.get(request.topic.name)
-            selection.drop_closed()
-            visible_us = batch.now_us + invisible_us
-            pop_ms = next_pop_ms(take for _, take in selection.chosen) if request.popped else 0
-            for message, take in selection.chosen:
-                self._takes.give(batch, take, visible_us, pop_ms)
-                if message.parked_offset is not None:
-                    self._ledger.pulled(batch, message.log_offset, group.name)
-            for take in selection.for_others:
-                self._takes.record_free(batch, take)
-            for group_queue in {
-                take.group_queue for take in (*selection.for_others, *(take for _, take in selection.chosen))
-            }:
-                group_queue.save(batch, group_queue.next_offset)
-
-        began_us = steady_us()
-        try:
-            async with self._reading:
-                begun.set()
-                await selection.select()
-            took_us = steady_us() - began_us
-            self._statistics.read(len(selection.chosen), took_us)
-            if not selection.chosen and not selection.for_others:
-                return []
-            await self._writer.commit(work, until="visible")
-        except BaseException:
-            for _, take in selection.chosen:
-                self._takes.reopen(take)
-            raise
-        pass_point("receive.taken")
-        selection.drop_closed()
-        self._statistics.given(
-            request.topic.name, group.name, [message for message, _ in selection.chosen], took_us
-        )
-        for take in selection.for_others:
-            self._polls.wake(take.queue.topic)
-        return [
-            Taken(
-                message,
-                take.topic,
-                handle_of(group, take),
-                take.times,
-                take.first_taken_us,
-                take.visible_us,
-                take.pop_ms,
+    async def load(self) -> None:
+        """Read the open receipts of all groups from the store."""
+        for row in await open_receipts(self._database):
+            group, queue = self._groups.get(row.group_name), self._topics.queue(row.queue_key)
+            group_queue = group.in_queue(queue)
+            if row.queue_offset >= group_queue.next_offset:
+                continue  # it is given anew: the group went back before it, and its end was not stored
+            receipt = Receipt(
+                group_queue,
+                row.queue_offset,
+                row.log_offset,
+                known_topic(queue, row.properties),
+                row.reconsume_times,
+                is_delayed=row.parked_offset is not None,
+                times=row.times,
+                first_taken_us=row.first_taken_us or 0,
+                visible_us=row.visible_us,
+                pop_ms=row.pop_ms or 0,
+                has_row=True,
             )
-            for message, take in selection.chosen
-        ]
+            receipt.move(State.HELD)
+            self.watch(receipt)
 
-    # Settle
+    def give(self, batch: Batch, receipt: Receipt, visible_us: int, pop_ms: int) -> None:
+        """Give a reserved message to its receiver, invisible to others until ``visible_us``."""
+        times, now_us = receipt.times + 1, batch.now_us
+        self._save(batch, receipt, times, visible_us, now_us, pop_ms)
 
-    async def acknowledge(self, group_name: str, handles: Sequence[Handle]) -> SettledBy[Handle]:
-        """Acknowledge messages. Handles that are not valid fail, without harm to the others."""
-        settled: SettledBy[Handle] = await self._writer.commit(self._acknowledging(group_name, handles))
-        pass_point("receive.settled")
-        return settled
+        def given() -> None:
+            if receipt.state is not State.CLOSED:  # the same transaction moved the committed offset past it
+                receipt.first_taken_us = receipt.first_taken_us or now_us
+                receipt.move(State.HELD)
+                self._apply_visible(receipt, visible_us, times, pop_ms)
 
-    def begin_to_acknowledge(self, group_name: str, handles: Sequence[Handle], waiter: Waiter) -> None:
-        """As ``acknowledge``, for a waiter that is told later."""
-        self._writer.put(self._acknowledging(group_name, handles), waiter)
+        batch.on_commit(given)
 
-    def _acknowledging(self, group_name: str, handles: Sequence[Handle]) -> Work:
-        group = self._groups.of_client(group_name)
+    def record_free(self, batch: Batch, receipt: Receipt) -> None:
+        """Store a free message that no receiver was given yet, so that it is found after a restart."""
+        self._save(batch, receipt, 0, batch.now_us, None, 0)
 
-        def work(batch: Batch) -> SettledBy[Handle]:
-            settled: SettledBy[Handle] = SettledBy([], [])
-            for handle, take in valid(group, handles, batch.now_us, settled):
-                self._takes.settle(batch, take, Outcome.ACKED)
-                if take.is_delayed:
-                    self._ledger.acked(batch, take.log_offset)
-                settled.done.append(handle)
-            return settled
-
-        return work
-
-    async def give_back(self, group_name: str, handles: Sequence[str], delay_level: int = 0) -> Settled:
-        """Retry messages later that could not be consumed, or make them dead letters.
-
-        ``delay_level`` as in :meth:`Retries.prepare`. Handles that are not valid fail, without harm
-        to the others.
-        """
-        group = self._groups.of_client(group_name)
-        settled = Settled([], [])
-        retries: dict[str, Retry] = {}
-        for handle, take in valid(group, handles, self._clock.now_us(), settled):
-            message = (await messages_at(self._database, [take.log_offset])).get(take.log_offset)
-            if message is None:
-                settled.failed.append(
-                    (handle, ReceiptError(f"the message of receipt {handle!r} was removed"))
-                )
-                continue
-            retries[handle] = await self._retries.prepare(group.registered, message, delay_level)
-
-        def work(batch: Batch) -> None:
-            for handle, take in valid(group, retries, batch.now_us, settled):
-                retry = retries[handle]
-                self._retries.append(batch, retry)
-                self._takes.settle(batch, take, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
-                batch.on_commit(partial(self._statistics.gave_back, take.topic, group.name))
-                settled.done.append(handle)
-
-        await self._writer.commit(work)
-        pass_point("receive.settled")
-        return settled
-
-    async def extend(self, group_name: str, handles: Sequence[str], invisible_us: int) -> Settled:
-        """Keep the messages invisible for ``invisible_us`` from now; 0 makes them visible at once."""
-        settled: Settled = await self._writer.commit(
-            partial(self.extend_in, group_name, handles, invisible_us)
+    def take_new(
+        self, batch: Batch, group: ConsumingGroup, queue: Queue, stored: StoredMessage, invisible_us: int
+    ) -> Receipt:
+        """Take a message in the transaction that stores it, so that it is never visible before."""
+        group_queue = group.in_queue(queue)
+        receipt = Receipt(
+            group_queue,
+            stored.queue_offset,
+            stored.log_offset,
+            known_topic(queue, stored.properties),
+            stored.reconsume_times,
+            is_delayed=False,
+            first_taken_us=batch.now_us,
+            visible_us=batch.now_us + invisible_us,
         )
-        return settled
+        self._save(batch, receipt, receipt.times, receipt.visible_us, batch.now_us, 0)
+        group_queue.save(batch, stored.queue_offset + 1)
 
-    def extend_in(self, group_name: str, handles: Sequence[str], invisible_us: int, batch: Batch) -> Settled:
-        """As ``extend``, in this transaction."""
-        group = self._groups.of_client(group_name)
-        settled = Settled([], [])
-        for handle, take in valid(group, handles, batch.now_us, settled):
-            self._takes.set_visible(batch, take, batch.now_us + invisible_us, take.times, take.pop_ms)
-            settled.done.append(handle)
-        return settled
+        def held() -> None:
+            group_queue.next_offset = stored.queue_offset + 1
+            receipt.move(State.HELD)
+            self.watch(receipt)
 
-    async def change(
-        self, group_name: str, handle: Handle, invisible_us: int, *, same_handle: bool = False
-    ) -> Handle:
-        """Extend a popped message, whose handle changes with that unless ``same_handle``.
+        batch.on_commit(held)
+        return receipt
 
-        Raises ReceiptError.
-        """
-        group = self._groups.of_client(group_name)
+    def _save(
+        self, batch: Batch, receipt: Receipt, times: int, visible_us: int, taken_us: int | None, pop_ms: int
+    ) -> None:
+        group_queue = receipt.group_queue
+        save_receipt(
+            batch,
+            ReceiptRow(
+                group_queue.group.name,
+                receipt.log_offset,
+                group_queue.queue.key,
+                receipt.queue_offset,
+                times,
+                receipt.first_taken_us or taken_us,
+                taken_us,
+                visible_us,
+                pop_ms or None,
+            ),
+        )
+        if not receipt.has_row:
+            receipt.has_row = True
+            batch.on_rollback(partial(setattr, receipt, "has_row", False))
 
-        def work(batch: Batch) -> Handle:
-            take = find_take(group, handle, batch.now_us)
-            pop_ms = take.pop_ms if same_handle else next_pop_ms([take])
-            self._takes.set_visible(batch, take, batch.now_us + invisible_us, take.times, pop_ms)
-            return renewed(handle, pop_ms) if pop_ms else handle
+    def set_visible(self, batch: Batch, receipt: Receipt, visible_us: int, times: int, pop_ms: int) -> None:
+        """Let the invisible time of a message in flight end at ``visible_us``."""
+        # At once, or the former time could end before the commit.
+        batch.on_rollback(
+            partial(self._apply_visible, receipt, receipt.visible_us, receipt.times, receipt.pop_ms)
+        )
+        save_visible(batch, receipt.group.name, receipt.log_offset, visible_us, times, pop_ms)
+        self._apply_visible(receipt, visible_us, times, pop_ms)
 
-        changed: Handle = await self._writer.commit(work)
-        pass_point("receive.settled")
-        return changed
+    def take_back(self, batch: Batch, receipt: Receipt) -> None:
+        """Make a message visible again that did not reach its receiver. That delivery does not count."""
+        receipt.move(State.RESERVED)
+        times, visible_us = receipt.times - 1, min(receipt.visible_us, batch.now_us)
+        save_visible(batch, receipt.group.name, receipt.log_offset, visible_us, times, receipt.pop_ms)
+        batch.on_rollback(partial(self.reopen, receipt))
 
-    async def release(self, group_name: str, taken: Sequence[Taken]) -> None:
-        """Undo a receive whose answer was lost: the messages are visible again, and it does not count."""
-        await self._release(self._groups.of_client(group_name), taken)
+        def taken_back() -> None:
+            if receipt.state is State.RESERVED:  # else its group has just committed past it
+                receipt.visible_us, receipt.times = visible_us, times
+                self.set_free(receipt)
 
-    async def _release(self, group: ConsumingGroup, taken: Sequence[Taken]) -> None:
-        await self.take_back(group, [(one.message.log_offset, one.times) for one in taken])
+        batch.on_commit(taken_back)
 
-    async def take_back(self, group: ConsumingGroup, given: Sequence[tuple[int, int]]) -> None:
-        """Undo deliveries, given by log offset and number of deliveries by then; they do not count.
+    def _apply_visible(self, receipt: Receipt, visible_us: int, times: int, pop_ms: int) -> None:
+        receipt.visible_us, receipt.times, receipt.pop_ms = visible_us, times, pop_ms
+        self.watch(receipt)
 
-        A message that was settled or received again since stays as it is.
-        """
+    def settle(self, batch: Batch, receipt: Receipt, outcome: Outcome) -> None:
+        """Settle the message. If ``begin_settling`` was called before, its caller reopens it on failure."""
+        if receipt.state is not State.SETTLING:
+            receipt.move(State.SETTLING)
+            batch.on_rollback(partial(self.reopen, receipt))
+        save_outcome(batch, receipt.group.name, receipt.log_offset, outcome.value)
+        batch.on_commit(receipt.acknowledged if outcome is Outcome.ACKED else receipt.close)
 
-        def work(batch: Batch) -> None:
-            for log_offset, times in given:
-                take = group.takes.get(log_offset)
-                if take is not None and take.times == times and take.can_be_taken_back:
-                    self._takes.take_back(batch, take)
+    def begin_settling(self, receipt: Receipt) -> None:
+        """Keep the message from being given or settled by others, until it is settled or reopened."""
+        if receipt.state is not State.SETTLING:
+            receipt.move(State.SETTLING)
 
-        await self._writer.commit(work, until="visible")
-
-    # Invisible times that end
-
-    def next_due_us(self) -> int | None:
-        """When the next invisible time ends."""
-        return self._takes.expiries.next_us()
-
-    @asynccontextmanager
-    async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
-        """Messages that were not settled in time become visible, or dead letters after the last retry."""
-        expired = self._takes.expiries.pop(until_us, BATCH)
-        try:
-            yield partial(self._due_now, expired, await self._dead_letters(expired))
-        finally:
-            self._takes.expiries.put_back(expired)
-
-    async def _dead_letters(self, expired: Sequence[Expiry]) -> dict[Take, Retry]:
-        dead = [take for _, take in expired if take.group.gives_up(take)]
-        messages = await messages_at(self._database, [take.log_offset for take in dead])
-        return {
-            take: await self._retries.prepare(take.group.registered, messages[take.log_offset], -1)
-            for take in dead
-            if take.log_offset in messages
-        }
-
-    def _due_now(self, expired: Sequence[Expiry], dead_letters: Mapping[Take, Retry]) -> Iterator[Due]:
-        next_us = self._takes.expiries.next_us()
-        for expiry in expired:
-            if next_us is not None and next_us < expiry.instant_us:
-                break
-            letter = dead_letters.get(expiry.take)
-            yield Due(expiry.instant_us, partial(self._expire, expiry, letter))
-        if next_us is not None:
-            yield Due(next_us, None)
-
-    def _expire(self, expiry: Expiry, dead_letter: Retry | None, batch: Batch) -> None:
-        if dead_letter is None:
-            batch.on_commit(partial(self._set_free, expiry))
-        elif expiry.holds:  # else it was settled, extended or taken back since
-            self._retries.append(batch, dead_letter)
-            self._takes.settle(batch, expiry.take, Outcome.DEAD)
-
-    def _set_free(self, expiry: Expiry) -> None:
-        if expiry.holds:
-            self._takes.set_free(expiry.take)
-
-    async def close(self) -> None:
-        """Wait until messages of cancelled receivers are visible again."""
-        await asyncio.gather(*self._abandoned, return_exceptions=True)
-
-
-def valid(
-    group: ConsumingGroup,
-    handles: Iterable[Handle],
-    now_us: int,
-    settled: SettledBy[Handle],
-    check: Callable[[Handle], None] = lambda _handle: None,
-) -> Iterator[tuple[Handle, Take]]:
-    """Each valid handle with its take; the others are added to ``settled.failed``.
-
-    ``check`` raises ReceiptError for handles that the caller refuses. Handles are checked one by one, so that
-    the second of two equal ones is refused.
-    """
-    for handle in handles:
-        try:
-            check(handle)
-            take = find_take(group, handle, now_us)
-        except ReceiptError as error:
-            settled.failed.append((handle, error))
+    def reopen(self, receipt: Receipt) -> None:
+        """Undo a reservation or ``begin_settling`` after a failure."""
+        receipt.move_back()
+        if receipt.state is State.FREE:
+            self._polls.wake(receipt.queue.topic)  # receivers may have looked in vain meanwhile
         else:
-            yield handle, take
+            self.watch(receipt)
+
+    def set_free(self, receipt: Receipt) -> None:
+        """Make the message visible to the group, and wake its receivers."""
+        receipt.move(State.FREE)
+        self._polls.wake(receipt.queue.topic)
+
+    def watch(self, receipt: Receipt) -> None:
+        """Let the timer know when the receipt's time ends."""
+        is_checked = receipt.group.name == CHECKED_HALF_GROUP
+        (self.checks if is_checked else self.expiries).add(receipt)

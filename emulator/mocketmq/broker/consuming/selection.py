@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.load import Load
-from mocketmq.broker.consuming.take import State, Take
+from mocketmq.broker.consuming.receipt import Receipt, State
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
 from mocketmq.broker.registry.topics import Topic, Topics
 from mocketmq.message.message import StoredMessage
@@ -32,7 +32,7 @@ class ReceiveRequest(NamedTuple):
 
     They come from one ``queue``, or from all if that is None, and with ``retries`` from the group's retry
     topic. Their bodies have up to ``max_bytes`` together, unless the first alone has more; or up to what
-    ``load`` has room for. ``popped`` takes get a ``pop_ms``.
+    ``load`` has room for. ``popped`` receipts get a ``pop_ms``.
     """
 
     group: ConsumingGroup
@@ -54,8 +54,8 @@ class Selection:
     """
 
     def __init__(self, database: Database, topics: Topics, request: ReceiveRequest) -> None:
-        self.chosen: list[tuple[StoredMessage, Take]] = []
-        self.for_others: list[Take] = []
+        self.chosen: list[tuple[StoredMessage, Receipt]] = []
+        self.for_others: list[Receipt] = []
         self._database = database
         self._topics = topics
         self._request = request
@@ -90,25 +90,25 @@ class Selection:
             for queue in self.fresh_queues()
         )
 
-    def redeliveries(self) -> list[Take]:
+    def redeliveries(self) -> list[Receipt]:
         """Messages that were received before and are visible again, oldest first.
 
         In a pop in order, also those that were acknowledged behind them.
         """
         request, group = self._request, self._request.group
-        again = [take for take in group.available.values() if self._is_wanted(take)]
+        again = [receipt for receipt in group.available.values() if self._is_wanted(receipt)]
         if request.ordered:
-            queues = {take.group_queue for take in again}
+            queues = {receipt.group_queue for receipt in again}
             held = {each for each in queues if self._is_held(each)}
-            again = [take for take in again if take.group_queue not in held]
+            again = [receipt for receipt in again if receipt.group_queue not in held]
             if request.popped:
                 again += [
-                    take
+                    receipt
                     for each in queues - held
-                    for take in each.open.values()
-                    if take.state is State.BEHIND
+                    for receipt in each.open.values()
+                    if receipt.state is State.BEHIND
                 ]
-        return sorted(again, key=lambda take: take.log_offset)
+        return sorted(again, key=lambda receipt: receipt.log_offset)
 
     def fresh_queues(self) -> list[Queue]:
         """The queues from which the request may be given messages that are new to the group."""
@@ -126,36 +126,36 @@ class Selection:
     def drop_closed(self) -> None:
         """Drop messages that were reset or committed past since they were chosen."""
         self.chosen = [one for one in self.chosen if one[1].state is not State.CLOSED]
-        self.for_others = [take for take in self.for_others if take.state is not State.CLOSED]
+        self.for_others = [receipt for receipt in self.for_others if receipt.state is not State.CLOSED]
 
-    def _is_of_topic(self, take: Take) -> bool:
-        return self._request.topic.name in (take.topic, take.queue.topic)
+    def _is_of_topic(self, receipt: Receipt) -> bool:
+        return self._request.topic.name in (receipt.topic, receipt.queue.topic)
 
-    def _is_wanted(self, take: Take) -> bool:
-        request, queue = self._request, take.queue
+    def _is_wanted(self, receipt: Receipt) -> bool:
+        request, queue = self._request, receipt.queue
         if queue.topic == request.topic.name:
             # Upstream's retries are in none of the topic's queues, so they come whichever is popped.
             return (request.popped and request.retries) or request.queue in (None, queue)
-        return request.retries and take.topic == request.topic.name
+        return request.retries and receipt.topic == request.topic.name
 
-    def _open(self, group_queue: GroupQueue) -> list[Take]:
-        return [take for take in group_queue.open.values() if self._is_of_topic(take)]
+    def _open(self, group_queue: GroupQueue) -> list[Receipt]:
+        return [receipt for receipt in group_queue.open.values() if self._is_of_topic(receipt)]
 
     def _left_open(self, group_queue: GroupQueue) -> bool:
         """Whether a new message would overtake one that is unsettled."""
-        given = {take for _, take in self.chosen} if self._request.popped else set()
+        given = {receipt for _, receipt in self.chosen} if self._request.popped else set()
         return not given.issuperset(self._open(group_queue))
 
     def _is_held(self, group_queue: GroupQueue) -> bool:
-        return any(take.is_in_flight for take in self._open(group_queue))
+        return any(receipt.is_in_flight for receipt in self._open(group_queue))
 
-    async def _select_redeliveries(self, takes: Sequence[Take]) -> None:
+    async def _select_redeliveries(self, receipts: Sequence[Receipt]) -> None:
         """Add redeliveries."""
         request = self._request
         barred: set[GroupQueue] = set()  # in order: where one is not wanted
-        waiting = list(takes)
+        waiting = list(receipts)
         while waiting:
-            offsets = [take.log_offset for take in waiting[: request.limit]]
+            offsets = [receipt.log_offset for receipt in waiting[: request.limit]]
             messages, count = await fitting_messages_at(
                 self._database, offsets, self._room, or_first=self._may_be_larger
             )
@@ -163,19 +163,19 @@ class Selection:
             if not some:
                 self._is_full = True
                 return
-            for take in some:
-                message = messages.get(take.log_offset)
+            for receipt in some:
+                message = messages.get(receipt.log_offset)
                 if message is None:
-                    take.close()  # retention removed it
-                elif take.state not in (State.FREE, State.BEHIND) or take.group_queue in barred:
+                    receipt.close()  # retention removed it
+                elif receipt.state not in (State.FREE, State.BEHIND) or receipt.group_queue in barred:
                     continue
                 elif request.tag_filter.matches(message):
                     if self._has_room(message):
-                        self._add(message, take)
+                        self._add(message, receipt)
                     if self._is_full:
                         return
                 elif request.ordered:
-                    barred.add(take.group_queue)
+                    barred.add(receipt.group_queue)
 
     async def _select_fresh(self, queues: Sequence[Queue]) -> bool:
         """Add messages that are new to the group; False when there are no more to look through."""
@@ -211,7 +211,7 @@ class Selection:
             group_queue = group.in_queue(spans[row.queue_key].queue)
             seen[row.queue_key] += 1
             group_queue.next_offset = row.queue_offset + 1
-            take = Take(
+            receipt = Receipt(
                 group_queue,
                 row.queue_offset,
                 row.log_offset,
@@ -220,11 +220,11 @@ class Selection:
                 is_delayed=row.parked_offset is not None,
             )
             is_retry = group_queue.queue.topic != topic.name
-            if is_retry and take.topic != topic.name:
-                take.move(State.FREE)
-                self.for_others.append(take)
+            if is_retry and receipt.topic != topic.name:
+                receipt.move(State.FREE)
+                self.for_others.append(receipt)
             elif is_retry or tag_filter.matches(row):
-                self._add(row, take)
+                self._add(row, receipt)
         self._is_full = self._is_full or not (rows or are_all)
         is_more = False
         for key, span in spans.items():
@@ -246,9 +246,9 @@ class Selection:
         self._is_full = not self._may_be_larger and self._bytes + len(message.body) > self._max_bytes
         return not self._is_full
 
-    def _add(self, message: StoredMessage, take: Take) -> None:
-        take.move(State.RESERVED)
-        self.chosen.append((message, take))
+    def _add(self, message: StoredMessage, receipt: Receipt) -> None:
+        receipt.move(State.RESERVED)
+        self.chosen.append((message, receipt))
         self._bytes += len(message.body)
         self._is_full = len(self.chosen) == self._request.limit
 

@@ -12,9 +12,9 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.statistics import MINUTE_US
 from mocketmq.broker.registry.topics import Topic
 from mocketmq.clock import US_PER_MS
-from mocketmq.store.ground import Ground
 from mocketmq.store.messages import store_times
 from mocketmq.store.queue import Queue
+from mocketmq.store.store import Store
 
 _OLDEST = "SELECT log_offset, store_us FROM messages ORDER BY log_offset LIMIT 1"
 
@@ -65,9 +65,9 @@ class QueueTimes(NamedTuple):
 class GroupProgress:
     """Answers from memory, and with times from the store."""
 
-    def __init__(self, ground: Ground, registry: Registry, groups: ConsumingGroups) -> None:
-        self._database = ground.database
-        self._clock = ground.clock
+    def __init__(self, store: Store, registry: Registry, groups: ConsumingGroups) -> None:
+        self._database = store.database
+        self._clock = store.clock
         self._topics = registry.topics
         self._groups = groups
         self._clients = registry.clients

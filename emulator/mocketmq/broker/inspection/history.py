@@ -1,4 +1,4 @@
-"""The history of a message: its records, deliveries, interventions and takes."""
+"""The history of a message: its records, deliveries, interventions and receipts."""
 
 import socket
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import host_of, log_offset_of
 from mocketmq.schedule.scheme_set import SchemeSet
-from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import MessageKeys
 from mocketmq.store.messages import messages_at
-from mocketmq.store.take_rows import takes_of_messages
+from mocketmq.store.receipt_rows import receipts_of_messages
+from mocketmq.store.store import Store
 
 _BECAME = "SELECT log_offset FROM timed_messages WHERE number = ?"
 _STRUCK = "SELECT at_us, fault, do, door, operation FROM fault_hits WHERE unique_key = ? ORDER BY rowid"
 
 
-class TakeRecord(msgspec.Struct, frozen=True):
+class ReceiptRecord(msgspec.Struct, frozen=True):
     """How a group consumed a record of the message. `outcome` is null until it is settled."""
 
     group: str
@@ -85,7 +85,7 @@ class History(NamedTuple):
     records: list[StoredMessage]
     deliveries: list[DeliveryRecord]
     interventions: list[InterventionRecord]
-    takes: list[TakeRecord]
+    receipts: list[ReceiptRecord]
     faults: list[FaultRecord]
 
 
@@ -93,10 +93,10 @@ class Histories:
     """Looks messages up by id or key, without consuming them."""
 
     def __init__(
-        self, ground: Ground, topics: Topics, schemes: SchemeSet, keys: MessageKeys, notes: LedgerNotes
+        self, store: Store, topics: Topics, schemes: SchemeSet, keys: MessageKeys, notes: LedgerNotes
     ) -> None:
-        self._store_host = ground.writer.store_host
-        self._database = ground.database
+        self._store_host = store.writer.store_host
+        self._database = store.database
         self._schemes = schemes
         self._topics = topics
         self._keys = keys
@@ -189,13 +189,13 @@ class Histories:
         )
         interventions = [InterventionRecord(*row) for row in rows]
         struck = await self._database.rows(_STRUCK, (records[0].unique_key,))
-        takes = await takes_of_messages(self._database, offsets)
+        receipts = await receipts_of_messages(self._database, offsets)
         return History(
             self._state(records[-1], interventions),
             records,
             [DeliveryRecord(*row) for row in deliveries],
             interventions,
-            [TakeRecord(*row) for row in takes],
+            [ReceiptRecord(*row) for row in receipts],
             [FaultRecord(*row) for row in struck],
         )
 

@@ -11,8 +11,8 @@ from mocketmq.broker.inspection.recalls import Recalls
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
-from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import MessageKeys
+from mocketmq.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Inspection:
 
 
 def make_inspection(
-    ground: Ground,
+    store: Store,
     registry: Registry,
     consuming: Consuming,
     timer: Timer,
@@ -35,12 +35,12 @@ def make_inspection(
     keys: MessageKeys,
 ) -> Inspection:
     """Make the parts. They load nothing, and read from the store when asked."""
-    histories = Histories(ground, registry.topics, schemes, keys, consuming.notes)
+    histories = Histories(store, registry.topics, schemes, keys, consuming.notes)
     pending = PendingMessages(timer, registry.topics, schemes, histories)
     return Inspection(
         histories=histories,
         pending=pending,
-        recalls=Recalls(ground.clock, registry.topics, pending),
-        progress=GroupProgress(ground, registry, consuming.groups),
+        recalls=Recalls(store.clock, registry.topics, pending),
+        progress=GroupProgress(store, registry, consuming.groups),
         consumers=Consumers(registry, histories),
     )

@@ -9,7 +9,7 @@ from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.broker.registry.group import USUAL, Group, GroupConfig
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, NoPermissionError, RefusedError
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, check_group_name, is_system_group
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 MAX_RETRIES = 16
@@ -31,11 +31,11 @@ class Groups:
     Reads are from memory; a change is committed before it is seen, and durable when answered.
     """
 
-    def __init__(self, ground: Ground, *, auto_create: bool, on_deleted: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, *, auto_create: bool, on_deleted: Callable[[str], None]) -> None:
         self.auto_create = auto_create
         self.version = DataVersion()
-        self._database = ground.database
-        self._writer = ground.writer
+        self._database = store.database
+        self._writer = store.writer
         self._on_deleted = on_deleted
         self._groups: dict[str, Group] = {}
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mocketmq.broker.registry.topics import PERM_WRITE, Topic
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 ORDERS: Final = "ORDER_TOPIC_CONFIG"
@@ -24,11 +24,11 @@ class NameServer:
     routes let clients write, and whether they show order configurations (orderMessageEnable).
     """
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, store: Store) -> None:
         self.is_writable = True
         self.shows_orders = False
-        self._database = ground.database
-        self._writer = ground.writer
+        self._database = store.database
+        self._writer = store.writer
         self._configs: dict[str, dict[str, str]] = {}  # by namespace and key
 
     async def load(self) -> None:

@@ -15,15 +15,15 @@ from mocketmq.broker.registry.topics import (
     PERM_READ,
     PERM_WRITE,
     PLAIN,
-    Particulars,
     Topic,
+    TopicConfig,
     Topics,
     permission_bits,
 )
 from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.settings import Settings, TopicDeclaration
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 
 SCHEDULE_QUEUES = 18
 """Level queues that exist even when the level table is shorter, as upstream."""
@@ -43,10 +43,10 @@ class Registry:
     statistics: Statistics
 
 
-async def open_registry(ground: Ground, settings: Settings, statistics: Statistics, levels: int) -> Registry:
+async def open_registry(store: Store, settings: Settings, statistics: Statistics, levels: int) -> Registry:
     """Load the registry, and declare the topics and groups of the settings; ``levels`` delay levels."""
     topics = Topics(
-        ground,
+        store,
         auto_create=bool(settings.auto_create_topics),
         by_route=settings.auto_create_topics != "send" and settings.profile != "rocketmq4",
         default_queues=settings.topic_queues,
@@ -60,12 +60,12 @@ async def open_registry(ground: Ground, settings: Settings, statistics: Statisti
     for name, queues in ((CLUSTER, CLUSTER_QUEUES), (BROKER, 1)):
         await topics.put(name, queues, queues, PERM_READ | PERM_WRITE | PERM_INHERIT)
     await topics.set_auto_create(is_on=topics.auto_create)
-    groups = Groups(ground, auto_create=settings.auto_create_groups, on_deleted=statistics.forget_group)
+    groups = Groups(store, auto_create=settings.auto_create_groups, on_deleted=statistics.forget_group)
     await groups.load()
     await declare(settings, topics, groups)
-    name_server = NameServer(ground)
+    name_server = NameServer(store)
     await name_server.load()
-    request_modes = RequestModes(ground, topics, groups)
+    request_modes = RequestModes(store, topics, groups)
     await request_modes.load()
     return Registry(topics, groups, Clients(groups.tells_changes), name_server, request_modes, statistics)
 
@@ -82,7 +82,7 @@ async def declare(settings: Settings, topics: Topics, groups: Groups, *, anew: b
             topic.read_queues,
             topic.write_queues,
             permission_bits(topic.perm),
-            _particulars(known_topic, topic),
+            _config(known_topic, topic),
         )
     for group in settings.groups:
         known = None if anew else groups.find(group.name)
@@ -92,7 +92,7 @@ async def declare(settings: Settings, topics: Topics, groups: Groups, *, anew: b
         await groups.put(group.name, group.max_retries, group.retry_queues, config)
 
 
-def _particulars(known: Topic | None, declared: TopicDeclaration) -> Particulars:
-    """The particulars of a declared topic."""
-    before = known.particulars if known else PLAIN
+def _config(known: Topic | None, declared: TopicDeclaration) -> TopicConfig:
+    """The configuration of a declared topic."""
+    before = known.config if known else PLAIN
     return before if declared.type is None else before.typed(declared.type)

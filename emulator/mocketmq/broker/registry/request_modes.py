@@ -11,7 +11,7 @@ from mocketmq.broker.registry.groups import Groups
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import InvalidArgumentError, NoPermissionError
 from mocketmq.message.names import RETRY_PREFIX
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 PULL, POP = "PULL", "POP"
@@ -49,9 +49,9 @@ class RequestModes:
     Reads are from memory; a change is committed before it is seen, and durable when answered.
     """
 
-    def __init__(self, ground: Ground, topics: Topics, groups: Groups) -> None:
-        self._database = ground.database
-        self._writer = ground.writer
+    def __init__(self, store: Store, topics: Topics, groups: Groups) -> None:
+        self._database = store.database
+        self._writer = store.writer
         self._topics = topics
         self._groups = groups
         self._modes: dict[tuple[str, str], RequestMode] = {}

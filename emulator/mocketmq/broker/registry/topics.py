@@ -31,8 +31,8 @@ from mocketmq.message.names import (
     is_hidden_topic,
     is_system_topic,
 )
-from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue, load_queues
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
@@ -43,7 +43,7 @@ TEMPLATE_QUEUES = 8
 _SAVE_TOPIC = (
     "INSERT INTO topics VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
     " read_queues = excluded.read_queues, write_queues = excluded.write_queues, perm = excluded.perm,"
-    " particulars = excluded.particulars"
+    " config = excluded.config"
 )
 _DELETE_TOPIC = "DELETE FROM topics WHERE name = ?"
 _SAVE_QUEUE = "INSERT INTO queues VALUES (?, ?, ?, 0, 0, 0)"
@@ -52,7 +52,7 @@ _SAVE_QUEUE = "INSERT INTO queues VALUES (?, ?, ?, 0, 0, 0)"
 _MESSAGE_TYPE: Final = "message.type"
 
 
-class Particulars(msgspec.Struct, frozen=True, omit_defaults=True):
+class TopicConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """A topic's settings beside its queues and permission (TopicConfig of 4.9.8 and 5.3.3).
 
     ``sys_flag``: bit 0 for a unit's own topic, bit 1 for one with subscribers in other units.
@@ -68,15 +68,15 @@ class Particulars(msgspec.Struct, frozen=True, omit_defaults=True):
         """The type of messages that gRPC clients may send, in lower case; ``mixed`` for all."""
         return self.attributes.get(_MESSAGE_TYPE, "MIXED").lower()
 
-    def typed(self, message_type: str) -> "Particulars":
+    def typed(self, message_type: str) -> "TopicConfig":
         """The same, for messages of this type."""
         return msgspec.structs.replace(
             self, attributes={**self.attributes, _MESSAGE_TYPE: message_type.upper()}
         )
 
 
-PLAIN = Particulars()
-_write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(Particulars).decode
+PLAIN = TopicConfig()
+_write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(TopicConfig).decode
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Topic:
     write_queues: int
     perm: int
     queues: list[Queue] = field(default_factory=list)
-    particulars: Particulars = PLAIN
+    config: TopicConfig = PLAIN
 
     @property
     def readable(self) -> Sequence[Queue]:
@@ -118,7 +118,7 @@ class Topics:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         *,
         auto_create: bool,
         by_route: bool,
@@ -129,8 +129,8 @@ class Topics:
         self.default_queues = default_queues
         self.takes_mixed = takes_mixed
         self.version = DataVersion()
-        self._database = ground.database
-        self._writer = ground.writer
+        self._database = store.database
+        self._writer = store.writer
         self._on_deleted = on_deleted
         self._auto_create = auto_create
         self._by_route = by_route
@@ -146,7 +146,7 @@ class Topics:
     async def load(self) -> None:
         """Read every topic and queue from the store."""
         for name, read_queues, write_queues, perm, text in await self._database.rows("SELECT * FROM topics"):
-            self._topics[name] = Topic(name, read_queues, write_queues, perm, particulars=_read(text))
+            self._topics[name] = Topic(name, read_queues, write_queues, perm, config=_read(text))
         for queue in await load_queues(self._database):
             self._queues[queue.key] = queue
             topic = self._topics.get(queue.topic)
@@ -359,20 +359,20 @@ class Topics:
         read_queues: int,
         write_queues: int,
         perm: int,
-        particulars: Particulars | None = None,
+        config: TopicConfig | None = None,
         *,
         replace: bool = True,
     ) -> Topic:
         """Create the topic or change it. Queues beyond a smaller count stay, unread, as upstream.
 
-        Without ``particulars`` it keeps its own. A topic that is created again has its old queues, at
+        Without ``config`` it keeps its own. A topic that is created again has its old queues, at
         their offsets. Raises InvalidArgumentError for a bad name, count or permission.
         """
         self.check(name, read_queues, write_queues, perm)
         async with self._creating:
             topic = self._topics.get(name)
             if topic is None or replace:
-                topic = await self._change(topic, name, read_queues, write_queues, perm, particulars)
+                topic = await self._change(topic, name, read_queues, write_queues, perm, config)
         await self._writer.synced()  # without the lock, so that others are not kept waiting
         return topic
 
@@ -383,16 +383,16 @@ class Topics:
         read_queues: int,
         write_queues: int,
         perm: int,
-        particulars: Particulars | None,
+        config: TopicConfig | None,
     ) -> Topic:
         """Create the topic, or change this one; it is visible on return, and not durable yet."""
         known = topic.queues if topic is not None else self._deleted.get(name, [])
-        if particulars is None:
-            particulars = topic.particulars if topic is not None else PLAIN
+        if config is None:
+            config = topic.config if topic is not None else PLAIN
         first_key = max(self._queues, default=0) + 1
         missing = range(len(known), max(read_queues, write_queues))
         added = [Queue(first_key + n, name, queue_id) for n, queue_id in enumerate(missing)]
-        changed = Topic(name, read_queues, write_queues, perm, [*known, *added], particulars)
+        changed = Topic(name, read_queues, write_queues, perm, [*known, *added], config)
         if changed == topic:
             return topic
 
@@ -403,7 +403,7 @@ class Topics:
             self.version.changed(now_us)
 
         def work(batch: Batch) -> None:
-            row = (name, read_queues, write_queues, perm, _write(particulars).decode())
+            row = (name, read_queues, write_queues, perm, _write(config).decode())
             batch.execute(_SAVE_TOPIC, row)
             for queue in added:
                 batch.execute(_SAVE_QUEUE, (queue.key, name, queue.queue_id))
@@ -427,11 +427,11 @@ class Topics:
         read_queues: int,
         write_queues: int,
         perm: int,
-        particulars: Particulars | None = None,
+        config: TopicConfig | None = None,
     ) -> Topic:
         """As ``put``, but system topics are refused, as upstream."""
         self.check_is_for_clients(name)
-        return await self.put(name, read_queues, write_queues, perm, particulars)
+        return await self.put(name, read_queues, write_queues, perm, config)
 
     def check_is_for_clients(self, name: str) -> None:
         """Raise NoPermissionError, in upstream's words, for a system topic."""

@@ -23,14 +23,14 @@ from mocketmq.message.names import (
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
-from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET, begin_again, note_reset
-from mocketmq.store.ground import Ground
+from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET, begin_again, note_reset
 from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
-from mocketmq.store.take_rows import delete_takes, delete_takes_of_queue
+from mocketmq.store.receipt_rows import delete_receipts, delete_takes_of_queue
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
-_ALL = ("messages", "interventions", "deliveries", "takes", "progress", "message_keys", "fault_hits")
+_ALL = ("messages", "interventions", "deliveries", "receipts", "progress", "message_keys", "fault_hits")
 _EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ?, emptied_at = ? WHERE key = ?"
 _AGAIN_OF = f"""
 SELECT log_offset FROM queues JOIN messages ON queue_key = key
@@ -50,7 +50,7 @@ class Reset:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         settings: Settings,
         registry: Registry,
         consuming: Consuming,
@@ -59,12 +59,12 @@ class Reset:
         run: int,
         on_reset: Sequence[Callable[[], None]] = (),
     ) -> None:
-        self._ground = ground
+        self._store = store
         self._settings = settings
         self._registry = registry
         self._run = run
-        self._database = ground.database
-        self._writer = ground.writer
+        self._database = store.database
+        self._writer = store.writer
         self._timer = timer
         self._topics = registry.topics
         self._groups = consuming.groups
@@ -80,15 +80,15 @@ class Reset:
         the one at which the clock started.
         """
         if begin_us is not None:
-            self._ground.clock.check_beginning(begin_us)
+            self._store.clock.check_beginning(begin_us)
 
         def work(batch: Batch) -> None:
             queues = list(self._topics.queues)
             for table in _ALL:
                 batch.execute(f"DELETE FROM {table}")
-            batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_log_offset,))
+            batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
             if begin_us is not None:
-                begin_again(batch, self._ground, self._run, begin_us)
+                begin_again(batch, self._store, self._run, begin_us)
             note_reset(batch)
             batch.on_commit(self._groups.forget_deleted)
             for act in (*self._on_reset, self._polls.end):
@@ -164,9 +164,9 @@ class Reset:
                     delete_takes_of_queue(batch, queue)
                     batch.execute(_DELETE_MESSAGES, (queue.key,))
                 for log_offset in again:
-                    delete_takes(batch, log_offset)
+                    delete_receipts(batch, log_offset)
                     batch.execute(DELETE_MESSAGE, (log_offset,))
-                batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_log_offset,))
+                batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
                 self._empty(batch, queues)
                 batch.on_commit(partial(self._forget, again))
                 also(batch)
@@ -178,9 +178,9 @@ class Reset:
     def _forget(self, log_offsets: Sequence[int]) -> None:
         for group in self._groups:
             for log_offset in log_offsets:
-                take = group.takes.get(log_offset)
-                if take is not None:
-                    take.close()
+                receipt = group.receipts.get(log_offset)
+                if receipt is not None:
+                    receipt.close()
 
     def _empty(self, batch: Batch, queues: list[Queue]) -> None:
         emptied_at = batch.next_log_offset

@@ -13,11 +13,11 @@ from mocketmq.clock import rate_of, wall_us
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.chore import Chore
-from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
-from mocketmq.store.ground import Ground
+from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET
 from mocketmq.store.message_keys import UNINDEX, keys_of
 from mocketmq.store.queue import Queue
-from mocketmq.store.take_rows import delete_takes
+from mocketmq.store.receipt_rows import delete_receipts
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 STEP = 1_000
@@ -52,7 +52,7 @@ class Retention(Chore):
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         registry: Registry,
         groups: ConsumingGroups,
         schemes: SchemeSet,
@@ -61,8 +61,8 @@ class Retention(Chore):
         max_bytes: int,
     ) -> None:
         super().__init__()
-        self._database = ground.database
-        self._writer = ground.writer
+        self._database = store.database
+        self._writer = store.writer
         self._topics = registry.topics
         self._groups = groups
         self._schemes = schemes
@@ -127,12 +127,12 @@ class Retention(Chore):
             ends[self._topics.queue(queue_key)] = queue_offset + 1
             for statement in _REMOVE:
                 batch.execute(statement, (log_offset,))
-            delete_takes(batch, log_offset, group_names)
+            delete_receipts(batch, log_offset, group_names)
             for key in keys_of(unique_key, properties):
                 batch.execute(UNINDEX, (key, log_offset))
         for queue, end in ends.items():
             batch.execute(_EMPTIED_TO, (end, queue.next_offset, queue.key))
-        batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_log_offset,))
+        batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
         batch.on_commit(partial(self._removed, ends, [row[0] for row in rows]))
 
     def _removed(self, ends: dict[Queue, int], log_offsets: list[int]) -> None:
@@ -140,6 +140,6 @@ class Retention(Chore):
             queue.min_offset = max(queue.min_offset, end)
         for group in self._groups:
             for log_offset in log_offsets:
-                take = group.takes.get(log_offset)
-                if take is not None:
-                    take.close()
+                receipt = group.receipts.get(log_offset)
+                if receipt is not None:
+                    receipt.close()

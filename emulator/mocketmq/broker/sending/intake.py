@@ -75,7 +75,7 @@ class Intake:
             raise IllegalMessageError(
                 "body", f"the body has {size} bytes; allowed: 1 to {self.max_message_bytes}"
             )
-        if topic.particulars.filter_type == "MULTI_TAG":
+        if topic.config.filter_type == "MULTI_TAG":
             message.sys_flag |= MULTI_TAGS_FLAG
         queue = self._topics.queue_for_send(topic, message.queue_id)
         level = self.level_of(message.properties)

@@ -14,8 +14,8 @@ from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import Timer
-from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 from mocketmq.to_its_end import to_its_end
 from mocketmq.turns import Turns
@@ -39,7 +39,7 @@ class SendResult(NamedTuple):
 
 
 class PlainSend(ABC):
-    """A send on its straight line: the writer's work, and its waiter, as one object.
+    """A send on the fast path: the writer's work, and its waiter, as one object.
 
     It is for whoever wants no task for each send. A front door says how its client is told.
     """
@@ -81,10 +81,10 @@ class PlainSend(ABC):
 class Sender:
     """Stores messages; ``sent`` counts them since the start."""
 
-    def __init__(self, ground: Ground, timer: Timer, schemes: SchemeSet, intake: Intake) -> None:
+    def __init__(self, store: Store, timer: Timer, schemes: SchemeSet, intake: Intake) -> None:
         self.sent = 0
         self.intake = intake
-        self._writer = ground.writer
+        self._writer = store.writer
         self._timer = timer
         self._schemes = schemes
         self._turns = Turns()

@@ -20,7 +20,7 @@ from typing import Final
 
 from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.consuming.expiries import Expiry
-from mocketmq.broker.consuming.take import Outcome
+from mocketmq.broker.consuming.receipt import Outcome
 from mocketmq.broker.registry.clients import Channel
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.transactions.check_answers import CheckAnswers
@@ -36,8 +36,8 @@ from mocketmq.message.properties import (
 )
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.timer import Timer
-from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 ANSWER_S: Final = 3.0
@@ -51,7 +51,7 @@ class CheckBacks:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         registry: Registry,
         consuming: Consuming,
         timer: Timer,
@@ -62,12 +62,12 @@ class CheckBacks:
         most: int,
     ) -> None:
         self.asked = 0  # questions sent since the start
-        self._clock = ground.clock
+        self._clock = store.clock
         self._timer = timer
         self._topics = registry.topics
         self._groups = consuming.groups
-        self._due = consuming.takes.checks
-        self._takes = consuming.takes
+        self._due = consuming.receipts.checks
+        self._receipts = consuming.receipts
         self._half_messages = half_messages
         self._answers = answers
         self._clients = registry.clients
@@ -80,10 +80,10 @@ class CheckBacks:
         """Put off checks that fell due while no broker ran."""
         group = self._groups.find(CHECKED_HALF_GROUP)
         now_us = self._clock.now_us()
-        for take in group.takes.values() if group else ():
-            if take.visible_us <= now_us:
-                take.visible_us = now_us + self._interval_us
-                self._due.add(take)
+        for receipt in group.receipts.values() if group else ():
+            if receipt.visible_us <= now_us:
+                receipt.visible_us = now_us + self._interval_us
+                self._due.add(receipt)
 
     def next_due_us(self) -> int | None:
         """When the next check is due."""
@@ -98,10 +98,12 @@ class CheckBacks:
         expired = self._due.pop(until_us, BATCH)
         checked: list[HalfMessage] = []
         try:
-            halves = {half.take: half for half in await self._half_messages.halves([e.take for e in expired])}
-            expired = [expiry for expiry in expired if expiry.take in halves]
+            halves = {
+                half.receipt: half for half in await self._half_messages.halves([e.receipt for e in expired])
+            }
+            expired = [expiry for expiry in expired if expiry.receipt in halves]
             undecided = None
-            if any(take.times >= self._most for take in halves):
+            if any(receipt.times >= self._most for receipt in halves):
                 [undecided] = (await self._topics.ensure(UNDECIDED_TOPIC, 1)).queues
 
             def due_now() -> Iterator[Due]:
@@ -109,7 +111,7 @@ class CheckBacks:
                 for expiry in expired:
                     if next_us is not None and next_us < expiry.instant_us:
                         break
-                    check = partial(self._check, checked, expiry, halves[expiry.take], undecided)
+                    check = partial(self._check, checked, expiry, halves[expiry.receipt], undecided)
                     yield Due(expiry.instant_us, check)
                 end_us = until_us if is_moving else next_us
                 if end_us is not None:
@@ -134,19 +136,19 @@ class CheckBacks:
         batch: Batch,
     ) -> None:
         """Store that the half message is checked; adds it to ``checked`` if it is to be asked about."""
-        take = half.take
+        receipt = half.receipt
         if not expiry.holds:
             return
-        if self._half_messages.is_kept(take):
-            self._half_messages.settle_kept(batch, take)
-        elif undecided and take.times >= self._most:
+        if self._half_messages.is_kept(receipt):
+            self._half_messages.settle_kept(batch, receipt)
+        elif undecided and receipt.times >= self._most:
             batch.append(undecided, draft_of(half.stored), real_queue_key=half.queue.key)
-            self._half_messages.give_up(batch, take, Outcome.ABANDONED)
+            self._half_messages.give_up(batch, receipt, Outcome.ABANDONED)
         else:
-            next_us = take.visible_us + self._interval_us
+            next_us = receipt.visible_us + self._interval_us
             if next_us <= batch.now_us:
                 next_us = batch.now_us + self._interval_us
-            self._takes.set_visible(batch, take, next_us, take.times + 1, take.pop_ms)
+            self._receipts.set_visible(batch, receipt, next_us, receipt.times + 1, receipt.pop_ms)
             checked.append(half)
 
     def _ask(self, halves: Sequence[HalfMessage]) -> dict[int, Channel]:
@@ -171,5 +173,5 @@ class CheckBacks:
 
 def _asked(half: HalfMessage) -> StoredMessage:
     """The half message as its producer gets it in the question."""
-    properties = decode_properties(half.stored.properties) | {CHECK_TIMES: str(half.take.times)}
+    properties = decode_properties(half.stored.properties) | {CHECK_TIMES: str(half.receipt.times)}
     return half.stored._replace(properties=encode_properties(properties, 2 * MAX_PROPERTIES_BYTES))

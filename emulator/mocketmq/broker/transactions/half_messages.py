@@ -23,7 +23,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from mocketmq.broker.consuming.consuming import Consuming
-from mocketmq.broker.consuming.take import Outcome, State, Take
+from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.sending.intake import AcceptedMessage, Intake
 from mocketmq.broker.transactions.check_answers import CheckAnswers
@@ -51,10 +51,10 @@ from mocketmq.message.properties import (
     encode_properties,
 )
 from mocketmq.schedule.scheme_set import Claim, SchemeSet
-from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
 from mocketmq.store.queue import Queue
-from mocketmq.store.take_rows import open_with_key, open_with_property
+from mocketmq.store.receipt_rows import open_with_key, open_with_property
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 from mocketmq.to_its_end import to_its_end
 
@@ -68,7 +68,7 @@ _GROUPS: Final = (HALF_GROUP, CHECKED_HALF_GROUP)
 class HalfMessage(NamedTuple):
     """A half message that waits for a decision."""
 
-    take: Take
+    receipt: Receipt
     stored: StoredMessage  # with the properties that its consumers would get
     queue: Queue  # the real one
     claim: Claim | None  # the scheme that is to keep it, and until when
@@ -85,7 +85,7 @@ class HalfMessages:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         registry: Registry,
         consuming: Consuming,
         intake: Intake,
@@ -97,15 +97,15 @@ class HalfMessages:
         self.committed = 0
         self.rolled_back = 0
         self.abandoned = 0  # given up, because nobody decided
-        self._database = ground.database
-        self._writer = ground.writer
-        self._clock = ground.clock
+        self._database = store.database
+        self._writer = store.writer
+        self._clock = store.clock
         self._topics = registry.topics
         self._groups = consuming.groups
         self._schemes = schemes
         self._intake = intake
         self._answers = answers
-        self._takes = consuming.takes
+        self._receipts = consuming.receipts
         self._timeout_us = timeout_us
         self._kept: set[int] = set()  # log offsets of open ones that their delay scheme keeps already
 
@@ -115,9 +115,9 @@ class HalfMessages:
         kept = {number for number, unique_key in rows if await self._schemes.have_kept(number, unique_key)}
 
         def work(batch: Batch) -> None:
-            for take in self.open():
-                if take.log_offset in kept:
-                    self._takes.settle(batch, take, Outcome.COMMITTED)
+            for receipt in self.open():
+                if receipt.log_offset in kept:
+                    self._receipts.settle(batch, receipt, Outcome.COMMITTED)
 
         if kept:
             await self._writer.commit(work)
@@ -138,10 +138,10 @@ class HalfMessages:
         accepted = await self.accept(message)
         where = {REAL_TOPIC: accepted.queue.topic, REAL_QID: str(accepted.queue.queue_id)}
         marks = {} if accepted.level else where  # with a level they are there
-        stored, take = await self.prepare(
+        stored, receipt = await self.prepare(
             accepted, CHECKED_HALF_TOPIC, CHECKED_HALF_GROUP, immunity_us, marks
         )
-        return self._half(take, stored)
+        return self._half(receipt, stored)
 
     async def accept(self, message: Message) -> AcceptedMessage:
         """Decide where and when a half message goes once it is committed. Raises as :meth:`Intake.accept`."""
@@ -157,7 +157,7 @@ class HalfMessages:
         group_name: str,
         immunity_us: int,
         marks: dict[str, str],
-    ) -> tuple[StoredMessage, Take]:
+    ) -> tuple[StoredMessage, Receipt]:
         """Store it in a topic, taken by a group of the broker's own until ``immunity_us`` from now."""
         [queue] = (await self._topics.ensure(topic_name, 1)).queues
         group = await self._groups.for_broker(group_name)
@@ -165,15 +165,15 @@ class HalfMessages:
             marks = {**marks, HALF_DUE_US: self._schemes.note(accepted.claim)}
         draft = accepted.draft._replace(properties=accepted.draft.properties + encode_properties(marks))
 
-        def work(batch: Batch) -> tuple[StoredMessage, Take]:
+        def work(batch: Batch) -> tuple[StoredMessage, Receipt]:
             self._intake.check(accepted)
             stored = batch.append(queue, draft, real_queue_key=accepted.queue.key)
-            return stored, self._takes.take_new(batch, group, queue, stored, immunity_us)
+            return stored, self._receipts.take_new(batch, group, queue, stored, immunity_us)
 
-        stored, take = await self._writer.commit(work)
+        stored, receipt = await self._writer.commit(work)
         pass_point("transactions.prepared")
         self.prepared += 1
-        return stored, take
+        return stored, receipt
 
     def _immunity_us(self, message: Message) -> int:
         text = message.properties.get(CHECK_IMMUNITY, "-1")
@@ -213,42 +213,42 @@ class HalfMessages:
         """
         half = await self._find(message_id, topic)
         await self._decide(half, commit=commit)
-        self._answers.heard(half.take.log_offset)
+        self._answers.heard(half.receipt.log_offset)
         return half
 
     async def leave_undecided(self, message_id: str, *, topic: str) -> None:
         """Note that the producer of this half message knows no decision yet. Raises MessageNotFoundError."""
         half = await self._find(message_id, topic)
-        self._answers.heard(half.take.log_offset)
+        self._answers.heard(half.receipt.log_offset)
 
     async def _decide(self, half: HalfMessage, *, commit: bool) -> None:
-        take = half.take
+        receipt = half.receipt
 
         def check() -> None:
-            if not take.is_open:
+            if not receipt.is_open:
                 raise UndecidableError(_NOT_FOUND)
-            if take.state is State.RESERVED:  # else what is stored of the two could be the pop
+            if receipt.state is State.RESERVED:  # else what is stored of the two could be the pop
                 raise UndecidableError("a producer is just popping the half message")
-            if self.is_kept(take) and not commit:
+            if self.is_kept(receipt) and not commit:
                 raise UndecidableError("the half message is being committed")
 
         def roll_back(batch: Batch) -> None:
             check()
-            self._takes.settle(batch, take, Outcome.ROLLED_BACK)
+            self._receipts.settle(batch, receipt, Outcome.ROLLED_BACK)
 
         check()
 
         if not commit:
             await self._writer.commit(roll_back)
             self.rolled_back += 1
-        elif not await self.commit([take]):
+        elif not await self.commit([receipt]):
             raise UndecidableError(_NOT_FOUND)
         pass_point("transactions.decided")
 
     async def _at(self, log_offset: int) -> HalfMessage:
         group = self._groups.find(CHECKED_HALF_GROUP)
-        take = group.takes.get(log_offset) if group else None
-        halves = await self.halves([take]) if take else []
+        receipt = group.receipts.get(log_offset) if group else None
+        halves = await self.halves([receipt]) if receipt else []
         if not halves:
             raise UndecidableError(_NOT_FOUND)
         return halves[0]
@@ -256,8 +256,8 @@ class HalfMessages:
     async def _find(self, message_id: str, topic: str | None) -> HalfMessage:
         with_key = await open_with_key(self._database, _GROUPS, message_id)
         numbers = [*with_key, log_offset_of(message_id)]
-        takes = {take.log_offset: take for take in self.open()}
-        halves = await self.halves([takes[number] for number in numbers if number in takes][:1])
+        receipts = {receipt.log_offset: receipt for receipt in self.open()}
+        halves = await self.halves([receipts[number] for number in numbers if number in receipts][:1])
         if not halves or topic not in (None, halves[0].queue.topic):
             of_topic = "" if topic is None else f" of topic {topic}"
             raise MessageNotFoundError(
@@ -268,11 +268,13 @@ class HalfMessages:
 
     # What is open
 
-    def open(self) -> list[Take]:
+    def open(self) -> list[Receipt]:
         """The half messages that wait for a decision, in the order in which they were stored."""
         kinds = (self._groups.find(name) for name in _GROUPS)
-        takes = (take for group in kinds if group for take in group.takes.values() if take.is_open)
-        return sorted(takes, key=lambda take: take.log_offset)
+        receipts = (
+            receipt for group in kinds if group for receipt in group.receipts.values() if receipt.is_open
+        )
+        return sorted(receipts, key=lambda receipt: receipt.log_offset)
 
     async def page(self, after: int, limit: int, *, topic_name: str | None = None) -> list[HalfMessage]:
         """Up to ``limit`` open half messages with offsets above ``after``, of one topic or all, in order.
@@ -281,29 +283,33 @@ class HalfMessages:
         """
         if topic_name is not None:
             self._topics.get(topic_name)
-        takes = [take for take in self.open() if take.log_offset > after]
+        receipts = [receipt for receipt in self.open() if receipt.log_offset > after]
         found: list[HalfMessage] = []
-        for first in range(0, len(takes), limit):
-            halves = await self.halves(takes[first : first + limit])
+        for first in range(0, len(receipts), limit):
+            halves = await self.halves(receipts[first : first + limit])
             found += [half for half in halves if topic_name in (None, half.queue.topic)]
             if len(found) >= limit:
                 break
         return found[:limit]
 
-    async def halves(self, takes: Sequence[Take]) -> list[HalfMessage]:
-        """The half messages of these takes, but for those that are gone."""
-        found = await messages_at(self._database, [take.log_offset for take in takes])
-        return [self._half(take, found[take.log_offset]) for take in takes if take.log_offset in found]
+    async def halves(self, receipts: Sequence[Receipt]) -> list[HalfMessage]:
+        """The half messages of these receipts, but for those that are gone."""
+        found = await messages_at(self._database, [receipt.log_offset for receipt in receipts])
+        return [
+            self._half(receipt, found[receipt.log_offset])
+            for receipt in receipts
+            if receipt.log_offset in found
+        ]
 
-    def _half(self, take: Take, stored: StoredMessage) -> HalfMessage:
+    def _half(self, receipt: Receipt, stored: StoredMessage) -> HalfMessage:
         properties = decode_properties(stored.properties)
         due = properties.pop(HALF_DUE_US, None)
-        is_checked = take.group.name == CHECKED_HALF_GROUP
-        if is_checked and take.times:
-            properties[CHECK_TIMES] = str(take.times)
+        is_checked = receipt.group.name == CHECKED_HALF_GROUP
+        if is_checked and receipt.times:
+            properties[CHECK_TIMES] = str(receipt.times)
         assert stored.real_queue_key is not None  # noqa: S101 - every half message has one
         return HalfMessage(
-            take,
+            receipt,
             stored._replace(properties=encode_properties(properties, 2 * MAX_PROPERTIES_BYTES)),
             self._topics.queue(stored.real_queue_key),
             None if due is None else self._schemes.noted(due),
@@ -312,67 +318,67 @@ class HalfMessages:
 
     # Commit
 
-    def is_kept(self, take: Take) -> bool:
+    def is_kept(self, receipt: Receipt) -> bool:
         """Whether its commit cannot be undone any more, although the store failed after that."""
-        return take.log_offset in self._kept
+        return receipt.log_offset in self._kept
 
-    def settle_kept(self, batch: Batch, take: Take) -> None:
+    def settle_kept(self, batch: Batch, receipt: Receipt) -> None:
         """Finish the commit of such a half message in this transaction."""
-        self._takes.settle(batch, take, Outcome.COMMITTED)
-        batch.on_commit(partial(self._has_committed, [take], 1))
+        self._receipts.settle(batch, receipt, Outcome.COMMITTED)
+        batch.on_commit(partial(self._has_committed, [receipt], 1))
 
-    def give_up(self, batch: Batch, take: Take, outcome: Outcome) -> None:
+    def give_up(self, batch: Batch, receipt: Receipt, outcome: Outcome) -> None:
         """Settle a half message that nobody decided about."""
-        self._takes.settle(batch, take, outcome)
+        self._receipts.settle(batch, receipt, outcome)
         batch.on_commit(self._has_given_up)
 
     def _has_given_up(self) -> None:
         self.abandoned += 1
 
-    def _has_committed(self, takes: Sequence[Take], count: int) -> None:
+    def _has_committed(self, receipts: Sequence[Receipt], count: int) -> None:
         """``count`` of them; the others are gone."""
-        self._kept.difference_update(take.log_offset for take in takes)
+        self._kept.difference_update(receipt.log_offset for receipt in receipts)
         self.committed += count
 
-    async def commit(self, takes: Sequence[Take]) -> list[Take]:
+    async def commit(self, receipts: Sequence[Receipt]) -> list[Receipt]:
         """Make the messages visible, each with its delay; returns those committed, as the others are gone.
 
         Runs to its end even if the caller is cancelled: a message in a delay scheme cannot be rolled back.
         """
-        for take in takes:
-            self._takes.begin_settling(take)
-        return await to_its_end(self._commit(takes))
+        for receipt in receipts:
+            self._receipts.begin_settling(receipt)
+        return await to_its_end(self._commit(receipts))
 
-    async def _commit(self, takes: Sequence[Take]) -> list[Take]:
-        kept: dict[Take, StoredMessage] = {}
+    async def _commit(self, receipts: Sequence[Receipt]) -> list[Receipt]:
+        kept: dict[Receipt, StoredMessage] = {}
         try:
-            accepted = {half.take: self._accept_again(half) for half in await self.halves(takes)}
+            accepted = {half.receipt: self._accept_again(half) for half in await self.halves(receipts)}
             now_ms_us = self._clock.now_us() // US_PER_MS * US_PER_MS
-            for take, (queue, _, claim, draft) in accepted.items():
+            for receipt, (queue, _, claim, draft) in accepted.items():
                 if claim is not None:  # even if it is due: only the scheme knows of an earlier attempt
                     at = claim._replace(due_us=max(claim.due_us, now_ms_us))
-                    kept[take] = await self._schemes.keep(at, draft, queue, take.log_offset)
-                    self._kept.add(take.log_offset)
+                    kept[receipt] = await self._schemes.keep(at, draft, queue, receipt.log_offset)
+                    self._kept.add(receipt.log_offset)
 
-            def work(batch: Batch) -> list[Take]:
-                done = [take for take in accepted if take.state is State.SETTLING]
-                self._intake.check(*(accepted[take] for take in done))
-                for take in done:
-                    if accepted[take].claim is None:
-                        self._intake.append(accepted[take], batch)
-                    self._takes.settle(batch, take, Outcome.COMMITTED)
+            def work(batch: Batch) -> list[Receipt]:
+                done = [receipt for receipt in accepted if receipt.state is State.SETTLING]
+                self._intake.check(*(accepted[receipt] for receipt in done))
+                for receipt in done:
+                    if accepted[receipt].claim is None:
+                        self._intake.append(accepted[receipt], batch)
+                    self._receipts.settle(batch, receipt, Outcome.COMMITTED)
                 return done
 
-            done: list[Take] = await self._writer.commit(work)
+            done: list[Receipt] = await self._writer.commit(work)
         except BaseException as error:
-            for take in takes:
-                self._takes.reopen(take)
+            for receipt in receipts:
+                self._receipts.reopen(receipt)
             if isinstance(error, TopicNotFoundError):  # its deletion may not have seen what was kept
                 self._schemes.discard(list(kept.values()))
-                self._has_committed(takes, 0)
+                self._has_committed(receipts, 0)
             raise
-        self._schemes.discard([parked for take, parked in kept.items() if take not in done])
-        self._has_committed(takes, len(done))
+        self._schemes.discard([parked for receipt, parked in kept.items() if receipt not in done])
+        self._has_committed(receipts, len(done))
         return done
 
     def _accept_again(self, half: HalfMessage) -> AcceptedMessage:

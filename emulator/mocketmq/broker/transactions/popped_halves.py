@@ -13,9 +13,9 @@ from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.handles import check_handle, handle_of
 from mocketmq.broker.consuming.load import Load
-from mocketmq.broker.consuming.receipts import Settled, Taken, valid
+from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
+from mocketmq.broker.consuming.receiver import InFlightMessage, Settled, valid
 from mocketmq.broker.consuming.selection import ReceiveRequest
-from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.transactions.half_messages import HalfMessages
@@ -26,7 +26,7 @@ from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.names import HALF_GROUP, half_topic
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.timer import BATCH
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 CHECK_INTERVAL_US = 10 * US_PER_S
@@ -47,14 +47,14 @@ class PoppedHalves:
     """Gives half messages to producers, and stores their decisions. A due source: some are never decided."""
 
     def __init__(
-        self, ground: Ground, registry: Registry, consuming: Consuming, half_messages: HalfMessages
+        self, store: Store, registry: Registry, consuming: Consuming, half_messages: HalfMessages
     ) -> None:
-        self._writer = ground.writer
-        self._clock = ground.clock
+        self._writer = store.writer
+        self._clock = store.clock
         self._topics = registry.topics
         self._groups = consuming.groups
-        self._takes = consuming.takes
         self._receipts = consuming.receipts
+        self._receiver = consuming.receiver
         self._half_messages = half_messages
 
     async def prepare(self, message: Message, immunity_us: int) -> PreparedHalf:
@@ -64,8 +64,8 @@ class PoppedHalves:
         """
         accepted = await self._half_messages.accept(message)
         topic_name = half_topic(accepted.queue.topic)
-        stored, take = await self._half_messages.prepare(accepted, topic_name, HALF_GROUP, immunity_us, {})
-        return PreparedHalf(stored, handle_of(take.group, take), take.visible_us)
+        stored, receipt = await self._half_messages.prepare(accepted, topic_name, HALF_GROUP, immunity_us, {})
+        return PreparedHalf(stored, handle_of(receipt.group, receipt), receipt.visible_us)
 
     async def pop(
         self,
@@ -76,7 +76,7 @@ class PoppedHalves:
         wait_s: float = 0.0,
         tag_filter: Filter = EVERYTHING,
         load: Load | None = None,
-    ) -> list[Taken]:
+    ) -> list[InFlightMessage]:
         """Pop half messages of the topic, oldest first; waits as ``receive``.
 
         Raises as :meth:`Topics.for_send`.
@@ -84,7 +84,7 @@ class PoppedHalves:
         topic = await self._topics.for_send(topic_name)
         half = await self._topics.ensure(half_topic(topic.name), 1)
         request = ReceiveRequest(await self._group(), half, max_messages, tag_filter, load=load)
-        return await self._receipts.take(request, invisible_us, wait_s)
+        return await self._receiver.receive_request(request, invisible_us, wait_s)
 
     async def commit(self, topic_name: str, handles: Sequence[str]) -> Settled:
         """Make the messages visible, each with its delay; a delay level counts from now.
@@ -93,13 +93,13 @@ class PoppedHalves:
         """
         group = await self._group()
         settled = Settled([], [])
-        takes: dict[str, Take] = {}
-        for handle, take in valid(group, handles, self._clock.now_us(), settled, _of(topic_name)):
-            self._takes.begin_settling(take)  # given twice, it fails the second time
-            takes[handle] = take
-        done = await self._half_messages.commit(list(takes.values()))
-        for handle, take in takes.items():
-            if take in done:
+        receipts: dict[str, Receipt] = {}
+        for handle, receipt in valid(group, handles, self._clock.now_us(), settled, _of(topic_name)):
+            self._receipts.begin_settling(receipt)  # given twice, it fails the second time
+            receipts[handle] = receipt
+        done = await self._half_messages.commit(list(receipts.values()))
+        for handle, receipt in receipts.items():
+            if receipt in done:
                 settled.done.append(handle)
             else:
                 settled.failed.append((handle, ReceiptSpentError(f"the message of {handle!r} was reset")))
@@ -112,12 +112,12 @@ class PoppedHalves:
 
         def work(batch: Batch) -> Settled:
             settled = Settled([], [])
-            for handle, take in valid(group, handles, batch.now_us, settled, _of(topic_name)):
-                if self._half_messages.is_kept(take):
+            for handle, receipt in valid(group, handles, batch.now_us, settled, _of(topic_name)):
+                if self._half_messages.is_kept(receipt):
                     error = ReceiptSpentError(f"the message of {handle!r} is being committed")
                     settled.failed.append((handle, error))
                     continue
-                self._takes.settle(batch, take, Outcome.ROLLED_BACK)
+                self._receipts.settle(batch, receipt, Outcome.ROLLED_BACK)
                 settled.done.append(handle)
             return settled
 
@@ -135,27 +135,31 @@ class PoppedHalves:
     @asynccontextmanager
     async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
         """Roll back half messages without a decision for :data:`LIFETIME_US`."""
-        over = takewhile(lambda take: _over_us(take) <= until_us, self._waiting())
-        takes = list(islice(over, BATCH))
-        yield lambda: (Due(_over_us(take), partial(self._give_up, take)) for take in takes)
+        over = takewhile(lambda receipt: _over_us(receipt) <= until_us, self._waiting())
+        receipts = list(islice(over, BATCH))
+        yield lambda: (Due(_over_us(receipt), partial(self._give_up, receipt)) for receipt in receipts)
 
-    def _give_up(self, take: Take, batch: Batch) -> None:
-        if take.state is not State.FREE:  # it was popped
+    def _give_up(self, receipt: Receipt, batch: Batch) -> None:
+        if receipt.state is not State.FREE:  # it was popped
             return
-        if self._half_messages.is_kept(take):
-            self._half_messages.settle_kept(batch, take)
+        if self._half_messages.is_kept(receipt):
+            self._half_messages.settle_kept(batch, receipt)
         else:
-            self._half_messages.give_up(batch, take, Outcome.ROLLED_BACK)
+            self._half_messages.give_up(batch, receipt, Outcome.ROLLED_BACK)
 
-    def _waiting(self) -> Iterator[Take]:
+    def _waiting(self) -> Iterator[Receipt]:
         """Those that are rolled back now if their time is up, and those whose time is not up."""
         now_us = self._clock.now_us()
-        return (take for take in self._undecided() if take.state is State.FREE or _over_us(take) > now_us)
+        return (
+            receipt
+            for receipt in self._undecided()
+            if receipt.state is State.FREE or _over_us(receipt) > now_us
+        )
 
-    def _undecided(self) -> Iterable[Take]:
+    def _undecided(self) -> Iterable[Receipt]:
         """All half messages, in the order in which they were prepared."""
         group = self._groups.find(HALF_GROUP)
-        return group.takes.values() if group else ()
+        return group.receipts.values() if group else ()
 
     async def _group(self) -> ConsumingGroup:
         return await self._groups.for_broker(HALF_GROUP)
@@ -166,5 +170,5 @@ def _of(topic_name: str) -> Callable[[str], None]:
     return partial(check_handle, group_name=HALF_GROUP, topic_name=topic_name)
 
 
-def _over_us(take: Take) -> int:
-    return take.first_taken_us + LIFETIME_US
+def _over_us(receipt: Receipt) -> int:
+    return receipt.first_taken_us + LIFETIME_US

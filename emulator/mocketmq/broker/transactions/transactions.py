@@ -12,7 +12,7 @@ from mocketmq.broker.transactions.popped_halves import PoppedHalves
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Transactions:
 
 
 async def open_transactions(
-    ground: Ground,
+    store: Store,
     settings: Settings,
     registry: Registry,
     consuming: Consuming,
@@ -36,7 +36,7 @@ async def open_transactions(
     """Load half messages that wait for a decision, and settle those whose commit a kill interrupted."""
     answers = CheckAnswers()
     half_messages = HalfMessages(
-        ground,
+        store,
         registry,
         consuming,
         intake,
@@ -46,7 +46,7 @@ async def open_transactions(
     )
     await half_messages.load()
     check_backs = CheckBacks(
-        ground,
+        store,
         registry,
         consuming,
         timer,
@@ -58,6 +58,6 @@ async def open_transactions(
     check_backs.load()
     return Transactions(
         half_messages=half_messages,
-        popped_halves=PoppedHalves(ground, registry, consuming, half_messages),
+        popped_halves=PoppedHalves(store, registry, consuming, half_messages),
         check_backs=check_backs,
     )

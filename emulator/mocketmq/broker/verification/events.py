@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.consuming.pull_trail import PullTrail
-from mocketmq.broker.consuming.take import Outcome
+from mocketmq.broker.consuming.receipt import Outcome
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.verification.like import shown_body
 from mocketmq.duration import format_duration
@@ -28,7 +28,7 @@ from mocketmq.message.names import (
 from mocketmq.message.properties import KEYS, TAGS, decode_properties
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 
 Kind = Literal[
     "sent", "parked", "delivered", "forced", "cancelled", "taken", "acknowledged", "retried", "dead",
@@ -44,7 +44,7 @@ SELECT m.log_offset, m.queue_key, m.queue_offset, m.store_us, m.unique_key, m.pr
 FROM messages m LEFT JOIN deliveries d ON d.delivered_offset = m.log_offset
 LEFT JOIN interventions i ON i.parked_offset = m.log_offset ORDER BY m.log_offset DESC LIMIT ?"""
 _TAKES = """
-SELECT log_offset, times, first_taken_us, last_taken_us, settled_us, outcome FROM takes
+SELECT log_offset, times, first_taken_us, last_taken_us, settled_us, outcome FROM receipts
 WHERE group_name = ? ORDER BY log_offset DESC LIMIT ?"""
 _MOVES = """
 SELECT from_us, to_us FROM clock_moves
@@ -108,9 +108,9 @@ class Events:
     """Gathers what happened."""
 
     def __init__(
-        self, ground: Ground, topics: Topics, groups: ConsumingGroups, schemes: SchemeSet, trail: PullTrail
+        self, store: Store, topics: Topics, groups: ConsumingGroups, schemes: SchemeSet, trail: PullTrail
     ) -> None:
-        self._database = ground.database
+        self._database = store.database
         self._topics = topics
         self._groups = groups
         self._schemes = schemes

@@ -21,7 +21,7 @@ from mocketmq.message.body import body_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import KEYS, TAGS, decode_properties
 from mocketmq.schedule.scheme_set import SchemeSet
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 
 Stage = Literal["sent", "delivered", "acknowledged", "dead"]
 STAGES: Final[tuple[Stage, ...]] = ("sent", "delivered", "acknowledged", "dead")
@@ -96,14 +96,14 @@ class Expectations:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         registry: Registry,
         groups: ConsumingGroups,
         polls: Polls,
         schemes: SchemeSet,
         max_message_bytes: int,
     ) -> None:
-        self._ground = ground
+        self._store = store
         self._registry = registry
         self._groups = groups
         self._polls = polls
@@ -131,7 +131,7 @@ class Expectations:
         The answer has the newest ``limit`` of those that are. Raises a StoreError.
         """
         messages = self.messages(wanted.topic, wanted.like)
-        counter = _Counter(self._ground, wanted, messages, self._groups)
+        counter = _Counter(self._store, wanted, messages, self._groups)
 
         async def look() -> dict[Stage, int]:
             await messages.follow()
@@ -163,7 +163,7 @@ class Expectations:
     def messages(self, topic: str | None, like: Like) -> SentMessages:
         """A reader of what was sent to a topic, or to any."""
         return SentMessages(
-            self._ground,
+            self._store,
             self._registry.topics,
             self._schemes,
             topic,
@@ -191,7 +191,7 @@ class Expectations:
                 for sent, at in zip(some, at_groups, strict=True)
                 if sent.queue.topic in known or group.name in sent.again
             ]
-            there = await standings(self._ground.database, group, [sent for sent, _ in of_group])
+            there = await standings(self._store.database, group, [sent for sent, _ in of_group])
             for (_, at), standing in zip(of_group, there, strict=True):
                 if standing.at is not At.NOT_DELIVERED:
                     at[group.name] = standing
@@ -309,7 +309,7 @@ class Expectations:
 
     def _when(self, instant_us: int) -> str:
         at = _EPOCH + timedelta(microseconds=instant_us)
-        distance_us = instant_us - self._ground.clock.now_us()
+        distance_us = instant_us - self._store.clock.now_us()
         distance = f"in {format_duration(distance_us)}" if distance_us > 0 else "now"
         return f"{distance} ({at:%H:%M:%S})"
 
@@ -317,10 +317,8 @@ class Expectations:
 class _Counter:
     """Counts how many messages have got to each stage; what was acknowledged once stays so."""
 
-    def __init__(
-        self, ground: Ground, wanted: Wanted, messages: SentMessages, groups: ConsumingGroups
-    ) -> None:
-        self._database = ground.database
+    def __init__(self, store: Store, wanted: Wanted, messages: SentMessages, groups: ConsumingGroups) -> None:
+        self._database = store.database
         self._wanted = wanted
         self._messages = messages
         self._groups = groups

@@ -26,9 +26,9 @@ from mocketmq.message.names import (
 from mocketmq.message.properties import ORIGIN_MESSAGE_ID, RETRY_TOPIC, decode_properties
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
-from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
 from mocketmq.store.queue import Queue
+from mocketmq.store.store import Store
 
 MAX_KEPT = 100_000
 """Messages that are remembered while a client waits; older ones are forgotten."""
@@ -84,7 +84,7 @@ class SentMessages:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         topics: Topics,
         schemes: SchemeSet,
         topic: str | None,
@@ -92,8 +92,8 @@ class SentMessages:
         max_message_bytes: int,
     ) -> None:
         self.forgotten = self.forgotten_places = 0
-        self._database = ground.database
-        self._writer = ground.writer
+        self._database = store.database
+        self._writer = store.writer
         self._topics = topics
         self._schemes = schemes
         self._topic = topic

@@ -5,13 +5,13 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
-from mocketmq.broker.consuming.take import Outcome, State
+from mocketmq.broker.consuming.receipt import Outcome, State
 from mocketmq.broker.verification.sent_message import Place, SentMessage
 from mocketmq.store.database import Database
 from mocketmq.store.messages import MAX_AT_ONCE
 
 _SETTLED = (
-    "SELECT log_offset, times, outcome FROM takes"
+    "SELECT log_offset, times, outcome FROM receipts"
     " WHERE group_name = ? AND settled_us IS NOT NULL AND log_offset IN ({marks})"
 )
 
@@ -41,7 +41,7 @@ class Standing(NamedTuple):
 async def standings(database: Database, group: ConsumingGroup, some: Sequence[SentMessage]) -> list[Standing]:
     """How each of the messages stands at the group. Raises a StoreError."""
     places = [sent.last_at(group.name) for sent in some]
-    closed = [place.log_offset for place in places if place and place.log_offset not in group.takes]
+    closed = [place.log_offset for place in places if place and place.log_offset not in group.receipts]
     settled: dict[int, tuple[int, str]] = {}
     for first in range(0, len(closed), MAX_AT_ONCE):
         part = closed[first : first + MAX_AT_ONCE]
@@ -66,7 +66,7 @@ def _standing(
 
 def standing_at(group: ConsumingGroup, place: Place, settled: Mapping[int, tuple[int, str]]) -> Standing:
     """How the record at a place stands; ``settled`` has times and outcome of takes by log offset."""
-    take = group.takes.get(place.log_offset)
+    take = group.receipts.get(place.log_offset)
     if take is not None:
         if take.state is State.BEHIND:
             return Standing(At.ACKNOWLEDGED, take.times)

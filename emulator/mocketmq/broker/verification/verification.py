@@ -8,7 +8,7 @@ from mocketmq.broker.verification.events import Events
 from mocketmq.broker.verification.expectations import Expectations
 from mocketmq.broker.verification.leaks import Leaks
 from mocketmq.schedule.scheme_set import SchemeSet
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,13 @@ class Verification:
 
 
 def make_verification(
-    ground: Ground, registry: Registry, consuming: Consuming, schemes: SchemeSet, max_message_bytes: int
+    store: Store, registry: Registry, consuming: Consuming, schemes: SchemeSet, max_message_bytes: int
 ) -> Verification:
     """Make the parts. They load nothing, and read from the store when asked."""
     groups, polls = consuming.groups, consuming.polls
-    expectations = Expectations(ground, registry, groups, polls, schemes, max_message_bytes)
+    expectations = Expectations(store, registry, groups, polls, schemes, max_message_bytes)
     return Verification(
         expectations=expectations,
-        leaks=Leaks(ground.database, registry.clients, groups, polls, expectations),
-        events=Events(ground, registry.topics, groups, schemes, consuming.trail),
+        leaks=Leaks(store.database, registry.clients, groups, polls, expectations),
+        events=Events(store, registry.topics, groups, schemes, consuming.trail),
     )

@@ -20,7 +20,7 @@ from mocketmq.errors import StoreError
 from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 
 TURN_S: Final = 0.4
 """Real seconds between two looks."""
@@ -105,22 +105,22 @@ class Live:
 
     def __init__(
         self,
-        ground: Ground,
+        store: Store,
         levels: LevelQueues,
         held: HeldDeliveries,
         schemes: SchemeSet,
         polls: Polls,
         records: StoredRecords,
     ) -> None:
-        self._clock = ground.clock
-        self._writer = ground.writer
+        self._clock = store.clock
+        self._writer = store.writer
         self._levels = levels
         self._held = held
         self._schemes = schemes
         self._polls = polls
         self._records = records
-        self._curves = DueCurves(ground.database, levels, schemes)
-        self._lateness = RecentLateness(ground)
+        self._curves = DueCurves(store.database, levels, schemes)
+        self._lateness = RecentLateness(store)
         self._task: asyncio.Task[None] | None = None
         self._readers = 0
         self._latest: Look | None = None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from mocketmq.clock import US_PER_S, Clock, steady_us
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 
 SLOT_US: Final = 5 * US_PER_S
 SLOTS: Final = 60
@@ -73,10 +73,10 @@ class _Slot:
 class RecentLateness:
     """Follows the ledger while somebody looks."""
 
-    def __init__(self, ground: Ground, ticks: Callable[[], int] = steady_us) -> None:
-        self._database = ground.database
-        self._writer = ground.writer
-        self._clock: Clock = ground.clock
+    def __init__(self, store: Store, ticks: Callable[[], int] = steady_us) -> None:
+        self._database = store.database
+        self._writer = store.writer
+        self._clock: Clock = store.clock
         self._ticks = ticks
         self._slots: deque[_Slot] = deque()
         self._late: dict[int, Counter[int]] = {}  # of all slots together, by level

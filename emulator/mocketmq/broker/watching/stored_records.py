@@ -18,7 +18,7 @@ from mocketmq.message.names import (
 )
 from mocketmq.message.properties import KEYS, TAGS, decode_properties
 from mocketmq.schedule.scheme_set import SchemeSet
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 
 RecordKind = Literal[
     "sent", "committed", "parked", "retried", "delivered", "forced", "cancelled", "prepared", "dead"
@@ -109,9 +109,9 @@ class _Row(NamedTuple):
 class StoredRecords:
     """Describes records in lines. Nothing is kept; each call reads the store."""
 
-    def __init__(self, ground: Ground, topics: Topics, schemes: SchemeSet) -> None:
-        self._database = ground.database
-        self._writer = ground.writer
+    def __init__(self, store: Store, topics: Topics, schemes: SchemeSet) -> None:
+        self._database = store.database
+        self._writer = store.writer
         self._topics = topics
         self._schemes = schemes
 

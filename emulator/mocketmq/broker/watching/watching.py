@@ -9,7 +9,7 @@ from mocketmq.broker.watching.stored_records import StoredRecords
 from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Watching:
 
 
 def make_watching(
-    ground: Ground,
+    store: Store,
     topics: Topics,
     levels: LevelQueues,
     held: HeldDeliveries,
@@ -29,5 +29,5 @@ def make_watching(
     polls: Polls,
 ) -> Watching:
     """Make the parts. They load nothing, and do nothing while nobody watches."""
-    records = StoredRecords(ground, topics, schemes)
-    return Watching(Live(ground, levels, held, schemes, polls, records), records)
+    records = StoredRecords(store, topics, schemes)
+    return Watching(Live(store, levels, held, schemes, polls, records), records)

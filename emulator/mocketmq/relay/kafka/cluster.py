@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 
 from mocketmq.relay.judging import Judge
 from mocketmq.relay.kafka.options import KafkaOptions
-from mocketmq.relay.kafka.partition import Ground, KafkaPartition
+from mocketmq.relay.kafka.partition import KafkaPartition, SharedState
 from mocketmq.relay.kafka.topics import KafkaTopics, TopicNames, said
 from mocketmq.relay.partition import LostPartitionError, RelayError
 
@@ -34,7 +34,7 @@ class KafkaCluster:
         self._group = group
         self._options = options
         self._topics = KafkaTopics(names, options.common)
-        self._ground = Ground(group, options, self._topics, judge, self._committed, self._permission)
+        self._shared = SharedState(group, options, self._topics, judge, self._committed, self._permission)
         self._partitions: dict[int, KafkaPartition] = {}
         self._owned: frozenset[int] | None = None
         self._told: frozenset[int] | None = None
@@ -65,7 +65,7 @@ class KafkaCluster:
                 await asyncio.sleep(_AGAIN_S)
         self._told = self._owned
         for number in self._owned - self._partitions.keys():
-            self._partitions[number] = KafkaPartition(self._ground, number)
+            self._partitions[number] = KafkaPartition(self._shared, number)
         return [self._partitions[number] for number in sorted(self._owned)]
 
     async def close(self) -> None:

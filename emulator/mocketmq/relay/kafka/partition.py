@@ -56,7 +56,7 @@ _OF_THE_MESSAGE: Final = (
 T = TypeVar("T")
 
 
-class Ground(NamedTuple):
+class SharedState(NamedTuple):
     """What the partitions of a relay share."""
 
     group: str
@@ -79,11 +79,11 @@ class _Write(NamedTuple):
 class KafkaPartition:
     """As :class:`~mocketmq.relay.partition.Partition`; arrivals are the client's records."""
 
-    def __init__(self, ground: Ground, number: int) -> None:
-        names = ground.topics.names
+    def __init__(self, shared: SharedState, number: int) -> None:
+        names = shared.topics.names
         self.name = f"{names.delay}-{number}"
         self.refused = 0
-        self._ground = ground
+        self._shared = shared
         self._number = number
         self._place = TopicPartition(names.delay, number)
         self._log_place = TopicPartition(names.pending, number)
@@ -100,15 +100,15 @@ class KafkaPartition:
 
     async def restore(self) -> AsyncGenerator[Sequence[Pending | Settled], None]:
         """Open the producer, then read the log to its end; the delay topic is read from where that ends."""
-        await self._ground.permission(self._number, self._was_fenced)
+        await self._shared.permission(self._number, self._was_fenced)
         self._was_fenced = False
         try:
             self._producer = AIOKafkaProducer(
                 transactional_id=f"mocketmq-relay/{self._log_place.topic}/{self._number}",
                 max_batch_size=_BATCH_BYTES,
                 max_request_size=_LARGEST_REQUEST_BYTES,
-                **{"retry_backoff_ms": _BACKOFF_MS, **self._ground.options.common},
-                **self._ground.options.producer,
+                **{"retry_backoff_ms": _BACKOFF_MS, **self._shared.options.common},
+                **self._shared.options.producer,
             )
             await self._producer.start()
             position = 0
@@ -119,7 +119,7 @@ class KafkaPartition:
                             position = int(one.value)
                     yield [*kafka_message.in_log(self.name, records)]
             # The group's offset may not be told yet, as the last transaction of the one before has set it.
-            position = max(position, await self._ground.committed(self._place) or 0)
+            position = max(position, await self._shared.committed(self._place) or 0)
             self._reader = await self._reading(self._place)
             if position:
                 self._reader.seek(self._place, position)
@@ -132,7 +132,7 @@ class KafkaPartition:
             auto_offset_reset="earliest",
             isolation_level="read_committed",
             **options,
-            **self._ground.options.common,
+            **self._shared.options.common,
         )
         reader.assign([place])
         try:
@@ -170,7 +170,7 @@ class KafkaPartition:
         now_us = wall_us()
         judged = {self._id(one): self._judge(one, now_us) for one in arrivals}
         topics = {each.topic for each in judged.values() if isinstance(each, Judged)}
-        states = await self._ground.topics.states(topics)
+        states = await self._shared.topics.states(topics)
         kept: list[Pending] = []
         for batch in self._batches(arrivals, self._id):
             pending: list[Pending] = []
@@ -201,7 +201,7 @@ class KafkaPartition:
         words = kafka_message.words_of(one.headers)
         sent_us = one.timestamp * US_PER_MS if one.timestamp >= 0 else now_us
         try:
-            return self._ground.judge.judge(words, one.value, sent_us, now_us)
+            return self._shared.judge.judge(words, one.value, sent_us, now_us)
         except UnfitMessageError as error:
             return str(error)
 
@@ -210,7 +210,7 @@ class KafkaPartition:
     async def forward(self, due: Sequence[Pending]) -> Collection[str]:
         """Send them and settle them, in one transaction."""
         messages = {one.id: kafka_message.message_in(one) for one in due}
-        states = await self._ground.topics.states({each.topic for each in messages.values()})
+        states = await self._shared.topics.states({each.topic for each in messages.values()})
         able = [one for one in due if states[messages[one.id].topic] is not TopicState.LEADERLESS]
         for batch in self._batches(able, lambda one: one.id):
             writes: list[_Write] = []
@@ -232,7 +232,7 @@ class KafkaPartition:
     ) -> _Write:
         if name in self._bare:
             value, why = None, f"{why}; its content is left out, as this topic refuses it"
-        topic = self._ground.topics.names.refused
+        topic = self._shared.topics.names.refused
         return _Write(name, kafka_message.refused(name, topic, key, value, headers, why))
 
     def _batches(self, items: Sequence[T], id_of: Callable[[T], str]) -> list[list[T]]:
@@ -274,7 +274,7 @@ class KafkaPartition:
             for _, (topic, key, value, headers, partition) in writes:
                 answers.append(await producer.send(topic, value, key, partition, headers=headers))
             if position is not None:
-                await producer.send_offsets_to_transaction({self._place: position}, self._ground.group)
+                await producer.send_offsets_to_transaction({self._place: position}, self._shared.group)
             # The client would commit although some of its records were refused.
             outcomes = await asyncio.gather(*answers, return_exceptions=True)
             if failed := [one for one in outcomes if isinstance(one, BaseException)]:
@@ -285,7 +285,7 @@ class KafkaPartition:
             self._was_fenced = True
             raise LostPartitionError("another relay has it now, or a transaction took too long") from error
         except (KafkaError, IllegalOperation, AssertionError) as error:  # the last: in an unexpected state
-            self._ground.topics.doubt()
+            self._shared.topics.doubt()
             text = said(error) if isinstance(error, KafkaError) else repr(error)
             raise LostPartitionError(f"a transaction has failed ({text})") from error
         finally:

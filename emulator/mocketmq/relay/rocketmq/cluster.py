@@ -59,7 +59,7 @@ class RocketCluster:
         account: Account | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        connect = partial(Connection, account=account, tls=tls, heard=self._hear)
+        connect = partial(Connection, account=account, tls=tls, on_request=self._hear)
         self._name_servers = NameServers(name_servers, connect, lambda text: log.info("%s", text))
         self._brokers = Brokers(connect)
         self._topics = topics

@@ -88,10 +88,10 @@ class Connection(asyncio.BufferedProtocol):
         self._reading: set[asyncio.Task[None]] = set()  # of those that run: of no use without the client
         self._waiting: dict[asyncio.Task[None], int] = {}
         self._waiting_bytes = 0
-        self._running_bytes = 0  # also of those begun straight
+        self._running_bytes = 0  # also of those begun on the fast path
         self._unbegun = 0  # tasks; nothing may overtake them
-        self._straight: deque[int] = deque()  # sizes of requests in work without a task
-        self._no_straight = asyncio.Event()
+        self._on_fast_path: deque[int] = deque()  # sizes of requests in work without a task
+        self._fast_path_idle = asyncio.Event()
         self._accounts_soon = False
         self._out: list[bytes] = []
         self._is_new = True  # nothing has come in
@@ -183,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
     def _start(self, command: Command) -> None:
         size = _size_of(command)
         if self._begin(command):
-            self._straight.append(size)
+            self._on_fast_path.append(size)
             self._running_bytes += size
             return
         long_poll = self._hub.dispatcher.long_poll(command.code)
@@ -210,11 +210,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._hub.dispatcher.begin(self._channel, command, self._reply)
 
     def _reply(self, command: Command, response: Response) -> None:
-        """Answer a request that was begun straight."""
+        """Answer a request that was begun on the fast path."""
         self._answer(command, self._hub.dispatcher.counted(command, response), None)
-        self._running_bytes -= self._straight.popleft()
-        if not self._straight:
-            self._no_straight.set()
+        self._running_bytes -= self._on_fast_path.popleft()
+        if not self._on_fast_path:
+            self._fast_path_idle.set()
         if not self._accounts_soon:
             self._accounts_soon = True
             self._loop.call_soon(self._account)
@@ -288,7 +288,7 @@ class Connection(asyncio.BufferedProtocol):
         """Update what is held. After a broken frame, close when all before it is answered."""
         self._accounts_soon = False
         self._hub.budget.change(self, self._reader.buffered + self._running_bytes)
-        if self._is_broken and not self._running and not self._straight:
+        if self._is_broken and not self._running and not self._on_fast_path:
             self._flush()
             self._transport.close()
         self.regulate()
@@ -302,7 +302,7 @@ class Connection(asyncio.BufferedProtocol):
             or self in self._hub.unread
             or self._is_stopping
             or self._is_broken
-            or len(self._running) + len(self._straight) >= MAX_RUNNING
+            or len(self._running) + len(self._on_fast_path) >= MAX_RUNNING
             or self._running_bytes >= MAX_RUNNING_BYTES
         )
         if is_paused is not self._is_paused:
@@ -348,9 +348,9 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _finished(self) -> None:
         await asyncio.gather(*self._running, *self._waiting, return_exceptions=True)
-        while self._straight:
-            self._no_straight.clear()
-            await self._no_straight.wait()
+        while self._on_fast_path:
+            self._fast_path_idle.clear()
+            await self._fast_path_idle.wait()
 
     async def close(self) -> None:
         """Read nothing more, answer what was read, and wait until all is sent."""

@@ -121,7 +121,7 @@ class RemotingServer:
                 raise cannot_listen(self._settings.host, port, error, option) from error
         for port, gate in self._gates.items():
             absent: Absent = "name-server-away" if port == self.namesrv_port else "broker-away"
-            await self._broker.absence.add(absent, DOOR, gate)
+            await self._broker.outage.add(absent, DOOR, gate)
         self._tick_later()
 
     def _advertised(self, local: str, peer: str) -> AdvertisedAddress:

@@ -97,7 +97,7 @@ async def broker_consume_stats(call: RemotingCall[BrokerConsumeStatsHeader]) -> 
     for group in call.broker.registry.groups:
         found = await call.broker.inspection.progress.of_group(group.name)
         if call.header.is_order:
-            found = [each for each in found if each.topic.particulars.order]
+            found = [each for each in found if each.topic.config.order]
         groups.append({group.name: [_consume_stats([each]) for each in found]})
         for each in found:
             diff += sum(queue.offset_diff for queue in each.queues)

@@ -61,8 +61,8 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
     if limit > 0:
         found = await broker.inspection.histories.query(header.topic, header.key, limit, from_us, to_us)
     ext = {
-        "indexLastUpdateTimestamp": str(broker.ground.writer.last_store_us // US_PER_MS),
-        "indexLastUpdatePhyoffset": str(broker.ground.writer.next_log_offset - 1),
+        "indexLastUpdateTimestamp": str(broker.store.writer.last_store_us // US_PER_MS),
+        "indexLastUpdatePhyoffset": str(broker.store.writer.next_log_offset - 1),
     }
     if not found:
         remark = "can not find message, maybe time range not correct"

@@ -3,7 +3,7 @@
 from typing import Any, Final, NamedTuple
 
 from mocketmq.broker.consuming.pops import MAX_POPPED, Popped, PopTarget
-from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.broker.filters.filter import EVERYTHING, KINDS, TAG, Filter, parse_filter
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.errors import (
@@ -173,7 +173,9 @@ def _answer(call: RemotingCall[PopMessageHeader], popped: Popped) -> Response:
     return Response(ext, b"".join(records), remark="FOUND")
 
 
-def _record(call: RemotingCall[PopMessageHeader], one: Taken, queue: Queue, start_offset: int) -> bytes:
+def _record(
+    call: RemotingCall[PopMessageHeader], one: InFlightMessage, queue: Queue, start_offset: int
+) -> bytes:
     """A popped message. A retry gets the topic that was popped, and a handle, which clients cannot make."""
     header, message = call.header, one.message
     if not header.order:  # else said in orderCountInfo
@@ -187,7 +189,7 @@ def _record(call: RemotingCall[PopMessageHeader], one: Taken, queue: Queue, star
     return encode_record(message, header.topic, queue.queue_id, call.channel.store_host, call.command.version)
 
 
-def _retried(call: RemotingCall[Any], one: Taken) -> StoredMessage:
+def _retried(call: RemotingCall[Any], one: InFlightMessage) -> StoredMessage:
     """The message as upstream stores retries: with their number, and the time of the first pop."""
     message = one.message
     if one.times == 1:

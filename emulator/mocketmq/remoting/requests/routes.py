@@ -77,7 +77,7 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
         "brokerName": BROKER,
         "perm": perm,
         "readQueueNums": topic.read_queues,
-        "topicSysFlag": topic.particulars.sys_flag,
+        "topicSysFlag": topic.config.sys_flag,
         "writeQueueNums": topic.write_queues,
     }
     route = {"brokerDatas": [_broker(call)], "filterServerTable": {}, "queueDatas": [queues]}
@@ -107,17 +107,17 @@ async def system_topics(call: RemotingCall[NoHeader]) -> Response:
 
 async def unit_topics(call: RemotingCall[NoHeader]) -> Response:
     """List topics that belong to one unit."""
-    return _topics(call, lambda topic: bool(topic.particulars.sys_flag & _UNIT))
+    return _topics(call, lambda topic: bool(topic.config.sys_flag & _UNIT))
 
 
 async def topics_with_unit_subscribers(call: RemotingCall[NoHeader]) -> Response:
     """List topics that have subscribers in units."""
-    return _topics(call, lambda topic: bool(topic.particulars.sys_flag & _UNIT_SUBSCRIBERS))
+    return _topics(call, lambda topic: bool(topic.config.sys_flag & _UNIT_SUBSCRIBERS))
 
 
 async def common_topics_with_unit_subscribers(call: RemotingCall[NoHeader]) -> Response:
     """List topics that have subscribers in units, and belong to no unit."""
-    return _topics(call, lambda topic: topic.particulars.sys_flag & _UNIT_FLAGS == _UNIT_SUBSCRIBERS)
+    return _topics(call, lambda topic: topic.config.sys_flag & _UNIT_FLAGS == _UNIT_SUBSCRIBERS)
 
 
 async def wipe_write_perm(call: RemotingCall[BrokerHeader]) -> Response:

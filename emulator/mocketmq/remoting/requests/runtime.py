@@ -60,7 +60,7 @@ async def ha_status(call: RemotingCall[NoHeader]) -> Response:
         "haConnectionInfo": [],
         "inSyncSlaveNums": 0,
         "master": True,
-        "masterCommitLogMaxOffset": call.broker.ground.writer.next_log_offset,
+        "masterCommitLogMaxOffset": call.broker.store.writer.next_log_offset,
     }
     return Response(body=dumps(status))
 
@@ -89,7 +89,7 @@ def _traffic(broker: Broker) -> dict[str, str]:
         "getTransferedTps": transferred,  # as 4.x spells it
         "getTransferredTps": transferred,
         "putMessageTimesTotal": str(put.messages),
-        "putMessageFailedTimes": str(broker.ground.writer.failures),
+        "putMessageFailedTimes": str(broker.store.writer.failures),
         "putMessageSizeTotal": str(put.size),
         "putMessageAverageSize": str(put.size / max(put.messages, 1)),
         "putMessageEntireTimeMax": str(counts.longest_put_us // US_PER_MS),
@@ -108,7 +108,7 @@ def _traffic(broker: Broker) -> dict[str, str]:
 
 def _store(broker: Broker, settings: Settings, oldest: tuple[int, int] | None) -> dict[str, str]:
     """Figures of the store. Log offsets count messages, not bytes, as in message ids."""
-    end = broker.ground.writer.next_log_offset
+    end = broker.store.writer.next_log_offset
     oldest_offset, oldest_ms = oldest or (end, -1)
     total, used, free = (0, 0, 0) if settings.data == MEMORY else shutil.disk_usage(settings.data)
     ratio = str(used / max(total, 1))
@@ -131,7 +131,7 @@ def _store(broker: Broker, settings: Settings, oldest: tuple[int, int] | None) -
 def _pools(broker: Broker) -> dict[str, str]:
     """Figures of thread pools. What waits to be written is shown as the queue of the send pool."""
     table = {
-        "sendThreadPoolQueueSize": str(broker.ground.writer.waiting),
+        "sendThreadPoolQueueSize": str(broker.store.writer.waiting),
         "sendThreadPoolQueueCapacity": str(MAX_WAITING),
         "sendThreadPoolQueueHeadWaitTimeMills": "0",
         "EndTransactionQueueSize": "0",

@@ -211,14 +211,16 @@ def _remark(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> str:
 SENDING: Final = RequestFamily(
     "Producing",
     [
-        Request(RequestCode.SEND_MESSAGE, SendMessageHeader, send, access=publishes("topic"), straight=begin),
+        Request(
+            RequestCode.SEND_MESSAGE, SendMessageHeader, send, access=publishes("topic"), fast_path=begin
+        ),
         Request(
             RequestCode.SEND_MESSAGE_V2,
             SendMessageHeader,
             send,
             access=publishes("b"),
             names=V2_NAMES,
-            straight=begin,
+            fast_path=begin,
         ),
         Request(
             RequestCode.SEND_BATCH_MESSAGE, SendMessageHeader, send, access=publishes("b"), names=V2_NAMES

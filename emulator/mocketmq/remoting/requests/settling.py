@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from mocketmq.access.accounts import Need
 from mocketmq.broker.consuming.handles import PopHandle
 from mocketmq.broker.consuming.pops import pop_retry_topic
-from mocketmq.broker.consuming.receipts import SettledBy
+from mocketmq.broker.consuming.receiver import SettledBy
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.errors import (
     GroupNotFoundError,
@@ -80,14 +80,14 @@ async def acknowledge(call: RemotingCall[AckMessageHeader]) -> Response:
     """Ack a message."""
     handle, _ = _handle(call)
     return _acknowledged(
-        await call.broker.consuming.receipts.acknowledge(call.header.consumer_group, [handle])
+        await call.broker.consuming.receiver.acknowledge(call.header.consumer_group, [handle])
     )
 
 
 def begin_to_acknowledge(call: RemotingCall[AckMessageHeader], reply: Reply) -> bool:
     """As ``acknowledge``, without waiting."""
     handle, _ = _handle(call)
-    call.broker.consuming.receipts.begin_to_acknowledge(
+    call.broker.consuming.receiver.begin_to_acknowledge(
         call.header.consumer_group, [handle], StraightAnswer(call.command, reply, _settled)
     )
     return True
@@ -115,7 +115,7 @@ async def acknowledge_batch(call: RemotingCall[NoHeader]) -> Response:
         handles.setdefault(text_in(one, "c"), []).extend(some)
     for group, some in handles.items():
         with suppress(GroupNotFoundError):
-            done += len((await call.broker.consuming.receipts.acknowledge(group, some)).done)
+            done += len((await call.broker.consuming.receiver.acknowledge(group, some)).done)
     if not done:
         raise RemotingError(ResponseCode.NO_MESSAGE, "none of the messages is held by its group any more")
     return Response()
@@ -162,7 +162,7 @@ async def change_invisible_time(call: RemotingCall[ChangeInvisibleTimeHeader]) -
     handle, info = _handle(call)
     is_in_order = info.revive_queue_id == IN_ORDER
     try:
-        changed = await call.broker.consuming.receipts.change(
+        changed = await call.broker.consuming.receiver.change(
             header.consumer_group, handle, invisible_us, same_handle=is_in_order
         )
     except ReceiptError as error:
@@ -221,7 +221,7 @@ SETTLING: Final = [
         AckMessageHeader,
         acknowledge,
         access=_SETTLES,
-        straight=begin_to_acknowledge,
+        fast_path=begin_to_acknowledge,
         effect=Effect.BY_WRITER,
     ),
     Request(

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from mocketmq.broker.registry.attributes import TOPIC_ATTRIBUTES, changed_attributes, parse_changes
 from mocketmq.broker.registry.data_version import DataVersion
-from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Particulars, Topic
+from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Topic, TopicConfig
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
 from mocketmq.message.names import SYSTEM_TOPICS, check_topic_name
 from mocketmq.remoting.access_rule import ADMIN, KEY
@@ -106,9 +106,9 @@ async def _put(
         if changes.get("+message.type") == "MIXED" and not topics.takes_mixed:
             raise RemotingError(ResponseCode.INVALID_PARAMETER, _MIXED_IS_OFF)
         known = topics.find(header.topic)
-        current = known.particulars.attributes if known else None
+        current = known.config.attributes if known else None
         attributes = changed_attributes(TOPIC_ATTRIBUTES, current, changes)
-        particulars = Particulars(
+        config = TopicConfig(
             header.topic_filter_type,
             header.topic_sys_flag,
             header.order,
@@ -120,7 +120,7 @@ async def _put(
             topics.check_is_for_clients(header.topic)
         except NoPermissionError as error:
             raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
-        made.append((header.topic, *sizes, particulars))
+        made.append((header.topic, *sizes, config))
     for one in made:
         await topics.put_by_client(*one)
     kept = [(name, header.topic) for header, changes in wanted for name in changes]
@@ -151,10 +151,10 @@ def _topic_in(body: Mapping[str, Any]) -> tuple[CreateTopicHeader, Mapping[str, 
 
 def _config(topic: Topic) -> dict[str, Any]:
     filter_type, sys_flag, order, attributes = (
-        topic.particulars.filter_type,
-        topic.particulars.sys_flag,
-        topic.particulars.order,
-        topic.particulars.attributes,
+        topic.config.filter_type,
+        topic.config.sys_flag,
+        topic.config.order,
+        topic.config.attributes,
     )
     return {
         "attributes": attributes,

@@ -20,7 +20,7 @@ from mocketmq.faults.faults import Faults
 from mocketmq.faults.rule import Absent
 from mocketmq.gate import Gate
 from mocketmq.schedule.due import Due, DueNow
-from mocketmq.store.ground import Ground
+from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 log = logging.getLogger(__name__)
@@ -35,16 +35,16 @@ class _Place(NamedTuple):
     gate: Gate
 
 
-class Absence:
+class Outage:
     """A :class:`~mocketmq.schedule.due.DueSource` of the instants at which somebody goes away or is back.
 
     ``changed`` tells the timer that these are others now, ``end_polls`` ends all long polls.
     """
 
     def __init__(
-        self, ground: Ground, faults: Faults, changed: Callable[[], None], end_polls: Callable[[], None]
+        self, store: Store, faults: Faults, changed: Callable[[], None], end_polls: Callable[[], None]
     ) -> None:
-        self._clock = ground.clock
+        self._clock = store.clock
         self._faults = faults
         self._changed = changed
         self._end_polls = end_polls
@@ -65,12 +65,12 @@ class Absence:
         """Shut and open gates as the rules want it now, or at an instant to which the clock is just moved."""
         async with self._lock:
             now_us = self._seen_us = max(self._clock.now_us(), at_us)
-            active = [fault for fault in self._faults.of_absence if fault.state(now_us) == "active"]
+            active = [fault for fault in self._faults.of_outages if fault.state(now_us) == "active"]
             for fault in active:
                 if not fault.fired:
                     await self._faults.begin_absence(fault)
                     self._end_polls()
-            for fault in self._faults.of_absence:
+            for fault in self._faults.of_outages:
                 if fault.is_back and fault not in self._back:
                     self._back.append(fault)
                     await self._faults.end_absence(fault)
@@ -99,7 +99,7 @@ class Absence:
 
     def _instants_us(self) -> list[int]:
         """When somebody goes away or is back, by the emulated clock."""
-        ends = {end for fault in self._faults.of_absence for end in (fault.from_us, fault.to_us)}
+        ends = {end for fault in self._faults.of_outages for end in (fault.from_us, fault.to_us)}
         return sorted(end for end in ends if self._seen_us < end <= LATEST_US)
 
     def next_due_us(self) -> int | None:

@@ -1,4 +1,4 @@
-"""The state table of a take: every state and every move, allowed or refused."""
+"""The state table of a receipt: every state and every move, allowed or refused."""
 
 import asyncio
 from itertools import product
@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
-from mocketmq.broker.consuming.take import MOVES, IllegalMoveError, Outcome, State, Take
+from mocketmq.broker.consuming.receipt import MOVES, IllegalMoveError, Outcome, Receipt, State
 from mocketmq.broker.registry.group import Group
 from mocketmq.store.queue import Queue
 
@@ -31,36 +31,36 @@ ALLOWED = {
 }
 
 
-def take_in(state: State) -> Take:
-    """A take of a group of its own, in the state."""
+def take_in(state: State) -> Receipt:
+    """A receipt of a group of its own, in the state."""
     group_queue = ConsumingGroup(Group("billing", 16, 1)).in_queue(Queue(1, "orders", 0))
-    take = Take(group_queue, 3, 7, "orders", 0, is_delayed=False)
+    receipt = Receipt(group_queue, 3, 7, "orders", 0, is_delayed=False)
     for step in WAYS[state]:
-        take.move(step)
-    return take
+        receipt.move(step)
+    return receipt
 
 
-def check_is_listed(take: Take) -> None:
-    """What the group keeps of its takes agrees with the state."""
-    group = take.group
-    is_open = take.state not in (State.NEW, State.CLOSED)
-    assert group.takes == ({7: take} if is_open else {})
-    assert take.group_queue.open == ({3: take} if is_open else {})
-    assert group.available == ({7: take} if take.state is State.FREE else {})
-    assert take.group_queue.in_flight == (is_open and take.state not in (State.FREE, State.BEHIND))
+def check_is_listed(receipt: Receipt) -> None:
+    """What the group keeps of its receipts agrees with the state."""
+    group = receipt.group
+    is_open = receipt.state not in (State.NEW, State.CLOSED)
+    assert group.receipts == ({7: receipt} if is_open else {})
+    assert receipt.group_queue.open == ({3: receipt} if is_open else {})
+    assert group.available == ({7: receipt} if receipt.state is State.FREE else {})
+    assert receipt.group_queue.in_flight == (is_open and receipt.state not in (State.FREE, State.BEHIND))
 
 
 @pytest.mark.parametrize(("was", "to"), list(product(State, State)))
 def test_every_move_is_made_or_refused_as_the_table_says(was: State, to: State) -> None:
-    take = take_in(was)
+    receipt = take_in(was)
     if (was, to) in ALLOWED:
-        take.move(to)
-        assert take.state is to
+        receipt.move(to)
+        assert receipt.state is to
     else:
         with pytest.raises(IllegalMoveError, match=f"from {was.name} to {to.name}"):
-            take.move(to)
-        assert take.state is was
-    check_is_listed(take)
+            receipt.move(to)
+        assert receipt.state is was
+    check_is_listed(receipt)
 
 
 def test_the_table_names_every_state() -> None:
@@ -75,35 +75,35 @@ def test_the_table_names_every_state() -> None:
     ],
 )
 def test_a_failed_transaction_leads_back_to_the_state_before(was: State, way: State) -> None:
-    take = take_in(was)
-    take.move(way)
-    take.move_back()
-    assert take.state is was
-    check_is_listed(take)
+    receipt = take_in(was)
+    receipt.move(way)
+    receipt.move_back()
+    assert receipt.state is was
+    check_is_listed(receipt)
 
 
 def test_what_was_chosen_first_and_not_stored_is_free() -> None:
-    take = take_in(State.RESERVED)
-    take.move_back()
-    assert take.state is State.FREE
+    receipt = take_in(State.RESERVED)
+    receipt.move_back()
+    assert receipt.state is State.FREE
 
 
 @pytest.mark.parametrize("state", [State.FREE, State.HELD, State.BEHIND, State.CLOSED])
 def test_there_is_no_way_back_from_a_state_that_is_stored(state: State) -> None:
-    take = take_in(state)
-    take.move_back()
-    assert take.state is state
+    receipt = take_in(state)
+    receipt.move_back()
+    assert receipt.state is state
 
 
 @pytest.mark.parametrize("state", [state for state in State if state is not State.NEW])
 def test_it_can_be_closed_in_whatever_state_and_twice(state: State) -> None:
-    take = take_in(state)
+    receipt = take_in(state)
     closed = asyncio.Event()
-    with take.group.announcing(closed):
-        take.close()
-        take.close()
-    assert (take.state, closed.is_set()) == (State.CLOSED, state is not State.CLOSED)
-    check_is_listed(take)
+    with receipt.group.announcing(closed):
+        receipt.close()
+        receipt.close()
+    assert (receipt.state, closed.is_set()) == (State.CLOSED, state is not State.CLOSED)
+    check_is_listed(receipt)
 
 
 def test_outcomes_are_stored_as_before() -> None:

@@ -1,4 +1,4 @@
-"""The table ``takes``: a row for each message that a group was given, open until ``settled_us`` is set."""
+"""The table ``receipts``: a row for each message that a group was given, open until ``settled_us`` is set."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,38 +8,38 @@ from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 _SAVE = (
-    "INSERT INTO takes (group_name, log_offset, queue_key, queue_offset, times, first_taken_us,"
+    "INSERT INTO receipts (group_name, log_offset, queue_key, queue_offset, times, first_taken_us,"
     " last_taken_us, visible_us, pop_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
     " times = excluded.times, first_taken_us = excluded.first_taken_us,"
     " last_taken_us = excluded.last_taken_us, visible_us = excluded.visible_us, pop_ms = excluded.pop_ms,"
     " settled_us = NULL, outcome = NULL"  # acknowledged once, but the group went back to before it
 )
 _SET_VISIBLE = (
-    "UPDATE takes SET visible_us = ?, times = ?, pop_ms = ? WHERE group_name = ? AND log_offset = ?"
+    "UPDATE receipts SET visible_us = ?, times = ?, pop_ms = ? WHERE group_name = ? AND log_offset = ?"
 )
-_SETTLE = "UPDATE takes SET settled_us = ?, outcome = ? WHERE group_name = ? AND log_offset = ?"
+_SETTLE = "UPDATE receipts SET settled_us = ?, outcome = ? WHERE group_name = ? AND log_offset = ?"
 _SETTLE_IF_OPEN = f"{_SETTLE} AND settled_us IS NULL"
-_DELETE_OF_GROUP = "DELETE FROM takes WHERE group_name = ?"
-_DELETE_OF_QUEUE = "DELETE FROM takes WHERE queue_key = ?"
-_DELETE = "DELETE FROM takes WHERE group_name = ? AND log_offset = ?"
-DELETE_TAKES = (  # by the primary key: there may be very many
-    "DELETE FROM takes WHERE group_name IN (SELECT name FROM groups) AND log_offset = ?"
+_DELETE_OF_GROUP = "DELETE FROM receipts WHERE group_name = ?"
+_DELETE_OF_QUEUE = "DELETE FROM receipts WHERE queue_key = ?"
+_DELETE = "DELETE FROM receipts WHERE group_name = ? AND log_offset = ?"
+DELETE_RECEIPTS = (  # by the primary key: there may be very many
+    "DELETE FROM receipts WHERE group_name IN (SELECT name FROM groups) AND log_offset = ?"
 )
 _OPEN = """
-SELECT group_name, takes.queue_key, takes.queue_offset, takes.log_offset, times, first_taken_us,
+SELECT group_name, receipts.queue_key, receipts.queue_offset, receipts.log_offset, times, first_taken_us,
  visible_us, pop_ms, properties, reconsume_times, parked_offset
-FROM takes JOIN messages USING (log_offset) WHERE settled_us IS NULL
-ORDER BY group_name, takes.log_offset"""
+FROM receipts JOIN messages USING (log_offset) WHERE settled_us IS NULL
+ORDER BY group_name, receipts.log_offset"""
 _OPEN_IN = """
-SELECT log_offset, unique_key FROM takes JOIN messages USING (log_offset)
+SELECT log_offset, unique_key FROM receipts JOIN messages USING (log_offset)
 WHERE group_name IN ({marks}) AND settled_us IS NULL AND {condition} ORDER BY log_offset"""
 _OF_MESSAGES = """
 SELECT group_name, log_offset, times, first_taken_us, last_taken_us, visible_us, settled_us, outcome
-FROM groups JOIN takes ON group_name = name WHERE log_offset IN ({marks})
+FROM groups JOIN receipts ON group_name = name WHERE log_offset IN ({marks})
 ORDER BY log_offset, group_name"""
 
 
-class TakeRow(NamedTuple):
+class ReceiptRow(NamedTuple):
     """A message that a group is given. Instants in emulated microseconds."""
 
     group_name: str
@@ -54,7 +54,7 @@ class TakeRow(NamedTuple):
 
 
 class OpenTake(NamedTuple):
-    """A take that is not settled, with the needed fields of its message."""
+    """A receipt that is not settled, with the needed fields of its message."""
 
     group_name: str
     queue_key: int
@@ -69,7 +69,7 @@ class OpenTake(NamedTuple):
     parked_offset: int | None
 
 
-def save_take(batch: Batch, row: TakeRow) -> None:
+def save_receipt(batch: Batch, row: ReceiptRow) -> None:
     """Add the row, or open it again."""
     batch.execute(_SAVE, row)
 
@@ -99,16 +99,16 @@ def delete_takes_of_queue(batch: Batch, queue: Queue) -> None:
     batch.execute(_DELETE_OF_QUEUE, (queue.key,))
 
 
-def delete_takes(batch: Batch, log_offset: int, group_names: Sequence[str] | None = None) -> None:
+def delete_receipts(batch: Batch, log_offset: int, group_names: Sequence[str] | None = None) -> None:
     """Delete the rows of a message in these groups; in all by default."""
     if group_names is None:
-        batch.execute(DELETE_TAKES, (log_offset,))
+        batch.execute(DELETE_RECEIPTS, (log_offset,))
     else:
         for name in group_names:
             batch.execute(_DELETE, (name, log_offset))
 
 
-async def open_takes(database: Database) -> list[OpenTake]:
+async def open_receipts(database: Database) -> list[OpenTake]:
     """All that are open, by group and then oldest first."""
     return [OpenTake._make(row) for row in await database.rows(_OPEN)]
 
@@ -133,7 +133,7 @@ async def _open_in(
     return [(row[0], row[1]) for row in await database.rows(sql, (*group_names, value))]
 
 
-async def takes_of_messages(database: Database, log_offsets: Sequence[int]) -> list[Any]:
+async def receipts_of_messages(database: Database, log_offsets: Sequence[int]) -> list[Any]:
     """What every group that exists did with these messages, open or settled."""
     marks = ",".join("?" * len(log_offsets))
     return list(await database.rows(_OF_MESSAGES.format(marks=marks), log_offsets))

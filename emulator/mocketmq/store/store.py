@@ -8,7 +8,7 @@ from mocketmq.store.writer import Writer
 
 
 @dataclass(frozen=True)
-class Ground:
+class Store:
     """The store and the clock. Read from the database; write with the writer alone."""
 
     database: Database

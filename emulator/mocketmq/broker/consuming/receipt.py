@@ -1,6 +1,6 @@
-"""A take: one message at one group. Its state (free, reserved, held, settling, closed) changes here only.
+"""A receipt: one message at one group. Its state (free, reserved, held, settling, closed) changes here only.
 
-Every take is in one state. :data:`MOVES` is the whole of what can happen to it::
+Every receipt is in one state. :data:`MOVES` is the whole of what can happen to it::
 
     NEW ──► RESERVED ◄──► FREE ◄─── time is up ─── HELD      FREE, HELD ◄──► SETTLING ──► CLOSED
               │ ▲                                  ▲ │
@@ -11,10 +11,10 @@ A message that was popped in order and acknowledged before an earlier one of its
 BEHIND. There it waits for the earlier ones: once they are closed, so is it; but if they are popped again, it
 is popped with them (RESERVED), or has to be popped after them (FREE).
 
-Memory may not run ahead of the disk. RESERVED and SETTLING are the two states in which the row of a take is
+Memory may not run ahead of the disk. RESERVED and SETTLING are the two states in which the row of a receipt is
 being written: nobody else may choose or settle it until the transaction has ended. A commit leads on; a
-failed transaction leads back to the state before, which is the only undo there is (:meth:`Take.move_back`).
-CLOSED is final, so a transaction that ends after its take was reset changes nothing.
+failed transaction leads back to the state before, which is the only undo there is (:meth:`Receipt.move_back`).
+CLOSED is final, so a transaction that ends after its receipt was reset changes nothing.
 Nothing outside of this file sets a state.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class State(IntEnum):
-    """Where a take stands; an int, because every delivery looks it up several times."""
+    """Where a receipt stands; an int, because every delivery looks it up several times."""
 
     NEW = auto()
     """Made, and not the group's yet."""
@@ -49,7 +49,7 @@ class State(IntEnum):
 
 
 class Outcome(StrEnum):
-    """How a take ended, as the table ``takes`` has it."""
+    """How a receipt ended, as the table ``receipts`` has it."""
 
     ACKED = "acked"
     RETRIED = "retried"
@@ -78,16 +78,16 @@ _NEW, _FREE, _HELD, _BEHIND, _CLOSED = State.NEW, State.FREE, State.HELD, State.
 
 
 class IllegalMoveError(Exception):
-    """A take was to be moved as :data:`MOVES` does not allow: a defect of the caller."""
+    """A receipt was to be moved as :data:`MOVES` does not allow: a defect of the caller."""
 
 
-class Take:
+class Receipt:
     """A message that a group has received, or is to receive again, and has not settled.
 
     ``times`` counts how often it was received; the receipt handle names that count, so an old handle is
     refused. It is 0 for a retry that waits for a receiver of its own topic, and for a half message that
     nobody was asked about yet. ``visible_us`` is when its invisible time ends. ``pop_ms`` is the time of the
-    wall clock that is part of a pop's handle; 0 for a take that was not popped.
+    wall clock that is part of a pop's handle; 0 for a receipt that was not popped.
     """
 
     __slots__ = (
@@ -171,14 +171,14 @@ class Take:
         return State.RESERVED in MOVES[self.state]
 
     def move(self, to: State) -> None:
-        """Change the state, and where the group keeps the take. Raises IllegalMoveError."""
+        """Change the state, and where the group keeps the receipt. Raises IllegalMoveError."""
         was, group_queue = self.state, self.group_queue
         if to not in MOVES[was]:
-            raise IllegalMoveError(f"a take cannot go from {was.name} to {to.name}")
+            raise IllegalMoveError(f"a receipt cannot go from {was.name} to {to.name}")
         group = group_queue.group
         if was is _NEW:
             group_queue.open[self.queue_offset] = self
-            group.takes[self.log_offset] = self
+            group.receipts[self.log_offset] = self
         elif was is _FREE:
             del group.available[self.log_offset]
         self._state_before, self.state = was, to
@@ -186,7 +186,7 @@ class Take:
             group.available[self.log_offset] = self
         elif to is _CLOSED:
             del group_queue.open[self.queue_offset]
-            del group.takes[self.log_offset]
+            del group.receipts[self.log_offset]
             if group_queue.ordered_pop_ms:
                 _close_next(group_queue)
             group.take_closed()
@@ -216,7 +216,7 @@ class Take:
 
 
 def _close_next(group_queue: "GroupQueue") -> None:
-    """Close the first open take of a queue if it waited for those before it."""
+    """Close the first open receipt of a queue if it waited for those before it."""
     first = min(group_queue.open, default=None)
     if first is not None and group_queue.open[first].state is _BEHIND:
         group_queue.open[first].move(_CLOSED)
