@@ -49,8 +49,8 @@ test-slow: setup-dev  ## what takes long by nature: kills by the hundred, cluste
 test-all: test test-slow interop test-relay differential  ## run everything, once
 
 test-lowest: build/lowest/.made  ## run some tests on the oldest versions that pyproject.toml allows, in build/lowest
-	@build/lowest/bin/python -m pytest -p no:cacheprovider tests/unit tests/broker tests/doors/http tests/doors/grpc \
-		--ignore tests/unit/test_packaging.py --ignore tests/doors/http/test_openapi.py $(ARGS)
+	@build/lowest/bin/python -m pytest -p no:cacheprovider tests/unit/store tests/unit/cli tests/broker tests/doors/http \
+		tests/doors/grpc --ignore tests/doors/http/test_openapi.py $(ARGS)
 
 interop: setup-dev  ## run the tests with frameworks, clients for Java, Go and Rust, which need Maven, Go, Cargo and protoc
 	@$(PYTEST) -m interop tests/clients $(ARGS)

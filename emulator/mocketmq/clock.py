@@ -1,13 +1,13 @@
-"""The clock, and the only module that asks the system for the time.
+"""The emulated clock, and the only module that reads the system's clocks.
 
-One class serves all three modes, because they differ only in how fast emulated time runs against
-real time: ``real`` 1, ``manual`` 0, ``xN`` N. Everything else in the emulator is handed a
-:class:`Clock` and works in integer microseconds since the epoch (``_us``).
+One class serves all three modes, which differ only in the rate of emulated time against real time: ``real``
+1, ``manual`` 0, ``xN`` N. All other modules get a :class:`Clock` and use integer microseconds since the epoch
+(``_us``).
 
-The clock never goes back, unless a reset of everything begins anew. It is anchored to the wall clock once,
-when it is made, and runs from there on the operating system's steady clock, so a wall clock that is set back
-or forward while the broker runs neither delays nor releases a message. It counts the time that the machine
-was suspended.
+The clock keeps a base: an emulated instant and the steady clock's reading at that instant. The current time
+is the base plus the elapsed steady time times the rate; a clock move sets a new base. The wall clock counts
+only at the start, so stepping it while the broker runs neither delays nor releases a message. The steady
+clock includes time in suspend. Emulated time never goes back, except in a full reset.
 """
 
 import os
@@ -25,9 +25,9 @@ LATEST_US = 253_402_300_799_999_999
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
 _DRIFT_US = 100 * US_PER_MS
-"""The wall clock is slewed all the time; a larger difference is a step."""
+"""A larger difference from the wall clock is a step; smaller ones come from slewing."""
 _TOGETHER_US = 20
-"""Two clocks that are read within so long of each other are read at once."""
+"""Two readings within this time count as simultaneous."""
 _READINGS = 20
 
 
@@ -49,7 +49,7 @@ class Moment(NamedTuple):
 
 
 def this_moment(wall: Callable[[], int] = wall_us, steady: Callable[[], int] = steady_us) -> Moment:
-    """Read both clocks at once: again if this process had to wait between them, for a CPU or a lock."""
+    """Read both clocks together; retry if the process was descheduled between the readings."""
     apart_us, read = LATEST_US, Moment(0, 0)
     for _ in range(_READINGS):
         before_us, at_wall_us, after_us = steady(), wall(), steady()
@@ -64,7 +64,7 @@ _imported_us = steady_us()
 
 
 def process_age_us() -> int:
-    """How long this process has been running, to 10 ms; on systems that do not say, since its imports."""
+    """Age of this process, to 10 ms; without /proc, the time since this import."""
     try:
         # Field 22, counted from 1, behind a name in parentheses that may hold spaces: ticks after boot.
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
@@ -121,10 +121,7 @@ class Clock:
         return remaining_us / self.rate / US_PER_S if self.rate else None
 
     def reach(self, instant_us: int) -> None:
-        """Set the clock forward to the instant, unless it is past it already.
-
-        Fires nothing: the timer does, whose ``move`` calls this.
-        """
+        """Set the clock forward to the instant, if it is ahead. Fires nothing; the timer's ``move`` does."""
         ticks = self._ticks()
         moved_us = instant_us - self._at(ticks)
         if moved_us > 0:
@@ -134,20 +131,20 @@ class Clock:
 
     @property
     def start_us(self) -> int:
-        """Where a clock begins that nobody has moved: a manual one where it started, others by the wall."""
+        """The time of a clock that was never moved: a manual clock's start, else the wall clock."""
         return self._wall() if self.rate else self._started_us
 
     def check_beginning(self, instant_us: int) -> None:
         """Raise ClockError for an instant before the one at which the clock started, or too late."""
         if instant_us < self._started_us:
             raise ClockError(
-                f"the clock cannot begin at {instant_us // US_PER_MS} ms: it started at"
-                f" {self._started_us // US_PER_MS} ms, and nothing is before that"
+                f"the clock cannot begin at {instant_us // US_PER_MS} ms;"
+                f" allowed: {self._started_us // US_PER_MS} ms, where it started, or later"
             )
         check_move(self._started_us, instant_us)
 
     def begin_at(self, instant_us: int) -> None:
-        """Set the clock to an instant, also back to one: only for a broker in which nothing is left."""
+        """Set the clock to any instant, even back; only for a broker that was emptied."""
         self._start(instant_us, this_moment(self._wall, self._ticks))
 
     def from_wall(self, instant_us: int) -> int:

@@ -1,4 +1,4 @@
-"""Where the broker listens: the port and the address of each of its doors."""
+"""Addresses: those at which the broker listens, door by door, and those of its peers."""
 
 import msgspec
 
@@ -24,6 +24,11 @@ class Doors(msgspec.Struct, frozen=True, omit_defaults=True):
 def with_port(host: str, port: int) -> str:
     """``host:port``, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def peer_host(address: str) -> str:
+    """The host of a peer's ``host:port``, without the brackets of an IPv6 address."""
+    return address.rpartition(":")[0].strip("[]")
 
 
 def split_address(text: str, port: int) -> tuple[str, int]:

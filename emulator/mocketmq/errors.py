@@ -22,11 +22,11 @@
     │   ├── ReceiptError               the receipt handle is unknown, or of another topic or group
     │   │   └── ReceiptSpentError          … or has expired or was used
     │   ├── OverLimitError             the contract of another system allows no more messages in flight
-    │   ├── FaultNotFoundError         no fault on purpose has this name
+    │   ├── FaultNotFoundError         no fault rule has this name
     │   ├── ReportNotFoundError        no report with this name is kept
     │   ├── ClientOfflineError         the client is not connected, or cannot do this
     │   └── ClockError                 time only moves forward, and within its range
-    ├── ClientFailedError          a connected client refused a request, or went away
+    ├── ClientFailedError          a connected client refused a request, or disconnected
     │   └── ClientTimeoutError         … or has not answered in time
     ├── ReportError                a lateness report could not be made
     ├── StoreError                 the disk or the database; what was not acknowledged was not stored
@@ -42,7 +42,7 @@
     ├── ListenError                a port cannot be opened; the broker does not start
     ├── StoppingError              the broker is starting or stopping
     ├── InternalError              a defect of mocketmq itself; please report it
-    └── InjectedError              a fault on purpose refused the request, with codes of its own
+    └── InjectedError              an injected fault refused the request, with codes of its own
 
 Front doors take codes from :func:`wire_codes` alone.
 """
@@ -51,7 +51,7 @@ from typing import NamedTuple
 
 
 class EmulatorError(Exception):
-    """Root of all errors that the emulator raises on purpose."""
+    """Root of all errors that the emulator raises deliberately."""
 
 
 class RefusedError(EmulatorError):
@@ -130,7 +130,7 @@ class MessageNotFoundError(RefusedError):
 
 
 class NotPendingError(RefusedError):
-    """The message has been delivered or cancelled already, or was never delayed."""
+    """The message was already delivered or cancelled, or was never delayed."""
 
 
 class UndecidableError(RefusedError):
@@ -150,7 +150,7 @@ class OverLimitError(RefusedError):
 
 
 class FaultNotFoundError(RefusedError):
-    """No fault on purpose has this name."""
+    """No fault rule has this name."""
 
 
 class ReportNotFoundError(RefusedError):
@@ -166,7 +166,7 @@ class ClockError(RefusedError):
 
 
 class ClientFailedError(EmulatorError):
-    """The client refused the broker's request, or went away before it answered."""
+    """The client refused the broker's request, or disconnected before it answered."""
 
 
 class ClientTimeoutError(ClientFailedError):
@@ -186,7 +186,7 @@ class StoreUnavailableError(StoreError):
 
 
 class StoreFailedError(StoreUnavailableError):
-    """A sync of the disk failed: what waited for it may be kept or not, and nothing more is written."""
+    """A sync of the disk failed: waiting writes may or may not be stored, and all later ones are refused."""
 
 
 class StoreDamagedError(StoreFailedError):
@@ -254,7 +254,7 @@ class WireCodes(NamedTuple):
 
 
 class InjectedError(EmulatorError):
-    """A fault on purpose refuses the request, whose ``answer`` would have been this if it was carried out."""
+    """An injected fault refuses the request; ``answer`` is the answer if it was served before."""
 
     codes: WireCodes | None = None
 
@@ -316,7 +316,7 @@ def wire_codes(error: EmulatorError) -> WireCodes:
 
 
 def as_emulator_error(error: Exception) -> EmulatorError:
-    """The error itself if it was raised on purpose; a defect is logged, and becomes an InternalError."""
+    """Return an EmulatorError unchanged; log any other exception and wrap it in an InternalError."""
     if isinstance(error, EmulatorError):
         return error
     import logging  # noqa: PLC0415 - the command line starts without it

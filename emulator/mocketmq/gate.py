@@ -1,4 +1,4 @@
-"""A port that can be shut for a time: nobody can connect to it, and nobody else gets it meanwhile."""
+"""A port that can be closed for a time while it stays reserved for this process."""
 
 import asyncio
 import os

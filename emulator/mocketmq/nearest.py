@@ -1,13 +1,13 @@
-"""Guess what a name that nobody knows was meant to be."""
+"""Suggest the known name that an unknown one was probably meant to be."""
 
 from collections.abc import Iterable
 
 _LONGEST = 200
-"""Characters of a name that are compared: the time grows with their square."""
+"""Characters that are compared; the time grows with their square."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that looks most like it; None if none does."""
-    from difflib import get_close_matches  # noqa: PLC0415 - nobody waits for it who spells well
+    from difflib import get_close_matches  # noqa: PLC0415 - imported only after a typo
 
     return next(iter(get_close_matches(name[:_LONGEST], known, 1)), None)

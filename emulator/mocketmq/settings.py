@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from mocketmq import setting_rules as rules
+from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.failpoint import ENVIRONMENT as FAILPOINT
 from mocketmq.message.message_type import MessageType
@@ -43,6 +44,9 @@ ContractName = Literal[
     "rocketmq5",
 ]
 
+MAX_INVISIBLE: Final = "12h"
+MAX_INVISIBLE_US: Final = parse_duration_us(MAX_INVISIBLE)
+"""The longest invisible time of a message, as in RocketMQ 5.3.3 (maxInvisibleTimeMills)."""
 _PREFIX: Final = "MOCKETMQ_"
 _CONFIG: Final = "MOCKETMQ_CONFIG"  # names the TOML file
 _URL: Final = "MOCKETMQ_URL"  # the broker that client commands talk to
@@ -146,13 +150,14 @@ class Settings:
     start_deliver_window_us: int = _setting(
         "40d",
         rules.duration("36500d"),
-        "how far ahead that may be; beyond it aliyun4 refuses, aliyun5 delivers at once, dongwo keeps",
+        "largest lead of __STARTDELIVERTIME; beyond it aliyun4 refuses, aliyun5 delivers at once,"
+        " dongwo keeps",
         name="start_deliver_window",
     )
     contract: ContractName | None = _setting(
         "",
         rules.choice(ContractName),
-        "delay as strictly and as coarsely as another system: longest delay, rounding, who waits for whom"
+        "apply the delay limits of another system: longest delay, rounding, head-of-line blocking"
         " (docs/contracts.md)",
     )
     timed_scheme: TimedSchemeName = _setting(
@@ -163,7 +168,7 @@ class Settings:
     durability: Durability = _setting(
         "full",
         rules.choice(Durability),
-        "whether acknowledged messages survive a power cut (full), or only a kill (normal)",
+        "acknowledged messages survive a power cut (full) or only a kill (normal)",
     )
     delay_sync: DelaySync = _setting(
         "always",
@@ -193,7 +198,7 @@ class Settings:
         secret=True,
     )
     acl: str | None = _setting(
-        "", rules.TEXT, "file of accounts with permissions, for the same clients: RocketMQ's plain_acl.yml"
+        "", rules.TEXT, "file of accounts with permissions, in the format of RocketMQ's plain_acl.yml"
     )
     tls: TlsMode = _setting(
         "permissive", rules.choice(TlsMode), "TLS for RocketMQ clients: permissive, enforcing or disabled"
@@ -248,30 +253,30 @@ class Settings:
     )
     aliyun_invisible_us: int = _setting(
         "300s",
-        rules.duration("12h", "1ms"),
+        rules.duration(MAX_INVISIBLE, "1ms"),
         "invisible time of messages taken by Aliyun's HTTP protocol",
         name="aliyun_invisible",
     )
     aliyun_ordered_invisible_us: int = _setting(
         "60s",
-        rules.duration("12h", "1ms"),
+        rules.duration(MAX_INVISIBLE, "1ms"),
         "invisible time of messages taken in order by that protocol",
         name="aliyun_ordered_invisible",
     )
     transaction_timeout_us: int = _setting(
         "6s",
         rules.duration("365d"),
-        "time until a producer is first asked about its half message",
+        "time from a half message to its first check back",
         name="transaction_timeout",
     )
     transaction_check_interval_us: int = _setting(
         "60s",
         rules.duration("365d", "1ms"),
-        "time between two further questions",
+        "time between two check backs of a half message",
         name="transaction_check_interval",
     )
     transaction_check_max: int = _setting(
-        "15", rules.whole_number(1, 1000), "number of questions before the half message is given up"
+        "15", rules.whole_number(1, 1000), "check backs before a half message is discarded"
     )
     retain_age_us: int = _setting(
         "72h",

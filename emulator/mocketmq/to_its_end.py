@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def to_its_end(work: Awaitable[T]) -> T:
-    """The result of work that goes on even if the caller is cancelled.
+    """Await work that continues even if the caller is cancelled.
 
     A refusal that no caller waits for is dropped. Any other failure is logged as a defect.
     """

@@ -1,10 +1,10 @@
-"""Long work on the event loop, cut into pieces, so that nobody else waits for more than one of them."""
+"""Split long work on the event loop into pieces, so that other tasks wait for one piece at most."""
 
 import asyncio
 
 
 class Turns:
-    """The turns of the event loop, of which each has at most one piece of work of all that ask here."""
+    """Turns of the event loop. Of all long work that waits here, each turn runs one piece."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()

@@ -1,8 +1,8 @@
-"""Logs where the event loop stands still.
+"""Logs the stack of a blocked event loop.
 
-While one handler runs on, every door, timer and signal waits, and the loop cannot report itself. A thread
-asks it for an answer each second. The thread counts its own waits rather than the time, so a stopped process
-or a sleeping laptop raises no alarm.
+A handler that blocks stalls every door, timer and signal, and the loop cannot report itself. A thread
+therefore pings the loop each second. The thread counts its own waits instead of reading a clock, so that a
+stopped process or a suspended laptop raises no alarm.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The schema's history, kept by Alembic; ``upgrade`` brings a database to its newest revision.
+"""Alembic's history of the schema; ``upgrade`` brings a database to the newest revision.
 
 CONTRIBUTING.md says how to add a migration.
 """

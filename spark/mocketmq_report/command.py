@@ -221,9 +221,11 @@ def report(
     if options["rules"] and not options["baselines"]:
         raise click.UsageError("--fail-if compares with a baseline: give one with --compare")
     if quick and (follow or master is not None):
-        raise click.UsageError("--quick is without Spark: give neither --follow nor --master")
+        raise click.UsageError("--quick does not use Spark; it cannot be combined with --follow or --master")
     if class_archive is not None and (quick or follow):
-        raise click.UsageError("--class-archive hastens reports by Spark: give neither --quick nor --follow")
+        raise click.UsageError(
+            "--class-archive only speeds up Spark reports; it cannot be combined with --quick or --follow"
+        )
     if follow and options["contract"]:
         raise click.UsageError("--contract judges a whole ledger: give it without --follow")
     with failing():

@@ -103,9 +103,9 @@ async def test_the_next_due_time_is_found_behind_any_number_of_cancelled_message
 async def test_the_clock_never_moves_back(by_us: int) -> None:
     async with running_broker() as broker:
         stands_us = broker.clock.now_us()
-        with pytest.raises(ClockError, match="only moves forward"):
+        with pytest.raises(ClockError):
             await broker.mover.advance(by_us)
-        with pytest.raises(ClockError, match="only moves forward"):
+        with pytest.raises(ClockError):
             await broker.mover.move_to(stands_us + by_us)
         assert broker.clock.now_us() == stands_us
 

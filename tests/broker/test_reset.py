@@ -47,7 +47,7 @@ async def test_a_reset_forgets_every_message_and_keeps_topics_groups_and_the_clo
             with pytest.raises(MessageNotFoundError):
                 await broker.inspection.histories.records(kept.unique_key)
         assert (await acknowledge(broker, [taken])).failed
-    for table in ("messages", "deliveries", "interventions", "takes", "message_keys"):
+    for table in ("messages", "deliveries", "interventions", "receipts", "message_keys"):
         assert rows(tmp_path, f"SELECT * FROM {table}") == []
     async with running_broker(tmp_path) as broker:
         assert broker.registry.groups.get(GROUP)

@@ -121,6 +121,6 @@ async def test_a_pull_from_before_a_reset_goes_on_at_the_new_beginning() -> None
 async def test_a_clock_does_not_begin_before_its_start() -> None:
     async with running_broker() as broker:
         await send(broker)
-        with pytest.raises(ClockError, match="it started at"):
+        with pytest.raises(ClockError):
             await broker.removal.reset.all(broker.clock.start_us - 1)
         assert len(await visible(broker)) == 1

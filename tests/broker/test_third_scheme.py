@@ -219,6 +219,6 @@ async def test_a_batch_that_fails_is_taken_back_and_a_level_goes_before(
 
 async def test_two_schemes_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "DELAY_SCHEMES", (*app.DELAY_SCHEMES, open_egg_timer))
-    with pytest.raises(ValueError, match="two delay schemes of the name egg-timer"):
+    with pytest.raises(ValueError, match="egg-timer"):
         async with running_broker():
             pass

@@ -119,8 +119,8 @@ async def test_half_messages_survive_a_restart_as_they_were(tmp_path: Path) -> N
         assert (broker.transactions.half_messages.abandoned, await pop(broker)) == (1, [])
 
 
-async def test_half_and_take_are_stored_in_one_transaction(tmp_path: Path) -> None:
-    """So a kill leaves both or none: a half message without its take would be popped at once."""
+async def test_half_and_receipt_are_stored_in_one_transaction(tmp_path: Path) -> None:
+    """So a kill leaves both or none: a half message without its receipt would be popped at once."""
     async with running_broker(tmp_path) as broker:
         await prepare(broker)
         seen: list[set[str]] = []
@@ -133,7 +133,7 @@ async def test_half_and_take_are_stored_in_one_transaction(tmp_path: Path) -> No
         broker.transactions.half_messages._database.transact = watch  # type: ignore[method-assign]
         half = await prepare(broker)
         await commit(broker, [half])
-    assert seen[:2] == [{"messages", "takes", "progress"}, {"messages", "SET"}]
+    assert seen[:2] == [{"messages", "receipts", "progress"}, {"messages", "SET"}]
 
 
 @pytest.mark.parametrize("comes_first", ["due time", "second commit"])

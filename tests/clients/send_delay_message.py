@@ -1,4 +1,4 @@
-"""The README's example for Aliyun's client: the original article's method, in the words of the Python SDK."""
+"""The example of docs/clients.md for Aliyun: the original article's method, with the Python SDK."""
 
 import logging
 import time

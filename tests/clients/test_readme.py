@@ -1,6 +1,6 @@
-"""The README, followed from top to bottom by a new user: one session, whose steps build on each other.
+"""The README and the pages after it, followed by a new user: one session, whose steps build on each other.
 
-It runs in a network of its own, where the ports that the README names are free, in a directory that is to
+It runs in a network of its own, where the ports that the pages name are free, in a directory that is to
 ``make`` a checkout with everything installed. A client whose runtime this machine lacks is skipped by name.
 """
 
@@ -23,7 +23,7 @@ from tests.clients.java.building import build as build_java
 from tests.clients.java.building import java_command, patient
 from tests.support.network import inside, namespaces
 from tests.support.process import clean_environment
-from tests.support.readme import BLOCKS, README, ROOT, examples
+from tests.support.readme import BLOCKS, ROOT, examples
 from tests.support.terminal import Terminal, terminal
 
 NETWORK = f"mocketmq-{os.getpid()}-reader"
@@ -50,7 +50,7 @@ def prepared_checkout(directory: Path) -> None:
 
 
 class Reader:
-    """Follows the README, block by block; ``first`` and ``second`` are terminals."""
+    """Follows the pages, block by block; ``first`` and ``second`` are terminals."""
 
     def __init__(self, directory: Path, home: Path, first: Terminal, second: Terminal) -> None:
         self._directory = directory
@@ -203,8 +203,3 @@ def test_the_example_for_aliyun_is_the_one_that_is_run() -> None:
     [example] = examples("aliyun")  # by test_send_delay_message.py
     program = Path(__file__).with_name("send_delay_message.py").read_text()
     assert program.endswith(f'"""\n\n{example}')
-
-
-@pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)#]+)", README))
-def test_links_lead_somewhere(link: str) -> None:
-    assert (ROOT / link).exists()

@@ -1,4 +1,4 @@
-"""The README's example for Aliyun's client does what applications of that kind rely on."""
+"""The example for Aliyun's client in docs/clients.md does what applications of that kind rely on."""
 
 import asyncio
 import re

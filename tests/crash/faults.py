@@ -169,7 +169,7 @@ async def keep_due_waiting(
 
     ``park`` counts in ``DELAYS_S`` instead of minutes; ``figures(levels, number)`` are of what it parked.
     """
-    sentence = "due messages cannot be delivered"
+    sentence = "delivery of due messages failed"
     for number, _ in enumerate(DELAYS_S, 1):
         async with broker(disk.directory, *settings) as (process, client):
             earlier = await delivered(client) if number > 1 else []

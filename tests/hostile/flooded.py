@@ -44,8 +44,13 @@ def memory(broker: BrokerProcess) -> int:
     return size
 
 
-async def flooded(broker: BrokerProcess, flood: str, *, connections: int = 1, rounds: int = 1) -> Flooded:
-    """Flood, and meanwhile send by remoting and by gRPC, and ask for the health: each must succeed."""
+async def flooded(
+    broker: BrokerProcess, flood: str, *, connections: int = 1, rounds: int = 1, address: str | None = None
+) -> Flooded:
+    """Flood the broker, or else ``address``.
+
+    Meanwhile send by remoting and by gRPC, and ask for the health: each must succeed.
+    """
     async with AsyncExitStack() as stack:
         remoting = await stack.enter_async_context(connected(broker.name_server[0], broker.broker_port))
         grpc = await stack.enter_async_context(grpc_client(int(broker.grpc.rpartition(":")[2])))
@@ -70,7 +75,7 @@ async def flooded(broker: BrokerProcess, flood: str, *, connections: int = 1, ro
         for ask in asks.values():
             await ask()  # the broker imports what it needs for the first
         found = Flooded(memory(broker))
-        flooding = asyncio.create_task(_flood(broker, flood, connections, rounds))
+        flooding = asyncio.create_task(_flood(address or broker.grpc, flood, connections, rounds))
         async with asyncio.TaskGroup() as others:
             for name, ask in asks.items():
                 others.create_task(_keep_asking(flooding, ask, found, name))
@@ -79,8 +84,8 @@ async def flooded(broker: BrokerProcess, flood: str, *, connections: int = 1, ro
         return found
 
 
-async def _flood(broker: BrokerProcess, flood: str, connections: int, rounds: int) -> list[Ended]:
-    arguments = [flood, broker.grpc, "--connections", str(connections), "--rounds", str(rounds)]
+async def _flood(address: str, flood: str, connections: int, rounds: int) -> list[Ended]:
+    arguments = [flood, address, "--connections", str(connections), "--rounds", str(rounds)]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.hostile.flooder", *arguments, stdout=PIPE
     )

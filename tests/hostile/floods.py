@@ -5,7 +5,7 @@ The frames are written as bytes, because no library sends what these floods need
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from hpack import Encoder
 
@@ -60,6 +60,11 @@ def received(stream: int, topic: str, wait_s: int, group: str = "hostile") -> by
     request.long_polling_timeout.seconds = wait_s
     headers = frame(Frame.HEADERS, END_HEADERS, stream, _RECEIVING)
     return headers + frame(Frame.DATA, END_STREAM, stream, framed(request))
+
+
+def sent(stream: int, request: Any) -> bytes:
+    """The frames of a SendMessage."""
+    return _opened(stream) + frame(Frame.DATA, END_STREAM, stream, framed(request))
 
 
 def _reset(stream: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The README's ways to install, as a new user would try them: from a fresh clone, with a package index.
+"""Installs mocketmq in each way of docs/install.md and the README, from a fresh clone, with a package index.
 
 Left out are ``make test``, which runs all this; the container, which needs an engine; and the extra
 ``report``, which downloads and builds Spark.
@@ -23,7 +23,7 @@ LEFT_OUT = re.compile(r"make test|docker|.*\[report\]")
 
 
 def lines(kind: str) -> list[str]:
-    """The commands of the README's block of this kind."""
+    """The commands of the one block of this kind."""
     [block] = examples(kind)
     return [line.partition("#")[0].strip() for line in block.splitlines() if not LEFT_OUT.match(line)]
 

@@ -84,4 +84,4 @@ async def test_a_member_that_breaks_is_replaced(
     await cluster.open()
     async with asyncio.timeout(PATIENCE_S):
         await Member.lasting.wait()
-    assert "the group relays is joined anew: ValueError('a defect of the client')" in caplog.text
+    assert "rejoining group relays: ValueError('a defect of the client')" in caplog.text

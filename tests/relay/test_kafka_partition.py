@@ -62,7 +62,7 @@ async def test_who_was_overtaken_can_change_nothing_and_nothing_is_lost_or_kept_
             await place.send(producer, range(3, 5), over_ms=0, partition=0)
             late = await arriving(old, 2)
             assert await taken_over(new) == kept
-            with pytest.raises(LostPartitionError, match="another relay has it now"):
+            with pytest.raises(LostPartitionError):
                 await old.keep(late)
             with pytest.raises(LostPartitionError):
                 await old.forward(kept)

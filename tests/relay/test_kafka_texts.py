@@ -111,5 +111,5 @@ def test_an_option_that_is_wrong_is_told(text: str, sentence: str) -> None:
 
 def test_a_file_that_holds_no_certificates_is_told(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nothing")
-    with pytest.raises(InvalidArgumentError, match="allowed: files that can be read"):
+    with pytest.raises(InvalidArgumentError):
         parse_options("k1:9092", [f"ssl_cafile={tmp_path}/ca.pem"])

@@ -47,7 +47,7 @@ async def test_a_lock_is_believed_in_for_half_its_life_and_on_its_connection(
         now_us = 58 * US_PER_S
         hold.check()
         now_us = 59 * US_PER_S
-        with pytest.raises(LostPartitionError, match="is locked no more by this relay"):
+        with pytest.raises(LostPartitionError):
             hold.check()
         await ours.renew()
         hold.check()

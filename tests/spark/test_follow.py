@@ -224,7 +224,7 @@ def test_a_spark_that_does_not_start_ends_it(tmp_path: Path) -> None:
         raise JavaError("there is no java")
 
     console = Console(file=io.StringIO())
-    with pytest.raises(JavaError, match="there is no java"):
+    with pytest.raises(JavaError):
         follow(fail, MadeStore(tmp_path / "data").data, window_s=60, console=console)
 
 
@@ -251,5 +251,5 @@ def test_ctrl_c_ends_it_and_leaves_nothing(spark: SparkSession, tmp_path: Path, 
 
 
 def test_there_must_be_something_to_follow(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailableError, match=r"nothing/mocketmq\.db cannot be read: No such file"):
+    with pytest.raises(StoreUnavailableError, match=r"nothing/mocketmq\.db .*No such file"):
         follow(lambda: spark, tmp_path / "nothing", window_s=60, console=Console(file=io.StringIO()))

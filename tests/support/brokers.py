@@ -70,6 +70,7 @@ async def receive(
     invisible_us: int = 30 * S,
     wait_s: float = 0.0,
     tags: str = "*",
+    sql: str | None = None,
     ordered: bool = False,
 ) -> list[InFlightMessage]:
     """Take up to ``limit`` messages."""
@@ -79,7 +80,7 @@ async def receive(
         max_messages=limit,
         invisible_us=invisible_us,
         wait_s=wait_s,
-        tag_filter=TagFilter.parse(tags),
+        tag_filter=parse_filter(tags) if sql is None else parse_filter(sql, SQL92),
         ordered=ordered,
     )
 

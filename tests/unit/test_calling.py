@@ -55,9 +55,9 @@ async def test_a_connection_that_has_gone_silent_is_closed_and_opened_anew(
         patient = asyncio.create_task(ours.call(ASK))
         await asyncio.sleep(0)
         monkeypatch.setattr(call, "CALL_S", 0.01)
-        with pytest.raises(NoAnswerError, match=f"{address} does not answer"):
+        with pytest.raises(NoAnswerError, match=address):
             await ours.call(ASK)
-        with pytest.raises(NoAnswerError, match=f"{address} does not answer"):
+        with pytest.raises(NoAnswerError, match=address):
             await patient
         async with asyncio.timeout(PATIENCE_S):
             await ended.wait()
@@ -78,7 +78,7 @@ async def test_a_connection_on_which_something_comes_is_kept(monkeypatch: pytest
         patient = asyncio.create_task(ours.call(ASK))
         await asyncio.sleep(0)
         monkeypatch.setattr(call, "CALL_S", 0.01)
-        with pytest.raises(NoAnswerError, match="does not answer"):
+        with pytest.raises(NoAnswerError):
             await ours.call(ASK)
         assert (ours.session, patient.done()) == (session, False)
         await ours.close()
@@ -117,5 +117,5 @@ async def test_the_name_server_that_answered_is_asked_first_next_time() -> None:
         assert await servers.route("orders") is None
     assert notes == ["a:1 is silent", "b:1 is silent"]
     one.is_silent = True
-    with pytest.raises(NoAnswerError, match="no name server: b:1 is silent"):
+    with pytest.raises(NoAnswerError, match="b:1 is silent"):
         await servers.route("orders")

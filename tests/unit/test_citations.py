@@ -1,4 +1,4 @@
-"""Every section of ``docs/protocol`` that code, tests or documents cite is there to be opened."""
+"""What the documents cite can be opened: sections of ``docs/protocol``, files, headings. Their prose fits."""
 
 import re
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROTOCOL = ROOT / "docs" / "protocol"
+PAGES_ABOVE = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
 FOLDERS = ("emulator", "compat", "migrations", "spark", "tests", "docs")
 
 HEADING = re.compile(r"^#+ (\d+(?:\.\d+)?)\.? ", re.MULTILINE)
@@ -17,7 +18,9 @@ WITHIN = re.compile(NUMBERS)
 RULE = re.compile(r"\b([HXTD]-\d+)\b")
 """Rules of docs/protocol/aliyun.md, cited by their ids alone."""
 ONLY_NUMBERS = re.compile(r'(?<= )"""(?:[\d\s.,]|and|or|to)+"""(?= |$)')
-LINK = re.compile(r"\]\((?!http|#)([^)#\s]+)")
+LINK = re.compile(r"\]\((?!http)([^)#\s]*)(?:#([^)\s]+))?\)")
+CODE = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
+TITLE = re.compile(r"^#+ (.+)$", re.MULTILINE)
 UNKNOWN_SOURCE = re.compile(r"\bsheets?\b", re.IGNORECASE)
 """What the sources of docs/protocol were called, which nobody can open."""
 
@@ -73,11 +76,46 @@ def test_no_docstring_is_only_a_number() -> None:
     assert not [f"{path}: {match}" for path, text in _texts(*FOLDERS) for match in ONLY_NUMBERS.findall(text)]
 
 
-def test_every_link_of_the_documents_leads_to_a_file() -> None:
+def _anchors(page: Path) -> set[str]:
+    """The anchors that GitHub and GitLab give a page's headings, the first of a name only."""
+    titles = TITLE.findall(CODE.sub("", page.read_text()))
+    texts = (re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", title).lower() for title in titles)
+    return {re.sub(r"[^\w -]", "", text).strip().replace(" ", "-") for text in texts}
+
+
+def _leads_somewhere(page: Path, target: str, anchor: str) -> bool:
+    path = page.parent / target if target else page
+    return path.exists() and (not anchor or anchor in _anchors(path))
+
+
+def test_every_link_of_the_documents_leads_to_a_file_and_a_heading() -> None:
     wrong = [
-        f"{page.relative_to(ROOT)}: {target}"
+        f"{page.relative_to(ROOT)}: {target}#{anchor}"
         for page in [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
-        for target in LINK.findall(page.read_text())
-        if not (page.parent / target).exists()
+        for target, anchor in LINK.findall(CODE.sub("", page.read_text()))
+        if not _leads_somewhere(page, target, anchor)
     ]
     assert not wrong
+
+
+def test_every_file_that_the_architecture_names_exists() -> None:
+    text = CODE.sub("", (ROOT / "docs/architecture.md").read_text())
+    named = re.findall(r"`(\w+(?:/\w+)+(?:\.py)?)`", text)
+    assert named
+    roots = (ROOT, ROOT / "emulator/mocketmq", ROOT / "spark/mocketmq_report")
+    assert not [
+        path
+        for path in named
+        if not any((root / f"{path}{end}").exists() for root in roots for end in ("", ".py"))
+    ]
+
+
+def test_prose_fits_into_125_columns() -> None:
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in PAGES_ABOVE)]
+    assert not [
+        f"{page.relative_to(ROOT)}: {line}"
+        for page in pages
+        if page.parent != PROTOCOL
+        for line in CODE.sub("", page.read_text()).splitlines()
+        if len(line) > 125 and not line.lstrip().startswith(("|", "![", "<"))
+    ]

@@ -13,6 +13,7 @@ from mocketmq.access.accounts import Account, Need, Permission, group_need, topi
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import InvalidArgumentError, UnauthorizedError, as_emulator_error
 from mocketmq.faults.fault import FaultyRequest
+from mocketmq.faults.rule import Operation
 from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.faulty import clients_of, serve_with_faults
 from mocketmq.http_api.listener import UNMATCHED, RoutedResponse
@@ -66,7 +67,7 @@ _OF_CONSUMERS: Final = {consume, consume_in_order, acknowledge}
 """All others belong to producers, also those that settle half messages."""
 
 _DOOR: Final = "aliyun"
-_WORDS: Final[dict[_Operation, str]] = {
+_WORDS: Final[dict[_Operation, Operation]] = {
     publish: "send",
     consume: "receive",
     consume_in_order: "receive",
@@ -75,7 +76,7 @@ _WORDS: Final[dict[_Operation, str]] = {
     commit: "end-transaction",
     rollback: "end-transaction",
 }
-"""The words of rules for faults, the same in each door."""
+"""The words by which fault rules name requests, which all doors share."""
 _NAMES: Final = {
     operation: (word, getattr(operation, "__name__", word)) for operation, word in _WORDS.items()
 }

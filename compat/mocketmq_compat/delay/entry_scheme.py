@@ -71,7 +71,7 @@ class EntryScheme(TimedScheme):
 
     @abstractmethod
     def _next(self, others: Container[Entry] | None = None) -> Entry | None:
-        """What is delivered first but for ``others``, which are being delivered; saved or being saved."""
+        """Next entry due, skipping ``others``, which are being delivered; saved or still being written."""
 
     @abstractmethod
     def _waits(self, entry: Entry) -> bool:

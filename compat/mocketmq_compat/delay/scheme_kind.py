@@ -107,7 +107,7 @@ class SchemeKind(NamedTuple):
     open_scheme: OpenScheme
     """Raises a StoreError instead."""
     holds_messages: Callable[[Path], bool]
-    """Whether the folder may hold messages that wait: quick, and rather yes than no."""
+    """Whether the folder may hold pending messages: cheap; may return false positives."""
     read_messages: Callable[[Path, InspectionProgress], Iterator[KeptMessage | Trouble]]
     """Each message in the folder that waits, in any order, and what cannot be read. Changes nothing.
 

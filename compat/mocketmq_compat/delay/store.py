@@ -18,7 +18,7 @@ class DelayStore(Protocol):
 
     @property
     def recounts(self) -> int:
-        """How often the store had to find out anew what waits, which may differ from what it said before."""
+        """Incremented whenever the index is rebuilt; cached answers are then stale."""
 
     @property
     def last_number(self) -> int:

@@ -53,7 +53,7 @@ class Account:
 
     access_key: str
     secret: str = field(repr=False)
-    trusts: Addresses = _NOBODY  # clients there need neither signature nor permissions
+    trusts: Addresses = _NOBODY  # clients at these addresses need neither signature nor permissions
     is_admin: bool = False
     default_topic: Permission = Permission.DENY
     default_group: Permission = Permission.DENY

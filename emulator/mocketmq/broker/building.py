@@ -158,6 +158,7 @@ async def open_broker(
                 age_us=settings.retain_age_us,
                 max_bytes=settings.retain_bytes,
             ),
+            faults,
         )
         stack.callback(outage.close)
         stack.push_async_callback(levels.close)

@@ -1,7 +1,7 @@
-"""Name server and broker away on purpose: their ports are shut while a rule says so.
+"""Simulated outages: closes the broker's or the name server's ports while a fault rule is active.
 
-The port of the JSON API stays open, since rules are ended there. Of what comes in by it, requests for
-messages are cut off instead (``faults/fault.py``).
+The port of the JSON API stays open, because that is where rules are ended. Its requests for messages are cut
+off instead (``faults/fault.py``).
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from mocketmq.store.writer import Batch
 log = logging.getLogger(__name__)
 
 RETRY_S: Final = 1.0
-"""Real seconds until a port is tried again that could not be listened on."""
+"""Real seconds before another try to listen on a port that was refused."""
 
 
 class _Place(NamedTuple):
@@ -38,7 +38,7 @@ class _Place(NamedTuple):
 class Outage:
     """A :class:`~mocketmq.schedule.due.DueSource` of the instants at which somebody goes away or is back.
 
-    ``changed`` tells the timer that these are others now, ``end_polls`` ends all long polls.
+    ``changed`` tells the timer that these instants have changed, ``end_polls`` ends all long polls.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ CALL_S: Final = 10.0
 
 
 class ClusterError(EmulatorError):
-    """The cluster cannot be used, as it said or as was seen."""
+    """The cluster cannot be used."""
 
 
 class NoAnswerError(ClusterError):

@@ -45,7 +45,7 @@ def signed(command: Command, account: Account) -> Command:
 
 
 class Connection:
-    """Opened by the first request, and again by the next one after it was closed.
+    """Opened by the first request, and reopened by the next one after it was closed.
 
     ``on_request`` is given the requests of who is there.
     """
@@ -77,7 +77,7 @@ class Connection:
     async def call(
         self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", *, wait_s: float = 0.0
     ) -> Answer:
-        """Ask, and wait for the answer, whose sender may take ``wait_s``. Raises NoAnswerError."""
+        """Send a request and return its answer, which may take ``wait_s`` longer. Raises NoAnswerError."""
         writer, asked_us = await self._open(), steady_us()
         command = Command(code=code, opaque=next(self._opaques), ext=ext or {}, body=body)
         if self._account is not None:
@@ -92,7 +92,7 @@ class Connection:
                 found, answered_us = await answer
         except TimeoutError:
             if self._heard_us < asked_us:
-                # What it does not take would pile up here, and all be done once it goes on.
+                # Requests queued to a hung peer would all run once it recovers.
                 self._fail("does not answer")
                 writer.transport.abort()
             raise NoAnswerError(f"{self.address} does not answer") from None
@@ -137,13 +137,13 @@ class Connection:
             self._fail(reason)
 
     def _fail(self, reason: str) -> None:
-        """Nothing that is asked will be answered."""
+        """Fail all waiting requests."""
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(NoAnswerError(f"{self.address} {reason}"))
 
     async def close(self) -> None:
-        """Go away."""
+        """Close the connection."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])

@@ -1,4 +1,4 @@
-"""Name servers: they tell on which brokers a topic is, and who is the master of each broker."""
+"""Look up the brokers of a topic, and each broker's master, at name servers."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple

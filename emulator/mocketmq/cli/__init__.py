@@ -45,7 +45,7 @@ _COMMANDS = {
     ),
     "clients": ("mocketmq.cli.clients", "List the connected RocketMQ clients."),
     "client": ("mocketmq.cli.clients", "Show what a consumer does, or have it consume a message."),
-    "faults": ("mocketmq.cli.faults", "Let requests fail on purpose; list and end such rules."),
+    "faults": ("mocketmq.cli.faults", "Inject faults; list and end fault rules."),
     "reset": ("mocketmq.cli.topics", "Delete all messages, or those of one topic."),
     "export": ("mocketmq.cli.export", "Export the ledger as Parquet."),
     "report": ("mocketmq_report.command", "Report how late delayed messages were, and check thresholds."),

@@ -17,7 +17,7 @@ _COUNTS = ("name", "do", "state", "matched", "fired", "held")
 
 @click.group(epilog=examples("faults add refuse error=SYSTEM_BUSY operation=send next=3", "faults ls"))
 def faults() -> None:
-    """Let requests fail on purpose; list and end such rules."""
+    """Inject faults; list and end fault rules."""
 
 
 @faults.command(

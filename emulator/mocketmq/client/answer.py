@@ -46,7 +46,8 @@ class RawAnswer(NamedTuple):
             raise BrokerError(self.status, answer if isinstance(answer, dict) else {"title": self.reason})
         if not isinstance(answer, dict):
             raise BrokerError(
-                self.status, {"title": f"{url} is no mocketmq: it answers {shorten(self.body)}"}
+                self.status,
+                {"title": f"{url} does not look like a mocketmq broker: it answered {shorten(self.body)}"},
             )
         return answer
 

@@ -174,7 +174,7 @@ class BlockingClient:
     clients = _blocking(Operations.clients)
     running_info = _blocking(Operations.running_info)
     consume = _blocking(Operations.consume)
-    # Faults on purpose
+    # Injected faults
     add_fault = _blocking(Operations.add_fault)
     faults = _blocking(Operations.faults)
     fault = _blocking(Operations.fault)

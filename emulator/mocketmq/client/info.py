@@ -1,4 +1,4 @@
-"""What a broker tells of itself."""
+"""A broker's settings, limits and ports."""
 
 from typing import NotRequired, TypedDict
 

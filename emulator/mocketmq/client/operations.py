@@ -130,7 +130,7 @@ class Operations(Expecting):
         )
 
     async def message(self, message_id: str) -> JsonObject:
-        """The history of a message: its records, deliveries and takes."""
+        """The history of a message: its records, deliveries and receipts."""
         return await self._get(api_path("messages", message_id))
 
     async def messages_by_key(
@@ -279,10 +279,10 @@ class Operations(Expecting):
             "POST", api_path("clients", client_id, "consume"), {"group": group, "message_id": message_id}
         )
 
-    # Faults on purpose
+    # Injected faults
 
     async def add_fault(self, do: str, /, **rule: object) -> JsonObject:
-        """Let something go wrong: a rule with the fields of FaultRule, such as ``topic`` and ``next``."""
+        """Inject a fault: a rule with the fields of FaultRule, such as ``topic`` and ``next``."""
         return await self._call("POST", api_path("faults"), {"do": do, **rule})
 
     async def faults(self) -> list[JsonObject]:

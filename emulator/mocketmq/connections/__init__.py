@@ -1,1 +1,1 @@
-"""What doors share that keep connections open: TLS with its certificate, and limits on memory."""
+"""Shared by doors with long-lived connections: TLS, its certificate, and memory limits."""

@@ -1,4 +1,4 @@
-"""Limit the memory of all connections together, and say who may read on when it is spent."""
+"""Limits the memory of all connections together, and decides which may read when the limit is reached."""
 
 import asyncio
 from typing import Final, Protocol
@@ -6,13 +6,13 @@ from typing import Final, Protocol
 MAX_HELD_BYTES: Final = 64 << 20
 """Memory of incomplete frames and of requests in work."""
 FREE_BYTES: Final = 16 << 10
-"""What each connection may hold even when nothing is left, so that small requests go on."""
+"""What each connection may hold beyond the limit, so that small requests always get through."""
 TURN_S: Final = 2.0
-"""Real seconds in which a frame must be complete while others wait for its memory."""
+"""Real seconds to complete a frame while other connections wait for its memory."""
 
 
 class Holder(Protocol):
-    """A connection: the bytes that it holds, and the number of frames that it has read."""
+    """A connection: the bytes that it holds, and the number of frames that it has read so far."""
 
     held: int
     frames: int
@@ -33,11 +33,11 @@ class Holder(Protocol):
 
 
 class Budget:
-    """Counts what connections hold. When the limit is reached, large frames are read one at a time.
+    """Counts the bytes that connections hold. At the limit, large frames are read one at a time.
 
-    Requests in work end by themselves, but a frame only if it is read on. So one waiting connection always
-    has the turn, first the one that lacks the fewest bytes. Together they hold at most the limit, that one
-    frame, and ``FREE_BYTES`` each.
+    Running requests free their memory when they end, but an incomplete frame only if the rest is read. So one
+    waiting connection may always read, beginning with the one that lacks the fewest bytes. Together they hold
+    at most the limit, that one frame, and ``FREE_BYTES`` each.
     """
 
     def __init__(self, limit: int = MAX_HELD_BYTES) -> None:
@@ -75,7 +75,7 @@ class Budget:
         return self._first is holder
 
     def leave(self, holder: Holder) -> None:
-        """Note that the connection does not wait any more."""
+        """Remove the connection from those that wait."""
         self._waiting.discard(holder)
         if self._first is holder:
             self._next(holder)

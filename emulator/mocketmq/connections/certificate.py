@@ -28,7 +28,7 @@ KEY: Final = "key.pem"
 
 _LASTS: Final = timedelta(days=3_650)
 _BEFORE: Final = timedelta(days=1)
-"""It is valid from before now, for clients whose clocks are behind."""
+"""The certificate is valid from a day ago, for clients whose clocks are slow."""
 
 
 class Certificate:

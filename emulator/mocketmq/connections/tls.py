@@ -52,7 +52,7 @@ class SecuredConnection(Protocol):
 
 
 class TlsLayer(asyncio.BufferedProtocol):
-    """Made when the first byte has come. Offers the connection the methods of a transport."""
+    """Decrypts for the connection above, to which it looks like a transport. Created after the first byte."""
 
     def __init__(
         self, transport: asyncio.Transport, connection: SecuredConnection, certificate: Certificate
@@ -108,7 +108,7 @@ class TlsLayer(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Tell the connection that it was closed."""
         self._timeout.cancel()
-        self._tls = None  # its memory is not to wait for a collection
+        self._tls = None  # frees its memory now instead of at the next garbage collection
         self._connection.connection_lost(error)
 
     def _go_on(self, came: memoryview) -> None:
@@ -145,13 +145,13 @@ class TlsLayer(asyncio.BufferedProtocol):
 
     def _fail(self, error: ssl.SSLError) -> None:
         """Close, after the TLS alert that tells the client why."""
-        log.warning("closing the connection of %s: TLS failed: %s", self._connection.peer, error.reason)
+        log.warning("closing connection from %s: TLS failed: %s", self._connection.peer, error.reason)
         self._flush()
         self._transport.close()
 
     def _out_of_time(self) -> None:
         log.warning(
-            "closing the connection of %s: no TLS handshake in %g s", self._connection.peer, HANDSHAKE_S
+            "closing connection from %s: no TLS handshake in %g s", self._connection.peer, HANDSHAKE_S
         )
         self._transport.abort()
 
@@ -184,7 +184,7 @@ class TlsLayer(asyncio.BufferedProtocol):
         self._transport.resume_reading()
 
     def get_extra_info(self, name: str) -> object:
-        """What the transport below knows."""
+        """Ask the transport below."""
         return self._transport.get_extra_info(name)
 
     def is_closing(self) -> bool:
@@ -196,7 +196,7 @@ class TlsLayer(asyncio.BufferedProtocol):
         if self._transport.is_closing():
             return
         if self._is_open and self._tls is not None:
-            with suppress(ssl.SSLError):  # it wants the client's close_notify, for which nobody waits
+            with suppress(ssl.SSLError):  # unwrap wants the client's close_notify; nothing waits for it
                 self._tls.unwrap()
             self._flush()
         self._transport.close()

@@ -94,8 +94,8 @@ function away(kind) {
   const banner = document.getElementById("away");
   if (kind === "away") {
     banner.textContent = live.state
-      ? "The broker does not answer. What you see is how it was; this page looks for it again by itself."
-      : "The broker does not answer yet. This page keeps looking for it.";
+      ? "The broker does not answer. Showing the last known state; reconnecting …"
+      : "The broker does not answer yet; reconnecting …";
     banner.hidden = false;
   } else if (kind === "back") {
     banner.hidden = true;

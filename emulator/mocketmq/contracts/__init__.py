@@ -1,1 +1,1 @@
-"""What other systems promise about delays: their limits as data, and one judge for the broker and reports."""
+"""The delay limits of other systems as data, and one judge of delays for the broker and for reports."""

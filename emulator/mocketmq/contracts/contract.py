@@ -1,4 +1,4 @@
-"""A contract says which delays a system refuses, rounds or holds up; here it judges one delay, or many.
+"""A contract: which delays a system refuses, rounds or holds up. It judges one delay, or an array of them.
 
 The broker judges a message that is sent, and a report all rows of a ledger, by the same methods: they take
 whole numbers as well as NumPy's arrays of them. All times are microseconds.
@@ -21,7 +21,7 @@ class Source(NamedTuple):
     says: str
     url: str
     date: str  # of the page itself, or "read" and the day; or a version
-    unverified: str = ""  # what of it could not be verified
+    unverified: str = ""  # the part of it that could not be verified
 
 
 class Contract(NamedTuple):
@@ -31,15 +31,15 @@ class Contract(NamedTuple):
     title: str
     sources: tuple[Source, ...]
     longest_us: int = ENDLESS_US
-    beyond: Literal["refused", "at once"] = "refused"  # what becomes of longer delays
+    beyond: Literal["refused", "at once"] = "refused"  # what happens to longer delays
     refusal: str = ""  # the system's own words, with {s}, {ms}; empty: not known
     grain_us: int = 1  # delays, or due times, are rounded up to a multiple
     rounds: Literal["delay", "due time"] = "delay"
     soon_us: int = 0  # a delay up to this is delivered at once
     knows_levels: bool = False  # has RocketMQ's delay levels, which it takes as they are
-    ignores: frozenset[Way] = frozenset()  # ways of asking that the system does not know: at once
-    ahead: int | None = None  # so many may wait in a topic; a further one waits until there are fewer
-    in_flight: int | None = None  # so many of a topic may be received and not acknowledged
+    ignores: frozenset[Way] = frozenset()  # ways of asking that the system ignores: delivered at once
+    ahead: int | None = None  # most delayed messages of a topic; a further one waits for one of these
+    in_flight: int | None = None  # most messages of a topic that may be in flight
     over_limit: str = ""  # the system's own words for a receive beyond that, which does not wait
 
     def is_beyond(self, delay_us: Any) -> Any:
@@ -65,7 +65,7 @@ class Contract(NamedTuple):
         return from_us - (from_us - due_us) // self.grain_us * self.grain_us
 
     def words(self, delay_us: int) -> str:
-        """What the sender of a refused message is told."""
+        """The error for the sender of a refused message."""
         if self.refusal:
             return self.refusal.format(s=-(-delay_us // 1_000_000), ms=-(-delay_us // 1_000))
         longest = format_duration(self.longest_us)
@@ -73,7 +73,7 @@ class Contract(NamedTuple):
 
 
 class Waiting:
-    """The due times of the delayed messages in one topic, in order: who waits for whom."""
+    """The due times of one topic's delayed messages, in order, for systems with head-of-line blocking."""
 
     def __init__(self, ahead: int) -> None:
         self._ahead = ahead
@@ -84,7 +84,7 @@ class Waiting:
         insort(self._due_us, due_us)
 
     def add(self, now_us: int, due_us: int) -> int:
-        """Add a message that comes at ``now_us``; when it is due, behind those that it has to wait for."""
+        """Add a message that arrives at ``now_us``; return its due time, after the messages that block it."""
         del self._due_us[: bisect_right(self._due_us, now_us)]
         surplus = len(self._due_us) - self._ahead
         if surplus >= 0:

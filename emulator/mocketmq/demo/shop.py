@@ -18,7 +18,7 @@ _HOUR_MS = 3_600_000
 _MOVES = 300  # of the clock, through the day
 _SEND = 500  # messages in one request
 _RECEIVE = 256
-_ONE_IN = 50  # of the received messages is given back
+_ONE_IN = 50  # received messages is given back
 
 
 class _Kind(NamedTuple):

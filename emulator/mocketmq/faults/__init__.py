@@ -1,1 +1,1 @@
-"""Faults on purpose: rules that say which requests and deliveries are to go wrong, and how."""
+"""Injected faults: rules that choose requests and deliveries, and break them."""

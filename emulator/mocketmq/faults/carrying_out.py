@@ -1,4 +1,4 @@
-"""Carry a request out with a fault on purpose."""
+"""Serve a request under an injected fault."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -17,9 +17,9 @@ async def carry_out(
     act: Callable[[], Awaitable[T]],
     key_of: Callable[[T], str | None] = lambda _answer: None,
 ) -> T:
-    """The answer of ``act``, faulty as the rule wants; ``key_of`` finds a message's unique key in it.
+    """Return the answer of ``act`` with the fault applied; ``key_of`` extracts the unique key from it.
 
-    Raises the errors of ``act`` and those of the rule, and Unanswered.
+    Raises the errors of ``act``, those of the rule, and Unanswered.
     """
     fault, late_us = hit
     key, answer, error = request.unique_key, None, None

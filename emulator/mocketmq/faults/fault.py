@@ -1,6 +1,7 @@
-"""A rule at work: whether it strikes, how often it has, and what it then does."""
+"""Run-time state of a fault rule: matches, counts and applies it."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from random import Random
@@ -13,18 +14,21 @@ from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.faults.injected_delay import lateness
 from mocketmq.faults.refusals import DISK_FULL, READ_ONLY, refusal_named
-from mocketmq.faults.rule import FaultRule, check_fields
+from mocketmq.faults.rule import FaultRule, Operation, check_fields
 
 State = Literal["waiting", "active", "spent", "over"]
 
 _CUT_OFF: Final = ("http", "aliyun")
 """Doors whose requests come in while the broker is away, as the JSON API's port stays open."""
-_WRITES: Final = {"read-only": ("send",), "disk-full": ("send", "give-back", "end-transaction")}
+_WRITES: Final[Mapping[str, tuple[Operation, ...]]] = {
+    "read-only": ("send",),
+    "disk-full": ("send", "give-back", "end-transaction"),
+}
 """The operations that a whole broker refuses."""
 
 
 class FaultyRequest(NamedTuple):
-    """What a door knows of a request. ``operations`` are all the names of what it asks for."""
+    """A request as rules match it. ``operations`` has every name of its operation."""
 
     door: str
     operations: tuple[str, ...]
@@ -42,7 +46,7 @@ class Hit(NamedTuple):
 
 
 class Unanswered(Exception):  # noqa: N818 - it is no error
-    """The request gets no answer, because of a ``fault``; ``closes``: its connection is closed."""
+    """A fault drops the answer, and with ``closes`` the connection too."""
 
     def __init__(self, fault: "Fault") -> None:
         super().__init__(fault.name)
@@ -51,9 +55,9 @@ class Unanswered(Exception):  # noqa: N818 - it is no error
 
 
 class Fault:
-    """``matched`` counts what fitted the rule, ``fired`` how often it struck. Raises InvalidArgumentError.
+    """A rule in force: ``matched`` counts matches, ``fired`` injected faults. Raises InvalidArgumentError.
 
-    The nth that fits draws from the seed and n alone, so the same seed has the same faults.
+    The nth match draws from the seed and n alone, so equal seeds give equal faults.
     """
 
     def __init__(self, rule: FaultRule, name: str, made_us: int) -> None:
@@ -63,7 +67,7 @@ class Fault:
         self.made_us = made_us
         self.matched = 0
         self.fired = 0
-        self.back_wall_us: int | None = None  # when who is away is back, by the wall clock
+        self.back_wall_us: int | None = None  # end of an outage, by the wall clock
         self.gone = asyncio.Event()  # the rule was removed
         self.from_us = made_us if rule.from_ms is UNSET else rule.from_ms * US_PER_MS
         self.to_us = LATEST_US + 1 if rule.to_ms is UNSET else rule.to_ms * US_PER_MS
@@ -81,7 +85,7 @@ class Fault:
         self._every = 1 if rule.every is UNSET else rule.every
         self._probability = 1.0 if rule.probability is UNSET else rule.probability
         self._seed = 0 if rule.seed is UNSET else rule.seed
-        self._operations = _WRITES.get(rule.do)
+        self._operations: tuple[str, ...] | None = _WRITES.get(rule.do)
         if rule.operation is not UNSET:
             self._operations = (rule.operation,)
 

@@ -73,7 +73,7 @@ class Faults:
         return found
 
     def declare(self, door: str, operations: Iterable[str]) -> None:
-        """Tell that a door is open, and all names of its operations."""
+        """Register an open door with every name of its operations."""
         self._operations[door] = frozenset(operations)
 
     async def load(self) -> None:
@@ -125,7 +125,7 @@ class Faults:
         return f"fault-{number}"
 
     def _check_place(self, rule: FaultRule) -> None:
-        """Raise InvalidArgumentError for a door or an operation that there is not."""
+        """Raise InvalidArgumentError for an unknown door or operation."""
         doors = self._operations
         if rule.door is not UNSET:
             if rule.door not in doors:
@@ -134,14 +134,16 @@ class Faults:
         if rule.do == "twice" and "remoting" not in doors:
             raise InvalidArgumentError("door", rule.door, "remoting: over HTTP no request has two answers")
         if rule.do == "name-server-away" and "remoting" not in self._operations:
-            raise InvalidArgumentError("do", rule.do, "others: without remoting there is no name server")
+            raise InvalidArgumentError(
+                "do", rule.do, "other faults: name-server-away needs remoting, which is off"
+            )
         if rule.operation is not UNSET and not any(rule.operation in names for names in doors.values()):
             words = sorted({name for names in doors.values() for name in names if name.islower()})
             allowed = f"{', '.join(words)}; and remoting's requests by name or number, as text"
             raise InvalidArgumentError("operation", rule.operation, allowed)
 
     async def remove(self, *names: str) -> Sequence[Fault]:
-        """End these rules. Raises FaultNotFoundError: then all stay."""
+        """End these rules. Raises FaultNotFoundError, and then ends none."""
         removed = [self.get(name) for name in names]
         await self._store.writer.commit(partial(self._remove, removed), alone=True)
         await self._tell_changed()

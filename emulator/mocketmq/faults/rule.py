@@ -1,6 +1,6 @@
-"""A rule: where, when and how something is to go wrong. One flat object in JSON, TOML, Python and the shell.
+"""Fault rules: one flat object in JSON, TOML, Python and the shell.
 
-A field that would have no effect is refused: each kind of fault says which fields it takes.
+Each kind of fault lists its fields, and a field without effect is refused.
 """
 
 from typing import Annotated, Any, Final, Literal, get_args
@@ -28,6 +28,8 @@ Kind = Literal[
     "hold",
     "throttle",
 ]
+Operation = Literal["send", "receive", "ack", "give-back", "extend", "end-transaction", "route", "heartbeat"]
+"""The words for requests that all doors share."""
 Stage = Literal["before", "after"]
 Absent = Literal["name-server-away", "broker-away"]
 
@@ -78,14 +80,14 @@ _Pattern = Annotated[str, Meta(min_length=1, max_length=255, description="A name
 
 
 class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is to go wrong (`do`), where, when and how. Without where and when: everywhere, always.
+    """What to break (`do`), where, when and how; by default a rule matches everything, always.
 
-    `door` is `remoting`, `grpc`, `http` or `aliyun`; `operation` a word of all doors, such as `send`, or
-    a door's own name of a request. `next` limits the rule to the next so many that fit, `every` to every
-    such one, `probability` is drawn from `seed`. `from_ms`, `to_ms` and `lasts` are on the broker's
-    clock. `by` is a duration, a distribution such as `uniform(1s, 5s)`, or a list of durations to draw
-    from; `stage` says whether a fault comes before the request is carried out, or after. `back_after` is
-    `by` for somebody who is away: real time until the ports are listened on again.
+    `door` is `remoting`, `grpc`, `http` or `aliyun`. `operation` is a word that all doors share, such as
+    `send`, or a door's own name of a request. `next` limits the rule to that many matches, `every` to each
+    nth match, and `probability` to matches drawn with `seed`. `from_ms`, `to_ms` and `lasts` are on the
+    broker's clock. `by` is a duration, a distribution such as `uniform(1s, 5s)`, or a list of durations to
+    draw from. `stage` says whether the fault happens before or after the request is carried out.
+    `back_after` ends an outage: real time until the ports are open again.
     """
 
     do: Kind

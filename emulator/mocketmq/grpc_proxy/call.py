@@ -1,20 +1,18 @@
-"""What the handler of an RPC gets."""
+"""The context of an RPC's handler."""
 
 from typing import Any, NamedTuple
 
 from mocketmq.broker.broker import Broker
 from mocketmq.grpc_proxy.clients import GrpcClients
-from mocketmq.grpc_proxy.renewals import Renewals
 from mocketmq.settings import Settings
 
 
 class Call(NamedTuple):
-    """A request, who sent it, and how many real seconds its answer may take (None: no limit)."""
+    """A request, its sender, and the real seconds until its deadline (None: no limit)."""
 
     broker: Broker
     settings: Settings
     clients: GrpcClients
-    renewals: Renewals
     client_id: str
     remote: str  # the client's host:port
     request: Any

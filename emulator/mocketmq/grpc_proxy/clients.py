@@ -1,4 +1,4 @@
-"""The connected gRPC clients, each by its Telemetry stream, and what the broker asks them."""
+"""The connected gRPC clients by Telemetry stream, and the broker's questions to them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ LITE_CONSUMERS: Final = (5, 6)
 REQUEST_TIMEOUT_US: Final = 3 * US_PER_S
 """The SDKs' own default."""
 BEAT_US: Final = 60 * US_PER_S
-"""For so long, in real time, a client without a Telemetry stream lives after its last heartbeat."""
+"""Real time that a client without a Telemetry stream lives after its last heartbeat."""
 
 
 class GrpcClient:
@@ -39,17 +39,9 @@ class GrpcClient:
 
     door = DOOR
 
-    def __init__(
-        self,
-        broker: Broker,
-        client_id: str,
-        language: str,
-        release: str,
-        remote: str,
-        account: Account | None = None,
-    ) -> None:
+    def __init__(self, broker: Broker, client_id: str, language: str, release: str, remote: str) -> None:
         self._broker = broker
-        self.account = account  # None: it needs no permissions
+        self.account: Account | None = None  # it needs no permissions
         self._began_us = wall_us()
         self.client_id = client_id
         self.language = language
@@ -62,10 +54,10 @@ class GrpcClient:
         self.questions = Questions(client_id, self.commands.put_nowait)
 
     def notify_members_changed(self, group: str) -> None:
-        """Nothing: every member gets messages of all queues."""
+        """Do nothing: every member gets messages of all queues."""
 
     def reset_offsets(self, reset: OffsetReset, language: str) -> None:
-        """Nothing: the broker alone knows the group's offsets."""
+        """Do nothing: only the broker keeps the group's offsets."""
 
     def check_transaction(self, half: StoredMessage, queue: Queue) -> None:
         """Ask the producer about its half message. Its answer comes as EndTransaction."""
@@ -76,11 +68,11 @@ class GrpcClient:
         self.commands.put_nowait(command)
 
     async def push_reply(self, reply: PushedReply) -> None:  # noqa: ARG002 - of the broker's interface
-        """The protocol has no replies. Raises ClientFailedError."""
+        """Raise ClientFailedError: the protocol has no replies."""
         raise self._unable("take replies")
 
     async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:
-        """What it said of itself; only its threads are asked for, as upstream."""
+        """The client's settings and, as upstream, its thread stacks, which it is asked for."""
         member = self._broker.registry.clients.consumer(group, client_id)
         if member is None:
             raise ClientOfflineError(f"The Consumer <{group}> <{client_id}> not online")
@@ -88,11 +80,11 @@ class GrpcClient:
         return running_info(member.consumers[group], self.release, self._began_us // US_PER_MS, stacks)
 
     async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> ClientAnswer:  # noqa: ARG002
-        """Ask it to verify the message: to consume it now."""
+        """Have the client verify the message, that is, consume it now."""
         return await self.questions.verify(message_out(self._broker, message, queue.topic))
 
     async def consumed_offsets(self, group: str, topic: str) -> ClientAnswer:  # noqa: ARG002
-        """It knows no offsets. Raises ClientFailedError."""
+        """Raise ClientFailedError: gRPC clients keep no offsets."""
         raise self._unable("tell its offsets")
 
     def _unable(self, what: str) -> ClientFailedError:
@@ -180,11 +172,11 @@ class GrpcClients:
             del self._beats[known]
 
     def is_alive(self, client_id: str) -> bool:
-        """Whether the client has a stream, or a heartbeat was just heard of it."""
+        """Whether the client has a stream or sent a recent heartbeat."""
         return client_id in self._streams or steady_us() - self._beats.get(client_id, -BEAT_US) < BEAT_US
 
     def gone(self, client: GrpcClient) -> bool:
-        """Forget a stream that has ended. True if it was the client's last."""
+        """Remove an ended stream. Returns whether it was the client's last."""
         client.questions.end()
         self._registry.gone(client)
         streams = self._streams.get(client.client_id, [])

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 READ_BYTES: Final = 64 << 10
 UNREAD_BYTES: Final = 64 << 10
-"""When a client leaves this much unread, no more is read of it or written to it."""
+"""Unread bytes at which reading from the client and writing to it pause."""
 
 MakeProtocol = Callable[["GrpcConnection"], Awaitable[Any]]
 
@@ -46,7 +46,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self._making: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note who it is."""
+        """Note the client's address."""
         self._transport: asyncio.Transport | TlsLayer = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
         peer = transport.get_extra_info("peername") or ("127.0.0.1", 0)
@@ -56,15 +56,15 @@ class GrpcConnection(asyncio.BufferedProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no RPC is in work."""
+        """Whether no RPC is in progress."""
         return self._http2 is None or not self._http2.streams
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the transport's wish
-        """Where bytes are read to."""
+        """The buffer for the next read."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Look at the first byte, and hand all to who reads them."""
+        """Choose TLS or HTTP/2 by the first byte, and pass the bytes on."""
         data = bytes(self._buffer[:nbytes])
         if self._is_new:
             self._is_new = False
@@ -75,7 +75,11 @@ class GrpcConnection(asyncio.BufferedProtocol):
                 layer.start(data)
                 return
             if wants_tls or self._tls.mode == "enforcing":
-                self.abort("it wants TLS, which is disabled" if wants_tls else "it does not begin with TLS")
+                self.abort(
+                    "the client speaks TLS, which is disabled"
+                    if wants_tls
+                    else "the client does not speak TLS"
+                )
                 return
         self.received(data)
 
@@ -123,7 +127,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
             self._http2.pump_blocked()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
-        """Cancel what is in work for it."""
+        """Cancel the client's RPCs."""
         self._memory.connections.discard(self)
         self._lost.set()
         if self._making is not None:
@@ -138,9 +142,9 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def refuse(self, why: str) -> None:
-        """Close the connection for what its client did, once the client has had time to read why.
+        """Close the connection for its client's mistake, after time for the client to read why.
 
-        Until then nothing is read, so that the client has nothing of a flood that it sends on.
+        Reading stops at once, so that a flood has no further effect.
         """
         if self._is_refused or self.is_closing():
             return
@@ -151,20 +155,20 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self._loop.call_later(LINGER_S, self._transport.abort)
 
     def leave(self) -> None:
-        """Begin no further RPCs, and close when those in work are finished."""
+        """Accept no further RPCs, and close when those in progress are finished."""
         if self._http2 is None:
             self.close()
         else:
             self._http2.leave()
 
     def end(self) -> None:
-        """Cancel what is in work, and close."""
+        """Cancel the RPCs in progress, and close."""
         if self._http2 is not None:
             self._http2.end()
         self.close()
 
     def look_after(self) -> None:
-        """Refuse requests that stand still."""
+        """Refuse stalled requests."""
         if self._http2 is not None:
             self._http2.refuse_stalled()
 

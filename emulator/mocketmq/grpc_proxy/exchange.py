@@ -73,12 +73,12 @@ class Exchange:
 
     def reserve(self, most: int) -> int:
         """Count up to ``most`` bytes of messages that are to be read, as far as there is room."""
-        size = min(most, self._memory.room)
+        size = min(most, self._memory.room + self._unsent)
         self.settle(size)
         return size
 
     def settle(self, size: int) -> None:
-        """Count messages of so many bytes, until they are sent, and count those before no more."""
+        """Count messages of so many bytes until they are sent, in place of those counted before."""
         self._memory.unsent(self._connection, size - self._unsent)
         self._unsent = size
 
@@ -87,7 +87,7 @@ class Exchange:
         self._memory.refuse_messages()
 
     def end(self) -> None:
-        """Count what was read no more. May be called twice."""
+        """Stop counting what was read. May be called twice."""
         self.stream.release()
 
     def hang_up(self) -> None:

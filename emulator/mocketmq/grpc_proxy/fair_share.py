@@ -1,4 +1,4 @@
-"""Shares each turn of the event loop among the connections that have more frames than one turn may handle."""
+"""Shares event loop turns fairly among connections with more frames than one turn may handle."""
 
 import asyncio
 from collections import deque
@@ -11,7 +11,7 @@ _LEAST: Final = 2
 
 
 class Behind(Protocol):
-    """A connection with frames that wait."""
+    """A connection whose frames wait."""
 
     def work(self, frames: int) -> None:
         """Handle up to so many frames, and wait again if more are left."""
@@ -31,7 +31,7 @@ class FairShare:
         return 0 if self._waiting else FRAMES_PER_TURN
 
     def wait(self, connection: Behind) -> None:
-        """Let the connection go on in a later turn."""
+        """Handle more frames of the connection in a later turn."""
         self._waiting.append(connection)
         self._schedule()
 
@@ -41,9 +41,11 @@ class FairShare:
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        share = max(_LEAST, FRAMES_PER_TURN // len(self._waiting))
-        for _ in range(min(len(self._waiting), FRAMES_PER_TURN // share)):
-            self._waiting.popleft().work(share)
         self._is_scheduled = False
-        if self._waiting:
-            self._schedule()
+        share = max(_LEAST, FRAMES_PER_TURN // len(self._waiting))
+        try:
+            for _ in range(min(len(self._waiting), FRAMES_PER_TURN // share)):
+                self._waiting.popleft().work(share)
+        finally:  # an exception from one connection must not stop the others
+            if self._waiting:
+                self._schedule()

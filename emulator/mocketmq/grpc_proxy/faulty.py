@@ -1,12 +1,14 @@
-"""Serve RPCs with the faults on purpose that strike them."""
+"""Applies injected faults to RPCs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mocketmq.broker.broker import Broker
+from mocketmq.doors import peer_host
 from mocketmq.faults.carrying_out import carry_out
 from mocketmq.faults.fault import FaultyRequest, Unanswered
+from mocketmq.faults.rule import Operation
 
 if TYPE_CHECKING:  # grpclib is imported when the first client comes
     from mocketmq.grpc_proxy.exchange import Exchange
@@ -14,7 +16,7 @@ if TYPE_CHECKING:  # grpclib is imported when the first client comes
 DOOR: Final = "grpc"
 T = TypeVar("T")
 
-_WORDS: Final[Mapping[str, str]] = {
+_WORDS: Final[Mapping[str, Operation]] = {
     "SendMessage": "send",
     "ReceiveMessage": "receive",
     "AckMessage": "ack",
@@ -24,7 +26,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "QueryRoute": "route",
     "Heartbeat": "heartbeat",
 }
-"""RPCs that have a word in rules, the same as those of other doors."""
+"""RPCs that fault rules can name by a word that all doors share."""
 _OTHERS: Final = ("QueryAssignment", "RecallMessage", "NotifyClientTermination")
 
 
@@ -72,6 +74,6 @@ def _faulty_request(rpc: str, exchange: "Exchange", request: Any) -> FaultyReque
         names,
         topic.name if topic and topic.name else None,
         group.name if group and group.name else None,
-        (exchange.client_id, remote, remote.rpartition(":")[0].strip("[]")),
+        (exchange.client_id, remote, peer_host(remote)),
         key or None,
     )

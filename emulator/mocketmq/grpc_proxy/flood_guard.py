@@ -1,4 +1,4 @@
-"""Counts the frames that cost a client nothing, and says when there are too many (CVE-2023-44487 and kin)."""
+"""Limits frames that cost a client nothing (CVE-2023-44487 and its kin)."""
 
 from mocketmq.clock import steady_us
 from mocketmq.grpc_proxy.frames import Http2Code, Http2Error

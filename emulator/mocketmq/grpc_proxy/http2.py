@@ -112,18 +112,24 @@ class Http2:
 
     def work(self, frames: int) -> None:
         """Handle up to so many frames, and wait for another turn if more are left."""
-        was_behind, self.is_behind = self.is_behind, False
         if self._is_dead:
             self._end_streams(frames)
             return
         try:
-            self.is_behind = self._frames.handle_frames(frames, self._handle)
+            # Until this is known the connection counts as before: each request begun here regulates reading.
+            is_behind = self._frames.handle_frames(frames, self._handle)
         except Http2Error as error:
+            self.is_behind = False
             self._die(error)
             return
-        if self.is_behind:
+        except Exception:
+            self.is_behind = False
+            self.connection.abort("a defect of mocketmq")
+            raise
+        was_behind, self.is_behind = self.is_behind, is_behind
+        if is_behind:
             self._fair_share.wait(self)
-        if self.is_behind is not was_behind:
+        if is_behind is not was_behind:
             self.connection.regulate()
 
     def _handle(self, kind: int, flags: int, stream_id: int, payload: memoryview) -> None:
@@ -417,7 +423,7 @@ class Http2:
                 )
 
     def _die(self, error: Http2Error) -> None:
-        """Tell the client what it did, and end all that is in work for it."""
+        """Send the reason with GOAWAY, and cancel the client's streams."""
         if not self._frames.has_preface:  # it speaks something else
             self._is_dead = True
             self.connection.abort(str(error))
@@ -427,7 +433,7 @@ class Http2:
         self.connection.refuse(str(error))
 
     def lost(self) -> None:
-        """End all that is in work, as the connection is gone: a few streams in each turn, as with frames."""
+        """Cancel all streams of a lost connection, a few in each turn of the loop."""
         if self._is_dead:
             return
         self._is_dead = True

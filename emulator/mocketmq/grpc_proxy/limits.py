@@ -1,9 +1,9 @@
 """Every limit on what a gRPC client may send, hold or leave open; `memory` has those on bytes held.
 
-How often a client may do what costs it nothing follows Netty, which serves RocketMQ's proxy:
-Http2MaxRstFrameDecoder (200 RST_STREAM in 30 s) and DefaultHttp2ConnectionDecoder (empty DATA). What clients
-send in proportion to what they get (PING and WINDOW_UPDATE, to measure and steer the flow) has an allowance
-that grows with the bytes sent to them, as grpc-go's server resets its ping strikes.
+The limits on cheap frames follow Netty, which serves RocketMQ's proxy: Http2MaxRstFrameDecoder (200
+RST_STREAM in 30 s) and DefaultHttp2ConnectionDecoder (empty DATA). Clients send PING and WINDOW_UPDATE in
+proportion to the data they receive, so their allowance grows with the bytes sent to them, as grpc-go's server
+resets ping strikes.
 """
 
 from typing import Final

@@ -1,27 +1,29 @@
 """Limit the memory of requests and answers, of one connection and of all together.
 
-A request that was read whole ends by itself: while such take too much, nothing more is read. One that is
-still coming in may never end, and a client may never read its answers: when those take too much, whoever
-asks for more is refused with TOO_MANY_REQUESTS (42900), and those that stand still are given up.
+Complete requests always finish, so reading pauses while they take too much. Incomplete requests may never
+end, and clients may never read their answers: while these take too much, further requests get
+TOO_MANY_REQUESTS (42900), and stalled ones are dropped.
 """
 
 from typing import Any, Final, NoReturn, Protocol
 
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections.budget import FREE_BYTES, MAX_HELD_BYTES, TURN_S
+from mocketmq.connections.freed_memory import HighWater
 from mocketmq.grpc_proxy.codes import Code, GrpcError
 
 MAX_RUNNING_BYTES: Final = 32 << 20
-"""Requests of one connection, in work or coming in."""
+"""Bytes of requests of one connection, in progress or incomplete."""
 MAX_UNREAD_BYTES: Final = 32 << 20
 """Messages on their way to clients, of all connections; each takes twice its bytes while it is sent."""
-_FLOOD_BYTES: Final = 4 << 20
-"""After clients held more than this, freed memory is given back to the system."""
 _STILL_US: Final = int(TURN_S * US_PER_S)
 
 
 class Connection(Protocol):
-    """A connection, as far as its memory is concerned: ``wrote_us`` is when it last wrote something."""
+    """A connection, as far as its memory is concerned.
+
+    ``wrote_us`` is when it last wrote something, or began to have something to write.
+    """
 
     running: int
     incoming: int
@@ -54,7 +56,7 @@ class Memory:
         self.running = 0
         self.incoming = 0
         self.unread = 0
-        self._most = 0  # since memory was last given back
+        self._high_water = HighWater()
         self._uploads: dict[Upload, None] = {}  # the one that has stood still for longest is the first
 
     @property
@@ -66,7 +68,7 @@ class Memory:
         """Note that a request is in work, or with a negative size that it has ended."""
         connection.running += size
         self.running += size
-        self._most = max(self._most, self.held)
+        self._high_water.rise(self.held)
         if size > 0:
             connection.regulate()
         else:
@@ -86,13 +88,13 @@ class Memory:
         incoming = connection.incoming + size
         if incoming > FREE_BYTES and (incoming > MAX_RUNNING_BYTES or self.held + size > MAX_HELD_BYTES):
             self._give_up_still_ones()
-            raise GrpcError(Code.TOO_MANY_REQUESTS, "too many bytes of requests are in work; try again")
+            raise GrpcError(Code.TOO_MANY_REQUESTS, "too many bytes of requests in progress; try again")
         upload.size += size
         self._uploads.pop(upload, None)
         self._uploads[upload] = None
         connection.incoming += size
         self.incoming += size
-        self._most = max(self._most, self.held)
+        self._high_water.rise(self.held)
 
     def shrink(self, upload: Upload, size: int) -> None:
         """Note that a request has come in whole, or is dropped."""
@@ -129,15 +131,13 @@ class Memory:
         raise GrpcError(Code.TOO_MANY_REQUESTS, "too many messages wait for clients to read them")
 
     def unsent(self, connection: Connection, size: int) -> None:
-        """Note that messages are on their way to a client; with a negative size, that they are no more."""
+        """Count messages on their way to a client; with a negative size, stop counting them."""
+        if not connection.unread:
+            connection.wrote_us = steady_us()  # an idle client has not left anything unread
         connection.unread += size
         self.unread += size
-        self._most = max(self._most, self.held + self.unread)
+        self._high_water.rise(self.held + self.unread)
 
     def ends_flood(self) -> bool:
         """Whether much was held since the last time this was true, and most of it is free again."""
-        held = self.held + self.unread
-        if self._most < _FLOOD_BYTES or held > self._most // 2:
-            return False
-        self._most = held
-        return True
+        return self._high_water.has_fallen(self.held + self.unread)

@@ -1,4 +1,4 @@
-"""Refuse what proxies of RocketMQ 5.4 and 5.5 serve and this one does not, instead of ignoring it.
+"""Refuse, instead of ignoring, features of RocketMQ 5.4 and 5.5 that mocketmq does not have.
 
 The fields are those of rocketmq-apis 2.1.2. SDKs show the words of a refusal, so each names what is missing.
 """
@@ -18,7 +18,7 @@ _TYPES: Final = {5: ("LITE", _LITE), 6: ("PRIORITY", _PRIORITIES)}
 _LEAVE_OUT: Final = "Send the message without it"
 
 UNSERVED: Final[Mapping[str, str]] = {"SyncLiteSubscription": f"; a lite subscription is refused, as {_LITE}"}
-"""What is said of an RPC beside that it is not found."""
+"""Added to the words "Method not found" of an RPC."""
 
 
 def check_message(system: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the broker asks a client on its Telemetry stream, and its answers (ClientActivity.java, 5.3.3).
+"""The broker's questions on a client's Telemetry stream, and the answers (ClientActivity.java, 5.3.3).
 
 Each question has a nonce, which the client repeats in its answer.
 """

@@ -6,13 +6,14 @@ The answer is a status, the messages, and the time of the delivery; clients need
 import asyncio
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.pops import ALL_QUEUES, MAX_POPPED
 from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.broker.filters.filter import SQL92, TAG, Filter, parse_filter, prepare
-from mocketmq.clock import US_PER_S, steady_us, wall_us
+from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.codes import Code, GrpcError, set_status
@@ -21,7 +22,6 @@ from mocketmq.grpc_proxy.message_out import message_out
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
 from mocketmq.grpc_proxy.newer import check_receiver
-from mocketmq.grpc_proxy.renewals import FIRST_US
 from mocketmq.grpc_proxy.routes import routed_topic
 from mocketmq.grpc_proxy.settling import check_invisible
 from mocketmq.grpc_proxy.times import set_us, us_of
@@ -54,7 +54,8 @@ async def answer(call: Call, taken: Sequence[InFlightMessage], exchange: Exchang
         task.add_done_callback(_giving_back.discard)
         raise
     if call.request.auto_renew:
-        call.renewals.hold(call.client_id, group, taken)
+        is_alive = partial(call.clients.is_alive, call.client_id)
+        call.broker.consuming.renewals.hold(call.client_id, is_alive, group, taken)
 
 
 def refusal(code: int, message: str) -> Sequence[Any]:
@@ -82,7 +83,6 @@ async def take(call: Call, load: Load) -> Sequence[InFlightMessage]:
     tag_filter = await _filter(request.filter_expression)
     if len(request.attempt_id) > _MAX_ATTEMPT:
         raise GrpcError(Code.BAD_REQUEST, f"attempt_id has more than {_MAX_ATTEMPT} characters")
-    end_us = steady_us() + int(_wait_s(call) * US_PER_S)
     await routed_topic(call, topic)
     target = await pops.admit(group, topic, ALL_QUEUES)
     while True:

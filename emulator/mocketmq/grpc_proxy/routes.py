@@ -37,7 +37,7 @@ async def query_route(call: Call) -> Any:
 
 
 async def query_assignment(call: Call) -> Any:
-    """What a consumer is to receive from: all queues at once, or each by itself if its group is in order."""
+    """The queues that a consumer receives from: all in one, or one by one for a FIFO group."""
     name, group_name = topic_of(call.request.topic), group_of(call.request.group)
     topic = await routed_topic(call, name)
     if not topic.readable:

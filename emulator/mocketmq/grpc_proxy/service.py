@@ -14,6 +14,7 @@ from typing import Any, Final
 from mocketmq.access.access import Access
 from mocketmq.access.accounts import Account
 from mocketmq.broker.broker import Broker
+from mocketmq.doors import peer_host
 from mocketmq.errors import AccessError, InjectedError, RefusedError, as_emulator_error
 from mocketmq.grpc_proxy import receiving, routes, sending, settling, telemetry, transactions
 from mocketmq.grpc_proxy.access_table import needs, settings_needs
@@ -27,7 +28,6 @@ from mocketmq.grpc_proxy.limits import MAX_COMMAND_BYTES, MAX_POLL_BYTES, MAX_RE
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.questions import Command
-from mocketmq.grpc_proxy.renewals import Renewals
 from mocketmq.grpc_proxy.signature import signer_of
 from mocketmq.grpc_proxy.status import Status, StatusError
 from mocketmq.grpc_proxy.stream import Rpc, Stream
@@ -61,9 +61,7 @@ class Service:
         self._access = access
         self._memory = memory
         self._clients = GrpcClients(broker.registry.clients)
-        self._renewals = Renewals(broker, self._clients.is_alive)
         self._tasks: set[asyncio.Task[None]] = set()
-        broker.timer.add(self._renewals)
 
     def rpcs(self) -> dict[str, Rpc]:
         """How each RPC is served, by its path."""
@@ -129,7 +127,6 @@ class Service:
         exchange = Exchange(self._memory, stream, kind)
         try:
             self._admit("Telemetry", exchange, None)
-            account = self._account(exchange)
         except RefusedError as error:
             await exchange.send(set_status(Command(), code_of(error), str(error)))
             return
@@ -139,7 +136,6 @@ class Service:
             exchange.header("x-mq-language") or "OTHER",
             exchange.header("x-mq-client-version"),
             exchange.remote,
-            account,
         )
         writing = asyncio.create_task(_write(exchange, client))
         try:
@@ -147,7 +143,7 @@ class Service:
                 exchange.end()
                 kind = command.WhichOneof("command")
                 if kind == "settings":
-                    client.commands.put_nowait(self._answer_settings(client, command.settings))
+                    client.commands.put_nowait(self._answer_settings(exchange, client, command.settings))
                 elif kind in ("thread_stack_trace", "verify_message_result"):
                     client.questions.answered(command)
         except (AccessError, GrpcError) as error:
@@ -156,7 +152,8 @@ class Service:
         finally:
             writing.cancel()
             if self._clients.gone(client):
-                self._begin(self._renewals.release(client.client_id))  # this task may be cancelled
+                # In a task of its own, as this one may be cancelled.
+                self._begin(self._broker.consuming.renewals.release(client.client_id))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside the requests."""
@@ -164,11 +161,12 @@ class Service:
         self._tasks.add(task)  # the loop keeps no task alive
         task.add_done_callback(self._tasks.discard)
 
-    def _answer_settings(self, client: GrpcClient, settings: Any) -> Any:
+    def _answer_settings(self, exchange: Exchange, client: GrpcClient, settings: Any) -> Any:
         if settings.WhichOneof("pub_sub") is None:
             raise StatusError(
                 Status.INVALID_ARGUMENT, "the settings have neither publishing nor subscription"
             )
+        client.account = self._account(exchange)  # the accounts may have changed since the stream began
         if client.account is not None:
             client.account.check(settings_needs(settings))
         try:
@@ -190,7 +188,7 @@ class Service:
         """
         if self._access is None:
             return None
-        host = exchange.remote.rpartition(":")[0].strip("[]")
+        host = peer_host(exchange.remote)
         account = signer_of(self._access, exchange.stream.headers, host)
         owner = self._clients.owner(exchange.client_id)
         if account is not None and owner not in (None, account.access_key):
@@ -209,7 +207,6 @@ class Service:
             self._broker,
             self._settings,
             self._clients,
-            self._renewals,
             client_id,
             remote,
             request,

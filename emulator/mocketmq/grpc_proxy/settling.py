@@ -7,7 +7,7 @@ that consumes in order (ChangeInvisibleTimeProcessor.java, 5.3.3).
 
 from typing import Any, Final
 
-from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ReceiptError
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, name_of, set_status
@@ -15,8 +15,8 @@ from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
 from mocketmq.grpc_proxy.newer import check_change, check_settled
 from mocketmq.grpc_proxy.times import us_of
+from mocketmq.settings import MAX_INVISIBLE_US
 
-MAX_INVISIBLE_US: Final = 12 * 3_600 * US_PER_S
 _DEAD: Final = -1
 
 _AckAnswer = message_class("AckMessageResponse")
@@ -74,7 +74,7 @@ async def change_invisible_duration(call: Call) -> Any:
         )
     except ReceiptError as error:
         set_status(answer, code_of(error), str(error))
-    call.renewals.drop(group, [handle])
+    call.broker.consuming.renewals.drop(group, [handle])
     return answer
 
 

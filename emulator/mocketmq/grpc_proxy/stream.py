@@ -167,7 +167,7 @@ class Stream:
             self._reading.set_result(None)
 
     def release(self) -> None:
-        """Count what was read no more. May be called twice."""
+        """Stop counting what was read. May be called twice."""
         if self._held:
             held, self._held = self._held, 0
             self.http2.memory.runs(self.connection, -held)

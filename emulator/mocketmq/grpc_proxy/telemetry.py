@@ -41,7 +41,7 @@ async def terminate(call: Call) -> Any:
     """Let others have the messages that the client still holds."""
     if call.request.group.name:
         group_of(call.request.group)
-    await call.renewals.release(call.client_id)
+    await call.broker.consuming.renewals.release(call.client_id)
     return _TerminationAnswer()
 
 

@@ -11,6 +11,7 @@ from aiohttp import StreamReader, web
 
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections.budget import FREE_BYTES, MAX_HELD_BYTES, TURN_S
+from mocketmq.connections.freed_memory import HighWater, give_back
 from mocketmq.http_api.problem import HttpError
 from mocketmq.turns import Turns
 
@@ -68,6 +69,7 @@ class Bodies:
         self.limit = limit
         self.turns = Turns()
         self.held = 0  # bytes of those that are coming in
+        self._high_water = HighWater()
         self._uploads: dict[_Upload, None] = {}  # the one that has stood still for longest is the first
 
     async def read(self, request: web.BaseRequest) -> bytes:
@@ -104,9 +106,15 @@ class Bodies:
             self.held -= upload.size
             self._uploads.pop(upload, None)
 
+    def look_after(self) -> None:
+        """Return freed memory to the system after a flood of bodies."""
+        if self._high_water.has_fallen(self.held):
+            give_back()
+
     def _grow(self, upload: _Upload, size: int) -> None:
         upload.size += size
         self.held += size
+        self._high_water.rise(self.held)
         upload.moved_us = steady_us()
         self._uploads.pop(upload, None)
         self._uploads[upload] = None

@@ -23,9 +23,8 @@ from mocketmq.http_api.fields import (
 )
 from mocketmq.http_api.message_out import MessageOut, fields_of
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
-from mocketmq.settings import Settings
+from mocketmq.settings import MAX_INVISIBLE_US, Settings
 
-LONGEST_INVISIBLE_MS = 43_200_000
 """Twelve hours, upstream's limit."""
 
 ReceiptHandles = Annotated[
@@ -43,7 +42,7 @@ class ReceiveIn(Input, frozen=True):
     topic: TopicName
     max: Annotated[int, Meta(ge=1, le=MAX_MESSAGES)] = 1
     wait_ms: WaitMs = 0
-    invisible_ms: Annotated[int, Meta(ge=1, le=LONGEST_INVISIBLE_MS)] = 30_000
+    invisible_ms: Annotated[int, Meta(ge=1, le=MAX_INVISIBLE_US // US_PER_MS)] = 30_000
     filter: FilterExpression = "*"
     filter_type: FilterType = "TAG"
 

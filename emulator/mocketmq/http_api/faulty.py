@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
+from mocketmq.doors import peer_host
 from mocketmq.faults.carrying_out import carry_out
 from mocketmq.faults.fault import FaultyRequest, Unanswered
 from mocketmq.faults.faults import Faults
@@ -17,7 +18,7 @@ T = TypeVar("T")
 def clients_of(request: web.BaseRequest) -> tuple[str, ...]:
     """The client's names in rules: its address, with and without the port."""
     client = client_of(request)
-    return client, client.rpartition(":")[0].strip("[]")
+    return client, peer_host(client)
 
 
 async def serve_with_faults(

@@ -75,8 +75,8 @@ class LaneOut(msgspec.Struct, frozen=True):
     """A delay level; without `level`, all messages with an absolute due time.
 
     `delivered` counts the last minute of real time. `curve` lists instants, in order, and how many of those
-    that wait are due by then; between two points, it is about a straight line. What a fault on purpose holds
-    waits, and is overdue.
+    that wait are due by then; interpolate linearly between two points. Messages held by an injected fault
+    count as pending and overdue.
     """
 
     level: int | None

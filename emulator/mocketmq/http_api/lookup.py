@@ -107,8 +107,16 @@ async def life(call: ApiCall, path: MessagePath) -> MessageHistoryOut:
 
 
 async def by_key(call: ApiCall, what: ByKey) -> Messages:
-    """Finds messages by one of their `keys`, in one topic or all."""
-    found = await call.broker.inspection.histories.by_key(what.key, given(what.topic), what.max)
+    """Finds messages by one of their `keys`, in one topic or all.
+
+    Their bodies have at most 4 MiB together, unless the first alone has more.
+    """
+    load = load_of(call.request)
+    async with load.reading(MAX_RECEIVED_BYTES) as max_bytes:
+        found = await call.broker.inspection.histories.by_key(
+            what.key, given(what.topic), what.max, max_bytes
+        )
+        load.settle(sum(len(one.body) for one in found))
     return Messages([message_out(call.broker, record) for record in found])
 
 

@@ -42,7 +42,7 @@ class ResetIn(Input, frozen=True):
     `start` is where a broker's clock begins: of a manual clock, where it stood when the broker started; of
     others, the wall clock. It may be an earlier instant than now, but none before the one at which the
     clock started. Without it the clock stays. `forget` deletes topics and groups that the settings do not
-    declare and no connected client consumes; those that are declared are again as the settings say.
+    declare and no connected client consumes; declared ones get their declared configuration back.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {
@@ -108,10 +108,7 @@ async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
         begin_us = broker.clock.start_us if what.clock == "start" else None
         if isinstance(what.clock, int):
             begin_us = what.clock * US_PER_MS
-        await broker.faults.clear()
-        await broker.removal.reset.all(begin_us)
-        if what.forget:
-            await broker.removal.reset.forget()
+        await broker.removal.everything(begin_us, forget=what.forget)
     elif what.clock is not UNSET:
         raise InvalidArgumentError("clock", what.clock, "only without a topic")
     elif what.forget:

@@ -13,6 +13,7 @@ from mocketmq.clock import steady_us
 from mocketmq.doors import Doors
 from mocketmq.errors import EmulatorError
 from mocketmq.faults.fault import FaultyRequest
+from mocketmq.faults.rule import Operation
 from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.faulty import clients_of, serve_with_faults
 from mocketmq.http_api.fields import Input, NoInput
@@ -53,7 +54,7 @@ class Route(NamedTuple):
     status: int = 200
     may_create: bool = False  # answers 201 when it created something
     is_open: bool = False  # needs no token
-    operation: str = ""  # the word for it in rules for faults; without one, no fault can strike it
+    operation: Operation | None = None  # how fault rules name it; None: it is never faulty
     errors: Sequence[type[EmulatorError]] = ()
     links: Mapping[str, Mapping[str, object]] = {}
     events: Mapping[str, type] = {}  # of an event stream: the data of each kind of event

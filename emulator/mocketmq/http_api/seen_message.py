@@ -1,4 +1,4 @@
-"""A message that was sent, as answers show it: what became of it, and how it stands at each group."""
+"""A sent message in answers: its outcome, and its state in each consumer group."""
 
 from typing import Annotated
 

@@ -82,8 +82,13 @@ class HttpServer:
         for group in self._api.route_groups:
             for route in group.routes:
                 self._router.add(route.method, route.path, Endpoint(self._api, route))
-        routes = [route for group in self._api.route_groups for route in group.routes if route.operation]
-        names = {name for route in routes for name in (route.operation, route.handler.__name__)}
+        names = {
+            name
+            for group in self._api.route_groups
+            for route in group.routes
+            if route.operation is not None
+            for name in (route.operation, route.handler.__name__)
+        }
         broker.faults.declare("http", names)
         self._listeners = (
             Listener("http", settings.http_port, guard, by_segment, self._answer, _PAGES),
@@ -151,12 +156,13 @@ class HttpServer:
             await self._api.broker.outage.add("broker-away", listener.door, gate)
 
     def _tick(self) -> None:
-        """Close connections whose clients are late."""
+        """Close connections whose clients are late, and return freed memory to the system after a flood."""
         self._ticking = asyncio.get_running_loop().call_later(TICK_S, self._tick)
         self._answers.close_still_ones()
         now_us = steady_us()
         for connection in [one for one in self._connections.values() if one.is_late(now_us)]:
             connection.abort()
+        self._api.bodies.look_after()
 
     async def close(self) -> None:
         """Close the ports; cancel requests that still run after GRACE_S. May be called twice."""

@@ -21,7 +21,7 @@ _FILLED_PER_S: Final = 5_000
 
 
 class Load(NamedTuple):
-    """The same for every subject; delays in microseconds, ``size`` in bytes of a body."""
+    """The load of every subject; delays in microseconds, ``size`` in bytes of a body."""
 
     rate: int = 500
     seconds: int = 8

@@ -46,7 +46,7 @@ class Producer:
             raise ClusterError(f"the broker refuses a message: {answer.reason}")
 
     async def try_to_send(self, topic: str, delay: Mapping[str, str]) -> None:
-        """The same, and count a failure."""
+        """Send, and count a failure instead of raising it."""
         try:
             await self.send(topic, delay)
         except EmulatorError as error:

@@ -1,4 +1,4 @@
-"""Decompress bodies for receivers that have no client library to do it."""
+"""Decompress bodies for JSON clients, which have no RocketMQ library that does it."""
 
 import zlib
 from typing import Final, Literal, NamedTuple
@@ -14,14 +14,14 @@ _KINDS: Final[dict[int, Compression]] = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zli
 
 
 class Body(NamedTuple):
-    """A body; ``compression`` says how ``content`` is still compressed, None if it is not."""
+    """A body. ``compression`` names the compression that ``content`` still has; None for plain content."""
 
     content: bytes
     compression: Compression | None
 
 
 def body_of(message: StoredMessage, limit: int) -> Body:
-    """The body as its producer sent it, if it was compressed with zlib and has up to ``limit`` bytes."""
+    """Return the body, decompressed if it is zlib and at most ``limit`` bytes; otherwise as it is stored."""
     if not is_compressed(message.sys_flag):
         return Body(message.body, None)
     kind = _KINDS.get(message.sys_flag >> _KIND_SHIFT & _KIND_MASK, "unknown")
@@ -35,7 +35,7 @@ def is_compressed(sys_flag: int) -> bool:
 
 
 def _inflated(packed: bytes, limit: int) -> bytes | None:
-    """None for a body that is broken or too large; stops at ``limit``."""
+    """Return None for a body that is corrupt or larger than ``limit`` bytes."""
     unpacker = zlib.decompressobj()
     try:
         content = unpacker.decompress(packed, limit + 1)

@@ -1,4 +1,4 @@
-"""The names by which clients know this broker. They compare names, so these are used everywhere."""
+"""The broker's names, as clients see them. Clients compare them, so every answer uses the same ones."""
 
 from typing import Final
 
@@ -9,4 +9,4 @@ BROKER: Final = "broker-a"
 REGION: Final = "DefaultRegion"
 """The region of every broker outside Aliyun; clients name trace topics after it."""
 VERSION: Final = V4_9_8
-"""The version in every answer: the one whose behaviour is followed."""
+"""The RocketMQ version that answers report, whose behaviour the broker follows."""

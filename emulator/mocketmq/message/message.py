@@ -15,7 +15,7 @@ COMMITTED_FLAG = 0x8
 
 
 class Template(NamedTuple):
-    """Which topic a topic created on first use is like, and how many queues it gets at most.
+    """The topic whose settings an auto-created topic copies, and the most queues that it gets.
 
     Source: docs/protocol/remoting.md §7.3.
     """
@@ -38,7 +38,7 @@ class Message(msgspec.Struct):
     reconsume_times: int = 0
     max_reconsume_times: int | None = None  # of a retry that a client sends; None: the group's
     template: Template | None = None  # None: topics created on first use follow the settings
-    door: str | None = None  # the front door that it came in by, as rules for faults name it
+    door: str | None = None  # the front door that accepted it, by the name that fault rules use
 
 
 class Draft(NamedTuple):
@@ -54,7 +54,7 @@ class Draft(NamedTuple):
     sys_flag: int
     reconsume_times: int
     prepared_offset: int | None = None  # of a committed message: log offset of its half message
-    door: str | None = None  # None: unknown, as it was stored by an older version
+    door: str | None = None  # None: stored by a version that did not record it
 
 
 class StoredMessage(NamedTuple):
@@ -105,7 +105,7 @@ def draft(message: Message, now_us: int, limit: int = MAX_PROPERTIES_BYTES) -> D
 
 
 def draft_of(stored: StoredMessage) -> Draft:
-    """A stored message as a draft, to be stored once more."""
+    """Turn a stored message back into a draft, to store a copy of it."""
     return Draft(
         stored.body,
         stored.properties,

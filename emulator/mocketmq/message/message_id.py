@@ -10,7 +10,7 @@ import re
 from functools import cache
 
 Identity = tuple[int, int]
-"""Of a message that is kept outside of the store: its number, and the hash of its unique key."""
+"""A message that a delay scheme keeps outside the store: its number and the hash of its unique key."""
 
 _OFFSET_ID = re.compile("[0-9A-Fa-f]{16}[0-7][0-9A-Fa-f]{15}")
 
@@ -22,7 +22,7 @@ _unique_counter = itertools.count()
 def new_unique_key(now_us: int) -> str:
     """A client message id of RocketMQ's form, 32 upper-case hex digits.
 
-    Host and process stand in front as upstream's do, then milliseconds, then a counter.
+    Like upstream's: a prefix for host and process, then milliseconds, then a counter.
     """
     return f"{_unique_prefix}{now_us // 1_000 & 0xFFFFFFFFFFF:011X}{next(_unique_counter) & 0xFFFFFFFFF:09X}"
 
@@ -58,6 +58,6 @@ def at_host(message_id: str, store_host: str) -> str:
 
 
 def key_hash(unique_key: str) -> int:
-    """63 bits of a hash of the key, which SQLite can hold."""
+    """A 63-bit hash of the key: SQLite's integers are signed."""
     digest = hashlib.blake2b(unique_key.encode(errors="surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest) >> 1

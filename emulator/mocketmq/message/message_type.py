@@ -1,4 +1,4 @@
-"""The types of messages, of which a topic takes one or, if it is mixed, all. Only gRPC clients say a type."""
+"""Message types. A topic accepts one type, or all if it is mixed; only gRPC clients declare a type."""
 
 from typing import Literal
 

@@ -1,7 +1,7 @@
-"""How far a broker's clock is ahead of ours, with the error of that.
+"""The offset of a broker's clock from ours, with its error.
 
-As NTP does: the broker stored a message after it was sent and before it was answered, and says when by its
-own clock. So each message bounds the difference, and all of them together bound it closer.
+As in NTP, the broker stores a message between our send and its answer, and reports the store time by its own
+clock. Each message bounds the offset, and all bounds together narrow it.
 """
 
 from collections.abc import Iterable

@@ -40,7 +40,7 @@ class GrpcRefusedError(ClusterError):
 
 
 class GrpcAnswer(NamedTuple):
-    """What came, and when it was asked for and complete, by our wall clock."""
+    """The parts of an answer, and its wall clock times of request and completion."""
 
     messages: Sequence[Any]
     sent_us: int
@@ -120,7 +120,7 @@ class GrpcConnection:
                     await stream.cancel()
 
     def close(self) -> None:
-        """Go away."""
+        """Close the connection."""
         self._channel.close()
 
     def _metadata(self) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""The relay: takes delayed messages from a topic of a real broker, and sends them on when they are due."""
+"""The relay: consumes delayed messages from a topic of a real broker and forwards them when due."""

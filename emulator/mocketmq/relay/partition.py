@@ -1,7 +1,7 @@
-"""What the relay asks of a real broker: the partitions of a delay topic, and which of them are its own.
+"""The relay's interface to a real broker: the partitions of a delay topic and their assignment.
 
-Each partition of the delay topic has a *pending log* in the broker: which messages are kept, and which are
-settled. All that must survive is there. So whoever takes a partition over reads its log.
+Each partition of the delay topic has a *pending log* in the broker, which records the messages kept and
+settled. The log holds all durable state, so a relay that takes a partition over only reads its log.
 """
 
 from collections.abc import AsyncGenerator, Collection, Sequence
@@ -11,15 +11,15 @@ from mocketmq.errors import EmulatorError
 
 
 class RelayError(EmulatorError):
-    """The relay cannot work, as a broker said or as was seen."""
+    """The relay cannot work."""
 
 
 class TroubleError(RelayError):
-    """The broker could not do it now; the same may be tried again later."""
+    """The broker failed for now; retry later."""
 
 
 class LostPartitionError(RelayError):
-    """The hold on a partition is over; it has to be taken over anew, by this relay or by another."""
+    """The relay lost a partition, which a relay must take over anew."""
 
 
 class Pending(NamedTuple):
@@ -35,7 +35,7 @@ class Pending(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """Says of a kept message that it has left."""
+    """Marks a kept message as forwarded or refused."""
 
     number: int
     due_us: int

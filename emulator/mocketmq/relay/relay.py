@@ -1,4 +1,4 @@
-"""The relay: serves those partitions of the delay topic that the broker's group gives to it."""
+"""The relay: serves the partitions of the delay topic that its consumer group assigns to it."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence

@@ -211,12 +211,12 @@ class _Hold(Generic[A]):
             except TroubleError as error:
                 if str(error) != trouble:
                     trouble = str(error)
-                    log.warning("%s: %s; tried again", self._partition.name, trouble)
+                    log.warning("%s: %s; retrying", self._partition.name, trouble)
                 if await _wait(self._over, pauses.next_s()):
                     return None
             else:
                 if trouble:
-                    log.warning("%s goes on", self._partition.name)
+                    log.warning("%s works again", self._partition.name)
                 return answer
 
 

@@ -21,7 +21,7 @@ from mocketmq.store.queue import Queue
 CALL_S: Final = 10.0
 """Real seconds that a client has to answer, as upstream."""
 STATUS_S: Final = 5.0
-"""The same for its offsets (Broker2Client.java, 4.9.8)."""
+"""Real seconds that a client has to report its offsets (Broker2Client.java, 4.9.8)."""
 
 
 class RemotingChannel:
@@ -29,7 +29,7 @@ class RemotingChannel:
 
     ``store_host`` is the latter as IPv4, which records and message ids need. All are ``host:port``.
     ``lane`` is the order of its requests.
-    ``send`` writes a command; ``hang_up`` closes the connection because of the fault on purpose of this name.
+    ``send`` writes a command; ``hang_up`` closes the connection for the injected fault of this name.
     """
 
     door = "remoting"
@@ -53,11 +53,11 @@ class RemotingChannel:
         self._has_ended = False
 
     def notify_members_changed(self, group: str) -> None:
-        """Let the client rebalance its queues of the group now."""
+        """Make the client rebalance its queues of the group."""
         self.ask(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
     def reset_offsets(self, reset: OffsetReset, language: str) -> None:
-        """Let the client's group go on at other offsets. C++ clients read another form than the rest."""
+        """Move the client's group to other offsets. C++ clients need a different encoding."""
         ext = {
             "topic": reset.topic,
             "group": reset.group,
@@ -83,7 +83,7 @@ class RemotingChannel:
         self.ask(RequestCode.CHECK_TRANSACTION_STATE, ext, record)
 
     async def push_reply(self, reply: PushedReply) -> None:
-        """Bring the client the reply to a request message that it sent."""
+        """Send the client the reply to its request message."""
         message, template = reply.message, reply.message.template or Template("", 0)
         ext = {
             "producerGroup": reply.producer_group,
@@ -105,12 +105,12 @@ class RemotingChannel:
         await self.call(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, texts, message.body)
 
     async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:
-        """What a consumer does at the moment: its queues, rates and threads."""
+        """A consumer's current queues, rates and threads."""
         ext = {"consumerGroup": group, "clientId": client_id, "jstackEnable": str(with_stacks).lower()}
         return _client_answer(await self.call(RequestCode.GET_CONSUMER_RUNNING_INFO, ext))
 
     async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> ClientAnswer:
-        """Let a consumer consume a message now, and answer with the result."""
+        """Have a consumer consume a message now, and return the result."""
         ext = {
             "consumerGroup": group,
             "clientId": client_id,
@@ -157,13 +157,13 @@ class RemotingChannel:
         return command
 
     def answered(self, answer: Command) -> None:
-        """Hand a client's answer to the request that waits for it, if it still does."""
+        """Pass a client's answer to the request waiting for it, if any."""
         call = self._calls.get(answer.opaque)
         if call is not None and not call.done():
             call.set_result(answer)
 
     def end(self) -> None:
-        """Fail the requests that wait: no more answers will be read."""
+        """Fail the waiting requests, because the connection has ended."""
         self._has_ended = True
         for call in self._calls.values():
             if not call.done():

@@ -1,4 +1,4 @@
-"""Find the handler of a request, and turn its response or its error into an answer."""
+"""Call the handler of a request, and turn its response or error into an answer."""
 
 import logging
 from collections import Counter
@@ -77,7 +77,7 @@ class Dispatcher:
     async def answer(self, channel: RemotingChannel, command: Command, *, may_wait: bool) -> Command | None:
         """Serve a request and return the answer, also if its sender wants none.
 
-        None if a fault on purpose leaves it without.
+        None if an injected fault drops the answer.
         """
         try:
             if self._broker.faults.of_requests:

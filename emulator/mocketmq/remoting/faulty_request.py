@@ -1,10 +1,12 @@
-"""What a rule for faults can know of a remoting request."""
+"""A remoting request as fault rules see it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from mocketmq.broker.registry.clients import Clients
+from mocketmq.doors import peer_host
 from mocketmq.faults.fault import FaultyRequest
+from mocketmq.faults.rule import Operation
 from mocketmq.message.properties import UNIQ_KEY
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.wire.codes import RequestCode
@@ -12,23 +14,23 @@ from mocketmq.remoting.wire.command import Command
 
 DOOR: Final = "remoting"
 
-_WORDS: Final[Mapping[int, str]] = {
-    **dict.fromkeys(
-        (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE), "send"
-    ),
-    **dict.fromkeys(
-        (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, RequestCode.POP_MESSAGE), "receive"
-    ),
-    **dict.fromkeys(
-        (RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE), "ack"
-    ),
+_WORDS: Final[Mapping[int, Operation]] = {
+    RequestCode.SEND_MESSAGE: "send",
+    RequestCode.SEND_MESSAGE_V2: "send",
+    RequestCode.SEND_BATCH_MESSAGE: "send",
+    RequestCode.PULL_MESSAGE: "receive",
+    RequestCode.LITE_PULL_MESSAGE: "receive",
+    RequestCode.POP_MESSAGE: "receive",
+    RequestCode.UPDATE_CONSUMER_OFFSET: "ack",
+    RequestCode.ACK_MESSAGE: "ack",
+    RequestCode.BATCH_ACK_MESSAGE: "ack",
     RequestCode.CONSUMER_SEND_MSG_BACK: "give-back",
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME: "extend",
     RequestCode.END_TRANSACTION: "end-transaction",
     RequestCode.GET_ROUTEINFO_BY_TOPIC: "route",
     RequestCode.HEART_BEAT: "heartbeat",
 }
-"""Requests that have a word in rules, the same as those of other doors."""
+"""Requests that fault rules can name by a word that all doors share."""
 _NAMES: Final = {
     int(code): (*((_WORDS[code],) if code in _WORDS else ()), code.name, str(int(code)))
     for code in RequestCode
@@ -47,13 +49,12 @@ def faulty_request(clients: Clients, channel: RemotingChannel, command: Command)
     """The request as rules see it."""
     ext = command.ext
     client_id = clients.id_at(channel) or ext.get("clientID") or ext.get("clientId")
-    host = channel.remote.rpartition(":")[0].strip("[]")
     return FaultyRequest(
         DOOR,
         _NAMES.get(command.code, (str(command.code),)),
         _first(ext, _TOPIC),
         _first(ext, _GROUP),
-        tuple(filter(None, (client_id, channel.remote, host))),
+        tuple(filter(None, (client_id, channel.remote, peer_host(channel.remote)))),
         _unique_key(ext),
     )
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from mocketmq.access.access import Access
+from mocketmq.doors import peer_host
 from mocketmq.errors import AccessError, SignatureError
 from mocketmq.remoting.access_rule import AccessRule
 from mocketmq.remoting.channel import RemotingChannel
@@ -27,7 +28,7 @@ class Guard:
         Raises RemotingError, with upstream's code and words, for a request that is refused.
         """
         try:
-            self._check(rule, _host_of(channel.remote), command)
+            self._check(rule, peer_host(channel.remote), command)
         except AccessError as error:
             if rule.is_open:
                 return False
@@ -46,7 +47,3 @@ class Guard:
         if rule.is_admin:
             account.check_admin(f"request code={command.code}")
         account.check(rule.needs(command))
-
-
-def _host_of(address: str) -> str:
-    return address.rpartition(":")[0].strip("[]")

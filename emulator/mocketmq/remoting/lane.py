@@ -1,4 +1,4 @@
-"""The order in which the requests of one connection change, and see, how far groups have come."""
+"""Orders the requests of one connection that read or change a group's offsets."""
 
 import asyncio
 from collections import deque
@@ -6,42 +6,42 @@ from enum import Enum, auto
 
 
 class Effect(Enum):
-    """When the next requests of a connection see what a request changed of how far a group has come."""
+    """When a request's change of offsets becomes visible to later requests on the connection."""
 
     AT_ONCE = auto()
-    """As soon as its handler waits for the first time. So it is with requests that only look."""
+    """As soon as its handler first waits: requests that only read."""
     BY_WRITER = auto()
-    """When the writer has stored it; the writer keeps the order among these."""
+    """At the commit; the writer keeps these requests in order."""
     AT_END = auto()
-    """When it is answered."""
+    """At the answer."""
 
 
 class Lane:
-    """First come, first served. A request begins once all before it have taken effect.
+    """First come, first served: a request begins once all earlier ones have taken effect.
 
-    Those that the writer keeps in order do not wait for each other.
+    Requests that the writer keeps in order do not wait for each other.
     """
 
     def __init__(self) -> None:
-        self._begun = 0  # requests whose effect is still to come
-        self._is_alone = False  # that is one, and no other may begin
+        self._begun = 0  # requests that have not taken effect yet
+        self._is_alone = False  # one request has begun that excludes all others
         self._queue: deque[tuple[Effect, asyncio.Future[None]]] = deque()
 
     def begin(self, effect: Effect) -> bool:
-        """Begin a request if it is its turn, which lasts until ``end``."""
+        """Begin a request if its turn has come; the turn lasts until ``end``."""
         if self._queue or not self._may_begin(effect):
             return False
         self._begin(effect)
         return True
 
     async def turn(self, effect: Effect) -> None:
-        """Wait for the turn of a request that could not begin; then it has begun."""
+        """Wait for the turn of a request that ``begin`` refused. The request has begun on return."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append((effect, turn))
         await turn
 
     def end(self, effect: Effect) -> None:
-        """Note that a request that has begun is answered."""
+        """End the turn of an answered request."""
         if effect is not Effect.AT_ONCE:
             self._begun -= 1
             self._is_alone = False

@@ -1,4 +1,4 @@
-"""How a request is declared, and what its handler gets and gives."""
+"""Declarations of requests, and the arguments and results of their handlers."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -22,10 +22,10 @@ HeaderT = TypeVar("HeaderT")
 
 
 class RemotingCall(NamedTuple, Generic[HeaderT]):
-    """A request with all that its handler needs.
+    """A request and its context.
 
-    A sender that is not authorized may look but change nothing. Without ``may_wait`` a long poll is answered
-    at once, because too many wait already.
+    An unauthorized sender may read but not change anything. Without ``may_wait`` a long poll is answered at
+    once, because too many are waiting.
     """
 
     broker: Broker
@@ -93,7 +93,7 @@ def refused(error: EmulatorError) -> Response:
 
 
 class LongPoll(Enum):
-    """What becomes of a long poll when too many wait already."""
+    """The answer to a long poll when too many are waiting."""
 
     REFUSED = auto()
     ANSWERED_AT_ONCE = auto()

@@ -1,4 +1,4 @@
-"""The line of the log for one request: who asked for what, how it was answered, and how long that took."""
+"""The log line of a request: client, request, response code and duration."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ _SHOWN: Final = {
         "commitOffset": "commit",
     },
 }
-"""Ext fields that are shown, and under which name. Signatures, properties and bodies are not."""
+"""Ext fields that are logged, by name. Signatures, properties and bodies are not."""
 _REQUESTS: Final = {int(code): code.name for code in RequestCode}
 _ANSWERS: Final = {int(code): code.name for code in ResponseCode}
 

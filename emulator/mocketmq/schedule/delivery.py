@@ -1,7 +1,7 @@
-"""Deliver what is due: append it to its topic queue and write its ledger row, in one transaction.
+"""Deliver due messages: append to the topic queue and write the ledger row, in one transaction.
 
-Every delay scheme delivers by this. It marks the message as delivered in the same transaction, by a moved
-delay offset or by a row of ``timed_messages``. So a kill at any point loses and repeats nothing.
+Every delay scheme uses this module and marks the message as delivered in the same transaction, by moving a
+delay offset or by a row of ``timed_messages``. A kill at any point therefore neither loses nor repeats one.
 """
 
 from collections.abc import Callable
@@ -35,9 +35,9 @@ def _catch_nothing(
 
 
 class Delivery:
-    """Delivers for one scheme, and counts; ``on_delivered`` hears of each message that became visible.
+    """Delivers for one scheme and counts. ``on_delivered`` is called for each message that becomes visible.
 
-    A fault on purpose may ``catch`` a message instead.
+    ``catch`` lets an injected fault hold a message instead.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What is due, and the sources that say so, which the timer merges in order of due time."""
+"""Due entries and their sources, which the timer merges in order of due time."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -8,36 +8,36 @@ from mocketmq.store.writer import Batch
 
 
 class Due(NamedTuple):
-    """Something that is due, and what the timer's transaction does about it."""
+    """An event that is due, and what the timer's transaction does about it."""
 
     instant_us: int
-    fire: Callable[[Batch], None] | None  # None: not this time, nor anything that is due later
-    delivers: bool = False  # a message becomes visible by it
+    fire: Callable[[Batch], None] | None  # None: stop; nothing from here on can fire in this batch
+    delivers: bool = False  # it makes a message visible
 
 
 DueNow = Callable[[], Iterator[Due]]
-"""What is due in a source, earliest first.
+"""Yields a source's due entries, earliest first.
 
-Called while the transaction is formed, so nothing else is sent or settled before it is written. It ends with
-a ``Due`` that cannot be fired, if the source has more than it had prepared.
+Runs while the transaction is built, so no send or settlement comes between. Ends with a ``Due`` without
+``fire`` if the source has more entries than it prepared.
 """
 
 
 class DueSource(Protocol):
-    """Something that becomes due by itself."""
+    """A source of entries that become due."""
 
     def next_due_us(self) -> int | None:
-        """The earliest instant at which there is something to fire; None for never. Cheap."""
+        """The earliest due time, None for never. Must be cheap."""
 
     def firing(self, until_us: int) -> AbstractAsyncContextManager[DueNow]:
-        """Prepare a batch of what is due by ``until_us``; the block inside writes the transaction.
+        """Prepare a batch of entries due by ``until_us``; the timer writes the transaction inside the block.
 
-        What was fired changes memory by ``Batch.on_commit``. The rest must be as before when the block ends.
+        Fired entries change memory through ``Batch.on_commit``. All others must be unchanged after the block.
         """
 
 
 def not_before(source: DueSource) -> Iterator[Due]:
-    """A source for which nothing was prepared: let nothing go before what it has got since."""
+    """Stand in for an unprepared source: stop the batch at an entry that the source got since."""
     due_us = source.next_due_us()
     if due_us is not None:
         yield Due(due_us, None)

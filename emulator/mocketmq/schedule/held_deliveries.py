@@ -1,9 +1,9 @@
-"""What is put off: due messages that become visible later, by a fault on purpose or a recording, and repeats.
+"""Due messages held back by an injected fault or a lateness recording, and repeats made by faults.
 
-A delay scheme hands each due message to :meth:`HeldDeliveries.catch`. If a rule strikes it, a row of the
-table ``held_deliveries`` takes its place in the delivering transaction. So a kill loses nothing and repeats
-nothing, and a restart delivers nothing earlier. It is a delay scheme itself: what it holds is listed,
-cancelled and forced as all that waits.
+A delay scheme passes each due message to :meth:`HeldDeliveries.catch`. If a rule matches, the delivering
+transaction writes a row of ``held_deliveries`` instead of the message, so a kill neither loses nor repeats it
+and a restart does not deliver it earlier. The class is a delay scheme itself, so that held messages are
+listed, cancelled and forced like all pending ones.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -81,7 +81,7 @@ def _row_of(message: DueMessage, scheme: str, fault: str, record_offset: int, si
 
 
 class HeldDeliveries:
-    """A :class:`~mocketmq.schedule.scheme.DelayScheme` of messages that are kept from being visible."""
+    """A :class:`~mocketmq.schedule.scheme.DelayScheme` of held messages."""
 
     name = "held"
 
@@ -113,7 +113,7 @@ class HeldDeliveries:
         faults.while_removed(self._release)
 
     async def load(self) -> None:
-        """Find what was held when the broker stopped."""
+        """Load the messages held when the broker stopped."""
         for record_offset, fault, release_us in await self._database.rows(_ALL):
             self._records.add(record_offset)
             self._last_us[fault] = max(self._last_us.get(fault, 0), release_us or 0)
@@ -127,9 +127,9 @@ class HeldDeliveries:
     def catch(
         self, batch: Batch, scheme: str, message: DueMessage, content: Draft | int, fires_us: int
     ) -> int | None:
-        """Put off a due message, if a rule or the recording says so; then the offset of its record.
+        """Hold a due message if a rule or the recording says so, and return the offset of its record.
 
-        Or have it delivered again later, which leaves this delivery as it is.
+        A rule may instead schedule a repeat, which leaves this delivery unchanged.
         """
         for fault in self._faults.of_deliveries:
             if not fault.fits_delivery(message.queue.topic, message.level):
@@ -218,7 +218,7 @@ class HeldDeliveries:
         self._changed()
 
     def _release(self, batch: Batch, fault: Fault) -> None:
-        """The rule ends: deliver now what it holds, and repeat nothing more."""
+        """End the rule: deliver its held messages now, and drop its repeats."""
         batch.execute(_END_REPEATS, (fault.name,))
         batch.execute(_RELEASE, (batch.now_us, fault.name))
 
@@ -233,16 +233,15 @@ class HeldDeliveries:
     # What is due
 
     def next_due_us(self) -> int | None:
-        """When the first is let go."""
+        """The earliest release."""
         return self._next_us
 
     def next_delivery_us(self) -> int | None:
-        """The same."""
         return self._next_us
 
     @asynccontextmanager
     async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
-        """Prepare what is let go by ``until_us``."""
+        """Prepare the releases due by ``until_us``."""
         rows = [Held._make(row) for row in await self._database.rows(_RELEASED, (until_us, READ_AHEAD))]
         picked_us = self._clock.now_us()
         yield partial(self._due_now, rows, picked_us)
@@ -283,11 +282,11 @@ class HeldDeliveries:
 
     @property
     def pending(self) -> int:
-        """How many messages wait; repeats do not."""
+        """Held messages, without repeats."""
         return len(self._records)
 
     async def counts(self) -> dict[str, int]:
-        """How many deliveries each rule puts off, by its name; repeats that are to come count, too."""
+        """Held deliveries by name of the rule, including repeats."""
         rows: list[tuple[str, int]] = await self._database.rows(_COUNTS)
         return dict(rows)
 
@@ -317,7 +316,7 @@ class HeldDeliveries:
         ]
 
     def retained(self) -> Iterable[tuple[Queue, int]]:
-        """While anything is held, all that was parked: its records are anywhere among them."""
+        """All parked records while any message is held, since its record may be any of them."""
         if not self._records and self._next_us is None:
             return []
         return [(queue, queue.min_offset) for queue in (*self._level_queues(), self._parked_queue)]

@@ -1,8 +1,7 @@
-"""Deliver as late as another cluster did: distributions of its lateness, and draws from them by a seed.
+"""Play back the lateness of another cluster: distributions, and seeded draws from them.
 
-The nth message of a level draws by the seed, the level and n alone. Of each hundred draws every hundredth of
-the distribution has one, and those of a hundredth lie evenly in it. So a few hundred messages show the
-quantiles of the recording.
+The nth draw of a level depends only on the seed, the level and n. Each hundred draws take one from every
+percentile, evenly spread within it, so that a few hundred messages reproduce the recorded quantiles.
 """
 
 from bisect import bisect_left
@@ -21,9 +20,9 @@ _MOST_POINTS: Final = 10_000
 
 
 class Distribution:
-    """How late messages were, in microseconds; what was early counts as on time.
+    """Lateness in microseconds; early messages count as on time.
 
-    ``points`` are pairs of a share of all messages, from 0 to 1, and what that share was not later than.
+    ``points`` are pairs of a share of all messages, from 0 to 1, and the greatest lateness in that share.
     """
 
     def __init__(self, points: Iterable[tuple[float, int]]) -> None:

@@ -1,13 +1,16 @@
-"""The level queues: the delay scheme of the delay levels, without sorting and without a timer per message.
+"""The level queues: the delay scheme for delay levels, with no sorting and no timer per message.
 
-A delayed message is parked in queue ``level - 1`` of ``SCHEDULE_TOPIC_XXXX``. All messages of a level
-wait equally long, so the queue is in order of due time by itself, and one number per level, the delay
-offset, says how far it has been delivered. Delivery is strictly first in, first out, as upstream: after
-the level table was changed, a message waits for those parked before it, each with the due time it was
-given when it was parked.
+A delayed message is parked in queue ``level - 1`` of ``SCHEDULE_TOPIC_XXXX``. All messages of a level have
+the same delay, so arrival order is due order, and one number per level, the delay offset, records how far the
+queue is delivered. Delivery is strictly first in, first out, as upstream. After a change of the level table a
+parked message keeps its due time, and messages behind it wait for it even if they are due earlier.
 
-In memory there is, per level, a short read-ahead of what is due next, without bodies: delivery copies
-a message inside SQLite. So memory does not grow with the number of pending messages.
+Memory holds only a short read-ahead per level, without bodies: a delivery copies the message inside SQLite.
+Memory use therefore does not grow with the number of pending messages.
+
+The timer asks for the next due time, then enters ``firing``, which fills the read-aheads and yields their
+entries merged by due time. The delay offset moves in the delivering transaction or, under profile
+``rocketmq4``, is saved every 10 s, so that a kill repeats deliveries as upstream does.
 """
 
 import heapq
@@ -40,7 +43,7 @@ _SAVE_OFFSET = (
     " ON CONFLICT (level) DO UPDATE SET next_offset = excluded.next_offset"
 )
 _INTERVENE = "INSERT INTO interventions VALUES (?, ?, ?)"
-# One row of text: for each row that is read, SQLite's thread would wait for the GIL.
+# One row of JSON, because SQLite's thread waits for the GIL once per row.
 _READ_AHEAD = """
 SELECT json_group_array(json_array(queue_offset, log_offset, store_us, due_us, real_queue_key, size))
 FROM (
@@ -57,7 +60,7 @@ _decode_parked = msgspec.json.Decoder(list[Parked]).decode
 
 
 class LevelQueues:
-    """All levels, as a :class:`DelayScheme`. Fired by the timer, under whose lock it changes."""
+    """The :class:`DelayScheme` of all levels. Changes only under the timer's lock."""
 
     name = "levels"
 
@@ -74,16 +77,16 @@ class LevelQueues:
         self._writer = context.store.writer
         self._queue_of = context.topics.queue
         self._changed = context.changed
-        self._saves_at_us = 0  # while there is something to save: when
+        self._saves_at_us = 0  # next save of the offset table, while it has unsaved changes
 
     @property
     def delivered(self) -> int:
-        """How many messages became visible by themselves since the start."""
+        """Messages delivered since the start, without forced ones."""
         return self._delivery.delivered
 
     @property
     def early(self) -> int:
-        """How many of these did before their due time: a defect."""
+        """Messages delivered before their due time, which is a defect."""
         return self._delivery.early
 
     def park(self, batch: Batch, draft: Draft, level: int, real_queue: Queue) -> StoredMessage:
@@ -105,16 +108,16 @@ class LevelQueues:
     # What is due
 
     def next_due_us(self) -> int | None:
-        """When there is something to do next: a delivery, or saving the offset table."""
+        """The next delivery or save of the offset table."""
         if any(not level.ahead and not level.is_read for level in self.levels):
-            return 0  # not known before it is read
+            return 0  # unknown until the read-ahead is filled
         delivery_us = self.next_delivery_us()
         if not self._is_dirty:
             return delivery_us
         return self._saves_at_us if delivery_us is None else min(delivery_us, self._saves_at_us)
 
     def next_delivery_us(self) -> int | None:
-        """When the next message becomes visible, by the profile's timing."""
+        """The next delivery by the profile's timing."""
         now_us = self._clock.now_us()
         return min(
             (
@@ -127,16 +130,16 @@ class LevelQueues:
 
     @asynccontextmanager
     async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
-        """Prepare what fires by ``until_us``."""
+        """Prepare the entries that fire by ``until_us``."""
         picked_us = self._clock.now_us()
         await self.read_ahead()
         pass_point("delivery.picked")
         yield partial(self._due_now, until_us, picked_us)
-        with suppress(StoreError):  # what was delivered is committed; the next call reads again
+        with suppress(StoreError):  # the deliveries are committed; the next call reads again
             await self.read_ahead()
 
     async def read_ahead(self) -> None:
-        """Read the next due messages of each level whose read-ahead is empty."""
+        """Fill the empty read-aheads."""
         for level in self.levels:
             if level.ahead or level.is_read:
                 continue
@@ -157,7 +160,7 @@ class LevelQueues:
         return heapq.merge(deliveries, saves, key=attrgetter("instant_us"))
 
     def _heads(self, until_us: int, now_us: int) -> Iterator[tuple[int, Level, Parked | None]]:
-        """The messages of all levels by (instant, log offset); None where the read-ahead ends."""
+        """The messages of all levels by (instant, log offset); None where a read-ahead ends."""
         heads: list[tuple[int, int, int, int]] = []
 
         def push(level: Level, index: int, not_before_us: int) -> None:
@@ -196,7 +199,7 @@ class LevelQueues:
             row = passed[level] = [level.number, 0]
             if not self.profile.save_interval_us:
                 batch.execute(_SAVE_OFFSET, row)
-        row[1] = entry.queue_offset + 1  # also of the row that is to be written
+        row[1] = entry.queue_offset + 1  # the batch holds this same row, and writes its last value
 
     def _due(self, level: Level, entry: Parked) -> DueMessage:
         queue = self._queue_of(entry.real_queue_key)
@@ -232,7 +235,7 @@ class LevelQueues:
             level.saved_offset = offset
 
     async def close(self) -> None:
-        """Save what is not saved yet: a clean stop repeats nothing."""
+        """Save the offset table, so that a clean stop repeats no delivery."""
         if self._is_dirty:
             await self._writer.commit(partial(self._save, {}))
 
@@ -290,7 +293,7 @@ class LevelQueues:
         return states
 
     def figures(self) -> Sequence[Figures]:
-        """What waits, one row per level."""
+        """Pending messages, one row per level."""
         return [
             Figures(self.name, state.level, state.pending, state.next_due_us, state.oldest_overdue_us)
             for state in self.states()
@@ -301,29 +304,29 @@ class LevelQueues:
         return self._level_holding(parked.queue_key, parked.queue_offset) is not None
 
     def retained(self) -> Iterable[tuple[Queue, int]]:
-        """The level queues; what a kill would deliver again must stay as well: the saved offset counts."""
+        """The level queues from their saved offsets on, because a kill repeats deliveries from there."""
         return ((level.queue, min(level.next_offset, level.saved_offset)) for level in self.levels)
 
     # By hand
 
     def _level_holding(self, queue_key: int, queue_offset: int) -> Level | None:
-        """The level in which the message still waits; None when it does not."""
+        """The level in which the message is pending, if any."""
         level = self._by_queue.get(queue_key)
         if level is None or queue_offset < level.next_offset or queue_offset in level.settled:
             return None
         return level
 
     def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
-        """Take pending messages out of their level queues: they are never delivered. How many."""
+        """Cancel pending messages, and return how many there were."""
         return self._cancel(batch, ((m.queue_key, m.queue_offset, m.log_offset) for m in messages))
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
-        """Look up what waits for the topic, also to be retried; the work that cancels all of it."""
+        """Look up the topic's pending messages and retries; return the work that cancels them."""
         rows = await self._database.rows(_PENDING_OF, (topic, topic))
         return lambda batch: self._cancel(batch, rows)
 
     def _cancel(self, batch: Batch, parked: Iterable[tuple[int, int, int]]) -> int:
-        """Each is a queue key, a queue offset and a log offset."""
+        """``parked`` has a queue key, queue offset and log offset for each message."""
         settled: dict[Level, list[int]] = {}
         for queue_key, queue_offset, log_offset in parked:
             level = self._level_holding(queue_key, queue_offset)
@@ -349,7 +352,7 @@ class LevelQueues:
         self._changed()
 
     def clear(self, batch: Batch) -> None:
-        """Forget all waiting messages once this batch is committed: every level queue is being emptied."""
+        """Forget all pending messages at the commit of this batch, which empties every level queue."""
         for level in self.levels:
             batch.execute(_SAVE_OFFSET, (level.number, level.queue.next_offset))
 

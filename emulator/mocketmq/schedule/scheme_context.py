@@ -55,7 +55,7 @@ class TopicLookup(Protocol):
 
 @dataclass(frozen=True)
 class SchemeContext:
-    """The same for all schemes of a broker."""
+    """The collaborators that all schemes of a broker share."""
 
     store: Store
     started_us: int  # emulated
@@ -65,5 +65,5 @@ class SchemeContext:
     changed: Callable[[], None]  # to be called when something is due earlier than all before
     on_delivered: Callable[[int], None]
     leaving: asyncio.Lock  # the timer's, under which messages leave
-    catch: Catch  # lets a fault on purpose put off a delivery
+    catch: Catch  # lets an injected fault hold a delivery
     numbers: Numbers = field(default_factory=Numbers)

@@ -36,7 +36,7 @@ class SchemeSet:
     def add(self, scheme: DelayScheme) -> None:
         """Add a scheme. Raises ValueError if there is one of its name."""
         if any(scheme.name == one.name for one in self._all):
-            raise ValueError(f"there are two delay schemes of the name {scheme.name}")
+            raise ValueError(f"a delay scheme named {scheme.name} is already registered")
         self._all.append(scheme)
         if isinstance(scheme, TimedScheme):
             self._timed.append(scheme)

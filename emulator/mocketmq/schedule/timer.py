@@ -1,13 +1,12 @@
-"""The timer: sleep until the next due time and fire what is due; fire all on the way of a move of the clock.
+"""The timer: fires due entries in order of due time, also during a clock move.
 
-It is driven by the next deadline and never polls. Each source (the level queues, receipts that run
-out, …) answers when it is due next; the timer sleeps exactly that long, or until something earlier
-arrives, and asks the clock again, since event loops may wake early. Then it merges what is due in all
-sources, in order of due time, into one transaction of bounded size. So everything happens in order, no
-source holds up another, whatever the mix, and sends are never held up for long.
+The timer never polls. Each source (the level queues, expiring receipts, …) reports its next due time. The
+timer sleeps until the earliest one, or until a source announces an earlier one, and reads the clock again,
+because event loops may wake early. It then merges the due entries of all sources into one transaction of
+bounded size. Entries fire in order across sources, no source starves another, and sends wait only briefly.
 
-A move of the clock is the same loop in a hurry: it fires everything on its way, each at its own
-instant, before the clock stands at the target.
+A clock move runs the same loop without sleeping: each entry on the way fires at its own due time, and the
+clock reaches the target last.
 """
 
 import asyncio
@@ -29,23 +28,23 @@ from mocketmq.store.writer import MAX_BATCH_BYTES, Batch, Writer
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.1
-"""Real seconds until the next try after the store refused a delivery."""
+"""Real seconds between retries when the store refuses a delivery."""
 
 BATCH = 256
-"""What is fired in one transaction: enough to keep the disk busy, few enough not to hold up a send."""
+"""Entries fired in one transaction: enough to keep the disk busy, few enough not to delay sends."""
 
 LONGEST_SLEEP_S = 30.0
-"""Real seconds of the longest sleep: the event loop's clock stands still while the machine is suspended."""
+"""Longest sleep in real seconds, because the event loop's clock stops while the machine is suspended."""
 
 Arrive = Callable[[int, int, Callable[[], bool]], Awaitable[bool]]
 """``arrive(from_us, to_us, is_clear)`` sets the clock and records the move, in one transaction.
 
-If ``is_clear()`` is false, as a message due by then was sent meanwhile, it returns False and does nothing.
+It returns False and does nothing if ``is_clear()`` is false: a message due by ``to_us`` was sent meanwhile.
 """
 
 
 class Fired(NamedTuple):
-    """What one batch did: how many messages became visible, and the instant of the last of them."""
+    """Result of one batch: messages that became visible, and the instant of the last entry."""
 
     delivered: int
     instant_us: int
@@ -60,37 +59,38 @@ class Move(NamedTuple):
 
 
 class Timer:
-    """Owns the task that fires due sources. ``lock`` keeps deliveries, moves and interventions apart."""
+    """Owns the task that fires due entries. ``lock`` serializes deliveries, clock moves and interventions."""
 
-    def __init__(self, clock: Clock, writer: Writer) -> None:
+    def __init__(self, clock: Clock, writer: Writer, *, retry_s: float = RETRY_S) -> None:
         self.lock = asyncio.Lock()
-        self.moves = 0  # of the clock, begun since the start
+        self.moves = 0  # clock moves begun since the start
         self.is_moving = False
         self._clock = clock
         self._writer = writer
+        self._retry_s = retry_s
         self._sources: list[DueSource] = []
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def add(self, source: DueSource) -> None:
-        """Fire this source, too."""
+        """Register a source."""
         self._sources.append(source)
 
     def changed(self) -> None:
-        """Something new may be due earlier than what the timer sleeps for."""
+        """Wake the timer: an entry may be due before the one that it sleeps for."""
         self._changed.set()
 
     def next_due_us(self) -> int | None:
-        """The earliest deadline of all sources."""
+        """The earliest due time of all sources."""
         return min((due for s in self._sources if (due := s.next_due_us()) is not None), default=None)
 
     def start(self) -> asyncio.Task[None]:
-        """Begin to fire; what became due while the broker was down goes first."""
+        """Start firing, first the entries that became due while the broker was down."""
         self._task = asyncio.create_task(self._run(), name="timer")
         return self._task
 
     async def close(self) -> None:
-        """Stop after the batch that is being fired. May be called twice."""
+        """Stop after the current batch. May be called twice."""
         task, self._task = self._task, None
         if task is not None:
             async with self.lock:
@@ -99,20 +99,19 @@ class Timer:
 
     @asynccontextmanager
     async def intervention(self) -> AsyncIterator[None]:
-        """Under the lock, so that nothing is delivered; then without it, until all of this is durable.
+        """Hold the lock, so that no message is delivered; after its release, wait until the work is durable.
 
-        What is committed within need only be visible.
+        Commits inside the block therefore need only be visible.
         """
         async with self.lock:
             yield
         await self._writer.synced()
 
     async def move(self, target: Callable[[int], int], arrive: Arrive) -> Move:
-        """Move the clock to ``target(now_us)`` and fire everything on the way, in order.
+        """Move the clock to ``target(now_us)`` and fire all entries on the way, in order.
 
-        That includes what is sent meanwhile and due by then. Raises ClockError for a target in the past,
-        StoreUnavailableError when a delivery could not be stored: the clock then stands at the last
-        instant that was fired.
+        These include messages sent during the move. Raises ClockError for a target in the past, and
+        StoreUnavailableError if a delivery cannot be stored; the clock then stays at the last fired entry.
         """
         async with self.intervention():
             self.moves += 1
@@ -124,7 +123,7 @@ class Timer:
 
     async def _move(self, target: Callable[[int], int], arrive: Arrive) -> Move:
         from_us = self._clock.now_us()
-        # First fire all that is due already: only then is it known what is due next.
+        # Entries already due must fire first: the target may be the next due time after them.
         fired = await self._fire_all(from_us)
         target_us = target(from_us)
         check_move(from_us, target_us)
@@ -146,19 +145,20 @@ class Timer:
                 try:
                     async with self.lock:
                         await self._fire(self._clock.now_us())
-                except Exception as error:  # not even a defect may end all deliveries
+                except Exception as error:  # a defect must not stop all deliveries
                     if not is_failing:
                         is_known = isinstance(error, EmulatorError)
                         log.error(
-                            "due messages cannot be delivered; trying until they can: %s",
+                            "delivery of due messages failed, retrying every %g s: %s",
+                            RETRY_S,
                             error,
                             exc_info=None if is_known else error,
                         )
                     is_failing = True
-                    wait_s = RETRY_S
+                    wait_s = self._retry_s
                 else:
                     if is_failing:
-                        log.warning("due messages are delivered again")
+                        log.warning("delivery of due messages works again")
                     is_failing = False
                     continue
             try:
@@ -174,7 +174,7 @@ class Timer:
         return due_us is None or due_us > until_us
 
     async def _fire_all(self, until_us: int) -> int:
-        """Fire everything due by ``until_us``, the clock going along; how many messages became visible."""
+        """Fire all entries due by ``until_us``, advancing the clock; return the number of deliveries."""
         fired = 0
         while not self._is_clear(until_us):
             step = await self._fire(until_us)
@@ -183,9 +183,9 @@ class Timer:
         return fired
 
     async def _fire(self, until_us: int) -> Fired:
-        """Fire one batch of what is due by ``until_us``.
+        """Fire one batch of entries due by ``until_us``.
 
-        A source that cannot prepare its part does not keep back the others, unless the clock is being moved.
+        A source that fails to prepare does not stop the others, except during a clock move.
         """
         now_us = self._clock.now_us()
         failures: list[Exception] = []
@@ -198,8 +198,8 @@ class Timer:
                     if self.is_moving:
                         raise
                     failures.append(error)
-            # During a move of the clock, the store time jumps to the due time. In a transaction of its own,
-            # it passes no message that was sent before: by then all of these are committed, and known.
+            # During a clock move the store time jumps to the due time. A separate transaction cannot pass
+            # an earlier send: all earlier sends are committed and visible to their sources by then.
             work = partial(self._merge, prepared, until_us)
             fired: Fired = await self._writer.commit(work, alone=until_us > now_us, until="visible")
         if failures:

@@ -1,4 +1,4 @@
-"""Who waits for whom: under some contracts a delayed message waits for others of its topic."""
+"""Head-of-line blocking, as in systems that deliver delayed messages in queue order only."""
 
 from mocketmq.clock import Clock
 from mocketmq.contracts.contract import Waiting
@@ -6,7 +6,7 @@ from mocketmq.store.queue import Queue
 
 
 class WaitingLines:
-    """The line of delayed messages in each topic. One that is cancelled keeps its place until it is due."""
+    """The line of delayed messages of each topic. A cancelled message keeps its place until it is due."""
 
     def __init__(self, clock: Clock, ahead: int) -> None:
         self._clock = clock
@@ -14,16 +14,16 @@ class WaitingLines:
         self._lines: dict[str, Waiting] = {}
 
     def join(self, queue: Queue, due_us: int) -> int:
-        """Let a message join the line of its topic; when it is due there."""
+        """Add a message to the line of its topic; return when it is due there."""
         line = self._lines.setdefault(queue.topic, Waiting(self._ahead))
         return line.add(self._clock.now_us(), due_us)
 
     def load(self, queue: Queue, due_us: int) -> None:
-        """Add a message that has been waiting since before the start."""
+        """Add a message that was already waiting when the broker started."""
         self._lines.setdefault(queue.topic, Waiting(self._ahead)).load(due_us)
 
     def forget(self, topic: str) -> None:
-        """Forget the line of a topic whose messages are cancelled."""
+        """Drop the line of a topic whose messages are cancelled."""
         self._lines.pop(topic, None)
 
     def forget_all(self) -> None:

@@ -1,16 +1,15 @@
-"""Copy SQLite's write-ahead log back into the database while the writer goes on.
+"""Checkpoint SQLite's write-ahead log in the background.
 
-SQLite itself does this inside a commit, which then takes a tenth of a second. Here another connection copies,
-and no commit ever does.
+SQLite would checkpoint inside a commit, which then takes a tenth of a second. A second connection does it
+here, so commits never wait for it.
 
-The next commit writes the log from its start again if all of it is copied by then. So once the log is long, a
-last copy is made while no commit runs. It finds only what was committed during the one before, but it syncs
-two files, and the next commit syncs the log's new header. So it is put off while the disk is slow, until the
-log is too long.
+SQLite restarts the log only at a commit that finds all of it checkpointed. Once the log is long, a final
+checkpoint therefore runs while commits are held up. It copies only the pages committed during the previous
+checkpoint, but it syncs two files, and the next commit syncs the new log header. On a slow disk it is
+postponed until the log is too long.
 
-A copy that fails is tried again with the next one. Until then the log grows, and nothing is lost. Only a copy
-that could not sync the log is the last one. While another program reads the store in one long transaction,
-SQLite cannot write the log from its start; afterwards it is cut to its usual size.
+A failed checkpoint is retried with the next one; the log grows meanwhile and nothing is lost. After a failed
+sync there is no retry. A long read transaction of another program also keeps SQLite from restarting the log.
 """
 
 import asyncio
@@ -27,26 +26,26 @@ from mocketmq.clock import steady_us
 log = logging.getLogger(__name__)
 
 ROWS = 4_000
-"""Rows written between two copies, about 5 MB of log."""
+"""Rows written between two checkpoints, about 5 MB of log."""
 ROW_BYTES = 1_250
-"""So many bytes of bodies count as another row: a message may have 4 MB."""
+"""Bytes of bodies that count as one more row, since a message may have 4 MB."""
 LONG = 10_000
-"""Pages, 40 MB, in a log that should be written from its start again."""
+"""Pages (40 MB) from which the log should be restarted."""
 TOO_LONG = 4
-"""So many times as long, it is written from its start however slow the disk is."""
+"""At this multiple of that length the log is restarted even on a slow disk."""
 QUICK_US = 20_000
-"""What a copy takes at most after which commits may wait for another one."""
+"""Longest duration of a checkpoint on a disk fast enough for commits to wait for the final one."""
 
 
 class Copied(NamedTuple):
-    """The log after a copy, in pages: what was in it, and how much of that is in the database now."""
+    """Pages in the log, and how many of them are checkpointed."""
 
     pages: int
     done: int
 
 
 class Checkpoints:
-    """Owns the task that copies, and its connection, which is opened when it is first needed."""
+    """Owns the checkpointing task and its connection, which is opened on first use."""
 
     def __init__(self, connect: Callable[[], Awaitable[aiosqlite.Connection]], writing: asyncio.Lock) -> None:
         """``writing`` is held by whoever commits."""
@@ -68,7 +67,7 @@ class Checkpoints:
                 self._task = asyncio.create_task(self._run(), name="checkpoints")
 
     async def close(self) -> None:
-        """Stop after the copy that is under way. May be called twice; never fails."""
+        """Stop after the running checkpoint. May be called twice; never fails."""
         self._closing = True
         self._enough.set()
         if self._task is not None:
@@ -87,7 +86,7 @@ class Checkpoints:
                 await connection.close()
 
     async def _copy_all(self, connection: aiosqlite.Connection) -> None:
-        """Copy, and have the next commit begin the log anew if it is long."""
+        """Checkpoint, and let the next commit restart the log if it is long."""
         if (await self._copy(connection)).pages < LONG:
             return
         began_us = steady_us()
@@ -97,12 +96,12 @@ class Checkpoints:
             await self._copy_alone(connection)
 
     async def _copy_alone(self, connection: aiosqlite.Connection) -> None:
-        """Copy the rest while no commit runs."""
+        """Run the final checkpoint while no commit runs."""
         async with self._writing:
             await self._copy(connection)
 
     async def _copy(self, connection: aiosqlite.Connection) -> Copied:
-        """Copy what is in the log now."""
+        """Checkpoint the current log."""
         try:
             [(_, pages, done)] = await connection.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
         except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""Work that is repeated in the background."""
+"""Periodic background work."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ class Chore(ABC):
 
     @abstractmethod
     async def turn(self) -> object:
-        """Do what there is to do; check ``is_closing`` between steps."""
+        """Do the pending work; check ``is_closing`` between steps."""
 
     @property
     def is_closing(self) -> bool:

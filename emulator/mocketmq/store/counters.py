@@ -1,4 +1,4 @@
-"""Counters that outlive the rows they count, and the record of past runs."""
+"""Counters that outlive the rows that they count, and the table of past runs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -77,9 +77,9 @@ async def begin_run(writer: Writer, run: Run) -> None:
 async def arrive(store: Store, run: int, from_us: int, to_us: int, is_clear: Callable[[], bool]) -> bool:
     """Set the clock to the end of a move, and record it: a restart begins no earlier, reports mark it.
 
-    In a transaction alone: what was stored before it counts for ``is_clear``, and what is stored after it
-    is stored at ``to_us`` or later. Visible on return, and not yet durable. Does nothing and returns False if
-    it is not clear.
+    Runs in a transaction of its own, so ``is_clear`` sees all earlier messages and later ones are stored at
+    ``to_us`` or after. Returns False and changes nothing if ``is_clear()`` is false. Visible on return, not
+    yet durable.
     """
     clock = store.clock
 
@@ -95,7 +95,7 @@ async def arrive(store: Store, run: int, from_us: int, to_us: int, is_clear: Cal
 
 
 def note_reset(batch: Batch) -> None:
-    """Record that everything was emptied: what is told of moves of the clock begins here."""
+    """Record a reset of everything; earlier clock moves are no longer listed."""
     batch.execute(_NOTE_RESET)
 
 

@@ -1,8 +1,8 @@
-"""Damage of the database file: found by a check of the whole file, or met in an error of SQLite.
+"""Detect damage in the database file, by checking the whole file or from an SQLite error.
 
-SQLite keeps no checksums. A check follows every page from the roots of its tables, and compares rows with
-what their table allows; it does not see a body in which a bit has flipped. A kill damages nothing, but a disk
-that loses what it has synced does, and so does a copy of a store that was being written.
+SQLite keeps no checksums. A check walks the pages of every table and compares rows with their constraints; it
+cannot detect a flipped bit in a body. A kill never damages the file. A disk that loses synced data does, and
+so does copying a store while a broker writes it.
 """
 
 import sqlite3
@@ -19,19 +19,19 @@ Progress = Callable[[str, int, int | None], None]
 """Called with the step, how many are done, and the total, if known."""
 
 _HEADING: Final = "***"
-"""Begins a line that says only which database is checked."""
+"""Prefix of the line that only names the checked database."""
 _TABLES: Final = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY rootpage"
 _STEPS: Final = 100_000
-"""Instructions of SQLite's machine between two reports of progress in a large table."""
+"""SQLite virtual machine instructions between two progress reports in a large table."""
 _NOT_TEXT: Final = "decode to UTF-8"
 _CODES: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
-"""What a call into SQLite raises; the second where damage is in the text of its error."""
+"""Exceptions of a call into SQLite; the second is raised if its error text is itself damaged."""
 
 
 class Damage(NamedTuple):
-    """What is wrong, in SQLite's words, and in which table; None for pages of no table."""
+    """A problem in SQLite's words, and its table; None for pages outside all tables."""
 
     table: str | None
     problem: str
@@ -41,7 +41,7 @@ class Damage(NamedTuple):
 
 
 def find_damage(database: Path) -> list[Damage]:
-    """Check the whole file quickly, if it is there. Blocks, and changes nothing.
+    """Check the whole file quickly, if it is there. Blocks, and writes to neither database nor log.
 
     Raises StoreUnavailableError.
     """
@@ -49,7 +49,7 @@ def find_damage(database: Path) -> list[Damage]:
 
 
 def find_all_damage(database: Path, progress: Progress) -> list[Damage]:
-    """As :func:`find_damage`, and compare each index with its table. Takes up to twice as long."""
+    """Like :func:`find_damage`, but also compare indexes with their tables. Takes up to twice as long."""
     return _checked(database, lambda connection: [*_by_table(connection, "integrity_check", progress)])
 
 
@@ -73,14 +73,14 @@ def is_damage(error: Exception) -> bool:
 
 
 def words_of(error: BaseException) -> str:
-    """What SQLite says, without the text that could not be read."""
+    """SQLite's message, without text that cannot be decoded."""
     if isinstance(error, UnicodeDecodeError) or _NOT_TEXT in str(error):
         return "a text is not UTF-8"
     return _one_line(str(error))
 
 
 def summary(found: list[Damage]) -> str:
-    """The first damage, and how much more there is."""
+    """The first problem, and the number of further ones."""
     more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
     return f"{found[0]}{more}"
 
@@ -118,7 +118,7 @@ def _checked(database: Path, check: Callable[[sqlite3.Connection], list[Damage]]
 
 
 def _connect(database: Path) -> sqlite3.Connection:
-    """A connection that changes no file: one that may write copies a log back when it is closed."""
+    """Open a read-only connection; a writable one would checkpoint the log when it is closed."""
     options = "mode=ro" if has_log(database) else "mode=ro&immutable=1"
     connection = sqlite3.connect(f"file:{quote(str(database.absolute()))}?{options}", uri=True)
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")  # names may be damaged, too
@@ -132,7 +132,7 @@ def _quick(connection: sqlite3.Connection) -> list[Damage]:
 
 
 def _by_table(connection: sqlite3.Connection, pragma: str, progress: Progress) -> Iterator[Damage]:
-    """Check table by table, so that each problem has its table, and then what belongs to none."""
+    """Check table by table, so that each problem has its table, then the pages outside all tables."""
     tables = [name for (name,) in connection.execute(_TABLES)]
     known: set[str] = set()
     for number, table in enumerate(tables):
@@ -149,7 +149,7 @@ def _by_table(connection: sqlite3.Connection, pragma: str, progress: Progress) -
 
 
 def _problems(connection: sqlite3.Connection, pragma: str) -> Iterator[str]:
-    """The lines in which SQLite tells problems; at most a hundred."""
+    """SQLite's list of problems, at most a hundred."""
     try:
         for (text,) in connection.execute(f"PRAGMA {pragma}"):
             for line in text.splitlines():
@@ -162,5 +162,5 @@ def _problems(connection: sqlite3.Connection, pragma: str) -> Iterator[str]:
 
 
 def _one_line(text: str) -> str:
-    """The text with line ends and control characters escaped: it may quote what is damaged."""
+    """Escape line ends and control characters, since the text may quote damaged data."""
     return shorten(text, 200)[1:-1]

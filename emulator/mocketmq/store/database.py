@@ -1,8 +1,8 @@
 """Open the SQLite file, upgrade its schema, read from it, and write a transaction.
 
-By aiosqlite, which gives each connection a thread. One connection writes; a few others read what is
-committed. A transaction or a query is one call in its connection's thread. So an in-memory database, with one
-connection for both, never shows what is not committed yet.
+aiosqlite gives each connection a thread. One connection writes, and a few others read committed rows. Each
+transaction or query is one call in its connection's thread, so an in-memory database, whose single connection
+does both, never shows uncommitted rows.
 """
 
 import asyncio
@@ -153,8 +153,7 @@ class Database:
     async def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
         """The rows that ``sql`` selects from the last committed state, as tuples.
 
-        Raises StoreUnavailableError, or StoreDamagedError. A read whose caller is cancelled goes on in its
-        thread.
+        Raises StoreUnavailableError or StoreDamagedError. Cancelling the caller does not stop the query.
         """
         reader = await self._idle.get()
         try:
@@ -169,9 +168,9 @@ class Database:
     async def transact(self, statements: Mapping[str, Rows]) -> None:
         """Run each statement once for each of its rows, as one transaction: visible, not yet durable.
 
-        Raises StoreUnavailableError when the disk or SQLite refuses: then nothing is kept. Raises
-        StoreFailedError when SQLite could not sync a file: then that is not known. Raises StoreDamagedError
-        once SQLite has met damage, since nobody knows how far that reaches.
+        Raises StoreUnavailableError if the disk or SQLite refuses; nothing is stored then. Raises
+        StoreFailedError if SQLite could not sync a file; the rows may or may not be stored then. Raises
+        StoreDamagedError from the first damage on, because its extent is unknown.
         """
         self._check_syncs()
         if self.damage is not None:
@@ -244,14 +243,14 @@ class Database:
 
     @property
     def _doubt(self) -> str:
-        """The broker gives out every key itself, so a key that is there already has a reason elsewhere."""
+        """The broker assigns every key itself, so a duplicate key points to damage or a defect."""
         if self._in_memory:
             return ""
         verify = f"mocketmq verify --data {Path(self._path).parent}"
         return f" (the store is damaged, or this is a defect of mocketmq: {verify} tells which)"
 
     def _check_syncs(self) -> None:
-        """What a sync of SQLite's could not write, a later one of ours would call written."""
+        """Refuse to sync after SQLite's own sync failed: ours could succeed without the lost pages."""
         if self._checkpoints.failed_sync is not None:
             raise StoreFailedError(f"a sync of the disk failed ({self._checkpoints.failed_sync})")
 

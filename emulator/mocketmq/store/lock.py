@@ -1,7 +1,6 @@
 """Lock a data directory for one broker: an advisory lock on a file with the owner's pid.
 
-An owner that ends in order empties the file. A pid that is found there was left by an owner that was killed:
-its store needs a check.
+A clean stop empties the file. A leftover pid means that the owner was killed, so the store needs a check.
 """
 
 import fcntl
@@ -49,8 +48,8 @@ class DirectoryLock:
                 fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _WHOLE_FILE)
         try:
             self.is_settled = os.fstat(self._fd).st_size == 0
-            os.ftruncate(self._fd, 0)
-            os.write(self._fd, f"{os.getpid()}\n".encode())
+            # Over the pid of an owner that was killed: an empty file would say that it ended in order.
+            os.ftruncate(self._fd, os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0))
         except OSError as error:
             self.close()
             raise StoreUnavailableError(

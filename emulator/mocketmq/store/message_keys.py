@@ -1,8 +1,8 @@
 """Index messages by their unique key and by their ``KEYS``.
 
-Keys are random, and updating a random index with every send would cost most of the writer's speed. As
-upstream's index service, this one follows later: in the background while the writer is idle, and before
-each look-up, which therefore finds all that was stored before it.
+Keys are random, and updating a random index with every send would cost most of the writer's throughput. Like
+upstream's IndexService, this index is updated later: while the writer is idle, and before each look-up, which
+therefore finds every message stored before it.
 """
 
 import asyncio
@@ -96,36 +96,37 @@ class MessageKeys(Chore):
         return await self._find(unique_key, lambda record: record.unique_key == unique_key, MAX_FOUND)
 
     async def with_key(
-        self, key: str, limit: int, queue_keys: Collection[int] | None = None
+        self, key: str, limit: int, queue_keys: Collection[int] | None = None, max_bytes: int = NO_LIMIT
     ) -> list[StoredMessage]:
-        """Messages with the key among their ``KEYS``, oldest first, of all queues or of some."""
+        """Messages with the key among their ``KEYS``, oldest first, of all queues or of some.
+
+        Their bodies have up to ``max_bytes`` together, unless the first alone has more.
+        """
 
         def bears(record: StoredMessage) -> bool:
             is_here = queue_keys is None or record.queue_key in queue_keys
             return is_here and key in _keys_in(record.properties)
 
-        return await self._find(key, bears, limit)
+        return await self._find(key, bears, limit, max_bytes)
 
     async def newest(
-        self, key: str, limit: int, is_wanted: Callable[[StoredMessage], bool]
+        self,
+        key: str,
+        limit: int,
+        is_wanted: Callable[[StoredMessage], bool],
+        max_bytes: int = NO_LIMIT,
     ) -> list[StoredMessage]:
-        """The newest messages with this unique key or the key among their ``KEYS``, oldest first."""
-        await self._catch_up()
+        """The newest messages with this unique key or the key among their ``KEYS``, oldest first.
+
+        Their bodies have up to ``max_bytes`` together, unless the newest alone has more.
+        """
 
         def bears(record: StoredMessage) -> bool:
             is_its_key = key == record.unique_key or key in _keys_in(record.properties)
             return is_its_key and is_wanted(record)
 
-        found: list[StoredMessage] = []
-        before = self.indexed_to
-        while len(found) < limit:
-            rows = await self._database.rows(_LOOK_UP_NEWEST, (index_hash(key), before, STEP))
-            some = await messages_at(self._database, [row[0] for row in rows])
-            found += [record for _, record in sorted(some.items(), reverse=True) if bears(record)]
-            if len(rows) < STEP:
-                break
-            before = rows[-1][0]
-        return found[:limit][::-1]
+        found = await self._find(key, bears, limit, max_bytes, newest_first=True)
+        return found[::-1]
 
     async def _catch_up(self) -> None:
         end = self._writer.next_log_offset
@@ -133,19 +134,34 @@ class MessageKeys(Chore):
             await self.follow()
 
     async def _find(
-        self, key: str, bears: Callable[[StoredMessage], bool], limit: int
+        self,
+        key: str,
+        bears: Callable[[StoredMessage], bool],
+        limit: int,
+        max_bytes: int = NO_LIMIT,
+        *,
+        newest_first: bool = False,
     ) -> list[StoredMessage]:
         await self._catch_up()
+        look_up, place = (_LOOK_UP_NEWEST, self.indexed_to) if newest_first else (_LOOK_UP, -1)
         found: list[StoredMessage] = []
-        after = -1
-        while len(found) < limit:
-            rows = await self._database.rows(_LOOK_UP, (index_hash(key), after, STEP))
-            some = await messages_at(self._database, [row[0] for row in rows])
-            found += [record for _, record in sorted(some.items()) if bears(record)]
-            if len(rows) < STEP:
-                break
-            after = rows[-1][0]
-        return found[:limit]
+        room = max_bytes
+        while True:
+            rows = await self._database.rows(look_up, (index_hash(key), place, STEP))
+            waiting = [row[0] for row in rows]
+            while waiting and len(found) < limit:
+                some, count = await fitting_messages_at(
+                    self._database, waiting[: limit - len(found)], room, or_first=not found
+                )
+                if not count:
+                    return found
+                borne = [some[each] for each in waiting[:count] if each in some and bears(some[each])]
+                waiting = waiting[count:]
+                found += borne
+                room = max(room - sum(len(one.body) for one in borne), 0)
+            if len(found) >= limit or len(rows) < STEP:
+                return found
+            place = rows[-1][0]
 
 
 def keys_of(unique_key: str, properties: str) -> set[int]:

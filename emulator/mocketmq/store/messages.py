@@ -21,7 +21,7 @@ _RECORD = 91
 """Bytes of a record of RocketMQ's log beside body, topic and properties, which end without a separator
 (CommitLog.calMsgLength and MessageDecoder.messageProperties2String, 4.9.8)."""
 _LOOK = 200
-"""Messages whose properties are read before other tasks have their turn."""
+"""Messages whose properties are read before yielding to other tasks."""
 
 _SIZES_AT = "SELECT log_offset, length(body) FROM messages WHERE log_offset IN ({})"
 _SIZES_IN = (

@@ -77,24 +77,24 @@ def save_receipt(batch: Batch, row: ReceiptRow) -> None:
 def save_visible(
     batch: Batch, group_name: str, log_offset: int, visible_us: int, times: int, pop_ms: int
 ) -> None:
-    """Let its invisible time end at ``visible_us``."""
+    """Set the end of the invisible time."""
     batch.execute(_SET_VISIBLE, (visible_us, times, pop_ms or None, group_name, log_offset))
 
 
 def save_outcome(
     batch: Batch, group_name: str, log_offset: int, outcome: str, *, if_open: bool = False
 ) -> None:
-    """Settle it now; with ``if_open``, one that has an outcome keeps it."""
+    """Settle the message now; with ``if_open``, only if it has no outcome yet."""
     sql = _SETTLE_IF_OPEN if if_open else _SETTLE
     batch.execute(sql, (batch.now_us, outcome, group_name, log_offset))
 
 
 def delete_takes_of_group(batch: Batch, group_name: str) -> None:
-    """Delete all rows of the group; retention passes over what is of no group."""
+    """Delete all rows of the group, which retention would never remove."""
     batch.execute(_DELETE_OF_GROUP, (group_name,))
 
 
-def delete_takes_of_queue(batch: Batch, queue: Queue) -> None:
+def delete_receipts_of_queue(batch: Batch, queue: Queue) -> None:
     """Delete all rows of the queue."""
     batch.execute(_DELETE_OF_QUEUE, (queue.key,))
 

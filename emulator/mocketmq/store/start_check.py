@@ -1,4 +1,4 @@
-"""Refuse to start on a database that is damaged, or no database, in words that say what to do."""
+"""Refuse to start on a file that is damaged or not a database, with advice."""
 
 import asyncio
 import logging
@@ -21,9 +21,9 @@ _MB: Final = 1_000_000
 
 
 def check_file(path: Path, *, is_to_write: bool = True) -> None:
-    """Raise StoreUnavailableError unless this is a file that can be read and written, or none yet.
+    """Raise StoreUnavailableError unless the file is missing or can be read and written.
 
-    SQLite gives the same reason for all: "unable to open database file".
+    SQLite reports every cause as "unable to open database file".
     """
     try:
         with path.open("r+b" if is_to_write else "rb"):
@@ -41,10 +41,10 @@ def check_file(path: Path, *, is_to_write: bool = True) -> None:
 
 
 async def check_pages(path: Path) -> None:
-    """Look for damage after an end that was not orderly. Raises StoreUnreadableError.
+    """Check for damage after an unclean stop. Raises StoreUnreadableError.
 
-    The broker waits for it, however large the store is: damage that a check found beside the first requests
-    would be found after some of them were answered.
+    The start waits for the check, however large the store: otherwise requests could be answered before the
+    damage is found.
     """
     began_us = steady_us()
     checking = asyncio.create_task(asyncio.to_thread(find_damage, path))
@@ -90,7 +90,7 @@ async def naming_damage(path: Path) -> AsyncIterator[None]:
 
 
 def _may_be_damage(error: Exception) -> bool:
-    """Whether what was read made no sense, or SQLite refused to read or write it."""
+    """Whether the error comes from nonsensical rows, or from SQLite itself."""
     return isinstance(error, StoreUnavailableError) or not isinstance(error, EmulatorError)
 
 

@@ -1,4 +1,4 @@
-"""The database, its writer and the clock, which most parts of the broker need together."""
+"""The database, its writer and the clock, which most parts of the broker share."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
 """Check SQLite's write-ahead log before SQLite opens it.
 
-SQLite takes a log with a broken header for an empty one, silently, and overwrites it. All that was
-acknowledged since the last checkpoint may be in it, so the broker does not start then.
+SQLite silently treats a log with a broken header as empty and overwrites it, although it may hold every
+message acknowledged since the last checkpoint. The broker refuses to start instead.
 """
 
 import struct

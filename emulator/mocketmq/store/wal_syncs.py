@@ -1,10 +1,10 @@
 """Sync SQLite's write-ahead log on a thread of its own, while the writer commits what comes next.
 
-One sync runs at a time. It covers every commit before it began, and only when it has ended are those told
-whose promises it covers. A commit that promises nothing waits for no sync, and starts none.
+One sync runs at a time. It covers every commit before its start, and its end answers the waiters of those
+commits. A commit without such waiters starts no sync.
 
-A sync that fails is never tried again: the system may have dropped what it could not write, and would call
-the next sync good. So all that wait for it fail, and everything after it is refused until a restart.
+A failed sync is never retried: the kernel may have dropped the pages that it could not write, and the next
+sync would then succeed without them. All waiters fail, and the store refuses writes until a restart.
 """
 
 import asyncio
@@ -20,29 +20,29 @@ log = logging.getLogger(__name__)
 
 
 class Waiter(Protocol):
-    """Who waits for the end of a piece of work: a future, or a request that needs none. Never raises."""
+    """Receives the outcome of work: a future, or a request on the fast path. Never raises."""
 
     def done(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether the outcome is no longer wanted."""
 
     def set_result(self, result: Any, /) -> None:
-        """Tell the result of the work."""
+        """Receive the result of the work."""
 
     def set_exception(self, error: EmulatorError, /) -> None:
-        """Tell why there is none."""
+        """Receive the error of the work."""
 
 
 Promise = tuple[Waiter, Any]
-"""Who waits, and the result that is told once the sync has ended."""
+"""A waiter, and the result that it gets after the sync."""
 
 
 class WalSyncs:
-    """Answers promises once they are durable: at once where ``sync`` is None, as nothing is synced apart."""
+    """Answers promises once they are durable; at once if ``sync`` is None, as with an in-memory store."""
 
     def __init__(self, sync: Callable[[], None] | None) -> None:
         self._sync = sync
-        self._commits = 1  # so far, with those that a broker that was killed has left
-        self._synced = 0  # of these, by a sync
+        self._commits = 1  # starts at 1: a killed broker may have left unsynced commits
+        self._synced = 0  # the commits that a sync covers
         self._promises: list[Promise] = []  # for the next sync
         self._syncing: Sequence[Promise] = ()
         self._task: asyncio.Task[None] | None = None
@@ -51,27 +51,27 @@ class WalSyncs:
 
     @property
     def waiting(self) -> int:
-        """How many promises are committed, but not durable yet."""
+        """Promises that are committed but not yet durable."""
         return len(self._promises) + len(self._syncing)
 
     @property
     def has_failed(self) -> bool:
-        """Whether nothing more may be written."""
+        """Whether a sync has failed, after which the store refuses writes."""
         return self._failure is not None
 
     def refusal(self) -> StoreFailedError:
-        """The error for whatever is to be written after a sync has failed."""
+        """The error for writes after a failed sync."""
         return StoreFailedError(
             f"the store cannot be written: {self._failure}; nothing more is written until the broker is"
             " restarted"
         )
 
     def committed(self) -> None:
-        """Note that a transaction has been committed, which is not durable yet."""
+        """Count a commit that is not yet durable."""
         self._commits += 1
 
     def keep(self, promises: Sequence[Promise]) -> None:
-        """Tell these results once everything committed so far is durable."""
+        """Answer the promises once all commits so far are durable."""
         if self._failure is not None:
             self._break(promises)
         elif self._sync is None or self._synced == self._commits:
@@ -99,7 +99,7 @@ class WalSyncs:
         self._task = None
 
     def fail(self, reason: str) -> None:
-        """Break all promises that wait, and all that come."""
+        """Fail all waiting and future promises."""
         if self._failure is None:
             self._failure = reason
             log.error("%s; nothing more is written until the broker is restarted", reason)
@@ -107,7 +107,7 @@ class WalSyncs:
         self._syncing, self._promises = (), []
 
     def doubt(self) -> StoreFailedError:
-        """The error for what was being written when a sync failed."""
+        """The error for writes in progress when a sync failed."""
         return StoreFailedError(
             f"the store cannot be written: {self._failure}; whether this request was kept is known after a"
             " restart, until which nothing more is written"
@@ -131,13 +131,13 @@ def _pass_and_sync(sync: Callable[[], None]) -> None:
 
 
 def tell(promises: Sequence[Promise]) -> None:
-    """Tell each result to whoever still waits."""
+    """Give each waiter its result."""
     for done, result in promises:
         if not done.done():
             done.set_result(result)
 
 
 def reject(done: Waiter, error: EmulatorError) -> None:
-    """Tell an error to whoever still waits."""
+    """Give the waiter an error."""
     if not done.done():
         done.set_exception(error)

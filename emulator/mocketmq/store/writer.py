@@ -1,14 +1,14 @@
-"""The one writer: what arrives while a commit runs becomes the next transaction (group commit).
+"""The only writer of the store: work that arrives during a commit forms the next transaction (group commit).
 
-A commit makes its work visible; it does not wait for the disk. Who was promised something is told after a
-sync that began after the commit, while the next transactions go on (``wal_syncs``).
+A piece of work is a function that fills a :class:`Batch`. When the previous commit ends, the writer takes the
+work that has arrived, calls the functions in order of arrival on the event loop, and hands all their rows to
+SQLite's thread as one transaction. While it calls them it assigns store times, log offsets and queue offsets.
+Nothing else assigns these, so they rise in commit order without gaps: a transaction that fails leaves the
+counters where they were. A function may refuse by raising before it touches the batch; only its own caller
+sees that error.
 
-A piece of work is a function that fills a :class:`Batch`. The writer calls the functions in order of
-arrival, on the event loop and just before it writes, and gives out store times, log offsets and
-queue offsets while it does so. Nothing else gives them out, so they rise in commit order and have no
-gaps: when a transaction fails, the offsets that it used have not moved.
-
-A work function may refuse by raising, before it touches the batch; only its own caller sees the error.
+A commit makes work visible but does not wait for the disk. Callers that wait for durability are answered
+after the first sync that started after the commit, while further transactions go on (``wal_syncs``).
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from mocketmq.store.queue import Queue
 from mocketmq.store.wal_syncs import Promise, Waiter, WalSyncs, reject, tell
 
 MAX_WAITING = 65_536
-"""Pieces of work that may wait for a commit or a sync; a slow disk must not fill the memory."""
+"""Limit of work waiting for a commit or a sync, so that a slow disk cannot exhaust the memory."""
 MAX_BATCH_ROWS = 2_048
 MAX_BATCH_BYTES = 16 << 20
 
@@ -47,20 +47,20 @@ FROM copy CROSS JOIN messages parked ON parked.log_offset = copy.parked_offset""
 
 Work = Callable[["Batch"], Any]
 Until = Literal["visible", "durable"]
-"""What a caller waits for: that others can see its work, or also that it survives a power cut."""
+"""What a caller waits for: the commit, or the sync after it, which makes the work survive a power cut."""
 StoredListener = Callable[[Iterable[tuple[Queue, int, int]], int], None]
-"""Called with each queue, its new messages and their bytes of bodies, and how long storing took."""
+"""Receives (queue, messages, bytes of bodies) for each queue appended to, and the microseconds it took."""
 
 
 class Batch:
-    """One transaction in the making. ``now_us`` is the store time of what is appended next."""
+    """A transaction being built. ``now_us`` is the store time of the next append."""
 
     def __init__(self, now_us: int, next_log_offset: int, store_host: str) -> None:
         self.now_us = now_us
         self.next_log_offset = next_log_offset
         self.next_offsets: dict[Queue, int] = {}
         self.sizes: dict[Queue, int] = {}  # bytes of bodies
-        # Messages go first: other statements may select from the rows of the same transaction.
+        # Messages are inserted first because later statements may select them.
         self.statements: dict[str, list[Sequence[Any]]] = {INSERT_MESSAGE: [], _COPY_MESSAGE: []}
         self.after_commit: list[Callable[[], None]] = []
         self.after_rollback: list[Callable[[], None]] = []
@@ -81,7 +81,8 @@ class Batch:
     ) -> StoredMessage:
         """Append a message to the queue.
 
-        Parked messages say when they are due and where they go, delivered ones by what they were parked.
+        A parked message has ``due_us`` and ``real_queue_key``; a delivered one has the ``parked_offset`` of
+        its parked record.
         """
         log_offset, queue_offset = self._place(queue, len(draft.body))
         stored = StoredMessage(
@@ -109,9 +110,9 @@ class Batch:
         return stored
 
     def copy(self, queue: Queue, parked_offset: int, size: int) -> int:
-        """Append a copy of a parked message, whose body has ``size`` bytes; its log offset.
+        """Append a copy of a parked message whose body has ``size`` bytes, and return its log offset.
 
-        The copy is made inside SQLite.
+        SQLite copies the row, so the body never passes through Python.
         """
         log_offset, queue_offset = self._place(queue, size)
         self.execute(_COPY_MESSAGE, (log_offset, queue.key, queue_offset, self.now_us, parked_offset))
@@ -136,15 +137,15 @@ class Batch:
         self.rows += 1
 
     def reach(self, instant_us: int) -> None:
-        """Let what follows be stored at ``instant_us`` or later: a move of the clock got there."""
+        """Raise the store time of later appends to ``instant_us``, which a clock move has reached."""
         self.now_us = max(self.now_us, instant_us)
 
     def on_commit(self, act: Callable[[], None]) -> None:
-        """Call ``act`` after the commit, before anybody is told: the place to change memory."""
+        """Call ``act`` after the commit and before any caller is answered. Change in-memory state here."""
         self.after_commit.append(act)
 
     def on_rollback(self, act: Callable[[], None]) -> None:
-        """Call ``act`` when the transaction failed, before any other work is formed."""
+        """Call ``act`` if the transaction fails, before the next one is built."""
         self.after_rollback.append(act)
 
     @property
@@ -154,11 +155,11 @@ class Batch:
 
 
 class Writer:
-    """Owns the write connection and every counter.
+    """Owns the write connection and the offset counters.
 
-    After each commit ``on_arrival`` hears of every queue that got a message, and ``on_stored`` of what was
-    appended, and how many microseconds that took. A scheme that keeps messages elsewhere says the latter
-    itself, by ``tell_stored``; ``kept_outside`` counts these. ``on_change`` is called after either.
+    After each commit the writer calls ``on_stored``, then ``on_arrival`` for each queue appended to, then
+    ``on_change``. A delay scheme with files of its own reports its saves through ``tell_stored`` instead, and
+    ``kept_outside`` counts them.
     """
 
     def __init__(
@@ -192,20 +193,20 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """How many pieces of work wait for the next transaction, or for the sync after it."""
+        """Work waiting for the next transaction or for a sync."""
         return len(self._waiting) + self._syncs.waiting
 
     def now_us(self) -> int:
-        """The clock's time, or that of what was stored last, if a move of the clock was ahead with that."""
+        """The clock's time, but never before the last store time: a clock move stores ahead of the clock."""
         return max(self._clock.now_us(), self.last_store_us)
 
     async def commit(self, work: Work, *, alone: bool = False, until: Until = "durable") -> Any:
-        """Put the work into the next transaction and return its result once that is durable.
+        """Run the work in the next transaction and return its result once it is durable.
 
-        ``alone``: in a transaction of its own, for work that changes rows which others may be adding.
-        ``until``: "visible" for work that was promised to nobody; it returns at the commit.
-        Raises what the work raises, StoreUnavailableError when the transaction failed, StoreFailedError after
-        a failed sync, StoreBusyError when too much is waiting, StoppingError after ``close``.
+        ``alone`` gives the work a transaction of its own, for changes to rows that other work may be adding.
+        ``until="visible"`` returns at the commit, for work that acknowledges nothing to a client.
+        Raises what the work raises, StoreUnavailableError if the transaction fails, StoreFailedError after a
+        failed sync, StoreBusyError if too much work is waiting, StoppingError after ``close``.
         """
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.put(work, done, alone=alone, until=until)
@@ -216,9 +217,9 @@ class Writer:
             raise
 
     def put(self, work: Work, waiter: Waiter, *, alone: bool = False, until: Until = "durable") -> None:
-        """As ``commit``, for a ``waiter`` that is told later what the work returns or raises.
+        """Like ``commit``, but without waiting: ``waiter`` gets the result or the error later.
 
-        Raises StoreFailedError after a failed sync, StoreBusyError and StoppingError: then it is not told.
+        Raises StoreFailedError, StoreBusyError or StoppingError at once; the waiter is then never called.
         """
         if self._closing:
             raise StoppingError("the broker is stopping; nothing more is stored")
@@ -236,9 +237,9 @@ class Writer:
         await done
 
     async def _finish_waiting(self) -> None:
-        """Wait until everything handed over so far is durable or refused.
+        """Wait until all work submitted so far is durable or refused.
 
-        It cannot be called back, so a cancelled caller keeps the locks that it holds until then.
+        Submitted work cannot be withdrawn, so a cancelled caller must hold its locks until the work is done.
         """
         if not self.task.done():
             end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -247,13 +248,13 @@ class Writer:
             await asyncio.gather(end, return_exceptions=True)
 
     def tell_stored(self, appended: Iterable[tuple[Queue, int, int]], took_us: int) -> None:
-        """Tell that messages were kept outside of the store; as ``on_stored`` is told of others."""
+        """Report messages that a delay scheme saved outside the store to ``on_stored``."""
         self.kept_outside += 1
         self._on_stored(appended, took_us)
         self._on_change()
 
     async def close(self) -> None:
-        """Refuse new work, finish what waits, and make it durable. May be called twice."""
+        """Refuse new work, and make all waiting work durable. May be called twice."""
         self._closing = True
         self._arrived.set()
         await self.task
@@ -299,7 +300,7 @@ class Writer:
             self._syncs.keep(promises)
 
     def _form(self) -> tuple[Batch, list[Promise], list[Promise]]:
-        """The next transaction, who is told when it is visible, and who when it is durable."""
+        """Build the next transaction; return it, the waiters for its commit and those for its sync."""
         batch = Batch(self.now_us(), self.next_log_offset, self.store_host)
         told: list[Promise] = []
         promises: list[Promise] = []
@@ -321,7 +322,7 @@ class Writer:
 
     def _roll_back(self, batch: Batch, results: list[Promise], error: EmulatorError) -> None:
         self.failures += 1
-        for act in reversed(batch.after_rollback):  # back through every step, to the first
+        for act in reversed(batch.after_rollback):  # each undoes the step before it
             act()
         for done, _result in results:
             reject(done, error)

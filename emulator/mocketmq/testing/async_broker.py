@@ -24,7 +24,7 @@ class AsyncBroker(Operations):
     async tests, and needs the standard library alone.
     """
 
-    # Called, they are the operations that they take the places of.
+    # Callable, so ``broker.clock()`` still works although the attribute shadows the method.
     clock: AsyncClock
     faults: AsyncFaults
 

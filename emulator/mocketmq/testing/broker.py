@@ -17,7 +17,7 @@ __tracebackhide__ = True
 class Broker(BlockingClient):
     """A broker with all operations of :class:`BlockingClient`; in ``process`` if it was started here."""
 
-    # Called, they are the operations that they take the places of.
+    # Callable, so ``broker.clock()`` still works although the attribute shadows the method.
     clock: Clock
     faults: Faults
 

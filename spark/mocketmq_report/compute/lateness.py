@@ -75,7 +75,7 @@ def lateness(late: Late, cutoffs_us: Cutoffs) -> pa.Table:
 
 
 def minutes(late: Late, cutoffs_us: Cutoffs) -> pa.Table:
-    """The same by minute."""
+    """Count lateness by minute."""
     minute = 60 * US_PER_S
     if late.is_overdue:
         starts = pa.nulls(len(late.rows), pa.int64())

@@ -1,6 +1,14 @@
-"""One pass over a ledger: the kernel is carried to all parts, and some parts get a second look.
+"""Measure a ledger in one pass, with a second look at a few of its parts.
 
-Who carries it is not decided here: Spark to its executors, or a loop in this process.
+The first look runs the kernel on every part. It turns the rows of a part into small tables that merge by
+adding up, plus clues on questions that only all parts together can answer: which messages have rows in
+several batches, which deliveries are out of order, which are the worst. Merging the clues settles most
+questions; the second look reads only the parts that hold the rest.
+
+The first look is planned from the extent that the files declare. If the rows show another extent, it runs
+again with the right plan.
+
+A carrier runs the kernel: Spark on its executors, or a loop in this process.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,11 +31,11 @@ from mocketmq_report.ledger.part import Part
 from mocketmq_report.ledger.work import Carrier
 
 EXACT_ROWS: Final = 1_000_000
-"""Up to so many rows percentiles are exact, by default."""
+"""Largest number of rows for which percentiles are exact by default."""
 
 
 class Measured(NamedTuple):
-    """All that is measured of a ledger, or of rollups."""
+    """The measurements of a ledger or of rollups."""
 
     summary: Summary
     again: pa.Table  # the rows of messages that have several
@@ -49,9 +57,9 @@ def measure(
 ) -> Measured:
     """Measure a ledger. Bins are split after each of ``split_us``.
 
-    ``is_exact`` keeps every value instead of bins; None does so if there are not too many rows. With
-    ``minute_cutoffs_us`` lateness by minute is measured, too. Causes are found of deliveries that were later
-    than ``on_time_us``. With a ``contract`` it is told what another system would have made of the delays.
+    ``is_exact`` keeps every value instead of bins; None does so up to ``EXACT_ROWS``. ``minute_cutoffs_us``
+    adds lateness by minute. Deliveries later than ``on_time_us`` get a cause. A ``contract`` adds how another
+    system would have treated the delays.
     """
     runs = ledger.runs.to_pylist()
     parts = dict(enumerate(ledger.parts))
@@ -73,7 +81,7 @@ def measure(
     used = setting(ledger.extent)
     summary, clues, asked = carry(FirstLook(used), parts)
     right = setting(outcomes.extent(summary.outcomes))
-    if right != used:  # unusable rows, or files that do not say, misled the plan
+    if right != used:  # unusable rows, or files without statistics, misled the plan
         used = right
         summary, clues, asked = carry(FirstLook(used), parts)
     found, more = _second_look(used, carry, parts, clues)
@@ -94,7 +102,7 @@ def measure(
 def _second_look(
     setting: Setting, carry: Carrier, parts: Mapping[int, Part], clues: Mapping[int, Clues]
 ) -> tuple[Found, pa.Table]:
-    """Follow the clues. Returns also further violations of order, as a table of their shape."""
+    """Follow the clues. Also returns further violations of order."""
     suspects = repeats.suspects(_all(repeats.SEEN, (each.seen for each in clues.values())))
     bound = worst.bound(_all(worst.TIMES, (each.times for each in clues.values())))
     stairs = _all(order.STAIRS, (each.stairs for each in clues.values()))

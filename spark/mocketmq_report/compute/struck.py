@@ -1,4 +1,4 @@
-"""Requests of consumers that faults struck, and absences: which of them held up which messages.
+"""Find which injected faults and outages held up which messages.
 
 A message waits until it is pulled, and then until it is acknowledged. A fault that struck a receive, or an
 acknowledgement, meanwhile held it up from then on. It explains this stage if that was at least half of it.

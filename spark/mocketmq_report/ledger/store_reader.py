@@ -26,8 +26,11 @@ from mocketmq.store.tables import HEAD_REVISION
 from mocketmq.store.wal_header import check_log
 
 BATCH_ROWS: Final = 16_384
-OLDEST_REVISION: Final = "0011"
-"""The oldest schema that is read: the first with ``log_offset``."""
+OLDEST_REVISION: Final = "0005"
+"""The oldest schema that is read."""
+_FIRST_WITH_LOG_OFFSET: Final = "0011"
+_BEFORE_LOG_OFFSET: Final = """
+CREATE TEMP VIEW {table} AS SELECT *, commit_offset AS log_offset FROM main.{table}"""
 _NEEDED: Final = {
     *("clock_moves", "delay_offsets", "deliveries", "interventions", "messages", "queues", "runs"),
     "timed_messages",
@@ -88,8 +91,18 @@ class StoreReader:
                 f"{self._database} has the schema {', '.join(revisions) or 'of no version'}, this version of"
                 f" mocketmq reads {OLDEST_REVISION} to {HEAD_REVISION}: {advice}"
             )
+        if revisions < [_FIRST_WITH_LOG_OFFSET]:
+            for table in ("messages", "timed_messages"):
+                self._execute(_BEFORE_LOG_OFFSET.format(table=table))
         if missing := sorted(_NEEDED.difference(names)):
             raise StoreUnreadableError(f"{self._database} is damaged: the table {missing[0]} is not there")
+
+    def _execute(self, sql: str) -> None:
+        try:
+            with closing(self._connection.cursor()) as cursor:
+                cursor.execute(sql)
+        except dbapi.Error as error:
+            raise self._error(error) from error
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The rows that ``sql`` selects, batch by batch.

@@ -1,5 +1,6 @@
 """The SDKs of RocketMQ 5: each is installed, and a program that uses it is built and run."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from tests.clients.grpc import versions
 from tests.clients.grpc.versions import FOLDER, JAVA, OLDEST_PYTHON
+from tests.clients.rust.building import PLAIN
 
 BUILD = FOLDER.parents[2] / "build"
 PACKAGES = BUILD / "rocketmq-python-client"  # where mypy does not look
@@ -138,7 +140,13 @@ def _install(*command: str, folder: Path = FOLDER) -> None:
     if tool is None:
         pytest.skip(f"needs {command[0]}")
     done = subprocess.run(
-        [tool, *command[1:]], check=False, cwd=folder, timeout=INSTALL_S, text=True, capture_output=True
+        [tool, *command[1:]],
+        check=False,
+        cwd=folder,
+        env=os.environ | PLAIN,
+        timeout=INSTALL_S,
+        text=True,
+        capture_output=True,
     )
     if done.returncode:
         pytest.fail(f"{command[0]} failed:\n{done.stdout}{done.stderr}")

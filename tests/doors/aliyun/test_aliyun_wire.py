@@ -165,31 +165,6 @@ async def test_a_long_poll_is_cut_short_by_an_arrival(aliyun: Aliyun, waiting: W
         assert await poll == ["there"]
 
 
-async def test_a_long_poll_for_half_messages_is_cut_short_when_one_is_to_be_decided(
-    aliyun: Aliyun, waiting: Waiting
-) -> None:
-    await aliyun.published("half", __TransCheckT=10)
-    poll = asyncio.create_task(aliyun.bodies(waitseconds=30, trans="pop"))
-    await waiting.begun.wait()
-    await aliyun.broker.mover.advance(10 * US_PER_S)
-    async with asyncio.timeout(PATIENCE_S):
-        assert await poll == ["half"]
-
-
-async def test_a_long_poll_in_order_is_cut_short_by_an_acknowledgement(
-    aliyun: Aliyun, waiting: Waiting
-) -> None:
-    for body in ("first", "second"):
-        await aliyun.published(body, __SHARDINGKEY="x")
-    [first] = await aliyun.consume(1, trans="order")
-    waiting.begun.clear()
-    poll = asyncio.create_task(aliyun.bodies(waitseconds=30, trans="order"))
-    await waiting.begun.wait()
-    await aliyun.settle([first["ReceiptHandle"]])
-    async with asyncio.timeout(PATIENCE_S):
-        assert await poll == ["second"]
-
-
 @pytest.mark.parametrize(
     ("how", "properties"), [({}, {}), ({"trans": "order"}, {}), ({"trans": "pop"}, {"__TransCheckT": "10"})]
 )

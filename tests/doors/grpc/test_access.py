@@ -104,6 +104,18 @@ async def test_nobody_joins_anothers_group_by_telemetry(tmp_path: Path) -> None:
             assert (await stream.produce("mine")).status.code == OK
 
 
+async def test_an_open_stream_has_the_permissions_of_today(tmp_path: Path) -> None:
+    async with two_clients(tmp_path) as (_, billing, _):
+        async with billing.telemetry() as member:
+            assert (await member.consume("GID_billing", "orders")).status.code == OK
+            (tmp_path / "plain_acl.yml").write_text(ACCOUNTS.replace("[GID_billing=SUB]", "[GID_other=SUB]"))
+            assert (await member.consume("GID_billing", "orders")).status.code == REFUSED
+        async with billing.telemetry() as member:
+            assert (await member.consume("GID_other", "orders")).status.code == OK
+            (tmp_path / "plain_acl.yml").write_text("accounts: []")
+            assert (await member.consume("GID_other", "orders")).status.code == REFUSED
+
+
 async def test_nobody_acts_by_anothers_client_id(tmp_path: Path) -> None:
     async with two_clients(tmp_path) as (_, billing, outsider), billing.telemetry() as member:
         await member.consume("GID_billing", "orders")

@@ -10,7 +10,8 @@ import pytest
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
-from mocketmq.broker.consuming.pops import Popped, Pops
+from mocketmq.broker.consuming.pops import Pops
+from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.grpc_proxy import receiving
 from mocketmq.grpc_proxy.exchange import Exchange
@@ -287,15 +288,14 @@ def test_the_polling_time(named_s: int | None, remaining_s: float, timeout_s: in
 async def test_a_receive_that_names_no_time_waits_by_its_deadline_and_the_clients_request_timeout(
     monkeypatch: pytest.MonkeyPatch, remaining_s: float | None, timeout_s: int | None, wait_s: float
 ) -> None:
-    waits, pop = [], Pops.pop
+    waits = []
 
-    async def at_once(self: Pops, *given: Any, wait_s: float, **more: Any) -> Popped:
+    async def at_once(*_: Any, wait_s: float, **__: Any) -> list[InFlightMessage]:
         waits.append(wait_s)
-        return await pop(self, *given, **more)
+        return []
 
-    monkeypatch.setattr(Pops, "pop", at_once)
+    monkeypatch.setattr(Pops, "pop_within_retries", at_once)
     monkeypatch.setattr(Exchange, "remaining_s", remaining_s)
-    monkeypatch.setattr(receiving, "steady_us", lambda: 0)
     timeout = {} if timeout_s is None else {"request_timeout": {"seconds": timeout_s}}
     async with running_grpc() as (_, client), client.telemetry() as telemetry:
         await telemetry.settings(client_type=2, subscription={"group": {"name": "billing"}}, **timeout)

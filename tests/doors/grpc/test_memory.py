@@ -11,14 +11,19 @@ from grpclib.const import Cardinality
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
 from mocketmq.clock import US_PER_S
+from mocketmq.connections import freed_memory
 from mocketmq.emulator import Emulator
 from mocketmq.grpc_proxy import memory, server, service, telemetry
 from mocketmq.grpc_proxy.call import Call
+from mocketmq.grpc_proxy.connection import READ_BYTES
 from mocketmq.grpc_proxy.definitions import SERVICE
+from mocketmq.grpc_proxy.frame_reader import FrameReader
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.times import set_us
 from tests.doors.remoting.gates import until
+from tests.hostile.floods import sent
+from tests.hostile.http2 import raw_http2
 from tests.support.grpc import GrpcClient, bodies, grpc_client, running_grpc
 from tests.support.patience import HANGING_S, PATIENCE_S
 
@@ -99,6 +104,26 @@ async def test_no_more_is_read_of_a_client_with_large_requests_in_work(
     assert telemetry.heartbeat is not heartbeat
 
 
+async def test_while_frames_wait_no_more_is_read_though_requests_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waiting = []
+    feed = FrameReader.feed
+
+    def watched(reader: FrameReader, data: bytes) -> None:
+        feed(reader, data)
+        waiting.append(len(reader._incoming))
+
+    monkeypatch.setattr(FrameReader, "feed", watched)
+    requests = range(1, 2_001, 2)
+    async with running_grpc() as (emulator, client), raw_http2(f"127.0.0.1:{client.port}") as hasty:
+        for number in requests:
+            request = message_class("SendMessageRequest")(messages=[client.message("x" * 1_000)])
+            hasty.writer.write(sent(number, request))
+        await until(lambda: emulator.broker.sender.sent == len(requests))
+    assert max(waiting) < 3 * READ_BYTES
+
+
 async def test_of_a_client_that_does_not_read_the_messages_are_free_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -133,6 +158,23 @@ async def test_of_a_client_that_does_not_read_the_messages_are_free_again(
         await until(lambda: memory_of(emulator).unread == 0)
 
 
+async def test_clients_that_were_idle_are_not_taken_for_those_that_do_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "MAX_UNREAD_BYTES", 100_000)
+    async with running_grpc() as (emulator, client), grpc_client(client.port, "idle@1@0@x") as idle:
+        groups = ("billing", "audit")
+        for group in groups:
+            await idle.receive(group)
+        polls = [asyncio.create_task(idle.try_receive(group, "orders", wait_s=20)) for group in groups]
+        await until(lambda: emulator.broker.consuming.polls.count == len(groups))
+        for connection in memory_of(emulator).connections:
+            connection.wrote_us -= 60 * US_PER_S
+        await client.send(client.message("x" * 90_000))
+        answers = await asyncio.gather(*polls)
+    assert min(status.code for status, _ in answers) == 20_000
+
+
 async def test_connections_without_requests_are_closed_and_memory_is_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -146,7 +188,7 @@ async def test_connections_without_requests_are_closed_and_memory_is_given_back(
             await stream.consume()
             assert len(held.connections) == 2
             await client.send(client.message("x" * (4 * MIB)))
-            monkeypatch.setattr(memory, "_FLOOD_BYTES", MIB)
+            monkeypatch.setattr(freed_memory, "_FLOOD_BYTES", MIB)
             for _ in range(server.IDLE_TICKS):
                 emulator.grpc._look_after()
             await until(lambda: len(held.connections) == 1)

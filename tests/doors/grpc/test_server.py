@@ -5,12 +5,17 @@ import hashlib
 import hmac
 import socket
 import sys
+from contextlib import suppress
 
 import pytest
 
 from mocketmq import ListenError
 from mocketmq.app import running_emulator
+from mocketmq.grpc_proxy.flood_guard import FloodGuard
+from mocketmq.grpc_proxy.frames import Frame, frame
+from mocketmq.grpc_proxy.limits import FRAMES_PER_TURN
 from mocketmq.settings import Settings
+from tests.hostile.http2 import raw_http2
 from tests.support.grpc import grpc_client, running_grpc
 
 
@@ -58,6 +63,23 @@ async def test_bytes_that_are_no_http2_close_the_connection(data: bytes) -> None
         await reader.read()
         writer.close()
         assert (await client.send(client.message("on"))).status.code == 20_000
+
+
+async def test_a_defect_met_in_waiting_frames_closes_their_connection_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: FloodGuard) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(FloodGuard, "empty", fail)
+    pings = frame(Frame.PING, 0, 0, bytes(8)) * FRAMES_PER_TURN  # so that the next frame waits
+    async with running_grpc() as (_, client), raw_http2(f"127.0.0.1:{client.port}") as unlucky:
+        unlucky.writer.write(pings + frame(Frame.PRIORITY, 0, 1, bytes(5)))
+        with suppress(ConnectionError):
+            while await unlucky.read():
+                pass
+        assert (await client.send(client.message("on"))).status.code == 20_000
+    assert "a defect of mocketmq" in caplog.text
 
 
 async def test_a_request_above_the_limit_is_refused_before_it_is_read() -> None:

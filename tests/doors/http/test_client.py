@@ -132,9 +132,7 @@ async def test_a_token_is_sent() -> None:
 async def test_nobody_there_is_a_sentence(process: BrokerProcess, broker: Client) -> None:
     process.kill()
     await process.wait()
-    with pytest.raises(
-        UnreachableError, match=rf"no broker answers at {process.url}; start one with `mocketmq"
-    ):
+    with pytest.raises(UnreachableError, match=rf"{process.url}.*`mocketmq"):
         await broker.clock()
 
 

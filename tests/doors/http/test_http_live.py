@@ -166,7 +166,7 @@ async def test_nobody_looks_while_nobody_watches_and_a_stop_ends_the_stream() ->
         async with streaming(api) as stream:
             await stream.next("state")
             live.close()
-            with pytest.raises(AssertionError, match="the stream ended"):
+            with pytest.raises(AssertionError):
                 await stream.next("state")
 
 

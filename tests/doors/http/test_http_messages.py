@@ -7,6 +7,7 @@ import pytest
 from tests.support.api import Api, running_api
 
 MESSAGES = "/v1/topics/orders/messages"
+LARGEST = 4 << 20
 
 
 def broker_port(api: Api) -> int:
@@ -239,6 +240,19 @@ async def test_the_state_of_a_life(api: Api) -> None:
     assert [one["kind"] for one in lives[1]["interventions"]] == ["cancelled"]
     assert [one["kind"] for one in lives[2]["interventions"]] == ["forced"]
     assert (await api.refused(404, "GET", "/v1/messages/none"))["type"] == "/problems/message-not-found"
+
+
+async def test_messages_found_by_key_have_4_mib_together(api: Api) -> None:
+    async def bodies_found() -> list[int]:
+        return [len(one["body"]) for one in (await api.ok("GET", "/v1/messages?key=k"))["messages"]]
+
+    await api.send(keys=["k"], body="x" * LARGEST)
+    await api.send(keys=["k"], body="y")
+    assert await bodies_found() == [LARGEST]
+    await api.ok("POST", "/v1/reset")
+    for _ in range(5):
+        await api.send(keys=["k"], body="z" * (1 << 20))
+    assert await bodies_found() == [1 << 20] * 4
 
 
 async def test_messages_are_found_by_key(api: Api) -> None:

@@ -106,7 +106,9 @@ async def test_reset_of_a_topic_and_of_everything(api: Api) -> None:
     assert (await api.ok("POST", "/v1/reset", {"clock": now_ms + 5}))["now_ms"] == now_ms + 5
     assert (await api.refused(400, "POST", "/v1/reset", {"clock": "end"}))["field"] == "clock"
     assert (await api.refused(400, "POST", "/v1/reset", {"clock": "start", "topic": "a"}))["field"] == "clock"
+    await api.ok("POST", "/v1/faults", {"do": "close", "operation": "send"})
     assert (await api.refused(409, "POST", "/v1/reset", {"clock": now_ms - 1}))["title"] == "Clock"
+    assert len((await api.ok("GET", "/v1/faults"))["faults"]) == 1
 
 
 async def test_metrics(api: Api) -> None:
@@ -224,7 +226,7 @@ async def test_a_refusing_store_and_a_defect_are_told_apart(
 async def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{port} for HTTP"):
+        with pytest.raises(ListenError, match=f"127.0.0.1:{port}"):
             async with running_api(http_port=port):
                 pass
 

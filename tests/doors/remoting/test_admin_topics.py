@@ -122,6 +122,7 @@ async def test_a_changed_topic_keeps_its_attributes_and_else_only_what_is_said()
             "unsupported key: lite.topic.expiration; lite topics (RocketMQ 5.5) are not supported",
         ),
         (wanted(attributes="+reserve.time=soon"), "reserve.time is 'soon'; allowed: a whole number from -1"),
+        (wanted(attributes="+reserve.time=1_0"), "reserve.time is '1_0'; allowed: a whole number from -1"),
         (wanted(attributes="+queue.type=BatchCQ"), "queue.type is 'BatchCQ'; allowed: SimpleCQ"),
         (wanted(attributes="+=1"), "kv string format wrong."),
         ({"topic": TOPIC}, "the custom field <readQueueNums> is null"),

@@ -83,9 +83,9 @@ async def test_a_client_that_goes_away() -> None:
         calling = asyncio.create_task(channel.call(INFO, EXT))
         await client.push()
         await client.close()
-        with pytest.raises(ClientFailedError, match="has ended"):
+        with pytest.raises(ClientFailedError):
             await calling
-        with pytest.raises(ClientFailedError, match="has ended"):
+        with pytest.raises(ClientFailedError):
             await channel.call(INFO, EXT)
 
 
@@ -97,7 +97,7 @@ async def test_a_broker_that_stops_waits_for_nobody(monkeypatch: pytest.MonkeyPa
         await remoting.client.push()
         async with asyncio.timeout(PATIENCE_S):
             await remoting.server.close()
-        with pytest.raises(ClientFailedError, match="has ended"):
+        with pytest.raises(ClientFailedError):
             await calling
 
 
@@ -116,7 +116,7 @@ async def test_what_nobody_waits_for_any_longer_is_forgotten() -> None:
 async def test_what_cannot_be_sent_is_not_waited_for() -> None:
     async with running_remoting() as remoting:
         channel = await channel_of(remoting, remoting.client)
-        with pytest.raises(FrameError, match="a header of"):
+        with pytest.raises(FrameError):
             await channel.call(INFO, {"clientId": "x" * MAX_HEADER})
         assert not channel._calls
         await remoting.client.ok(HEART_BEAT, body=beat())

@@ -130,7 +130,7 @@ async def test_bytes_that_are_no_frame_close_their_connection_and_no_other(
         assert (await client.call(105, {"topic": "TBW102"})).code == 0
         client.write(garbage)
         await client.closed()
-    assert veteran.process.stderr[said:].count(f"closing the connection of {client.address}") == 1
+    assert veteran.process.stderr[said:].count(f"closing connection from {client.address}") == 1
 
 
 @pytest.mark.asyncio(loop_scope="module")

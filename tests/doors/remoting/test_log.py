@@ -53,7 +53,7 @@ async def test_http_at_a_port_of_remoting_is_told_what_it_is(
         assert b"this port is for RocketMQ's clients; the JSON API has another one" in answer
     assert len(caplog.messages) == 2
     for message in caplog.messages:
-        assert message.startswith("closing the connection of 127.0.0.1:")
+        assert message.startswith("closing connection from 127.0.0.1:")
         assert message.endswith(f": {WRONG_PORT}")
 
 

@@ -64,7 +64,7 @@ async def test_a_fixed_port_whose_vip_channel_is_taken_is_warned_about(
         async with running_remoting(broker_port=port) as remoting:
             assert (remoting.server.broker_port, remoting.server.vip_port) == (port, None)
     (warning,) = (text for text in caplog.messages if "VIP" in text)
-    assert f"without VIP channel: cannot listen on 127.0.0.1:{port - 2} for RocketMQ clients: " in warning
+    assert f"VIP channel disabled: cannot listen on 127.0.0.1:{port - 2} for RocketMQ clients: " in warning
 
 
 @pytest.mark.parametrize(

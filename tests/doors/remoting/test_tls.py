@@ -140,7 +140,7 @@ async def test_disabled_refuses_tls(caplog: pytest.LogCaptureFixture) -> None:
             async with secured(remoting):
                 pass
         await plain_works(remoting)
-    assert "it wants TLS, which is disabled" in caplog.text
+    assert "the client speaks TLS, which is disabled" in caplog.text
 
 
 # Certificates

@@ -174,7 +174,7 @@ async def test_nothing_is_left_of_what_was_removed(tmp_path: Path) -> None:
         left = rows(tmp_path, "SELECT log_offset FROM messages")
         assert left == [{"log_offset": 1}]  # cancelled, and its level has not passed it yet
         assert rows(tmp_path, "SELECT parked_offset FROM interventions") == [{"parked_offset": 1}]
-        for table in ("deliveries", "takes"):
+        for table in ("deliveries", "receipts"):
             assert rows(tmp_path, f"SELECT * FROM {table}") == []
         assert {row["log_offset"] for row in rows(tmp_path, "SELECT * FROM message_keys")} == {1}
 

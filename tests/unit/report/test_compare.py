@@ -260,7 +260,7 @@ def test_a_limit_that_is_not_relative_is_refused(text: str, column: int, problem
 
 
 def test_the_rest_of_a_rule_is_read_as_a_thresholds() -> None:
-    with pytest.raises(InvalidThresholdError, match="there is no metric 'lots'"):
+    with pytest.raises(InvalidThresholdError, match="'lots'"):
         parse_rule("lots > +1")
 
 
@@ -462,7 +462,5 @@ def test_what_is_no_report_is_refused(tmp_path: Path, content: bytes, why: str) 
 
 
 def test_a_report_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        ReportUnreadableError, match=r"report\.json cannot be read: No such file or directory"
-    ):
+    with pytest.raises(ReportUnreadableError, match=r"report\.json .*No such file or directory"):
         load_report(tmp_path / "report.json")

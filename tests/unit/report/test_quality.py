@@ -146,7 +146,5 @@ def test_beyond_the_limit_the_reasons_are_said() -> None:
 
 
 def test_if_nothing_is_left_no_limit_helps() -> None:
-    with pytest.raises(
-        RefusedError, match=r"^3 of 3 rows \(100.00%\) cannot be used, and nothing is left: no run: 3$"
-    ):
+    with pytest.raises(RefusedError, match=r"^3 of 3 rows \(100.00%\) .*no run: 3$"):
         quality.check(made(read=3, kept=0, dropped=[Drop(reason="no run", rows=3)]), 1.0)

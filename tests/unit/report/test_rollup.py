@@ -45,9 +45,7 @@ def test_what_was_saved_is_a_rollup(saved: str) -> None:
         rollup.find(PLACES, [saved]) == rollup.find(PLACES, [folder]) == rollup.find(PLACES, [url]) == [saved]
     )
     assert rollup.find(PLACES, [__file__, "nowhere"]) == []
-    with pytest.raises(
-        BrokenRollupError, match=r"^rollups are reported by themselves, and nowhere is none: "
-    ):
+    with pytest.raises(BrokenRollupError, match="nowhere"):
         rollup.find(PLACES, [saved, "nowhere"])
     found = rollup.load([saved], FILES)
     assert found.runs["run"].to_pylist() == ["a1"]
@@ -63,7 +61,7 @@ def test_a_run_counts_once(saved: str) -> None:
 
 
 def test_one_that_is_not_there(saved: str) -> None:
-    with pytest.raises(BrokenRollupError, match=r"^the rollups cannot be read: .*elsewhere/about"):
+    with pytest.raises(BrokenRollupError, match="elsewhere/about"):
         rollup.load([saved, f"{saved}/elsewhere"], FILES)
 
 

@@ -69,7 +69,7 @@ def test_an_old_java_is_refused(
 
 def test_no_java_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(JavaError, match=f"needs Java, and there is no java on the PATH{ADVICE}"):
+    with pytest.raises(JavaError, match=f"PATH{ADVICE}"):
         check_java()
 
 
@@ -79,7 +79,7 @@ def test_java_home_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "new"))
     check_java()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
-    with pytest.raises(JavaError, match=f"JAVA_HOME is {tmp_path}/none, where there is no bin/java{ADVICE}"):
+    with pytest.raises(JavaError, match=f"JAVA_HOME is {tmp_path}/none.*{ADVICE}"):
         check_java()
 
 

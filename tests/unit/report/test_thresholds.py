@@ -236,16 +236,16 @@ def test_an_error_in_a_file_names_file_and_line(tmp_path: Path) -> None:
 def test_a_file_without_thresholds_would_pass_silently(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "nightly"
     path.write_bytes(content)
-    with pytest.raises(InvalidThresholdError, match="has no thresholds; a line such as early == 0 is one"):
+    with pytest.raises(InvalidThresholdError, match="early == 0"):
         parse_file(path)
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "nightly"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InvalidThresholdError, match=f"{path} cannot be read as text: "):
+    with pytest.raises(InvalidThresholdError, match=str(path)):
         parse_file(path)
-    with pytest.raises(InvalidThresholdError, match=r"cannot be read as text: .*No such file"):
+    with pytest.raises(InvalidThresholdError, match="No such file"):
         parse_file(tmp_path / "nowhere")
 
 

@@ -254,12 +254,10 @@ def test_a_file_that_cannot_be_read_is_not_called_lost(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_bytes", refuse)
-        with pytest.raises(
-            StoreUnavailableError, match=f"{file}: the file cannot be read: Permission denied"
-        ):
+        with pytest.raises(StoreUnavailableError, match=f"{file}: .*Permission denied"):
             found(tmp_path)
     monkeypatch.setattr("os.scandir", refuse)
-    with pytest.raises(StoreUnavailableError, match=f"{file} cannot be read: Permission denied"):
+    with pytest.raises(StoreUnavailableError, match=f"{file} .*Permission denied"):
         found(tmp_path)
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from mocketmq.clock import Clock
 from mocketmq.errors import ClockError, StoreUnavailableError
-from mocketmq.schedule import timer as timer_module
 from mocketmq.schedule.due import Due, DueNow, DueSource
-from mocketmq.schedule.timer import Arrive, Timer
+from mocketmq.schedule.timer import RETRY_S, Arrive, Timer
 from mocketmq.store.database import MEMORY, Database
 from mocketmq.store.writer import Batch, Writer
 
@@ -57,10 +56,10 @@ class Source:
 
 
 @asynccontextmanager
-async def timer_of(clock: Clock, *sources: DueSource) -> AsyncIterator[Timer]:
+async def timer_of(clock: Clock, *sources: DueSource, retry_s: float = RETRY_S) -> AsyncIterator[Timer]:
     database = await Database.open(MEMORY, "full")
     writer = Writer(database, clock, "127.0.0.1:10911", 0, 0)
-    timer = Timer(clock, writer)
+    timer = Timer(clock, writer, retry_s=retry_s)
     for source in sources:
         timer.add(source)
     try:
@@ -184,12 +183,11 @@ async def test_something_that_becomes_due_earlier_is_not_slept_over() -> None:
 
 
 async def test_what_could_not_be_stored_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(timer_module, "RETRY_S", 0.001)
     source = Source("a", [], 0)
     source.failures = 2
-    async with timer_of(Clock(0, NOW_US), source) as timer:
+    async with timer_of(Clock(0, NOW_US), source, retry_s=0.001) as timer:
         task = timer.start()
         await source.done.wait()
         assert not task.done()

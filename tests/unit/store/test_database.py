@@ -139,7 +139,7 @@ async def test_a_sync_by_sqlite_that_fails_does_not_say_that_nothing_was_kept(
 async def test_a_transaction_is_kept_as_a_whole_or_not_at_all(tmp_path: Path, is_in_memory: bool) -> None:
     database = await Database.open(MEMORY if is_in_memory else str(tmp_path), "full")
     await database.transact({"INSERT INTO counters VALUES (?, ?)": [("a", 1), ("b", 2)]})
-    with pytest.raises(StoreUnavailableError, match="nothing of this request was kept"):
+    with pytest.raises(StoreUnavailableError):
         await database.transact(
             {
                 "UPDATE counters SET value = ?": [(9,)],
@@ -236,6 +236,6 @@ async def test_a_read_that_had_not_begun_goes_with_its_reader() -> None:
 
 async def test_a_bad_statement_is_an_error_of_the_store(tmp_path: Path) -> None:
     database = await Database.open(str(tmp_path), "full")
-    with pytest.raises(StoreUnavailableError, match="cannot be read: no such table"):
+    with pytest.raises(StoreUnavailableError, match="no such table"):
         await database.rows("SELECT * FROM missing")
     await database.close()

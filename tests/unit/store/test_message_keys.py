@@ -48,6 +48,16 @@ async def test_the_newest_are_found_over_many_steps_and_given_in_their_order(
         assert await newest("none", 9, lambda _: True) == []
 
 
+async def test_of_both_ends_as_many_are_read_as_fit() -> None:
+    async with running_broker() as broker:
+        await broker.sender.send_batch([Message(TOPIC, b"%04d" % n, {"KEYS": "all"}) for n in range(9)])
+        histories, newest = broker.inspection.histories, keys_of_broker(broker).newest
+        for room, count in ((3, 1), (4, 1), (11, 2), (12, 3)):
+            assert bodies(await histories.by_key("all", max_bytes=room)) == [f"{n:04}" for n in range(count)]
+            last = await newest("all", 9, lambda _: True, room)
+            assert bodies(last) == [f"{n:04}" for n in range(9 - count, 9)]
+
+
 async def test_different_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_keys, "index_hash", lambda _key: 7)
     async with running_broker() as broker:

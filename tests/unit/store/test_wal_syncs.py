@@ -147,7 +147,7 @@ async def test_a_failed_sync_fails_what_waited_and_all_that_comes(disk: Disk, wr
         )
     untils: list[Until] = ["visible", "durable"]
     for until in untils:
-        with pytest.raises(StoreFailedError, match="until the broker is restarted"):
+        with pytest.raises(StoreFailedError):
             await writer.commit(save("later"), until=until)
     assert await names(writer) == {"before", "waited", "behind", "seen"}
     assert disk.begun == 2

@@ -20,6 +20,7 @@ from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES, ReceiveReque
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topics import Topic
+from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.errors import QueueNotFoundError
 from mocketmq.message.names import retry_topic
 from mocketmq.store.messages import Span, fitting_messages_at, fitting_messages_in
@@ -99,7 +100,7 @@ class Pops:
     ) -> Popped:
         """Take up to ``limit`` messages, and wait up to ``wait_s`` real seconds for the first.
 
-        ``ordered`` as in :meth:`Receipts.receive`, and without retries; but an ``attempt`` that was answered
+        ``ordered`` as in :meth:`Receiver.receive`, and without retries; but an ``attempt`` that was answered
         before is given the same messages once more. ``from_end``: in a queue that is new to the
         group, and has lost messages to retention, it begins at the last message, not the first.
         """
@@ -129,6 +130,42 @@ class Pops:
                 rest += sum(receipt.state is State.FREE for receipt in known.open.values())
         taken.sort(key=lambda one: (one.message.queue_key, one.message.queue_offset))
         return Popped(taken, rest)
+
+    async def pop_within_retries(
+        self,
+        target: PopTarget,
+        limit: int,
+        invisible_us: int,
+        *,
+        wait_s: float,
+        tag_filter: Filter,
+        attempt: str,
+        load: Load,
+    ) -> Sequence[InFlightMessage]:
+        """Pop in the group's order; messages beyond the group's retries become dead letters instead.
+
+        Upstream's proxy does so for gRPC clients (ConsumerProcessor.java, 5.3.3). Remoting clients that pop
+        forward dead letters themselves.
+        """
+        group, end_us = target.group, steady_us() + int(wait_s * US_PER_S)
+        while True:
+            popped = await self.pop(
+                target,
+                limit,
+                invisible_us,
+                wait_s=max(end_us - steady_us(), 0) / US_PER_S,
+                tag_filter=tag_filter,
+                ordered=group.registered.config.consume_message_orderly,
+                attempt=attempt,
+                load=load,
+            )
+            most = group.registered.max_retries
+            dead = [one for one in popped.messages if one.reconsumed > most]
+            if not dead:
+                return popped.messages
+            await self._receiver.give_back(group.name, [one.handle for one in dead], -1)
+            if alive := [one for one in popped.messages if one.reconsumed <= most]:
+                return alive
 
     def _request(self, target: PopTarget, *, ordered: bool) -> ReceiveRequest:
         """Leaves retries out if members of the group pull them: Java clients do, even while they pop."""

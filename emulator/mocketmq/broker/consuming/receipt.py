@@ -5,11 +5,11 @@ Every receipt is in one state. :data:`MOVES` is the whole of what can happen to 
     NEW ──► RESERVED ◄──► FREE ◄─── time is up ─── HELD      FREE, HELD ◄──► SETTLING ──► CLOSED
               │ ▲                                  ▲ │
               │ └── taken back (released) ─────────┼─┘       any but NEW ─── reset, passed ──► CLOSED
-              └──── stored: somebody has it ───────┘
+              └──── stored: a consumer has it ─────┘
 
 A message that was popped in order and acknowledged before an earlier one of its queue goes from SETTLING to
-BEHIND. There it waits for the earlier ones: once they are closed, so is it; but if they are popped again, it
-is popped with them (RESERVED), or has to be popped after them (FREE).
+BEHIND, where it waits for the earlier ones. Once they are closed, it is closed too; if they are popped again,
+it is popped with them (RESERVED) or after them (FREE).
 
 Memory may not run ahead of the disk. RESERVED and SETTLING are the two states in which the row of a receipt is
 being written: nobody else may choose or settle it until the transaction has ended. A commit leads on; a
@@ -137,7 +137,7 @@ class Receipt:
 
     @property
     def group(self) -> "ConsumingGroup":
-        """The group whose take it is."""
+        """The group that received the message."""
         return self.group_queue.group
 
     @property
@@ -194,15 +194,15 @@ class Receipt:
             group.take_closed()  # of all that can be given to others
 
     def move_back(self) -> None:
-        """The transaction for which it was reserved, or was to settle it, came to nothing.
+        """Undo a reservation or settlement whose transaction failed.
 
-        It is as before; one that was chosen first is free. One that was closed meanwhile stays closed.
+        The receipt returns to its former state; one that was NEW becomes FREE. A closed one stays closed.
         """
         if self.state in (State.RESERVED, State.SETTLING):
             self.move(self._state_before if self._state_before in (_HELD, _BEHIND) else _FREE)
 
     def acknowledged(self) -> None:
-        """Its acknowledgement is stored: close it, unless it may be popped once more in order."""
+        """Close the acknowledged receipt, unless it may be popped once more in order."""
         in_order = self.pop_ms and self.pop_ms == self.group_queue.ordered_pop_ms
         if in_order and self.state is State.SETTLING and min(self.group_queue.open) < self.queue_offset:
             self.move(_BEHIND)
@@ -210,7 +210,7 @@ class Receipt:
             self.close()
 
     def close(self) -> None:
-        """Forget it, in whatever state it is."""
+        """Close the receipt, whatever its state."""
         if self.state is not _CLOSED:
             self.move(_CLOSED)
 

@@ -147,10 +147,17 @@ class Histories:
         return next(iter(named.values()), None)
 
     async def query(
-        self, topic_name: str, key: str, limit: int, from_us: int, to_us: int
+        self,
+        topic_name: str,
+        key: str,
+        limit: int,
+        from_us: int,
+        to_us: int,
+        max_bytes: int = NO_LIMIT,
     ) -> list[StoredMessage]:
         """The newest messages of a topic with this unique key, or the key among their ``KEYS``, oldest first.
 
+        Bodies of those in the store have up to ``max_bytes`` together, unless the newest alone has more.
         Stored from ``from_us`` to ``to_us``, both included. Pending messages are in the broker's own topics;
         those with an absolute due time are found by their unique key only.
         """
@@ -161,15 +168,21 @@ class Histories:
             return record.queue_key in queue_keys and from_us <= record.store_us <= to_us
 
         waiting = [one for one in await self._schemes.find(key) if is_wanted(one)]
-        stored = await self._keys.newest(key, limit, is_wanted)
+        stored = await self._keys.newest(key, limit, is_wanted, max_bytes)
         return (stored + waiting)[-limit:]
 
-    async def by_key(self, key: str, topic: str | None = None, limit: int = 64) -> list[StoredMessage]:
-        """Messages with the key among their ``KEYS``, oldest first, of one topic or all."""
+    async def by_key(
+        self, key: str, topic: str | None = None, limit: int = 64, max_bytes: int = NO_LIMIT
+    ) -> list[StoredMessage]:
+        """Messages with the key among their ``KEYS``, oldest first, of one topic or all.
+
+        Their bodies have up to ``max_bytes`` together, unless the first alone has more.
+        """
         if topic is None:
-            return await self._keys.with_key(key, limit)
+            return await self._keys.with_key(key, limit, None, max_bytes)
         found = self._topics.find(topic)
-        return await self._keys.with_key(key, limit, {queue.key for queue in found.queues} if found else ())
+        queue_keys = {queue.key for queue in found.queues} if found else set[int]()
+        return await self._keys.with_key(key, limit, queue_keys, max_bytes)
 
     async def of(self, message_id: str) -> History:
         """The history of a message. Raises MessageNotFoundError."""

@@ -5,12 +5,14 @@ without the sign. Topics have those of 5.3.3; groups have those of 5.4.0, as the
 (TopicAttributes.java, SubscriptionGroupAttributes.java).
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from mocketmq.errors import InvalidArgumentError
 
 _LONGEST = (1 << 63) - 1
+_NUMBER: Final = re.compile(r"[+-]?\d{1,64}")  # unlike Java's parseLong, int takes spaces and underscores
 
 
 class Attribute(NamedTuple):
@@ -27,10 +29,7 @@ def _one_of(*values: str, is_fixed: bool = False) -> Attribute:
 
 def _whole_number(first: int, last: int, allowed: str) -> Attribute:
     def is_allowed(text: str) -> bool:
-        try:
-            return first <= int(text) <= last
-        except ValueError:
-            return False
+        return bool(_NUMBER.fullmatch(text)) and first <= int(text) <= last
 
     return Attribute(is_allowed, allowed)
 

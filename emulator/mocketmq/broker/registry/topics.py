@@ -253,7 +253,7 @@ class Topics:
             loop.call_soon(self._next_turn, name)
 
     def _next_turn(self, name: str) -> None:
-        """Let all go on who wait by now. Who comes before they have gone on waits for the next turn."""
+        """Wake everyone waiting now; later arrivals wait for the next round."""
         turns, self._turns[name] = self._turns[name], []
         for turn in turns:
             if not turn.done():

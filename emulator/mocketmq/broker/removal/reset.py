@@ -72,6 +72,11 @@ class Reset:
         self._polls = consuming.polls
         self._on_reset = on_reset
 
+    def check_beginning(self, begin_us: int | None) -> None:
+        """Raise ClockError if the clock cannot begin anew at the instant."""
+        if begin_us is not None:
+            self._store.clock.check_beginning(begin_us)
+
     async def all(self, begin_us: int | None = None) -> None:
         """Delete all messages, visible and pending, the ledger, and what groups have consumed.
 
@@ -161,7 +166,7 @@ class Reset:
                 cancelled = sum(cancel(batch) for cancel in cancels)
                 self._schemes.leave_line(batch, name)
                 for queue in queues:
-                    delete_takes_of_queue(batch, queue)
+                    delete_receipts_of_queue(batch, queue)
                     batch.execute(_DELETE_MESSAGES, (queue.key,))
                 for log_offset in again:
                     delete_receipts(batch, log_offset)

@@ -37,7 +37,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SeenMessage(NamedTuple):
-    """A message that was sent, its content, and how it stands at each group that has to do with it."""
+    """A sent message, its content, and its state in each consumer group."""
 
     sent: SentMessage
     content: StoredMessage
@@ -45,7 +45,7 @@ class SeenMessage(NamedTuple):
 
 
 class NearMiss(NamedTuple):
-    """A message that is not quite what was waited for, and in what it differs."""
+    """A message that almost matches the expectation, and where it differs."""
 
     seen: SeenMessage
     differences: Sequence[str]

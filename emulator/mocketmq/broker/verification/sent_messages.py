@@ -1,4 +1,4 @@
-"""What producers sent to a topic, message by message, and what became of each: read from the store, and on.
+"""Reads sent messages and their outcomes from the store, incrementally.
 
 A message that was sent is one record or several: parked until it is due, then delivered to its topic, given
 back by a group and parked once more, delivered to ``%RETRY%group``, at last in ``%DLQ%group``. A half message

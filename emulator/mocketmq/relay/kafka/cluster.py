@@ -61,7 +61,7 @@ class KafkaCluster:
             try:
                 await self._topics.prepare()
             except RelayError as error:
-                log.warning("%s; tried again", error)
+                log.warning("%s; retrying", error)
                 await asyncio.sleep(_AGAIN_S)
         self._told = self._owned
         for number in self._owned - self._partitions.keys():
@@ -99,7 +99,7 @@ class KafkaCluster:
                     await self._member.getmany(timeout_ms=_POLL_MS)
             except Exception as error:  # noqa: BLE001 - without it, the group would give up the relay one day
                 reason = said(error) if isinstance(error, KafkaError) else repr(error)
-                log.warning("the group %s is joined anew: %s", self._group, reason)
+                log.warning("rejoining group %s: %s", self._group, reason)
                 await self._leave()
                 await asyncio.sleep(_AGAIN_S)
 

@@ -1,9 +1,14 @@
 """A partition of the delay topic on Kafka, with its pending log.
 
-Every change is a transaction of one producer, whose transactional id names the partition of the pending log.
-Who takes a partition over opens that producer first. With that, Kafka ends what the one before has begun, and
-refuses whatever it tries later. After a transaction that failed, the partition is taken over anew: the
-client's producer cannot be used again, and only the log says whether the transaction took effect.
+The relay is exactly once. One transaction keeps arrivals: it writes them to the pending log and commits the
+position in the delay topic. Another forwards due messages: it writes each to its real topic and its tombstone
+to the pending log. A crash in between leaves a message either pending or settled, never both.
+
+All transactions of a partition use one producer, whose transactional id names the partition of the pending
+log. A relay that takes a partition over opens this producer first, which fences the previous owner: Kafka
+aborts its open transaction and refuses its later ones. After a failed transaction the relay takes the
+partition over anew, because the producer is unusable and only the log tells whether the transaction took
+effect.
 """
 
 import asyncio
@@ -70,7 +75,7 @@ class SharedState(NamedTuple):
 
 
 class _Write(NamedTuple):
-    """A record to be written, and the id of its message if a broker may find fault with that."""
+    """A record to write, and the id of its message if a broker may reject the record."""
 
     id: str
     record: Record

@@ -1,1 +1,1 @@
-"""The relay in front of RocketMQ 4 and 5: it keeps what waits in topics of their own, at least once."""
+"""The relay for RocketMQ 4 and 5, at least once; pending messages wait in a topic of their own."""

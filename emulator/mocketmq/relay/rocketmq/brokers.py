@@ -1,4 +1,4 @@
-"""Brokers: two connections to each, as its answers to long polls would hold up others on busy machines."""
+"""Connections to brokers, two each, so that large answers to long polls do not delay other requests."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -85,7 +85,7 @@ class Broker:
 
 
 class Brokers:
-    """All that name servers told of."""
+    """The brokers reported by name servers."""
 
     def __init__(self, connect: Callable[[str], Connection]) -> None:
         self._connect = connect

@@ -1,9 +1,9 @@
-"""A relay among those of its group: heartbeats, the members, which queues are whose, and locks of queues.
+"""Membership in a group of relays: heartbeats, assignment of queues, and queue locks.
 
-Who holds a queue's lock reads and forwards it, so two relays never do, whatever each believes of the group.
-A broker keeps a lock for some time after it was last asked for (docs/protocol/remoting.md §2.5). Its holder
-believes in it for half of that, and only on the connection by which it asked: a broker that was restarted has
-forgotten its locks.
+Only the holder of a queue's lock reads and forwards the queue, so two relays never do, even if they disagree
+on the group's members. A broker drops a lock some time after its last renewal (docs/protocol/remoting.md
+§2.5). The holder trusts the lock for half of that time, and only on the connection that renewed it, because a
+restarted broker has lost its locks.
 """
 
 import asyncio
@@ -102,7 +102,7 @@ class Membership:
 
 
 class Hold:
-    """The lock of a queue, as far as it is believed in."""
+    """A queue lock, and how long to trust it."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
@@ -126,7 +126,7 @@ class Hold:
     def check(self) -> None:
         """Raises LostPartitionError unless it is believed in."""
         if not self.is_believed:
-            raise LostPartitionError(f"{self.queue.name} is locked no more by this relay")
+            raise LostPartitionError(f"this relay lost the lock of {self.queue.name}")
 
 
 class Locks:

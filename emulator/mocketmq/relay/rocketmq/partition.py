@@ -70,7 +70,7 @@ class RocketPartition:
         with _told():
             hold = await self._locks.take(self.delayed)
             if hold is None:
-                log.info("%s: waits for its lock, which another relay has", self.name)
+                log.info("%s: waiting for its lock, which another relay holds", self.name)
         while hold is None:
             yield []
             await asyncio.sleep(_LOCK_POLL_S)
@@ -227,7 +227,7 @@ class RocketPartition:
         """Log why messages stay, once."""
         if trouble != self._trouble:
             self._trouble = trouble
-            log.warning("%s: %s; tried again", self.name, trouble)
+            log.warning("%s: %s; retrying", self.name, trouble)
 
 
 @contextmanager

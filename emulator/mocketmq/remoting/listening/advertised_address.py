@@ -1,4 +1,4 @@
-"""Choose the address of the broker that each client is told: as a rule, the one it connected to.
+"""Choose the broker address in routes: by default the address that the client connected to.
 
 A route names one address, and each client dials it. A client that reached an address can reach it again, from
 the host, another machine or a neighbouring container. The exception is a container with published

@@ -1,4 +1,4 @@
-"""One connection: read commands, have them handled, write answers; stop reading when limits are reached."""
+"""One connection: reads commands, dispatches them and writes answers; pauses reading at its limits."""
 
 import asyncio
 import logging
@@ -29,14 +29,14 @@ SHORT_READ_BYTES: Final = 4 << 10
 
 MAX_RUNNING: Final = 1_024
 MAX_RUNNING_BYTES: Final = 32 << 20
-"""Requests of one connection in work. At either limit no more are read until some are answered."""
+"""Limits of requests in progress on a connection. At either one, reading pauses until some are answered."""
 MAX_WAITING_BYTES: Final = 4 << 20
 MAX_WAITING_BYTES_TOGETHER: Final = 64 << 20
-"""Long polls that wait, of one connection and of all. More may not wait: heartbeats must still be read."""
+"""Limits of waiting long polls, per connection and in total, so that heartbeats are still read."""
 UNREAD_BYTES: Final = 64 << 10
-"""When a client leaves this much of its answers unread, no more of its requests are read."""
+"""Bytes of unread answers at which reading the client's requests pauses."""
 MAX_UNREAD_BYTES: Final = 64 << 20
-"""Unread answers of all connections. Above it, clients with more than an equal share are cut off."""
+"""Bytes of unread answers in total. Above it, clients with more than an equal share are disconnected."""
 _REQUEST_BYTES: Final = 1 << 10
 """Memory of a request beside its text and body, roughly."""
 _FIELD_BYTES, _USUAL_FIELDS = 160, 32
@@ -154,7 +154,9 @@ class Connection(asyncio.BufferedProtocol):
             self._transport = layer
             layer.start(data)
         elif wants_tls or tls.mode == "enforcing":
-            self.abort("it wants TLS, which is disabled" if wants_tls else "it does not begin with TLS")
+            self.abort(
+                "the client speaks TLS, which is disabled" if wants_tls else "the client does not speak TLS"
+            )
         else:
             return False
         return True
@@ -171,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
             if not self.frames and is_http(data):
                 self._transport.write(ANSWER)
                 why = WRONG_PORT
-            log.warning("closing the connection of %s: %s", self.peer, why)
+            log.warning("closing connection from %s: %s", self.peer, why)
         self.frames += len(commands)
         for command in commands:
             if command.is_response:
@@ -272,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
         if self in unread:
             own = unread[self] = self._transport.get_write_buffer_size()
             if sum(unread.values()) > MAX_UNREAD_BYTES < own * len(unread):
-                self.abort(f"it does not read its answers, {own} bytes so far")
+                self.abort(f"the client does not read its answers: {own} bytes unread")
 
     def pause_writing(self) -> None:
         """The client does not read its answers: read no more of its requests."""
@@ -314,17 +316,17 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def hang_up(self, fault: str) -> None:
-        """Close the connection because of a fault on purpose; what is answered already is sent before."""
+        """Close the connection for an injected fault, after sending the answers that are ready."""
         self._flush()
-        self.abort(f"so wants the fault {fault}", logging.INFO)
+        self.abort(f"injected fault {fault}", logging.INFO)
 
     def abort(self, why: str, level: int = logging.WARNING) -> None:
         """Close the connection at once, and log why."""
-        log.log(level, "closing the connection of %s: %s", self.peer, why)
+        log.log(level, "closing connection from %s: %s", self.peer, why)
         self._transport.abort()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Cancel what only reads; other requests are finished, though nobody reads their answers."""
+        """Cancel requests that only read. Other requests finish, because they change state."""
         log.debug("%s has disconnected (requests: %d)", self.peer, self.frames)
         hub = self._hub
         hub.connections.discard(self)
@@ -353,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
             await self._fast_path_idle.wait()
 
     async def close(self) -> None:
-        """Read nothing more, answer what was read, and wait until all is sent."""
+        """Stop reading, answer the requests in progress, and flush."""
         self._is_stopping = True
         self._channel.end()
         self.regulate()
@@ -364,7 +366,7 @@ class Connection(asyncio.BufferedProtocol):
         await self._ended.wait()
 
     def let_go(self) -> None:
-        """Cancel what still runs, and close at once."""
+        """Cancel the requests in progress, and close at once."""
         for task in (*self._running, *self._waiting):
             task.cancel()
         self._transport.abort()

@@ -25,7 +25,7 @@ Sockets = Sequence[socket.socket]
 
 
 class Ports:
-    """Bound, but not listening. Made by :func:`bind_ports`; ``vip_port`` is None without a VIP channel."""
+    """Ports bound by :func:`bind_ports` but not listening yet; ``vip_port`` is None without a VIP channel."""
 
     def __init__(self, namesrv: Sockets, broker: Sockets, vip: Sockets) -> None:
         self.sockets = (*broker, *vip, *namesrv)
@@ -35,7 +35,7 @@ class Ports:
         self.broker_ip: str = broker[0].getsockname()[0]
 
     def close(self) -> None:
-        """Give the ports back. May be called twice, and after a server has closed its sockets."""
+        """Release the ports. May be called twice, and after a server has closed its sockets."""
         _close(self.sockets)
 
 
@@ -80,7 +80,7 @@ def _bind_broker(settings: Settings) -> tuple[Sockets, Sockets]:
             return broker, _bind(settings.host, vip_port, "--broker-port", is_picked=not fixed)
         except ListenError as error:
             if fixed:
-                log.warning("the broker is without VIP channel: %s", error)
+                log.warning("VIP channel disabled: %s", error)
             if fixed or is_last:
                 break
             _close(broker)

@@ -33,7 +33,7 @@ from mocketmq.settings import Settings
 log = logging.getLogger(__name__)
 
 GRACE_S: Final = 2.0
-"""Real seconds that running requests have to finish when the server stops."""
+"""Real seconds for requests in progress to finish when the server stops."""
 TICK_S: Final = 10.0
 IDLE_TICKS: Final = 12
 """After so many ticks without a byte a connection is closed: 120 s, as upstream."""
@@ -130,7 +130,7 @@ class RemotingServer:
     def _cut(self, port: int) -> None:
         for connection in list(self._hub.connections):
             if connection.port == port:
-                connection.abort("so wants a fault", logging.INFO)
+                connection.abort("injected fault: port closed", logging.INFO)
 
     def _gone(self, channel: RemotingChannel) -> None:
         self._broker.registry.clients.gone(channel)
@@ -143,13 +143,13 @@ class RemotingServer:
         self._look_after()
 
     def _look_after(self) -> None:
-        """Close connections that stand still, and give freed memory back after a flood."""
+        """Close stalled connections, and return freed memory to the system after a flood."""
         for connection in list(self._hub.connections):
             connection.quiet += 1
             if connection.quiet >= IDLE_TICKS:
-                connection.abort("nothing came in for 120 s", logging.INFO)
+                connection.abort("idle for 120 s", logging.INFO)
             elif connection.is_stalled and self._hub.budget.is_spent:
-                connection.abort("the memory that its unfinished frame takes is needed")
+                connection.abort("out of memory budget while its frame is incomplete")
 
         if self._hub.has_paused:
             self._hub.has_paused = False

@@ -1,4 +1,4 @@
-"""Recognize HTTP at a port for RocketMQ clients, and say so in HTTP."""
+"""Detect HTTP requests on a remoting port, and answer them with a hint in HTTP."""
 
 import re
 from typing import Final

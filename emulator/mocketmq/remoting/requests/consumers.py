@@ -1,4 +1,4 @@
-"""Ask connected consumers what they do, on behalf of tools (docs/protocol/remoting.md §2.6)."""
+"""Forward the questions of admin tools to connected consumers (docs/protocol/remoting.md §2.6)."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -40,7 +40,7 @@ class ConsumerStatusHeader(NamedTuple):
 
 
 async def running_info(call: RemotingCall[RunningInfoHeader]) -> Response:
-    """Answer with a consumer's own account of what it does at the moment."""
+    """Answer with the running info that a consumer reports."""
     header = call.header
     answer = await call.broker.inspection.consumers.running_info(
         header.consumer_group, header.client_id, with_stacks=header.jstack_enable

@@ -1,4 +1,4 @@
-"""Show how far groups have consumed topics, and what is in queues (docs/protocol/remoting.md §2.10)."""
+"""Consumer lag, topic statistics and queue contents (docs/protocol/remoting.md §2.10)."""
 
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple

@@ -59,7 +59,9 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
         limit, from_us, to_us = _MAX_BY_UNIQUE_KEY, 0, LATEST_US
     found: list[StoredMessage] = []
     if limit > 0:
-        found = await broker.inspection.histories.query(header.topic, header.key, limit, from_us, to_us)
+        found = await broker.inspection.histories.query(
+            header.topic, header.key, limit, from_us, to_us, _MAX_BYTES
+        )
     ext = {
         "indexLastUpdateTimestamp": str(broker.store.writer.last_store_us // US_PER_MS),
         "indexLastUpdatePhyoffset": str(broker.store.writer.next_log_offset - 1),

@@ -1,4 +1,4 @@
-"""Heartbeats, and who belongs to a group (docs/protocol/remoting.md §8.1)."""
+"""Heartbeats and group membership (docs/protocol/remoting.md §8.1)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple

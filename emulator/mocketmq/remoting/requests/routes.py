@@ -190,7 +190,7 @@ def _log_miss(call: RemotingCall[TopicHeader], error: TopicNotFoundError) -> Non
         return
     misses.add(name)
     level = logging.INFO if call.broker.registry.topics.auto_create else logging.WARNING
-    log.log(level, "a client finds no route: %s", error)
+    log.log(level, "no route: %s", error)
 
 
 def _topics(call: RemotingCall[Any], is_wanted: Callable[[Topic], bool] = lambda _: True) -> Response:

@@ -1,7 +1,7 @@
-"""Keep messages invisible while push consumers work on them, as upstream (ReceiptHandleProcessor, 5.3.3).
+"""Keep messages invisible while push consumers process them, as upstream (ReceiptHandleProcessor, 5.3.3).
 
-A push consumer asks for no invisible time. Its messages are invisible for a minute, and longer each time that
-is nearly over, while the client lives: up to three hours.
+A push consumer of gRPC asks for no invisible time. Its messages are invisible for a minute. Shortly before
+that ends, and again later, the time is renewed while the client is alive, up to three hours in all.
 """
 
 import heapq
@@ -24,12 +24,13 @@ _STEPS_US: Final = tuple(minutes * 60 * US_PER_S for minutes in (1, 3, 5, 10, 30
 _BEFORE_US: Final = 10 * US_PER_S
 _LONGEST_US: Final = 3 * 3_600 * US_PER_S
 _AFTER_CLIENT_US: Final = US_PER_S
-"""When the messages of a client that has gone are visible again."""
+"""After a client has disconnected, its messages become visible again so much later."""
 
 
 @dataclass(slots=True)
 class _Held:
     client_id: str
+    is_alive: Callable[[], bool]
     until_us: int  # by the emulated clock, as are all of these
     end_us: int
     renewed: int = 0
@@ -39,11 +40,11 @@ _Key = tuple[str, str]  # group and receipt handle
 
 
 class Renewals:
-    """A due source. ``is_alive`` says whether a client is still connected."""
+    """A due source. ``changed`` tells the timer that its next instant may have changed."""
 
-    def __init__(self, broker: Broker, is_alive: Callable[[str], bool]) -> None:
-        self._broker = broker
-        self._is_alive = is_alive
+    def __init__(self, receiver: Receiver, changed: Callable[[], None]) -> None:
+        self._receiver = receiver
+        self._changed = changed
         self._held: dict[_Key, _Held] = {}
         self._due: list[tuple[int, _Key]] = []
 
@@ -51,17 +52,17 @@ class Renewals:
         """Renew these messages from now on."""
         for one in taken:
             end_us = one.visible_us - FIRST_US + _LONGEST_US
-            self._held[group, one.handle] = _Held(client_id, one.visible_us, end_us)
+            self._held[group, one.handle] = _Held(client_id, is_alive, one.visible_us, end_us)
             heapq.heappush(self._due, (one.visible_us - _BEFORE_US, (group, one.handle)))
-        self._broker.timer.changed()
+        self._changed()
 
     def drop(self, group: str, handles: Iterable[str]) -> None:
-        """Renew these no more: their client has settled them, or asked for a time of its own."""
+        """Stop renewing: the client has settled the messages, or chosen an invisible time itself."""
         for handle in handles:
             self._held.pop((group, handle), None)
 
     async def release(self, client_id: str) -> None:
-        """Make the messages of a client that has gone visible again, in a second."""
+        """Make the messages of a client that has disconnected visible again, in a second."""
         gone: dict[str, list[str]] = {}
         for (group, handle), held in list(self._held.items()):
             if held.client_id == client_id:
@@ -105,7 +106,7 @@ class Renewals:
             return
         held = self._held[key]
         group, handle = key
-        if batch.now_us < held.end_us and self._is_alive(held.client_id):
+        if batch.now_us < held.end_us and held.is_alive():
             step_us = _STEPS_US[min(held.renewed, len(_STEPS_US) - 1)]
             with suppress(GroupNotFoundError):
                 if self._broker.consuming.receiver.extend_in(group, [handle], step_us, batch).done:

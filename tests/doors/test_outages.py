@@ -97,7 +97,7 @@ async def test_the_broker_is_away_for_one_door(
         assert (await broker.send("http"), await broker.send("aliyun")) == (http, aliyun)
 
 
-async def test_absences_begin_and_end_by_the_clock_of_the_broker() -> None:
+async def test_outagess_begin_and_end_by_the_clock_of_the_broker() -> None:
     async with running_doors() as broker:
         [port] = ports(broker.api.emulator.doors)[1:2]
         now_ms = (await broker.api.ok("GET", "/v1/clock"))["now_ms"]
@@ -201,4 +201,4 @@ async def test_without_remoting_there_is_no_name_server_to_be_away() -> None:
         rule = {"do": "name-server-away"}
         async with session.post(f"{process.url}/v1/faults", json=rule) as response:
             assert response.status == 400
-            assert "without remoting" in await response.text()
+            assert "name-server-away needs remoting" in await response.text()
