@@ -44,7 +44,7 @@ class Looks:
         self.found: list[list[str]] = []
         self.begun = asyncio.Event()
         self._take = broker.consuming.receiver._receive_unless_cancelled
-        monkeypatch.setattr(broker.consuming.receiver, "_take_unless_cancelled", self._look)
+        monkeypatch.setattr(broker.consuming.receiver, "_receive_unless_cancelled", self._look)
 
     async def _look(self, *how: Any) -> list[InFlightMessage]:
         taken = await self._take(*how)

@@ -11,7 +11,7 @@ import pytest
 from mocketmq.app import running_emulator
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receiver import InFlightMessage, Settled
-from mocketmq.broker.filters.filter import TagFilter
+from mocketmq.broker.filters.filter import SQL92, parse_filter
 from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import (
@@ -73,7 +73,7 @@ async def receive(
     sql: str | None = None,
     ordered: bool = False,
 ) -> list[InFlightMessage]:
-    """Take up to ``limit`` messages."""
+    """Take up to ``limit`` messages, chosen by a condition on properties if ``sql`` is given, else by tag."""
     return await broker.consuming.receiver.receive(
         group,
         topic,

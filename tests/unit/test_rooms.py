@@ -109,7 +109,7 @@ KNOWS = {
     "verification": "base store schedule registry consuming",
     "watching": "base store schedule registry consuming verification",
     "transactions": "base store schedule filters registry sending consuming",
-    "removal": "base store schedule registry consuming",
+    "removal": "base store faults schedule registry consuming",
     "broker": f"base store faults schedule {BROKER}",
     "connections": "base store",
     "wire": "base",

@@ -133,6 +133,7 @@ async def open_broker(
         for each in schemes:
             timer.add(each)
         timer.add(consuming.receiver)
+        timer.add(consuming.renewals)
         timer.add(transactions.popped_halves)
         timer.add(transactions.check_backs)
         keys = MessageKeys(store, past.keys_indexed_to)

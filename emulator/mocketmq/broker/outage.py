@@ -36,7 +36,7 @@ class _Place(NamedTuple):
 
 
 class Outage:
-    """A :class:`~mocketmq.schedule.due.DueSource` of the instants at which somebody goes away or is back.
+    """A :class:`~mocketmq.schedule.due.DueSource` of the instants at which an outage begins or ends.
 
     ``changed`` tells the timer that these instants have changed, ``end_polls`` ends all long polls.
     """

@@ -47,7 +47,7 @@ def signed(command: Command, account: Account) -> Command:
 class Connection:
     """Opened by the first request, and reopened by the next one after it was closed.
 
-    ``on_request`` is given the requests of who is there.
+    ``on_request`` receives the requests that the peer initiates.
     """
 
     def __init__(

@@ -38,11 +38,11 @@ export function lifeOf(history) {
     else add(record.store_ms, "stored", `Stored in ${record.topic}, queue ${record.queue_id}`);
   }
   const ledgered = new Set(history.deliveries.filter((one) => one.pulled_us !== null).map((one) => one.delivered_offset));
-  for (const take of history.receipts) {
-    if (!ledgered.has(take.log_offset)) add(take.first_taken_us && ms(take.first_taken_us), "taken", `Taken by ${take.group}`);
-    if (take.times > 1 && take.last_taken_us !== take.first_taken_us) add(take.last_taken_us && ms(take.last_taken_us), "taken", `Taken by ${take.group} again`, `${take.times} times so far`);
-    if (take.outcome === "acked" && !(deliveries.get(take.log_offset)?.acked_us)) add(take.settled_us && ms(take.settled_us), "acknowledged", `Acknowledged by ${take.group}`);
-    if (take.outcome === null && take.times) add(ms(take.visible_us), "waiting", `In flight at ${take.group} until then`);
+  for (const receipt of history.receipts) {
+    if (!ledgered.has(receipt.log_offset)) add(receipt.first_taken_us && ms(receipt.first_taken_us), "taken", `Taken by ${receipt.group}`);
+    if (receipt.times > 1 && receipt.last_taken_us !== receipt.first_taken_us) add(receipt.last_taken_us && ms(receipt.last_taken_us), "taken", `Taken by ${receipt.group} again`, `${receipt.times} times so far`);
+    if (receipt.outcome === "acked" && !(deliveries.get(receipt.log_offset)?.acked_us)) add(receipt.settled_us && ms(receipt.settled_us), "acknowledged", `Acknowledged by ${receipt.group}`);
+    if (receipt.outcome === null && receipt.times) add(ms(receipt.visible_us), "waiting", `In flight at ${receipt.group} until then`);
   }
   for (const one of history.interventions) if (one.kind === "cancelled") add(ms(one.at_us), "cancelled", "Cancelled", "It will never be delivered.");
   for (const one of history.faults) add(ms(one.at_us), "fault", `Struck by the fault ${one.fault}`, one.door ? `${one.do} at ${one.door}, ${one.operation}` : `${one.do}: its delivery`);

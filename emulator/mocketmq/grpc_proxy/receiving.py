@@ -12,6 +12,7 @@ from typing import Any, Final
 from mocketmq.broker.consuming.load import Load
 from mocketmq.broker.consuming.pops import ALL_QUEUES, MAX_POPPED
 from mocketmq.broker.consuming.receiver import InFlightMessage
+from mocketmq.broker.consuming.renewals import FIRST_US
 from mocketmq.broker.filters.filter import SQL92, TAG, Filter, parse_filter, prepare
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.errors import InvalidArgumentError
@@ -85,32 +86,19 @@ async def take(call: Call, load: Load) -> Sequence[InFlightMessage]:
         raise GrpcError(Code.BAD_REQUEST, f"attempt_id has more than {_MAX_ATTEMPT} characters")
     await routed_topic(call, topic)
     target = await pops.admit(group, topic, ALL_QUEUES)
-    while True:
-        popped = await pops.pop(
-            target,
-            min(max(request.batch_size, 1), MAX_POPPED),
-            invisible_us,
-            wait_s=max(end_us - steady_us(), 0) / US_PER_S,
-            tag_filter=tag_filter,
-            ordered=target.group.registered.config.consume_message_orderly,
-            attempt=request.attempt_id,
-            load=load,
-        )
-        last = target.group.registered.max_retries
-        dead = [one for one in popped.messages if _reconsumed(one) > last]
-        if not dead:
-            return popped.messages
-        await call.broker.consuming.receiver.give_back(group, [one.handle for one in dead], -1)
-        if len(dead) < len(popped.messages):
-            return [one for one in popped.messages if one not in dead]
-
-
-def _reconsumed(one: InFlightMessage) -> int:
-    return one.message.reconsume_times + one.times - 1
+    return await pops.pop_within_retries(
+        target,
+        min(max(request.batch_size, 1), MAX_POPPED),
+        invisible_us,
+        wait_s=_wait_s(call),
+        tag_filter=tag_filter,
+        attempt=request.attempt_id,
+        load=load,
+    )
 
 
 def _message(call: Call, one: InFlightMessage) -> Any:
-    out = message_out(call.broker, one.message, call.request.message_queue.topic.name, _reconsumed(one))
+    out = message_out(call.broker, one.message, call.request.message_queue.topic.name, one.reconsumed)
     out.topic.CopyFrom(call.request.message_queue.topic)
     out.system_properties.receipt_handle = one.handle
     return out

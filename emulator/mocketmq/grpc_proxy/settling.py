@@ -45,7 +45,7 @@ async def acknowledge(call: Call) -> Any:
     if not handles:
         raise GrpcError(Code.INTERNAL_SERVER_ERROR, "the request has no entries")
     settled = await call.broker.consuming.receiver.acknowledge(group, list(dict.fromkeys(handles)))
-    call.renewals.drop(group, handles)
+    call.broker.consuming.renewals.drop(group, handles)
     failed = dict(settled.failed)
     answer, codes = _AckAnswer(), []
     for given in call.request.entries:
@@ -83,7 +83,7 @@ async def forward_to_dead_letters(call: Call) -> Any:
     group, handle = _group(call), call.request.receipt_handle
     check_settled([call.request])
     settled = await call.broker.consuming.receiver.give_back(group, [handle], _DEAD)
-    call.renewals.drop(group, [handle])
+    call.broker.consuming.renewals.drop(group, [handle])
     answer = set_status(_ForwardAnswer())
     for _, error in settled.failed:
         set_status(answer, code_of(error), str(error))

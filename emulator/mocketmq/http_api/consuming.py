@@ -86,7 +86,7 @@ class ExtendIn(Input, frozen=True):
     """Receipts of messages to keep invisible for `invisible_ms` from now; 0 makes them visible at once."""
 
     receipts: ReceiptHandles
-    invisible_ms: Annotated[int, Meta(ge=0, le=LONGEST_INVISIBLE_MS)]
+    invisible_ms: Annotated[int, Meta(ge=0, le=MAX_INVISIBLE_US // US_PER_MS)]
 
 
 class FailedReceipt(msgspec.Struct, frozen=True):

@@ -60,7 +60,7 @@ What it raises does not count: the handler, which is called then, raises the sam
 
 
 class StraightAnswer:
-    """Whom the writer tells of a request that was begun on the fast path: ``respond`` makes the answer."""
+    """The writer's waiter for a request on the fast path; ``respond`` makes the answer."""
 
     __slots__ = ("_command", "_reply", "_respond")
 
@@ -104,10 +104,10 @@ class Request:
     """A request that clients may send, declared once, in the file of its family.
 
     ``header`` is the class that its ext fields are read into; ``names`` maps its fields to names on the wire
-    where these differ. ``long_poll`` is set for requests that may wait for messages.
-    ``fast_path`` is set for requests that are often plain; the handler serves all others.
-    ``effect`` is set for those about how far groups have come; these keep their order on a connection.
-    ``is_reading``: it is given up when its client goes, as long polls are.
+    where these differ. ``long_poll`` is set for requests that may wait for messages. ``fast_path`` serves the
+    common case without a task; ``handler`` serves the rest. ``effect`` is set for requests that read or
+    change a group's offsets, which keep their order on a connection. ``is_reading`` requests are cancelled
+    when their client disconnects, as long polls are.
     """
 
     code: RequestCode

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import KEYS, decode_properties
 from mocketmq.store.chore import Chore
-from mocketmq.store.messages import messages_at
+from mocketmq.store.messages import NO_LIMIT, fitting_messages_at
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 

@@ -1,4 +1,4 @@
-"""Plain sends, which are begun on the fast path, without a task; all others; and that both become the same."""
+"""Plain sends on the fast path, without a task; all others; and both have the same effect."""
 
 import asyncio
 import logging

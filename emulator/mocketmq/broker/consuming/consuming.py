@@ -13,6 +13,7 @@ from mocketmq.broker.consuming.pull_trail import PullTrail
 from mocketmq.broker.consuming.queue_locks import QueueLocks
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.receiver import Receiver
+from mocketmq.broker.consuming.renewals import Renewals
 from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.contracts.contract import Contract
@@ -32,6 +33,7 @@ class Consuming:
     polls: Polls
     receipts: Receipts
     receiver: Receiver
+    renewals: Renewals
     pops: Pops
     committed: CommittedOffsets
     pull: Pull
@@ -77,6 +79,7 @@ async def open_consuming(
         polls=polls,
         receipts=receipts,
         receiver=receiver,
+        renewals=Renewals(receiver, timer.changed),
         pops=Pops(store, registry, groups, polls, receiver),
         committed=committed,
         pull=pull,

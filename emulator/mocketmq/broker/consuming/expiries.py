@@ -25,8 +25,8 @@ class Expiry(NamedTuple):
 class Expiries:
     """Tells which receipts expire next, by their ``visible_us``.
 
-    A receipt that was settled or extended leaves a stale entry. Stale entries are skipped, and all are removed
-    when there are more of them than of live ones.
+    A receipt that was settled or extended leaves a stale entry, which is skipped. Stale entries are removed
+    when they outnumber the live ones.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:

@@ -1,6 +1,6 @@
-"""A receipt: one message at one group. Its state (free, reserved, held, settling, closed) changes here only.
+"""A receipt: one message at one group. Only this module changes its state.
 
-Every receipt is in one state. :data:`MOVES` is the whole of what can happen to it::
+A receipt is in exactly one state. :data:`MOVES` lists every transition::
 
     NEW ──► RESERVED ◄──► FREE ◄─── time is up ─── HELD      FREE, HELD ◄──► SETTLING ──► CLOSED
               │ ▲                                  ▲ │
@@ -11,11 +11,11 @@ A message that was popped in order and acknowledged before an earlier one of its
 BEHIND, where it waits for the earlier ones. Once they are closed, it is closed too; if they are popped again,
 it is popped with them (RESERVED) or after them (FREE).
 
-Memory may not run ahead of the disk. RESERVED and SETTLING are the two states in which the row of a receipt is
-being written: nobody else may choose or settle it until the transaction has ended. A commit leads on; a
-failed transaction leads back to the state before, which is the only undo there is (:meth:`Receipt.move_back`).
-CLOSED is final, so a transaction that ends after its receipt was reset changes nothing.
-Nothing outside of this file sets a state.
+Memory may not run ahead of the disk. RESERVED and SETTLING are the two states in which the receipt's row is
+being written, and nobody else may choose or settle it until the transaction has ended. A commit moves it
+forward; a failed transaction moves it back to the state before, which is the only undo there is
+(:meth:`Receipt.move_back`). CLOSED is final, so a transaction that ends after a reset of its receipt changes
+nothing.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class State(IntEnum):
-    """Where a receipt stands; an int, because every delivery looks it up several times."""
+    """A receipt's state; an int, because every delivery looks it up several times."""
 
     NEW = auto()
     """Made, and not the group's yet."""
@@ -78,7 +78,7 @@ _NEW, _FREE, _HELD, _BEHIND, _CLOSED = State.NEW, State.FREE, State.HELD, State.
 
 
 class IllegalMoveError(Exception):
-    """A receipt was to be moved as :data:`MOVES` does not allow: a defect of the caller."""
+    """A transition that :data:`MOVES` does not allow: a defect of the caller."""
 
 
 class Receipt:

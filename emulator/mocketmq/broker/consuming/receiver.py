@@ -59,6 +59,11 @@ class InFlightMessage(NamedTuple):
     visible_us: int
     pop_ms: int  # 0 unless it was popped
 
+    @property
+    def reconsumed(self) -> int:
+        """How many deliveries to this group came before this one, as retries or after invisible times."""
+        return self.message.reconsume_times + self.times - 1
+
 
 class SettledBy(NamedTuple, Generic[Handle]):
     """The handles that were settled, and the errors of the others."""
@@ -166,24 +171,24 @@ class Receiver:
         self, request: ReceiveRequest, invisible_us: int
     ) -> list[InFlightMessage]:
         begun = asyncio.Event()
-        receipt = asyncio.create_task(self._take(request, invisible_us, begun))
+        receiving = asyncio.create_task(self._take(request, invisible_us, begun))
         try:
-            return await asyncio.shield(receipt)
+            return await asyncio.shield(receiving)
         except asyncio.CancelledError:
             if not begun.is_set():  # nobody waits for the messages, so none is read
-                receipt.cancel()
+                receiving.cancel()
                 raise
-            give_back = asyncio.create_task(self._release_result(request, receipt))
+            give_back = asyncio.create_task(self._release_result(request, receiving))
             self._abandoned.add(give_back)
             give_back.add_done_callback(self._abandoned.discard)
             raise
 
     async def _release_result(
-        self, request: ReceiveRequest, receipt: asyncio.Task[list[InFlightMessage]]
+        self, request: ReceiveRequest, receiving: asyncio.Task[list[InFlightMessage]]
     ) -> None:
         try:
             with suppress(RefusedError):  # then nothing was taken
-                await self._release(request.group, await receipt)
+                await self._release(request.group, await receiving)
         finally:
             if request.load is not None:
                 request.load.settle(0)

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.receiver import InFlightMessage
+from mocketmq.broker.consuming.receiver import InFlightMessage, Receiver
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.schedule.due import Due, DueNow
@@ -48,9 +47,11 @@ class Renewals:
         self._held: dict[_Key, _Held] = {}
         self._due: list[tuple[int, _Key]] = []
 
-    def hold(self, client_id: str, group: str, taken: Iterable[InFlightMessage]) -> None:
-        """Renew these messages from now on."""
-        for one in taken:
+    def hold(
+        self, client_id: str, is_alive: Callable[[], bool], group: str, messages: Iterable[InFlightMessage]
+    ) -> None:
+        """Renew these messages from now on, while ``is_alive`` says that their client is."""
+        for one in messages:
             end_us = one.visible_us - FIRST_US + _LONGEST_US
             self._held[group, one.handle] = _Held(client_id, is_alive, one.visible_us, end_us)
             heapq.heappush(self._due, (one.visible_us - _BEFORE_US, (group, one.handle)))
@@ -69,7 +70,7 @@ class Renewals:
                 gone.setdefault(group, []).append(handle)
         for group, handles in gone.items():
             self.drop(group, handles)
-            await self._broker.consuming.receiver.extend(group, handles, _AFTER_CLIENT_US)
+            await self._receiver.extend(group, handles, _AFTER_CLIENT_US)
 
     def next_due_us(self) -> int | None:
         """When the next invisible time is nearly over."""
@@ -109,7 +110,7 @@ class Renewals:
         if batch.now_us < held.end_us and held.is_alive():
             step_us = _STEPS_US[min(held.renewed, len(_STEPS_US) - 1)]
             with suppress(GroupNotFoundError):
-                if self._broker.consuming.receiver.extend_in(group, [handle], step_us, batch).done:
+                if self._receiver.extend_in(group, [handle], step_us, batch).done:
                     batch.on_commit(partial(self._renewed, key, held, batch.now_us + step_us))
                     return
         batch.on_commit(partial(self.drop, group, [handle]))

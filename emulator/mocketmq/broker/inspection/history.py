@@ -14,7 +14,7 @@ from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import host_of, log_offset_of
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.message_keys import MessageKeys
-from mocketmq.store.messages import messages_at
+from mocketmq.store.messages import NO_LIMIT, messages_at
 from mocketmq.store.receipt_rows import receipts_of_messages
 from mocketmq.store.store import Store
 

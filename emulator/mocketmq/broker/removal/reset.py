@@ -26,7 +26,7 @@ from mocketmq.settings import Settings
 from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET, begin_again, note_reset
 from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
-from mocketmq.store.receipt_rows import delete_receipts, delete_takes_of_queue
+from mocketmq.store.receipt_rows import delete_receipts, delete_receipts_of_queue
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
@@ -84,8 +84,7 @@ class Reset:
         of the test before would take the first message of the next. Raises ClockError for an instant before
         the one at which the clock started.
         """
-        if begin_us is not None:
-            self._store.clock.check_beginning(begin_us)
+        self.check_beginning(begin_us)
 
         def work(batch: Batch) -> None:
             queues = list(self._topics.queues)
