@@ -48,7 +48,10 @@ from mocketmq.store.store import Store
 
 
 class Broker:
-    """A running broker. :func:`~mocketmq.broker.building.open_broker` makes its parts, in this order."""
+    """A running broker.
+
+    :func:`~mocketmq.broker.building.open_broker` sets every part, in about this order, before it yields.
+    """
 
     # The store
     store: Store
@@ -75,9 +78,9 @@ class Broker:
     renewals: Renewals
     ledger_notes: LedgerNotes
     pops: Pops
-    pull: Pull
     committed_offsets: CommittedOffsets
     offset_resets: Offsets
+    pull: Pull
     queue_locks: QueueLocks
 
     # Sending and transactions

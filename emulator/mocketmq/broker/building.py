@@ -1,6 +1,7 @@
 """Build a broker, start it, and stop it in the opposite order.
 
-Each step makes one part of the picture in docs/architecture.md, from the parts of the steps before it.
+Each step makes one part of the picture in docs/architecture.md, from the parts of the steps before it. They
+are set on the broker as soon as they are made; nobody else has the broker before the last step.
 """
 
 import logging
@@ -166,14 +167,7 @@ async def _open_schedule(
     schemes = broker.schemes = SchemeSet(store.writer, lines)
     broker.outage = Outage(store, faults, timer.changed, broker.polls.end)
     parked_queue = topics.get(TIMER_TOPIC).queues[0]
-    held = broker.held = HeldDeliveries(
-        store,
-        faults,
-        ledger,
-        topics,
-        timer.changed,
-        open_playback(settings),
-    )
+    held = broker.held = HeldDeliveries(store, faults, ledger, topics, timer.changed, open_playback(settings))
     context = SchemeContext(
         store,
         started_us,

@@ -21,7 +21,8 @@ class AsyncBroker(Operations):
     """The same broker as ``broker``, for asyncio. Each request has a connection of its own.
 
     So nothing of it outlives an operation, nor the test's event loop: it works under every plugin that runs
-    async tests, and needs the standard library alone.
+    async tests, and needs the standard library alone. The blocking client in threads would not do: a thread
+    would outlive a cancelled wait, and waits in all threads of the pool hold up the sends that end them.
     """
 
     # Callable, so ``broker.clock()`` still works although the attribute shadows the method.
