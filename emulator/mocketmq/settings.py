@@ -18,14 +18,13 @@ from mocketmq import setting_rules as rules
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.failpoint import ENVIRONMENT as FAILPOINT
+from mocketmq.message.message_type import MessageType
 from mocketmq.nearest import nearest
 
 Profile = Literal["exact", "rocketmq4"]
 Durability = Literal["full", "normal"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Permission = Literal["rw", "r", "w"]
-MessageType = Literal["normal", "fifo", "delay", "transaction", "mixed"]
-"""What a topic takes; only gRPC clients declare the type of a message."""
 DelaySync = Literal["always", "interval", "never"]
 TlsMode = Literal["permissive", "enforcing", "disabled"]
 AutoCreate = bool | Literal["send"]

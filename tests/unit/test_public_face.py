@@ -99,8 +99,8 @@ def test_importing_mocketmq_imports_nothing_else() -> None:
         (
             "Settings",
             {
-                *("duration", "errors", "failpoint", "message", "message.identity", "message.names"),
-                *("nearest", "rocketmq_versions", "setting_rules", "settings"),
+                *("duration", "errors", "failpoint", "message", "message.identity", "message.message_type"),
+                *("message.names", "nearest", "rocketmq_versions", "setting_rules", "settings"),
             },
         ),
     ],

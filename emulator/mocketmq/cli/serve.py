@@ -18,8 +18,8 @@ import click
 from mocketmq import __version__
 from mocketmq.app import running_emulator
 from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.log_lines import log_to_stderr
 from mocketmq.cli.options import examples
-from mocketmq.cli.text import log_to_stderr
 from mocketmq.clock import US_PER_S, process_age_us
 from mocketmq.emulator import Emulator
 from mocketmq.errors import SettingError

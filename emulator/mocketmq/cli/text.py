@@ -1,8 +1,6 @@
-"""Text on a terminal: which characters it takes, how wide they are, where lines end; and log lines there."""
+"""Text on a terminal: which characters it takes, how wide they are, where lines end."""
 
 import json
-import logging
-import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 
@@ -64,17 +62,3 @@ def _width(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-class _Formatter(logging.Formatter):
-    """Log lines name what clients sent, such as their ids; a terminal obeys control characters in these."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return harmless(super().format(record), "\n")  # of a stack
-
-
-def log_to_stderr() -> None:
-    """Show log lines from warnings on, until a logger has another level."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(handlers=[handler])

@@ -10,7 +10,7 @@ from mocketmq.cli.output import Output, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.instant import parse_instant_ms
-from mocketmq.settings import MessageType
+from mocketmq.message.message_type import MessageType
 
 
 @click.group(

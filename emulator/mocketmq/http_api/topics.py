@@ -15,7 +15,7 @@ from mocketmq.broker.registry.topics import (
 from mocketmq.errors import NoPermissionError, TopicNotFoundError
 from mocketmq.http_api.fields import Input, NoInput, TopicPath
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
-from mocketmq.settings import MessageType
+from mocketmq.message.message_type import MessageType
 
 
 class QueueOut(msgspec.Struct, frozen=True):
