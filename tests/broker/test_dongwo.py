@@ -25,7 +25,7 @@ from mocketmq.errors import (
 from mocketmq.message.message import Message
 from mocketmq.message.properties import START_DELIVER_TIME, decode_properties
 from mocketmq.store.database import Database
-from mocketmq_compat.delay import file_saves
+from mocketmq_compat.delay import group_saves
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from mocketmq_compat.delay.directories.dongwo import SCAN_US
@@ -45,10 +45,10 @@ from tests.support.brokers import (
 from tests.support.delayed_files import made
 from tests.support.second_directories import (
     MS,
-    files_of,
     message_files,
     names_below,
     no_removal_left,
+    scheme_of,
     turn_by_hand,
 )
 
@@ -194,7 +194,7 @@ async def test_d4_a_failure_to_save_is_said_in_the_words_of_the_patch(
     async with running_api(data=str(tmp_path), start_deliver_time="dongwo", delay_quota_bytes=quota) as api:
         broker = api.emulator.broker
         if fault == "busy":
-            monkeypatch.setattr(file_saves, "MAX_WAITING", 0)
+            monkeypatch.setattr(group_saves, "MAX_WAITING", 0)
         elif fault != "quota":
             monkeypatch.setattr(DelayDirectory, fault, getattr(Refusing, fault))
         with pytest.raises(DelayedSendError) as failed:
@@ -388,7 +388,7 @@ async def test_d13_an_empty_directory_is_removed_when_it_is_due_and_not_before(
         for name in names:
             (tmp_path / "delay" / name).mkdir()
         if is_running:
-            await files_of(broker).turn()
+            await scheme_of(broker).tidy()
     if not is_running:
         async with running_dongwo(tmp_path):
             assert names_below(tmp_path) == names[2:]

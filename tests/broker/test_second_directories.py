@@ -41,12 +41,12 @@ from tests.support.second_directories import (
     HOUR_MS,
     MS,
     WALL_US,
-    files_of,
     in_order_of_delivery,
     listed,
     message_files,
     names_below,
     no_removal_left,
+    scheme_of,
     send_in,
     turn_by_hand,
 )
@@ -247,7 +247,7 @@ async def test_in_memory_nothing_is_written_and_everything_ends_with_the_broker(
                 (await broker.inspection.pending.list())[1].message.unique_key
             )
             assert (broker.inspection.pending.count, await in_order_of_delivery(broker)) == (1, ["delivered"])
-            await files_of(broker).turn()
+            await scheme_of(broker).tidy()
     assert [*os.scandir(tmp_path)] == []
 
 

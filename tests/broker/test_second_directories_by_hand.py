@@ -207,6 +207,7 @@ async def test_a_second_whose_last_message_was_taken_out_can_be_used_again(
         for act in (broker.inspection.pending.cancel, broker.inspection.pending.deliver_now) * 2:
             await act((await send_in(broker, 1_000, "gone")).stored.unique_key)
             assert (broker.inspection.pending.count, broker.inspection.pending.next_due_us) == (0, None)
+            await no_removal_left(broker)
             assert broker.schemes.file_figures().directories == 0
         await send_in(broker, 1_000, "next")
         assert (await broker.mover.advance(1 * S)).fired == 1

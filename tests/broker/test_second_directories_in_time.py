@@ -28,11 +28,11 @@ from tests.support.delayed_files import made
 from tests.support.second_directories import (
     HOUR_MS,
     MS,
-    files_of,
     in_order_of_delivery,
     listed,
     names_below,
     no_removal_left,
+    scheme_of,
     send_in,
     turn_by_hand,
 )
@@ -68,11 +68,11 @@ async def test_what_is_sent_during_a_move_is_not_jumped_over(
                 await (send(broker, "near", level=1) if is_near_by_level else send_in(broker, 1_000, "near"))
             return found
 
-        files, levels = files_of(broker), broker.levels
+        scheme, levels = scheme_of(broker), broker.levels
         if is_far_by_level:
             monkeypatch.setattr(levels, "read_ahead", partial(and_send, levels.read_ahead))
         else:
-            monkeypatch.setattr(files, "read", partial(and_send, files.read))
+            monkeypatch.setattr(scheme, "_contents", partial(and_send, scheme._contents))
         assert (await broker.mover.advance(10 * S)).fired == 2
         assert await in_order_of_delivery(broker) == ["near", "far"]
     late = rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us")
@@ -183,16 +183,16 @@ async def test_files_of_another_broker_are_taken_in_while_this_one_runs(
         misnamed = made("misnamed", b"misnamed", due_ms=due_ms + 1, number=8)
         foreign.put(tmp_path / "delay")
         misnamed.put(tmp_path / "delay", f"{foreign.entry.second}/copy of a file")
-        await files_of(broker).turn()
+        await scheme_of(broker).tidy()
         assert await listed(broker) == ["foreign", "misnamed"]
         assert broker.schemes.file_figures().disk_bytes == 2 * 4_096
         assert (await broker.mover.advance(1 * S)).fired == 1
         [message] = await visible(broker, "elsewhere")
         assert (message.store_us, message.unique_key) == (due_ms * MS, "foreign")
         assert (await broker.mover.advance(1 * MS)).fired == 1
-        await files_of(broker).turn()
+        await scheme_of(broker).tidy()
         await no_removal_left(broker)
-        await files_of(broker).turn()
+        await scheme_of(broker).tidy()
         assert (names_below(tmp_path), broker.schemes.file_figures().repeats) == ([], 0)
 
 

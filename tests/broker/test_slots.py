@@ -14,12 +14,12 @@ from mocketmq.errors import NotPendingError, StoreUnavailableError
 from mocketmq.message.message import Message
 from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DEL_UNIQKEY, TIMER_DELAY_MS, UNIQ_KEY
 from mocketmq.store.writer import Writer
+from mocketmq_compat.delay import front
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.parked_message import entry_of
-from mocketmq_compat.delay.records import front
-from mocketmq_compat.delay.records.record_scheme import RecordScheme
 from mocketmq_compat.delay.slots.slot_store import SlotStore
 from mocketmq_compat.delay.slots.slots import Slots
+from mocketmq_compat.delay.stored_scheme import StoredScheme
 from tests.doors.remoting.gates import until
 from tests.support.brokers import TOPIC, Refusing, S, bodies, rows, running_broker, send, visible
 from tests.support.second_directories import HOUR_MS, MS, WALL_US, in_order_of_delivery, listed, send_in
@@ -238,16 +238,16 @@ async def test_s12_nothing_runs_for_slots_in_which_nothing_is_due(
 ) -> None:
     """Three days are 2,592,000 slots."""
     picks: list[int] = []
-    real = RecordScheme.firing
+    real = StoredScheme.firing
 
-    def firing(scheme: RecordScheme, until_us: int) -> Any:
+    def firing(scheme: StoredScheme, until_us: int) -> Any:
         picks.append(until_us)
         return real(scheme, until_us)
 
     async with running_broker(tmp_path, **SLOTS) as broker:
         sent = [await send_in(broker, hours * HOUR_MS) for hours in (40, 3, 71)]
         assert broker.timer.next_due_us() == sent[1].stored.due_us, "the timer sleeps until then"
-        monkeypatch.setattr(RecordScheme, "firing", firing)
+        monkeypatch.setattr(StoredScheme, "firing", firing)
         assert (await broker.mover.advance(3 * DAY_MS * MS)).fired == 3
         assert len(picks) <= 3
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mocketmq.broker.broker import Broker
-from mocketmq_compat.delay.records import front
+from mocketmq_compat.delay import front
 from tests.broker.test_slots import SLOTS, slots_of
 from tests.support.brokers import S, rows, running_broker
 from tests.support.second_directories import in_order_of_delivery, listed, send_in

@@ -14,12 +14,12 @@ import pytest
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.store.writer import Writer
+from mocketmq_compat.delay import front
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.parked_message import entry_of
-from mocketmq_compat.delay.records import front
-from mocketmq_compat.delay.records.record_scheme import RecordScheme
 from mocketmq_compat.delay.sorted.rocks import Rocks
 from mocketmq_compat.delay.sorted.sorted_store import SortedStore
+from mocketmq_compat.delay.stored_scheme import StoredScheme
 from tests.support.brokers import Refusing, S, bodies, receive, rows, running_broker, visible
 from tests.support.delayed_files import made
 from tests.support.patience import HANGING_S
@@ -28,10 +28,10 @@ from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, 
 SORTED: dict[str, Any] = {"timed_scheme": "sorted"}
 
 
-def scheme_of(broker: Broker) -> RecordScheme:
+def scheme_of(broker: Broker) -> StoredScheme:
     """The scheme behind the broker's interface."""
     scheme = broker.schemes.timed()
-    assert isinstance(scheme, RecordScheme)
+    assert isinstance(scheme, StoredScheme)
     return scheme
 
 
@@ -225,15 +225,15 @@ async def test_r9_a_disk_that_refuses_keeps_nothing_and_is_tried_again(
 async def test_r10_a_defect_in_one_pass_ends_no_delivery(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    firing, failures = RecordScheme.firing, list[int]()
+    firing, failures = StoredScheme.firing, list[int]()
 
-    def fail_once(scheme: RecordScheme, until_us: int) -> Any:
+    def fail_once(scheme: StoredScheme, until_us: int) -> Any:
         if not failures:
             failures.append(until_us)
             raise ZeroDivisionError("a defect in a pass")
         return firing(scheme, until_us)
 
-    monkeypatch.setattr(RecordScheme, "firing", fail_once)
+    monkeypatch.setattr(StoredScheme, "firing", fail_once)
     async with running_broker(tmp_path, clock="real", **SORTED) as broker:
         for body in ("first", "second"):
             await send_in(broker, 5, body)

@@ -16,11 +16,11 @@ from mocketmq.schedule import timed_scheme
 from mocketmq.schedule.timer import BATCH
 from mocketmq.store.database import Database
 from mocketmq.store.writer import INSERT_MESSAGE
-from mocketmq_compat.delay import file_reads
+from mocketmq_compat.delay import stored_scheme
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
-from mocketmq_compat.delay.directories.delay_files import DelayFiles
-from mocketmq_compat.delay.file_saves import FileSaves
+from mocketmq_compat.delay.group_saves import GroupSaves
+from mocketmq_compat.delay.stored_scheme import Tidying
 from tests.doors.remoting.gates import until
 from tests.support.api import metrics_of, running_api
 from tests.support.brokers import (
@@ -35,10 +35,10 @@ from tests.support.patience import HANGING_S, PATIENCE_S
 from tests.support.second_directories import (
     HOUR_MS,
     MS,
-    files_of,
     message_files,
     names_below,
     no_removal_left,
+    scheme_of,
     send_in,
     turn_by_hand,
 )
@@ -106,7 +106,7 @@ async def test_w2_what_is_acknowledged_is_durable_by_the_policy(
         assert len(syncs.synced) < 30, "many share one"
 
     syncs = Syncs(monkeypatch)
-    monkeypatch.setattr(FileSaves, "interval_s", 0.01)
+    monkeypatch.setattr(GroupSaves, "interval_s", 0.01)
     async with running_broker(tmp_path / "interval", delay_sync="interval") as broker:
         sent = await send_in(broker, 1_000)  # answered though no sync has ended
         assert syncs.synced == []
@@ -134,7 +134,7 @@ async def test_w3_strays_neither_stop_a_start_nor_a_delivery(
         async with running_broker(tmp_path) as broker:
             await send_in(broker, 1_000)
             for _ in range(3):
-                await files_of(broker).turn()
+                await scheme_of(broker).tidy()
             assert broker.schemes.file_figures().put_aside == {"ignored": len(names) + 1}, (
                 "each is named once"
             )
@@ -190,7 +190,7 @@ async def test_w5_a_file_that_cannot_be_removed_is_not_delivered_again(
             assert (await broker.mover.advance(1 * S)).fired == 3
             for _ in range(3):
                 assert (await broker.mover.advance(1 * S)).fired == 0
-                await files_of(broker).turn()
+                await scheme_of(broker).tidy()
                 await no_removal_left(broker)
             assert (broker.schemes.file_figures().unremoved, broker.inspection.pending.count) == (4, 0)
         async with running_broker(tmp_path) as broker:
@@ -198,7 +198,7 @@ async def test_w5_a_file_that_cannot_be_removed_is_not_delivered_again(
             await no_removal_left(broker)
             assert (broker.schemes.file_figures().unremoved, len(message_files(tmp_path))) == (4, 4)
             patch.undo()
-            await files_of(broker).turn()
+            await scheme_of(broker).tidy()
             await no_removal_left(broker)
             assert (broker.schemes.file_figures().unremoved, message_files(tmp_path)) == (0, [])
             assert bodies(await visible(broker)) == ["0", "1", "2"]
@@ -225,7 +225,7 @@ async def test_w6_a_file_that_a_crash_left_is_refused_by_its_identity(
         # Nor when somebody copies them back while it runs.
         await no_removal_left(broker)
         shutil.copytree(copies, data / "delay", dirs_exist_ok=True)
-        await files_of(broker).turn()
+        await scheme_of(broker).tidy()
         await broker.mover.advance(60 * S)
         assert (len(await visible(broker)), broker.schemes.file_figures().repeats) == (3, 7)
         await no_removal_left(broker)
@@ -265,7 +265,7 @@ async def test_w8_no_directory_is_listed_between_start_and_delivery(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turn_by_hand(monkeypatch)  # foreign files are looked for by a slow timer
-    assert DelayFiles.interval_s >= 30
+    assert Tidying.interval_s >= 30
     async with running_broker(tmp_path) as broker:
         for number in range(50):
             await send_in(broker, 1_000 * number + 1_000)
@@ -286,7 +286,7 @@ async def test_w8_no_directory_is_listed_between_start_and_delivery(
         await no_removal_left(broker)
         assert listings == []
         assert len(await visible(broker)) == 51
-        await files_of(broker).turn()
+        await scheme_of(broker).tidy()
         assert listings, "a listing is noticed"
 
 
@@ -327,7 +327,7 @@ async def test_w9_a_second_with_many_files_is_delivered_in_bounded_steps(
         assert sent > thousands, "sends get through in between"
 
     transactions.bytes.clear()
-    monkeypatch.setattr(file_reads, "MAX_BATCH_BYTES", 50_000)
+    monkeypatch.setattr(stored_scheme, "MAX_BATCH_BYTES", 50_000)
     async with running_broker(tmp_path / "large", delay_sync="never") as broker:
         for _ in range(20):
             await send_in(broker, 1_000, "x" * 20_000)

@@ -28,10 +28,10 @@ from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DELAY_MS
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import StartDeliverMode
-from mocketmq_compat.delay import entry_scheme, file_saves
+from mocketmq_compat.delay import entry_scheme, group_saves
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
-from mocketmq_compat.delay.directories.second_directories import SecondDirectories
+from mocketmq_compat.delay.stored_scheme import StoredScheme
 from tests.doors.remoting.gates import until
 from tests.support.api import metrics_of, running_api
 from tests.support.brokers import (
@@ -237,7 +237,7 @@ async def test_w16_there_are_limits_and_means_to_look_and_to_take_back(
             await send_in(broker, 1, "x" * 4_096)
         await send_in(broker, 1, "there is room for a small one")
     # Flow control: what the disk cannot keep up with is refused, not gathered in memory.
-    monkeypatch.setattr(file_saves, "MAX_WAITING", 10)
+    monkeypatch.setattr(group_saves, "MAX_WAITING", 10)
     async with running_broker(tmp_path / "flow") as broker:
         results = await asyncio.gather(*(send_in(broker, 1) for _ in range(50)), return_exceptions=True)
         busy = [result for result in results if isinstance(result, StoreBusyError)]
@@ -271,15 +271,15 @@ async def test_w18_what_is_overdue_at_the_start_is_delivered_once_all_is_ready(
         now_ms = broker.clock.now_us() // MS
     for number, late_ms in enumerate([50_000, 1, 2_000]):
         made(str(number), b"%d" % number, due_ms=now_ms - late_ms, number=number).put(tmp_path / "delay")
-    firing, fired = SecondDirectories.firing, list[int]()
+    firing, fired = StoredScheme.firing, list[int]()
 
-    def firing_when_ready(scheme: SecondDirectories, until_us: int) -> Any:
+    def firing_when_ready(scheme: StoredScheme, until_us: int) -> Any:
         fired.append(scheme.pending)
         assert scheme.context.topics.get(TOPIC).queues, "topics are loaded"
         assert not scheme.context.store.writer.task.done(), "the store can be written"
         return firing(scheme, until_us)
 
-    monkeypatch.setattr(SecondDirectories, "firing", firing_when_ready)
+    monkeypatch.setattr(StoredScheme, "firing", firing_when_ready)
     for start in range(3):
         async with running_broker(tmp_path) as broker:
             async with asyncio.timeout(PATIENCE_S):
@@ -329,9 +329,9 @@ async def test_w19_half_messages_wait_for_their_commit_batches_for_each_of_their
 async def test_w20_an_unexpected_error_in_one_pass_ends_no_delivery(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    firing, decode_file, failures = SecondDirectories.firing, decode, list[int]()
+    firing, decode_file, failures = StoredScheme.firing, decode, list[int]()
 
-    def fail_once(scheme: SecondDirectories, until_us: int) -> Any:
+    def fail_once(scheme: StoredScheme, until_us: int) -> Any:
         if not failures:
             failures.append(until_us)
             raise ZeroDivisionError("a defect in a pass")
@@ -342,7 +342,7 @@ async def test_w20_an_unexpected_error_in_one_pass_ends_no_delivery(
             raise ZeroDivisionError("a defect that one file shows")
         return decode_file(content)
 
-    monkeypatch.setattr(SecondDirectories, "firing", fail_once)
+    monkeypatch.setattr(StoredScheme, "firing", fail_once)
     monkeypatch.setattr(entry_scheme, "decode", fail_for_one)
     async with running_broker(tmp_path, clock="real") as broker:
         for body in ("first", "unlucky", "second"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq_compat.delay.directories.delay_files import DelayFiles
+from mocketmq_compat.delay.stored_scheme import Tidying
 from tests.crash.disks import DISKS, Disk
 
 
@@ -21,11 +21,11 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
 def first_turn(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Set once a broker has looked for foreign files: it does at its start, and again much later."""
     turned = asyncio.Event()
-    turn = DelayFiles.turn
+    turn = Tidying.turn
 
-    async def tell(files: DelayFiles) -> None:
+    async def tell(files: Tidying) -> None:
         await turn(files)
         turned.set()
 
-    monkeypatch.setattr(DelayFiles, "turn", tell)
+    monkeypatch.setattr(Tidying, "turn", tell)
     return turned

@@ -7,7 +7,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.message.message import Message
 from mocketmq.message.properties import TIMER_DELAY_MS, UNIQ_KEY
 from mocketmq_compat.delay.directories.delay_directory import QUARANTINE
-from mocketmq_compat.delay.directories.second_directories import SecondDirectories
+from mocketmq_compat.delay.stored_scheme import StoredScheme
 from tests.crash.faults import (
     TOPIC,
 )
@@ -18,10 +18,10 @@ HOUR_MS = 3_600_000
 HOUR_US = HOUR_MS * US_PER_MS
 
 
-def timed_of(running: Broker) -> SecondDirectories:
+def timed_of(running: Broker) -> StoredScheme:
     """The second directories of a broker in this process."""
     scheme = running.schemes.timed()
-    assert isinstance(scheme, SecondDirectories)
+    assert isinstance(scheme, StoredScheme)
     return scheme
 
 
@@ -33,7 +33,7 @@ async def keep(running: Broker, message_id: str, delay_ms: int) -> None:
 async def come(running: Broker, after_us: int = 0) -> list[str]:
     """Move the clock by ``after_us``; the visible messages, in order."""
     await running.mover.advance(after_us)
-    await timed_of(running).files.removed()
+    await timed_of(running).marked()
     return [m.unique_key for m in await visible(running)] if running.registry.topics.find(TOPIC) else []
 
 

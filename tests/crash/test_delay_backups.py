@@ -60,7 +60,7 @@ async def judge_backup(running: Broker, data: Path) -> None:
 def lose(running: Broker, data: Path, message_id: str) -> None:
     """Remove the file of a message."""
     digest = key_hash(message_id)
-    [entry] = timed_of(running).files.index.with_key(digest)
+    [entry] = timed_of(running).store.with_key(digest)
     (data / "delay" / str(entry.second) / entry.name).unlink()
 
 
@@ -89,13 +89,13 @@ async def test_backup_copied_back_while_the_broker_runs(
     async with running_broker(data) as running:
         await first_turn.wait()
         backup = await make_backup(running, data)
-        await timed_of(running).files.turn()  # from now on only what changes later is looked at
+        await timed_of(running).tidy()  # from now on only what changes later is looked at
         lose(running, data, "missing")
         copy(backup, data / "delay")
-        await timed_of(running).files.turn()
+        await timed_of(running).tidy()
         await judge_backup(running, data)
         copy(backup, data / "delay")
-        await timed_of(running).files.turn()
+        await timed_of(running).tidy()
         assert await come(running, HOUR_US) == ["forced", "one", "two", "later", "missing"]
         assert (timed_of(running).file_figures().repeats, delayed_files(data)) == (10, [])
 
@@ -111,9 +111,9 @@ async def test_file_that_was_lost_comes_back_with_a_backup_after_it_was_due(
         lose(running, data, "missing")
         assert await come(running, HOUR_US) == ["forced", "one", "two", "later"]
         assert timed_of(running).file_figures().put_aside == {"missing": 1}
-        await timed_of(running).files.turn()
+        await timed_of(running).tidy()
         copy(backup, data / "delay")
-        await timed_of(running).files.turn()
+        await timed_of(running).tidy()
         assert await come(running) == ["forced", "one", "two", "later", "missing"]
         assert delayed_files(data) == []
 

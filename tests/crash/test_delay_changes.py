@@ -158,7 +158,7 @@ async def test_directory_changed_by_hand_while_the_broker_runs(
         await first_turn.wait()
         for file in messages_at(running.clock.now_us() // US_PER_MS):
             change.make(tmp_path / "delay", file)
-        await timed_of(running).files.turn()
+        await timed_of(running).tidy()
         await judge_change(running, tmp_path, change)
     await judge_restart(tmp_path, change)
 

@@ -109,7 +109,7 @@ async def test_quota(tmp_path: Path) -> None:
             await api.refused(
                 507, "POST", f"{path}/batch", {"messages": [{"body": "b", "delay_ms": 1_000}] * 2}
             )
-            await timed_of(api.emulator.broker).files.removed()
+            await timed_of(api.emulator.broker).marked()
         await api.send(TOPIC, delay_ms=1_000)
     async with running_api(**settings) as api:
         problem = await api.refused(507, "POST", path, {"body": "b", "delay_ms": 1_000})
@@ -120,7 +120,7 @@ async def test_quota(tmp_path: Path) -> None:
         await api.send(TOPIC)
         await api.send(TOPIC, delay_level=1)
         assert (await api.ok("POST", "/v1/clock/advance", {"by": "1h"}))["fired"] == 5
-        await timed_of(api.emulator.broker).files.removed()
+        await timed_of(api.emulator.broker).marked()
         await api.send(TOPIC, delay_ms=1_000)
 
 
@@ -179,7 +179,7 @@ async def test_too_many_open_files_quarantine_nothing(
         await keep(running, "a", 1_000)
         with (
             failing(monkeypatch, "read", errno.EMFILE),
-            pytest.raises(StoreUnavailableError, match="cannot be used"),
+            pytest.raises(StoreUnavailableError, match="cannot use its files"),
         ):
             await come(running, S)
         assert await come(running, S) == ["a"]
@@ -192,7 +192,7 @@ async def test_file_that_cannot_be_read_does_not_stop_the_others(
     async with running_broker(tmp_path) as running:
         for message_id in ("a", "b", "c"):
             await keep(running, message_id, 1_000)
-        second = sorted(timed_of(running).files.index)[1]
+        second = sorted(timed_of(running).store.all())[1]
         with failing(monkeypatch, "read", errno.EIO, second.__eq__):
             assert await come(running, S) == ["a", "c"]
         assert timed_of(running).file_figures().put_aside == {"unreadable": 1}
@@ -223,20 +223,20 @@ async def test_file_that_cannot_be_removed_is_not_delivered_again(
             for _ in range(3):
                 assert await come(running, S) == ["forced", "a", "b"]
             scheme = timed_of(running)
-            assert (scheme.pending, scheme.first_due_us(), scheme.files.unremoved) == (0, None, 4)
+            assert (scheme.pending, scheme.first_due_us(), scheme.file_figures().unremoved) == (0, None, 4)
             assert len(tries) == caplog.text.count("is no longer needed, but cannot be removed") == 4, (
                 "it is not tried all the time"
             )
-            await timed_of(running).files.turn()
+            await timed_of(running).tidy()
             assert await come(running, S) == ["forced", "a", "b"]
             assert (len(tries), timed_of(running).file_figures().unremoved) == (8, 4)
         assert len(delayed_files(tmp_path)) == 4
         async with running_broker(tmp_path) as running:
             assert await come(running) == ["forced", "a", "b"]
             scheme = timed_of(running)
-            assert (scheme.pending, scheme.files.unremoved, scheme.files.repeats) == (0, 4, 4)
+            assert (scheme.pending, scheme.file_figures().unremoved, scheme.repeats) == (0, 4, 4)
             faults.close()
-            await timed_of(running).files.turn()
+            await timed_of(running).tidy()
             assert await come(running, 2 * HOUR_US) == ["forced", "a", "b"]
             state = timed_of(running).file_figures()
             assert (state.unremoved, state.disk_bytes, state.repeats) == (0, 0, 4)

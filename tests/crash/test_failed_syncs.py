@@ -78,9 +78,9 @@ async def test_a_file_stays_until_its_delivery_is_durable(
             with pytest.raises(StoreFailedError):
                 await broker.mover.advance(HOUR_US)
         assert [message.unique_key for message in await visible(broker)] == ["a"]
-        await timed_of(broker).files.turn()
+        await timed_of(broker).tidy()
         assert delayed_messages(tmp_path) == 1
     async with running_broker(tmp_path) as broker:
         assert await come(broker, HOUR_US) == ["a"]
-        assert timed_of(broker).files.repeats == 1
+        assert timed_of(broker).repeats == 1
     assert delayed_messages(tmp_path) == 0

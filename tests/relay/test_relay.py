@@ -9,7 +9,7 @@ from mocketmq.clock import LATEST_US
 from mocketmq.relay.partition import Pending, RelayError
 from mocketmq.relay.relay import Relay
 from mocketmq.relay.shelf import Shelf
-from mocketmq_compat.delay.records.memory_records import MemoryRecords
+from mocketmq_compat.delay.memory_store import MemoryStore
 from tests.relay.log_broker import LogBroker, LogPartition
 from tests.support.patience import PATIENCE_S
 
@@ -45,7 +45,7 @@ class Running:
     def __init__(self, group: Group) -> None:
         self.told: asyncio.Queue[tuple[Sequence[str], int]] = asyncio.Queue()
         self.stop = asyncio.Event()
-        self.relay = Relay(group, lambda: Shelf(MemoryRecords()), lambda *told: self.told.put_nowait(told))
+        self.relay = Relay(group, lambda: Shelf(MemoryStore()), lambda *told: self.told.put_nowait(told))
         self.task = asyncio.create_task(self.relay.run(self.stop))
 
     async def served(self) -> tuple[Sequence[str], int]:

@@ -12,7 +12,7 @@ from mocketmq.relay import serving
 from mocketmq.relay.partition import Pending
 from mocketmq.relay.serving import Serving
 from mocketmq.relay.shelf import Shelf
-from mocketmq_compat.delay.records.memory_records import MemoryRecords
+from mocketmq_compat.delay.memory_store import MemoryStore
 from tests.relay.log_broker import Failure, LogBroker, LogPartition, Sent
 from tests.support.patience import PATIENCE_S
 
@@ -26,7 +26,7 @@ def _impatient() -> Iterator[None]:
 
 
 def open_shelf() -> Shelf:
-    return Shelf(MemoryRecords())
+    return Shelf(MemoryStore())
 
 
 @asynccontextmanager

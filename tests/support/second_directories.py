@@ -11,8 +11,7 @@ from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.properties import TIMER_DELAY_MS
 from mocketmq_compat.delay.directories.delay_directory import FOLDER, QUARANTINE
-from mocketmq_compat.delay.directories.delay_files import DelayFiles
-from mocketmq_compat.delay.directories.second_directories import SecondDirectories
+from mocketmq_compat.delay.stored_scheme import StoredScheme, Tidying
 from tests.support.brokers import (
     bodies,
     send,
@@ -27,16 +26,11 @@ async def send_in(broker: Broker, delay_ms: int, body: str = "hello", **how: Any
     return await send(broker, body, **{**how, TIMER_DELAY_MS: str(delay_ms)})
 
 
-def scheme_of(broker: Broker) -> SecondDirectories:
+def scheme_of(broker: Broker) -> StoredScheme:
     """The scheme behind the broker's interface."""
     scheme = broker.schemes.timed()
-    assert isinstance(scheme, SecondDirectories)
+    assert isinstance(scheme, StoredScheme)
     return scheme
-
-
-def files_of(broker: Broker) -> DelayFiles:
-    """The files that the scheme keeps."""
-    return scheme_of(broker).files
 
 
 def names_below(data: Path) -> list[str]:
@@ -52,16 +46,16 @@ def message_files(data: Path) -> list[Path]:
 
 async def no_removal_left(broker: Broker) -> None:
     """Wait until the files of all that is done with are removed, where the disk lets them be."""
-    await files_of(broker).removed()
+    await scheme_of(broker).marked()
 
 
 def turn_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let brokers look for foreign files, and try removals again, only when a test calls ``turn``."""
 
-    def start(files: DelayFiles) -> asyncio.Task[object]:
-        return asyncio.create_task(files._closing.wait())
+    def start(tidying: Tidying) -> asyncio.Task[object]:
+        return asyncio.create_task(tidying._closing.wait())
 
-    monkeypatch.setattr(DelayFiles, "start", start)
+    monkeypatch.setattr(Tidying, "start", start)
 
 
 HOUR_MS = 3_600_000

@@ -252,7 +252,7 @@ def test_every_room_has_modules_and_none_knows_one_that_knows_it() -> None:
         ),
         ("mocketmq_compat.delay", "import mocketmq.app, mocketmq.errors", ["mocketmq.app"]),
         (
-            "mocketmq_compat.delay.directories.second_directories",
+            "mocketmq_compat.delay.directories.directory_store",
             "from mocketmq.broker.registry.topics import Topics",
             ["mocketmq.broker.registry.topics"],
         ),

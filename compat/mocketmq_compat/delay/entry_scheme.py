@@ -21,7 +21,7 @@ from mocketmq.settings import Settings
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode
-from mocketmq_compat.delay.file_saves import FileSaves
+from mocketmq_compat.delay.group_saves import GroupSaves
 from mocketmq_compat.delay.parked_message import check_deliverable, content_of, draft_in, entry_of
 from mocketmq_compat.delay.start_deliver_time import StartDeliverTime
 
@@ -40,7 +40,7 @@ class EntryScheme(TimedScheme):
 
     piece = "file"
     """What holds one message, as errors call it."""
-    saves: FileSaves
+    saves: GroupSaves
 
     def __init__(
         self, context: SchemeContext, settings: Settings, fires_at: Callable[[int], int] = exact

@@ -15,7 +15,7 @@ from mocketmq.settings import Settings
 from mocketmq.store.messages import MAX_AT_ONCE
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
 from mocketmq_compat.delay.entry_scheme import EntryScheme, exact
-from mocketmq_compat.delay.file_saves import FileSaves
+from mocketmq_compat.delay.group_saves import GroupSaves
 
 
 class EntryIndex(Protocol):
@@ -46,7 +46,7 @@ class EntryIndex(Protocol):
 class EntryFiles(Protocol):
     """Where a scheme keeps its messages, each known by its entry."""
 
-    saves: FileSaves
+    saves: GroupSaves
 
     @property
     def index(self) -> EntryIndex:

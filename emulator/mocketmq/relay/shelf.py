@@ -18,10 +18,10 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.relay.partition import Pending, Settled
 from mocketmq.store.lock import DirectoryLock
 from mocketmq_compat.delay.delayed_file import Entry
-from mocketmq_compat.delay.records.memory_records import MemoryRecords
-from mocketmq_compat.delay.records.record_store import RecordStore
+from mocketmq_compat.delay.memory_store import MemoryStore
 from mocketmq_compat.delay.slots.slot_store import SlotStore
 from mocketmq_compat.delay.sorted.kind import sorted_store
+from mocketmq_compat.delay.store import DelayStore
 
 ShelfScheme = Literal["slots", "sorted", "memory"]
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 class Shelf:
     """The pending messages of a partition. All methods but the properties may raise OSError."""
 
-    def __init__(self, store: RecordStore, folder: Path | None = None) -> None:
+    def __init__(self, store: DelayStore, folder: Path | None = None) -> None:
         self._store = store
         self._folder = folder
         self._highest = -1  # number: what is above it is new
@@ -106,7 +106,7 @@ class Shelf:
 
     async def tidy(self, now_us: int) -> None:
         """Remove files that nothing will need."""
-        await self._in_thread(lambda: self._store.tidy(now_us))
+        await self._in_thread(lambda: self._store.remove_over(now_us))
 
     async def close(self) -> None:
         """Close it, and remove its files."""
@@ -132,7 +132,7 @@ def shelves(scheme: ShelfScheme, root: Path | None) -> Iterator[OpenShelf]:
     Removes what a killed relay left there. Raises OSError; StoreLockedError when another relay uses it.
     """
     if scheme == "memory":
-        yield lambda: Shelf(MemoryRecords())
+        yield lambda: Shelf(MemoryStore())
         return
     if root is None:
         with TemporaryDirectory(prefix="mocketmq-relay-") as folder:

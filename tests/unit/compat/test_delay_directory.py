@@ -15,20 +15,10 @@ from mocketmq.failpoint import ENVIRONMENT
 from mocketmq_compat.delay.delayed_file import decode
 from mocketmq_compat.delay.directories import delay_directory
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, disk_bytes
-from mocketmq_compat.delay.directories.memory_directory import MemoryDirectory
 from tests.support.delayed_files import DUE_MS, Made, made
 from tests.support.patience import HANGING_S
 from tests.support.process import clean_environment
 from tests.unit.compat.directories import BLOCK, SECOND, files_below, names_in, scanned
-
-
-@pytest.fixture(params=["disk", "memory"])
-def either(request: pytest.FixtureRequest) -> DelayDirectory | MemoryDirectory:
-    """What both kinds of directory do in the same way."""
-    if request.param == "memory":
-        return MemoryDirectory()
-    found: DelayDirectory = request.getfixturevalue("directory")
-    return found
 
 
 @pytest.fixture
@@ -44,25 +34,25 @@ def quick_switches() -> Iterator[None]:
 
 
 def test_a_file_is_read_as_it_was_written_until_it_is_removed(
-    either: DelayDirectory | MemoryDirectory,
+    directory: DelayDirectory,
 ) -> None:
     one, other = made("A", b"x" * BLOCK), made("B", b"")
     for file in (one, other):
-        either.write(file.entry, file.content)
-    either.sync([one.entry, other.entry])
-    assert [either.read(file.entry) for file in (one, other)] == [one.content, other.content]
-    assert [either.remove(file.entry) for file in (one, other, other)] == [2 * BLOCK, BLOCK, 0]
+        directory.write(file.entry, file.content)
+    directory.sync([one.entry, other.entry])
+    assert [directory.read(file.entry) for file in (one, other)] == [one.content, other.content]
+    assert [directory.remove(file.entry) for file in (one, other, other)] == [2 * BLOCK, BLOCK, 0]
     for file in (one, other):
         with pytest.raises(FileNotFoundError):
-            either.read(file.entry)
-    either.remove_second(SECOND)
+            directory.read(file.entry)
+    directory.remove_second(SECOND)
 
 
-def test_a_file_that_is_written_again_has_the_new_content(either: DelayDirectory | MemoryDirectory) -> None:
+def test_a_file_that_is_written_again_has_the_new_content(directory: DelayDirectory) -> None:
     file = made()
     for content in (b"much longer than the other", file.content):
-        either.write(file.entry, content)
-    assert either.read(file.entry) == file.content
+        directory.write(file.entry, content)
+    assert directory.read(file.entry) == file.content
 
 
 def test_files_lie_where_their_names_say(directory: DelayDirectory) -> None:

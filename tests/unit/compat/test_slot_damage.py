@@ -205,7 +205,7 @@ def test_files_of_a_day_that_cannot_be_mended_stay_and_are_mended_later(
         for _ in range(2):
             with pytest.raises(OSError, match="No space"):
                 waiting(store)
-        store.tidy(1 << 62, is_cleared=True)
+        store.remove_over(1 << 62, is_cleared=True)
         assert dict(store.damaged) == {"index": 1}, "told once"
     assert len([*(tmp_path / "data").iterdir()]) == 1
     assert (waiting(store), store.count) == (entries, len(entries))

@@ -101,19 +101,19 @@ def test_files_go_when_their_day_is_over_and_not_before(tmp_path: Path) -> None:
     today, later, tomorrow = put(store, DAY_START_MS, DAY_START_MS + HOUR_MS, DAY_START_MS + DAY_MS)
     end_us = (DAY_START_MS + DAY_MS) * US_PER_MS
     store.forget([today, tomorrow])
-    store.tidy(end_us)
+    store.remove_over(end_us)
     assert len(in_index(tmp_path)) == 3, "one of the day still waits"
     store.forget([later])
-    store.tidy(end_us - 1)
+    store.remove_over(end_us - 1)
     assert len(in_index(tmp_path)) == 3, "the day is not over"
-    store.tidy(end_us)
+    store.remove_over(end_us)
     assert in_index(tmp_path) == [str((DAY_START_MS + DAY_MS) // HOUR_MS)]
     assert store.disk_bytes == sum(
         path.stat().st_size - (ITEMS_AT if path.parent.name == "index" else 0)
         for folder in ("data", "index")
         for path in (tmp_path / folder).iterdir()
     )
-    store.tidy(end_us, is_cleared=True)
+    store.remove_over(end_us, is_cleared=True)
     assert (in_index(tmp_path), store.disk_bytes) == ([], 0)
 
 
@@ -256,7 +256,7 @@ for number in range(1, 5):
     store.write(file.entry, file.content)
 store.forget(store.first(2, ()))
 store.forget(store.first(2, ()))
-store.tidy(1 << 62)
+store.remove_over(1 << 62)
 """
 
 

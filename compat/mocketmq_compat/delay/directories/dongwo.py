@@ -12,7 +12,7 @@ from mocketmq.errors import DelayedSendError, StoreError
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.store.queue import Queue
-from mocketmq_compat.delay.directories.second_directories import SecondDirectories
+from mocketmq_compat.delay.stored_scheme import StoredScheme
 
 SCAN_US = 200 * US_PER_MS
 
@@ -30,10 +30,8 @@ class Scans:
         return self._started_us + scans * SCAN_US
 
 
-class Dongwo(SecondDirectories):
+class Dongwo(StoredScheme):
     """Second directories whose errors and receipts are the patch's."""
-
-    name = "dongwo"
 
     async def keep(self, draft: Draft, queue: Queue, due_us: int, number: int | None = None) -> StoredMessage:
         """As the base class, but every failure is a DelayedSendError without a reason (D-4)."""

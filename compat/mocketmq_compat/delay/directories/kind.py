@@ -1,39 +1,31 @@
-"""Second directories as one of the delay schemes."""
+"""Second directories as one of the delay schemes: one file per message in a directory per second.
 
-from pathlib import Path
+The layout is that of the broker patch (docs/protocol/aliyun.md §3.3, D-10), without its weaknesses (§3.5).
+"""
 
-from mocketmq.errors import StoreUnavailableError
 from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings
-from mocketmq.store.database import MEMORY
-from mocketmq_compat.delay.directories.delay_directory import FOLDER, DelayDirectory
+from mocketmq_compat.delay.directories.delay_directory import BLOCK_BYTES, FOLDER, SCHEME
 from mocketmq_compat.delay.directories.delay_inspection import DirectoryInspector
+from mocketmq_compat.delay.directories.directory_store import DirectoryStore
 from mocketmq_compat.delay.directories.dongwo import Dongwo, Scans
 from mocketmq_compat.delay.directories.kept_files import holds_files, new_files, read_files
-from mocketmq_compat.delay.directories.memory_directory import MemoryDirectory
-from mocketmq_compat.delay.directories.second_directories import SecondDirectories
+from mocketmq_compat.delay.opening import open_records
 from mocketmq_compat.delay.scheme_kind import SchemeKind
+from mocketmq_compat.delay.store import DelayStore
+from mocketmq_compat.delay.stored_scheme import StoredScheme
 
 
-async def open_second_directories(settings: Settings, context: SchemeContext) -> TimedScheme:
+async def open_directories(settings: Settings, context: SchemeContext) -> TimedScheme:
     """Second directories, or Dongwo; what waits there is found. Raises a StoreError."""
-    try:
-        directory = (
-            MemoryDirectory() if settings.data == MEMORY else DelayDirectory(Path(settings.data) / FOLDER)
-        )
-    except OSError as error:
-        raise StoreUnavailableError(f"the delay directory cannot be made: {error.strerror}") from error
-    if settings.start_deliver_time == "dongwo":
-        scheme: SecondDirectories = Dongwo(context, settings, directory, Scans(context.started_us))
-    else:
-        scheme = SecondDirectories(context, settings, directory)
-    try:
-        await scheme.load()
-    except BaseException:
-        await scheme.close()
-        raise
-    return scheme
+
+    def scheme_over(store: DelayStore) -> StoredScheme:
+        if settings.start_deliver_time == "dongwo":
+            return Dongwo("dongwo", context, settings, store, Scans(context.started_us))
+        return StoredScheme(SCHEME, context, settings, store)
+
+    return await open_records(settings, FOLDER, DirectoryStore, scheme_over, BLOCK_BYTES)
 
 
-KIND = SchemeKind(open_second_directories, holds_files, read_files, new_files, DirectoryInspector)
+KIND = SchemeKind(open_directories, holds_files, read_files, new_files, DirectoryInspector)

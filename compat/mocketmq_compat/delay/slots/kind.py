@@ -9,8 +9,8 @@ from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings
 from mocketmq_compat.delay.folder_inspector import FolderInspector
-from mocketmq_compat.delay.records.new_records import NewRecords
-from mocketmq_compat.delay.records.opening import open_records
+from mocketmq_compat.delay.new_records import NewRecords
+from mocketmq_compat.delay.opening import open_records
 from mocketmq_compat.delay.scheme_kind import InspectionProgress, SchemeKind
 from mocketmq_compat.delay.slots.check_indexes import check_indexes
 from mocketmq_compat.delay.slots.read_slots import holds_records, read_records

@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -61,12 +61,13 @@ class Day:
 
 
 class SlotStore:
-    """As :class:`~mocketmq_compat.delay.records.record_store.RecordStore`. Opening raises OSError."""
+    """As :class:`~mocketmq_compat.delay.store.DelayStore`. Opening raises OSError."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.disk_bytes = 0  # of data and items
         self.recounts = 0
+        self.repeats = 0
         self._days: dict[int, Day] = {}
         self._locations: OrderedDict[Entry, int] = OrderedDict()
         self._lock = threading.RLock()  # never held for long: the event loop takes it, too
@@ -76,10 +77,22 @@ class SlotStore:
         self._quarantine = Quarantine(root)
         self._open_days()
 
+    def by_second(self) -> Mapping[int, int]:
+        """Not known."""
+        return {}
+
+    def disk_bytes_of(self, size: int) -> int:
+        """About that of the content."""
+        return size
+
+    def adopt(self, now_us: int) -> Sequence[Entry]:  # noqa: ARG002 - see DelayStore
+        """Nobody else writes here."""
+        return ()
+
     def close(self) -> None:
         """Close all files, and remove those of which nothing waits."""
         with suppress(OSError):
-            self.tidy(0, is_cleared=True)
+            self.remove_over(0, is_cleared=True)
         with self._lock:
             self._files.close()
 
@@ -437,11 +450,12 @@ class SlotStore:
 
     # Records that leave
 
-    def forget(self, entries: Iterable[Entry]) -> None:
+    def forget(self, entries: Iterable[Entry]) -> Sequence[Entry]:
         """Mark each in the index, then in the data: a start counts by the index."""
         for entry in entries:
             with self._lock:
                 self._mended(partial(self._forget, entry))
+        return ()
 
     def _forget(self, entry: Entry) -> None:
         found, hour = self._find_surely(entry), self._hour(entry.due_ms // HOUR_MS)
@@ -466,7 +480,7 @@ class SlotStore:
             place.write_bytes(self.read(entry))
         self.forget([entry])
 
-    def tidy(self, now_us: int, *, is_cleared: bool = False) -> None:
+    def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
         """Remove the data and the indexes of days of which nothing waits, if they are over."""
         today = now_us // US_PER_MS // DAY_MS
         with self._lock:

@@ -11,10 +11,10 @@ from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.properties import TIMER_DEL_UNIQKEY, decode_properties
 from mocketmq.schedule.scheme_set import not_pending
 from mocketmq.store.queue import Queue
-from mocketmq_compat.delay.records.record_scheme import RecordScheme
+from mocketmq_compat.delay.stored_scheme import StoredScheme
 
 
-class Slots(RecordScheme):
+class Slots(StoredScheme):
     """Records in slots, with messages that cancel others."""
 
     def due_us(self, properties: dict[str, str], level: int) -> int | None:

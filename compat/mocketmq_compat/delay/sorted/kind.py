@@ -12,11 +12,11 @@ from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings
 from mocketmq_compat.delay.delayed_file import DamagedFileError
 from mocketmq_compat.delay.folder_inspector import FolderInspector
+from mocketmq_compat.delay.new_records import NewRecords
+from mocketmq_compat.delay.opening import open_records
 from mocketmq_compat.delay.parked_message import message_in
-from mocketmq_compat.delay.records.new_records import NewRecords
-from mocketmq_compat.delay.records.opening import open_records
-from mocketmq_compat.delay.records.record_scheme import RecordScheme
 from mocketmq_compat.delay.scheme_kind import InspectionProgress, KeptMessage, SchemeKind, Trouble
+from mocketmq_compat.delay.stored_scheme import StoredScheme
 
 if TYPE_CHECKING:
     from mocketmq_compat.delay.sorted.sorted_store import SortedStore
@@ -35,7 +35,7 @@ def sorted_store(root: Path, *, reads_only: bool = False) -> "SortedStore":
 
 async def open_sorted(settings: Settings, context: SchemeContext) -> TimedScheme:
     """The scheme; what waits there is found. Raises a StoreError."""
-    scheme_over = partial(RecordScheme, "sorted", context, settings)
+    scheme_over = partial(StoredScheme, "sorted", context, settings)
     return await open_records(settings, "sorted", sorted_store, scheme_over)
 
 

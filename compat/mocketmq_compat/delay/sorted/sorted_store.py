@@ -8,7 +8,7 @@ tidied up, so reading begins at the least key that may be there.
 import logging
 import threading
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -28,13 +28,14 @@ _AT_ONCE: Final = 1_024
 
 
 class SortedStore:
-    """As :class:`~mocketmq_compat.delay.records.record_store.RecordStore`. Opening raises OSError."""
+    """As :class:`~mocketmq_compat.delay.store.DelayStore`. Opening raises OSError."""
 
     def __init__(self, root: Path, *, reads_only: bool = False) -> None:
         self.root = root
         self.damaged: Counter[str] = Counter()
         self.quarantined = 0
         self.recounts = 0
+        self.repeats = 0
         with suppress(FileNotFoundError):
             self.quarantined = sum(path.suffix != REASON for path in (root / QUARANTINE).iterdir())
         if not reads_only:
@@ -50,6 +51,18 @@ class SortedStore:
             raise OSError(0, text, str(root))
         self.count, self.disk_bytes = keys.unpack_totals(self._rocks.get(keys.TOTALS_KEY))
         self._floor = keys.MESSAGE
+
+    def by_second(self) -> Mapping[int, int]:
+        """Not known."""
+        return {}
+
+    def disk_bytes_of(self, size: int) -> int:
+        """About that of the content."""
+        return size
+
+    def adopt(self, now_us: int) -> Sequence[Entry]:  # noqa: ARG002 - see DelayStore
+        """Nobody else writes here."""
+        return ()
 
     def close(self) -> None:
         """Close the database."""
@@ -163,7 +176,7 @@ class SortedStore:
 
     # Records that leave
 
-    def forget(self, entries: Iterable[Entry]) -> None:
+    def forget(self, entries: Iterable[Entry]) -> Sequence[Entry]:
         """Delete the records and the keys that find them, together."""
         with self._lock:
             gone: list[bytes] = []
@@ -176,6 +189,7 @@ class SortedStore:
             if gone:
                 self._rocks.write({keys.TOTALS_KEY: keys.pack_totals(count, size)}, gone)
                 self.count, self.disk_bytes = count, size
+        return ()
 
     def put_aside(self, entry: Entry, kind: str, reason: str) -> None:
         """Copy the record into the quarantine, and delete it."""
@@ -188,5 +202,5 @@ class SortedStore:
         self.damaged[kind] += 1
         self.forget([entry])
 
-    def tidy(self, now_us: int, *, is_cleared: bool = False) -> None:
+    def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
         """RocksDB does that itself."""

@@ -19,7 +19,7 @@ from mocketmq.schedule.scheme_context import Numbers
 from mocketmq.store.chore import Chore
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
 from mocketmq_compat.delay.file_reads import read_batch
-from mocketmq_compat.delay.file_saves import FileSaves, Sync
+from mocketmq_compat.delay.group_saves import GroupSaves, Sync
 from mocketmq_compat.delay.wheel.record import HEAD, SPAN_S, start_of
 from mocketmq_compat.delay.wheel.wheel_index import WheelIndex
 from mocketmq_compat.delay.wheel.wheel_log import WheelLog, by_file
@@ -58,7 +58,7 @@ class WheelFiles(Chore):
         super().__init__()
         self.log = WheelLog(storage)
         self.index = WheelIndex(self.log, self._is_hidden)
-        self.saves = FileSaves(self.log, sync, self._saved, ("wheel.appended", "wheel.saved"))
+        self.saves = GroupSaves(self.log, sync, self._saved, ("wheel.appended", "wheel.saved"))
         self.repeats = 0  # messages that were refused because they were done with
         self._put_aside: Counter[str] = Counter()  # since the start, by kind
         self._quarantined = 0  # pieces of damaged files, but those that the log has put aside since the start
@@ -131,7 +131,7 @@ class WheelFiles(Chore):
         return self.log.total_bytes
 
     async def save(self, entry: Entry, content: bytes) -> None:
-        """Append a new message to its file. Raises StoreFullError, and as :meth:`FileSaves.save`."""
+        """Append a new message to its file. Raises StoreFullError, and as :meth:`GroupSaves.save`."""
         size = HEAD.size + len(content)
         used = self.disk_bytes + self._being_saved
         if self._quota_bytes and used + size > self._quota_bytes:

@@ -35,7 +35,7 @@ _LIKELY_BYTES: Final = 4_096
 
 
 class WheelLog:
-    """The files in a storage; a :class:`~mocketmq_compat.delay.file_saves.SaveDirectory`."""
+    """The files in a storage; a :class:`~mocketmq_compat.delay.group_saves.SaveDirectory`."""
 
     def __init__(self, storage: WheelStorage) -> None:
         self.storage = storage

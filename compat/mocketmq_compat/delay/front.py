@@ -1,8 +1,8 @@
 """The entries that are delivered next, in memory, so that memory does not grow with pending messages."""
 
 from bisect import bisect_left, insort
-from collections.abc import Container, Iterable
-from itertools import islice
+from collections.abc import Callable, Container, Iterable
+from itertools import islice, takewhile
 from typing import Final
 
 from mocketmq_compat.delay.delayed_file import Entry
@@ -60,9 +60,9 @@ class Front:
         """The first entry; the first one beyond, if that is all there is."""
         return self.entries[0] if self.entries else self.beyond
 
-    def until(self, due_us: int, limit: int) -> list[Entry]:
-        """Up to ``limit`` entries that are due by then."""
-        return [entry for entry in islice(self.entries, limit) if entry.due_us <= due_us]
+    def until(self, is_due: Callable[[Entry], bool], limit: int) -> list[Entry]:
+        """Up to ``limit`` of the entries that are due."""
+        return [*takewhile(is_due, islice(self.entries, limit))]
 
     def first_but(self, others: Container[Entry]) -> Entry | None:
         """The first entry that is none of these."""

@@ -1,12 +1,12 @@
 """What a scheme needs of the place where its records are: of each an entry, and the content of a file."""
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from mocketmq_compat.delay.delayed_file import Entry
 
 
-class RecordStore(Protocol):
+class DelayStore(Protocol):
     """Records in order of delivery. Every method blocks, may raise OSError, and may be called by any thread.
 
     A record is the content of a delayed message's file (:mod:`~mocketmq_compat.delay.delayed_file`).
@@ -40,6 +40,16 @@ class RecordStore(Protocol):
     def quarantined(self) -> int:
         """How many pieces lie in the quarantine."""
 
+    @property
+    def repeats(self) -> int:
+        """How many copies of records were removed since the store was opened."""
+
+    def by_second(self) -> Mapping[int, int]:
+        """How many records wait in each second; empty where that is not known."""
+
+    def disk_bytes_of(self, size: int) -> int:
+        """How much of the disk a new content of this size takes."""
+
     def write(self, entry: Entry, content: bytes) -> None:
         """Add a record, which is not there yet; it is durable after ``sync``."""
 
@@ -56,7 +66,7 @@ class RecordStore(Protocol):
         """Whether this record waits. Quick: it is asked on the event loop."""
 
     def read(self, entry: Entry) -> bytes:
-        """The content of a record. Raises FileNotFoundError."""
+        """The content of a record. Raises FileNotFoundError, or DamagedFileError."""
 
     def with_number(self, number: int) -> list[Entry]:
         """The records with this number: one, or several after two stores were put together."""
@@ -70,14 +80,20 @@ class RecordStore(Protocol):
     def all(self) -> Iterator[Entry]:
         """Every record, in any order."""
 
-    def forget(self, entries: Iterable[Entry]) -> None:
-        """Mark these as done with; those that are not there are passed over."""
+    def forget(self, entries: Iterable[Entry]) -> Sequence[Entry]:
+        """Mark these as done with; those that are not there are passed over.
+
+        Returns those that the disk does not let go, to be tried again.
+        """
 
     def put_aside(self, entry: Entry, kind: str, reason: str) -> None:
         """Forget a damaged record, and keep what there is of it in the quarantine."""
 
-    def tidy(self, now_us: int, *, is_cleared: bool = False) -> None:
+    def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
         """Remove files that nothing will need: those of the past, after a reset those of the future too."""
+
+    def adopt(self, now_us: int) -> Sequence[Entry]:
+        """Take in records that others put there since the last time; those that are new."""
 
     def close(self) -> None:
         """Close all files. May be called twice."""

@@ -28,11 +28,11 @@ from mocketmq.settings import Settings
 from mocketmq.store.chore import Chore
 from mocketmq.store.messages import MAX_AT_ONCE
 from mocketmq.store.writer import MAX_BATCH_BYTES
+from mocketmq_compat.delay import front
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
-from mocketmq_compat.delay.entry_scheme import EntryScheme
-from mocketmq_compat.delay.file_saves import FileSaves
-from mocketmq_compat.delay.records import front
-from mocketmq_compat.delay.records.record_store import RecordStore
+from mocketmq_compat.delay.entry_scheme import EntryScheme, exact
+from mocketmq_compat.delay.group_saves import GroupSaves
+from mocketmq_compat.delay.store import DelayStore
 
 log = logging.getLogger(__name__)
 
@@ -70,16 +70,23 @@ class _Either:
         return entry in self._one or entry in self._other
 
 
-class RecordScheme(EntryScheme):
+class StoredScheme(EntryScheme):
     """The scheme over a store, which it closes."""
 
     piece = "record"
 
-    def __init__(self, name: str, context: SchemeContext, settings: Settings, store: RecordStore) -> None:
+    def __init__(
+        self,
+        name: str,
+        context: SchemeContext,
+        settings: Settings,
+        store: DelayStore,
+        fires_at: Callable[[int], int] = exact,
+    ) -> None:
         self.name = name
-        super().__init__(context, settings)
+        super().__init__(context, settings, fires_at)
         self.store = store
-        self.saves = FileSaves(store, settings.delay_sync, self._saved)
+        self.saves = GroupSaves(store, settings.delay_sync, self._saved)
         self.tidying = Tidying(self.tidy)
         self.repeats = 0  # records that were refused because their message was done with
         self._syncs_later = settings.delay_sync == "interval"
@@ -93,7 +100,8 @@ class RecordScheme(EntryScheme):
         self._marking: asyncio.Task[None] | None = None
         self._is_cleared = False  # since the last marks
         self._recounts = store.recounts  # of the store, when the front was filled
-        self._thread = ThreadPoolExecutor(1, "delay-records")
+        self._thread = ThreadPoolExecutor(1, "delay-reads")
+        self._removal_thread = ThreadPoolExecutor(1, "delay-removals")  # on some disks slower than commits
 
     # Start and stop
 
@@ -103,6 +111,7 @@ class RecordScheme(EntryScheme):
         self.context.numbers.note(self.store.last_number)
         await self._refill()
         await self._refuse_settled_early()
+        await self._tidy_store()
 
     def start(self) -> Sequence[asyncio.Task[None]]:
         """Start the tidying, and the syncs of the policy ``interval``."""
@@ -119,13 +128,14 @@ class RecordScheme(EntryScheme):
         if self._marking is not None:
             self._marking.cancel()
             await asyncio.gather(self._marking, return_exceptions=True)
+        self._removal_thread.shutdown()
         self._thread.shutdown()
         self.store.close()
 
     # Keep
 
     async def _save(self, entry: Entry, content: bytes) -> None:
-        size = len(content)
+        size = self.store.disk_bytes_of(len(content))
         used = self.store.disk_bytes + self._saving_bytes
         if self._quota_bytes and used + size > self._quota_bytes:
             raise StoreFullError(
@@ -168,6 +178,10 @@ class RecordScheme(EntryScheme):
         saving = min(self.saves.in_flight, default=None)
         return saving if first is None or (saving is not None and saving < first) else first
 
+    def due_seconds(self) -> Mapping[int, int]:
+        """How many messages are due in each second, if the store knows."""
+        return self.store.by_second()
+
     def file_figures(self) -> FileFigures:
         """What the store takes of the disk, and counts of damaged and refused records."""
         store = self.store
@@ -176,7 +190,7 @@ class RecordScheme(EntryScheme):
             store.disk_bytes,
             store.quarantined,
             len(self._gone),
-            self.repeats,
+            self.repeats + store.repeats,
             Counter(store.damaged),
         )
 
@@ -207,9 +221,15 @@ class RecordScheme(EntryScheme):
         """Prepare what fires by ``until_us``, in order of due millisecond and arrival."""
         await self._saved_until(until_us)
         beyond = self._front.beyond
-        if beyond is not None and len(self._front.entries) < BATCH and beyond.due_us <= until_us:
+        if (
+            beyond is not None
+            and len(self._front.entries) < BATCH
+            and self._fires_at(beyond.due_us) <= until_us
+        ):
             await self._refill()
-        yield await self._prepare(self._front.until(until_us, BATCH))
+        yield await self._prepare(
+            self._front.until(lambda entry: self._fires_at(entry.due_us) <= until_us, BATCH)
+        )
 
     async def _contents(self, entries: Sequence[Entry]) -> Mapping[Entry, bytes | DamagedFileError]:
         def read() -> Mapping[Entry, bytes | DamagedFileError]:
@@ -220,6 +240,9 @@ class RecordScheme(EntryScheme):
                     content = self.store.read(entry)
                 except FileNotFoundError:
                     found[entry] = DamagedFileError(MISSING, "there is no such record")
+                    continue
+                except DamagedFileError as error:
+                    found[entry] = error
                     continue
                 found[entry] = content
                 size += len(content)
@@ -243,13 +266,18 @@ class RecordScheme(EntryScheme):
         keys = None if topic is None else {queue.key for queue in self.context.topics.get(topic).queues}
         found: list[StoredMessage] = []
         # Only a record knows its topic, and whether it can be read at all.
+        some = max(limit, MAX_AT_ONCE if keys else 0)
         while len(found) < limit:
-            some = max(limit - len(found), MAX_AT_ONCE if keys else 0)
             entries = await self._in_thread(partial(self.store.by_arrival, after, some))
-            found += [m for m in await self._messages(entries) if keys is None or m.real_queue_key in keys]
+            for begin in range(0, len(entries), MAX_AT_ONCE):
+                messages = await self._messages(entries[begin : begin + MAX_AT_ONCE])
+                found += [m for m in messages if keys is None or m.real_queue_key in keys]
+                if len(found) >= limit:
+                    break
             if len(entries) < some:
                 break
             after = entries[-1].number
+            some *= 2  # a store may have to look at all entries each time
         return found[:limit]
 
     async def _messages(self, entries: Sequence[Entry]) -> list[StoredMessage]:
@@ -291,8 +319,10 @@ class RecordScheme(EntryScheme):
                 some = [self._unmarked.popleft() for _ in range(min(len(self._unmarked), MARKS))]
                 is_cleared = self._is_cleared and not self._unmarked
                 await self.context.store.writer.synced()
-                await self._in_thread(partial(self._mark, some, is_cleared))
+                mark = partial(self._mark, some, is_cleared)
+                kept = await self._in_thread(mark, self._removal_thread)
                 self._gone.difference_update(some)
+                self._gone.update(kept)
                 self._is_cleared = self._is_cleared and bool(self._unmarked)
         except EmulatorError as error:  # tried again with the next, and by the tidying
             self._unmarked.extendleft(some)
@@ -300,16 +330,35 @@ class RecordScheme(EntryScheme):
         finally:
             self._marking = None
 
-    def _mark(self, entries: Sequence[Entry], is_cleared: bool) -> None:
-        self.store.forget(entries)
+    def _mark(self, entries: Sequence[Entry], is_cleared: bool) -> Sequence[Entry]:
+        kept = self.store.forget(entries)
         pass_point("files.removed")
-        self.store.tidy(self._clock.now_us(), is_cleared=is_cleared)
+        self.store.remove_over(self._clock.now_us(), is_cleared=is_cleared)
+        return kept
 
     async def tidy(self) -> None:
-        """Try failed marks again, and remove files that are over."""
+        """Try failed marks again, remove files that are over, and adopt records that others added."""
+        await self.marked()
+        self._unmarked.extend(self._gone.difference(self._unmarked))
         self._remove(())
         await self.marked()
-        await self._in_thread(lambda: self.store.tidy(self._clock.now_us()))
+        await self._tidy_store()
+
+    async def _tidy_store(self) -> None:
+        now_us = self._clock.now_us()
+
+        def act() -> Sequence[Entry]:
+            self.store.remove_over(now_us)
+            return self.store.adopt(now_us)
+
+        adopted = await self._in_thread(act)
+        for begin in range(0, len(adopted), MAX_AT_ONCE):
+            some = adopted[begin : begin + MAX_AT_ONCE]
+            settled = await self.settled([entry.number for entry in some])
+            for entry in some:
+                self.context.numbers.note(entry.number)
+                self._saved(entry)
+            self._refuse_repeats([entry for entry in some if entry.identity in settled])
 
     async def _put_aside(self, entry: Entry, error: DamagedFileError) -> None:
         if self._front.remove(entry):
@@ -319,10 +368,10 @@ class RecordScheme(EntryScheme):
         log.warning("the delayed message %s is put aside: %s", entry.name, error)
         await self._in_thread(partial(self.store.put_aside, entry, error.kind, str(error)))
 
-    async def _in_thread(self, act: Callable[[], T]) -> T:
+    async def _in_thread(self, act: Callable[[], T], thread: ThreadPoolExecutor | None = None) -> T:
         """Raises StoreUnavailableError for an OSError."""
         try:
-            result = await asyncio.get_running_loop().run_in_executor(self._thread, act)
+            result = await asyncio.get_running_loop().run_in_executor(thread or self._thread, act)
             if self.store.recounts != self._recounts:
                 self._recount()
         except OSError as error:

@@ -3,13 +3,13 @@
 from mocketmq.message.message_id import Identity
 from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, encode
 from mocketmq_compat.delay.parked_message import message_in
-from mocketmq_compat.delay.records.record_store import RecordStore
+from mocketmq_compat.delay.store import DelayStore
 
 
 class NewRecords:
     """As :class:`~mocketmq_compat.delay.scheme_kind.NewMessages`."""
 
-    def __init__(self, store: RecordStore) -> None:
+    def __init__(self, store: DelayStore) -> None:
         self._store = store
         self._there: dict[Identity, Entry] | None = None
         self._added: list[Entry] = []

@@ -3,16 +3,17 @@
 import heapq
 import threading
 from bisect import bisect_left, insort
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from mocketmq_compat.delay.delayed_file import Entry
 
 
-class MemoryRecords:
-    """As :class:`~mocketmq_compat.delay.records.record_store.RecordStore`; nothing outlives the broker."""
+class MemoryStore:
+    """As :class:`~mocketmq_compat.delay.store.DelayStore`; nothing outlives the broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, block_bytes: int = 1) -> None:
+        self._block_bytes = block_bytes  # what a file of the scheme takes is a multiple of that
         self._contents: dict[Entry, bytes] = {}
         self._order: list[Entry] = []
         self._changing = threading.Lock()
@@ -22,6 +23,7 @@ class MemoryRecords:
         self.damaged: dict[str, int] = {}
         self.quarantined = 0
         self.recounts = 0
+        self.repeats = 0
 
     @property
     def count(self) -> int:
@@ -34,7 +36,7 @@ class MemoryRecords:
             if entry not in self._contents:
                 self._contents[entry] = content
                 insort(self._order, entry)
-                self.disk_bytes += len(content)
+                self.disk_bytes += self.disk_bytes_of(len(content))
 
     def sync(self, entries: Iterable[Entry]) -> None:
         """Nothing to sync."""
@@ -44,7 +46,7 @@ class MemoryRecords:
         with self._changing:
             content = self._contents.pop(entry, None)
             if content is not None:
-                self.disk_bytes -= len(content)
+                self.disk_bytes -= self.disk_bytes_of(len(content))
                 del self._order[bisect_left(self._order, entry)]
 
     def first(self, limit: int, without: Container[Entry]) -> list[Entry]:
@@ -80,18 +82,31 @@ class MemoryRecords:
         """Every record."""
         return iter([*self._order])
 
-    def forget(self, entries: Iterable[Entry]) -> None:
+    def forget(self, entries: Iterable[Entry]) -> Sequence[Entry]:
         """Remove them."""
         for entry in entries:
             self.remove(entry)
+        return ()
 
-    def put_aside(self, entry: Entry, kind: str, reason: str) -> None:  # noqa: ARG002 - see RecordStore
+    def put_aside(self, entry: Entry, kind: str, reason: str) -> None:  # noqa: ARG002 - see DelayStore
         """Remove it: memory has no quarantine."""
         self.damaged[kind] = self.damaged.get(kind, 0) + 1
         self.remove(entry)
 
-    def tidy(self, now_us: int, *, is_cleared: bool = False) -> None:
+    def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
         """There are no files."""
+
+    def by_second(self) -> Mapping[int, int]:
+        """Not known."""
+        return {}
+
+    def disk_bytes_of(self, size: int) -> int:
+        """As a file of the scheme would take."""
+        return -(-size // self._block_bytes) * self._block_bytes
+
+    def adopt(self, now_us: int) -> Sequence[Entry]:  # noqa: ARG002 - see DelayStore
+        """Nobody else writes here."""
+        return ()
 
     def close(self) -> None:
         """Nothing to close."""

@@ -43,7 +43,7 @@ class _Save(NamedTuple):
     done: "asyncio.Future[None]"
 
 
-class FileSaves(Chore):
+class GroupSaves(Chore):
     """Owns the thread that writes. ``saved(entry)`` runs on the event loop before the sender is answered.
 
     Policies: ``always`` syncs before the answer, ``interval`` every second, ``never`` leaves it to the
