@@ -61,7 +61,7 @@ LONGEST_LOAD_S = 0.4
 START_S = (0.0, 0.2)
 """About as long as a start."""
 TESTS_OF_A_DIRECTORY = 8
-"""How many tests share a data directory. Each judges all that earlier ones left there, which takes ever longer."""
+"""How many tests share a data directory: each judges all that earlier ones left there."""
 
 Survivors = Callable[[str], AbstractContextManager[Survivor]]
 
