@@ -54,9 +54,9 @@ class ClassArchive:
 
     def options(self, java: str) -> str:
         """The options with which Spark's JVM uses or makes it; ``java`` is what that calls itself."""
-        from pyspark.find_spark_home import _find_spark_home  # noqa: PLC0415 - it takes a while
+        import pyspark  # noqa: PLC0415 - it takes a while
 
-        home = Path(_find_spark_home())
+        home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
         settings = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
         if settings.is_dir() and any(settings.iterdir()):
             self.fail(f"Java makes none while {settings}, which is on Spark's class path, holds files")

@@ -17,6 +17,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from mocketmq.errors import EmulatorError
+from mocketmq_report import jvm
 from mocketmq_report.class_archive import ClassArchive
 
 JAVA: Final = 17
@@ -137,15 +138,15 @@ def _start(master: str | None, chatter: bool, is_carrier: bool, archive: ClassAr
     if master is not None:
         settings.setMaster(master)
     context = SparkContext.getOrCreate(settings) if chatter else _started_silently(settings)
-    if archive is not None and (gateway := context._gateway) is not None:
-        archive.jvm = gateway.proc
+    if archive is not None:
+        archive.jvm = jvm.process()
     context.setLogLevel("WARN" if chatter else "OFF")
     return context
 
 
 def _started_silently(settings: SparkConf) -> SparkContext:
     """A context, whose JVM writes to nobody's screen; what it wrote is shown if it does not start."""
-    if SparkContext._gateway is not None:  # the JVM of an earlier report
+    if jvm.gateway() is not None:  # the JVM of an earlier report
         return SparkContext.getOrCreate(settings)
     with tempfile.TemporaryFile() as said:
         try:

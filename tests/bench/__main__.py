@@ -1,4 +1,4 @@
-"""``python -m tests.bench [names…] [--quick] [--json FILE]``.
+"""``python -m tests.bench [names…] [--quick | --save] [--json FILE]``.
 
 Whatever is measured, the exit code is 0; it is 1 only when a benchmark broke. Each runs in a process of
 its own, so that none inherits another's memory.
@@ -19,6 +19,7 @@ from rich.console import Console
 
 from tests.bench.benches import BENCHES, named, run
 from tests.bench.figures import Figure, table_of
+from tests.bench.saved import save
 
 
 def main() -> int:
@@ -39,6 +40,8 @@ def main() -> int:
     console.print(f"{os.cpu_count()} cores, load {load}, Python {platform.python_version()}")
     if options.json:
         _save(options.json, results)
+    if options.save:
+        save(results)
     return 0 if set(results) == set(options.names or BENCHES) else 1
 
 
@@ -55,8 +58,11 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure the emulator.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones: {', '.join(BENCHES)}")
     parser.add_argument("--quick", action="store_true", help="a few seconds each; the figures mean little")
+    parser.add_argument("--save", action="store_true", help="save the figures that documents quote")
     parser.add_argument("--json", type=Path, metavar="FILE", help="save all runs for scripts")
     options = parser.parse_args()
+    if options.quick and options.save:
+        parser.error("--save is for whole measurements; --quick makes none")
     if unknown := [name for name in options.names if not named(name)]:
         parser.error(f"no such benchmark: {', '.join(unknown)}")
     options.names = [each for name in options.names for each in named(name)]

@@ -3,6 +3,7 @@
 import copy
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -59,6 +60,8 @@ KILLS = 6
 LONGEST_LOAD_S = 0.4
 START_S = (0.0, 0.2)
 """About as long as a start."""
+TESTS_OF_A_DIRECTORY = 8
+"""How many tests share a data directory: each judges all that earlier ones left there."""
 
 Survivors = Callable[[str], AbstractContextManager[Survivor]]
 
@@ -93,14 +96,17 @@ def show_seed() -> None:
 
 @pytest.fixture(scope="module")
 def survivors(tmp_path_factory: pytest.TempPathFactory) -> Survivors:
-    """The data directories, one per variant, with what earlier tests left in each."""
+    """A data directory per variant, with what the last few tests left in it."""
     kept: dict[str, Survivor] = {}
+    tests: Counter[str] = Counter()
 
     @contextmanager
     def survivor(variant: str) -> Iterator[Survivor]:
         used = kept.pop(variant, None) or Survivor(tmp_path_factory.mktemp(variant), VARIANTS[variant])
         yield used
-        kept[variant] = used  # not after a failure, of which the next test should know nothing
+        tests[variant] += 1
+        if tests[variant] % TESTS_OF_A_DIRECTORY:
+            kept[variant] = used  # not after a failure, of which the next test should know nothing
 
     return survivor
 

@@ -19,7 +19,7 @@ QUICK = (
     *("files.renamed", "files.delivered", "files.removed", "clock.fired", "receive.settled"),
 )
 CUTS = 2
-SLOW_CUTS = 17
+SLOW_CUTS = 9
 ROUNDS = 10
 STOPS = 4
 

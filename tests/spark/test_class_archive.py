@@ -16,6 +16,8 @@ import pytest
 from tests.crash.disks import can_mount, small_filesystem
 from tests.support.process import clean_environment
 
+pytestmark = pytest.mark.slow
+
 LEDGER = Path(__file__).with_name("golden") / "ledger.csv"
 PHASES = ["reading", "measuring", "making tables", "writing"]
 ARCHIVING = "archiving Java's classes"
@@ -48,55 +50,66 @@ def report(tmp_path: Path, *, most_bytes: int = -1, **environment: str) -> tuple
     return found, said.splitlines()
 
 
-@pytest.mark.slow
-def test_the_archive_is_made_and_used_and_a_damaged_one_is_made_anew(tmp_path: Path) -> None:
-    first, said = report(tmp_path)
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Where the first report was made, which left an archive there, and that report."""
+    place = tmp_path_factory.mktemp("first")
+    made, said = report(place)
     assert said == [*PHASES, ARCHIVING]
-    (archive,) = (tmp_path / "of Java").iterdir()
+    return place, made
+
+
+def archive_in(place: Path) -> Path:
+    (archive,) = (place / "of Java").iterdir()
+    return archive
+
+
+def test_the_next_report_uses_the_archive(first: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    place, made = first
+    archive = archive_in(place)
     assert archive.stat().st_size > 50_000_000
-
     loaded = tmp_path / "loaded.txt"
-    second, said = report(tmp_path, SPARK_SUBMIT_OPTS=f"-Xlog:class+load=info:file={loaded}")
-    assert (second, said) == (first, PHASES)
+    assert report(place, SPARK_SUBMIT_OPTS=f"-Xlog:class+load=info:file={loaded}") == (made, PHASES)
     assert len(OF_SPARK.findall(loaded.read_text())) > 1000
-    assert [*(tmp_path / "of Java").iterdir()] == [archive]
-
-    whole = archive.stat().st_size
-    archive.write_bytes(archive.read_bytes()[: whole // 2])  # with such a one, Java does not start
-    third, said = report(tmp_path)
-    assert (third, said) == (first, [*PHASES, ARCHIVING])
-    (anew,) = (tmp_path / "of Java").iterdir()
-    assert anew.stat().st_size > 50_000_000
+    assert archive_in(place) == archive
 
 
-@pytest.mark.slow
-def test_a_disk_too_small_for_the_archive_is_told_beside_a_whole_report(tmp_path: Path) -> None:
+def test_a_disk_too_small_for_the_archive_is_told_beside_a_whole_report(
+    first: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
     directory = tmp_path / "of Java"
     directory.mkdir()
-    reports = [report(tmp_path, most_bytes=20_000_000)]
-    assert [*directory.iterdir()] == []
     if can_mount():
         with small_filesystem(directory):
-            reports.append(report(tmp_path))
+            small, said = report(tmp_path)
             assert [*directory.iterdir()] == []
-    whole, said_of_whole = report(tmp_path)
-    assert said_of_whole == [*PHASES, ARCHIVING]
-    for small, said in reports:
-        assert small == whole
-        assert said[:-1] == [*PHASES, ARCHIVING]
-        assert re.fullmatch(
-            rf"there is no class archive in {directory}: Java wrote none, and ended with code -?\d+;"
-            " the disk may be full",
-            said[-1],
-        )
+    else:
+        small, said = report(tmp_path, most_bytes=20_000_000)
+        assert [*directory.iterdir()] == []
+    assert small == first[1]
+    assert said[:-1] == [*PHASES, ARCHIVING]
+    assert re.fullmatch(
+        rf"there is no class archive in {directory}: Java wrote none, and ended with code -?\d+;"
+        " the disk may be full",
+        said[-1],
+    )
 
 
-@pytest.mark.slow
-def test_ctrl_c_while_the_archive_is_written_leaves_nothing_half_made(tmp_path: Path) -> None:
+def test_a_damaged_one_is_made_anew_and_ctrl_c_meanwhile_leaves_nothing_half_made(
+    first: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    archive = archive_in(first[0])
+    directory = tmp_path / "of Java"
+    directory.mkdir()
+    whole = archive.read_bytes()
+    (directory / archive.name).write_bytes(whole[: len(whole) // 2])  # with such a one, Java does not start
     with reporting(tmp_path) as process:
         assert process.stderr is not None
+        said = []
         for line in process.stderr:
-            if line.rstrip() == ARCHIVING:
+            said.append(line.rstrip())
+            if said[-1] == ARCHIVING:
                 process.send_signal(signal.SIGINT)
         assert process.wait() == 130
-    assert [*(tmp_path / "of Java").iterdir()] == []  # where the tests above make an archive
+    assert said[: len(PHASES) + 1] == [*PHASES, ARCHIVING]
+    assert [*directory.iterdir()] == []  # where the first report left an archive

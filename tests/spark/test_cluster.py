@@ -44,7 +44,6 @@ with starting(master="local-cluster[2,1,1024]") as spark:
     while spark.context()._jsc.sc().getExecutorMemoryStatus().size() < 3:  # with the driver
         time.sleep(0.1)
     Path(sys.argv[2]).write_bytes(json(run(Engine(spark), Job([sys.argv[1]]), lambda *_: None)))
-    print(spark.context()._jsc.sc().getExecutorMemoryStatus().size())
 """
 KILLING = """
 import threading, time
@@ -122,20 +121,6 @@ def finish(command: list[str], environment: Mapping[str, str], where: Path) -> s
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@pytest.mark.parametrize("kind", ["store", "parquet"])
-def test_separate_executors_compute_the_same(
-    local: Callable[[Path], Any],
-    kind: str,
-    request: pytest.FixtureRequest,
-    environment: dict[str, str],
-    tmp_path: Path,
-) -> None:
-    data, out = request.getfixturevalue(kind), tmp_path / "report.json"
-    command = [sys.executable, "-c", CLUSTER, str(data), str(out)]
-    assert finish(command, environment, tmp_path) == "3\n"  # and the driver
-    assert figures(out.read_bytes()) == local(data)
 
 
 def test_an_executor_that_is_killed_while_it_runs_changes_nothing(

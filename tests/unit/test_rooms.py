@@ -77,7 +77,7 @@ ROOMS = {
     "lab": {"mocketmq.lab"},
     "relay": {"mocketmq.relay"},
     # Lateness reports
-    "document": {f"mocketmq_report.{name}" for name in ("document", "figures", "progress", "schema")},
+    "document": {f"mocketmq_report.{name}" for name in ("document", "figures", "jvm", "progress", "schema")},
     "ledger": {"mocketmq_report.ledger"},
     "compute": {"mocketmq_report.compute"},
     "judge": {"mocketmq_report.judge"},

@@ -11,9 +11,11 @@ import os
 import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
+from threading import Thread, current_thread
 from typing import Any, Final
 
 import aiosqlite
@@ -47,6 +49,8 @@ _sync: Final = getattr(os, "fdatasync", os.fsync)
 
 _AT_ONCE: Final = (32, 8)
 """Rows of one statement; SQLite before 3.32 takes 999 values."""
+_ROWS_AT_ONCE: Final = 64
+"""Of a cursor that is iterated over, as aiosqlite itself has it; no query here does that."""
 _VALUES: Final = re.compile(r"VALUES (\([?, ]+\))")
 
 Rows = Sequence[Sequence[Any]]
@@ -278,16 +282,29 @@ def _pragmas(in_memory: bool) -> Sequence[str]:
     )
 
 
+def _from_daemon(make: Callable[[], aiosqlite.Connection]) -> aiosqlite.Connection:
+    """Make a connection in a daemon thread, so that the thread that aiosqlite makes for it is one as well."""
+    made: list[aiosqlite.Connection] = []
+    thread = Thread(target=lambda: made.append(make()), daemon=True)
+    thread.start()
+    thread.join()
+    return made[0]
+
+
 async def _connect(path: str, pragmas: Sequence[str], **options: Any) -> aiosqlite.Connection:
     """A connection whose thread does not keep the interpreter from ending."""
-    connection = aiosqlite.connect(path, factory=_Connection, **options)
-    thread: Any = connection  # before aiosqlite 0.22 it is one itself
-    getattr(thread, "_thread", thread).daemon = True
+    opener: Future[Thread] = Future()
+
+    def connect() -> sqlite3.Connection:
+        opener.set_result(current_thread())
+        return sqlite3.connect(path, factory=_Connection, **options)
+
+    connection = _from_daemon(lambda: aiosqlite.Connection(connect, _ROWS_AT_ONCE))
     try:
         await connection
     except BaseException:
-        # It still tells the loop that it has ended, and prints a stack if that is closed by then.
-        getattr(thread, "_thread", thread).join(JOIN_S)
+        # Its thread still tells the loop that it has ended, and prints a stack if that is closed by then.
+        opener.result(JOIN_S).join(JOIN_S)
         raise
     try:
         for pragma in pragmas:

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from mocketmq_report import jvm
 from mocketmq_report.ledger.ledger import BrokenLedgerError
 from mocketmq_report.ledger.places import HIDDEN, Place
 
@@ -26,13 +27,12 @@ def file_of_row() -> Column:
 
 
 class HadoopPlaces:
-    """Looks at files through the JVM of a Spark session."""
+    """Looks at files through the JVM of Spark, which has started."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        context: Any = spark.sparkContext
-        self._jvm = context._jvm
+    def __init__(self) -> None:
+        self._jvm = jvm.jvm()
         self._hadoop = self._jvm.org.apache.hadoop
-        self._conf = context._jsc.hadoopConfiguration()
+        self._conf = jvm.hadoop_configuration()
 
     def find(self, data: str) -> Place:
         """Look up a path or a URL."""

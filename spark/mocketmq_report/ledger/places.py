@@ -162,7 +162,8 @@ class Places:
         """The files that Spark can read, also those of this machine."""
         from mocketmq_report.ledger.hadoop_places import HadoopPlaces  # noqa: PLC0415 - only if it is needed
 
-        return HadoopPlaces(self.spark())
+        self.spark()  # starts the JVM through which it looks
+        return HadoopPlaces()
 
     def _of(self, data: str) -> "LocalPlaces | HadoopPlaces":
         return self._here if is_here(data) else self.hadoop()

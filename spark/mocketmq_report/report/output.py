@@ -1,7 +1,6 @@
 """Write all forms of a report, a page, JSON, Markdown and JUnit XML, to a directory or an object store."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -58,7 +57,8 @@ def write(
     if "://" in out:
         if spark is None:
             raise WriteError(f"{out} can only be written by Spark: report without --quick, or to a directory")
-        place = partial(_upload, spark())
+        spark()  # starts the JVM through which files go
+        place = _upload
     for name, content in forms.items():
         place(f"{out.rstrip('/')}/{name}", content)
     return f"{out.rstrip('/')}/{PAGE}"
@@ -74,18 +74,18 @@ def put(name: str, content: bytes) -> None:
         raise WriteError(f"{error.filename or path} cannot be written: {error.strerror}") from error
 
 
-def _upload(spark: "SparkSession", url: str, content: bytes) -> None:
+def _upload(name: str, content: bytes) -> None:
     """Write through Hadoop, to any object store that Spark reads."""
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - only if it is needed
 
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None  # noqa: S101 - for the type checker
-    path = jvm.org.apache.hadoop.fs.Path(url)
+    from mocketmq_report import jvm  # noqa: PLC0415
+
+    path = jvm.jvm().org.apache.hadoop.fs.Path(name)
     try:
-        file = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).create(path, True)
+        file = path.getFileSystem(jvm.hadoop_configuration()).create(path, True)
         try:
             file.write(content)
         finally:
             file.close()
     except Py4JJavaError as error:
-        raise WriteError(f"{url} cannot be written: {error.java_exception}") from error
+        raise WriteError(f"{name} cannot be written: {error.java_exception}") from error

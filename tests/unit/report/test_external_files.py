@@ -306,7 +306,7 @@ def test_spark_reads_the_same_rows(spark: "SparkSession", tmp_path: Path, ending
             pq.write_table(pa.table(table), path)
         else:
             path.write_text("\n".join(texts[ending]))
-    places = HadoopPlaces(spark)
+    places = HadoopPlaces()
     files = [external_files.inspect(places, places.find(str(path))) for path in paths]
     assert [file.columns for file in files] == [file.columns for file in look(*paths)]
     found = spark_rows.external(spark, files).toArrow().to_pylist()

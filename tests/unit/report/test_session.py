@@ -14,9 +14,11 @@ from tests.support.process import clean_environment
 
 ADVICE = r": install a Java runtime 17 or newer \(.*\), or let JAVA_HOME name one; only reports need it"
 START = """
+from mocketmq_report import jvm
 from mocketmq_report.session import starting
 with starting(master="local[1]", chatter={}, is_carrier=True) as spark:
-    compilers = spark()._jvm.java.lang.System.getProperty("java.vm.info")
+    spark()
+    compilers = jvm.jvm().java.lang.System.getProperty("java.vm.info")
 assert "emulated-client" in compilers, compilers  # Java's word for the first compiler alone
 """
 SLOW_START = """
