@@ -58,10 +58,8 @@ class GroupSaves(Chore):
         directory: SaveDirectory,
         policy: Sync,
         saved: Callable[[Entry], None],
-        points: tuple[str, str] = ("files.renamed", "files.saved"),
     ) -> None:
         super().__init__()
-        self._written_point, self._saved_point = points
         self.in_flight: set[Entry] = set()
         self.failures = 0
         self._directory = directory
@@ -154,7 +152,7 @@ class GroupSaves(Chore):
             else:
                 outcomes.append(None)
                 written.append(entry)
-        pass_point(self._written_point)
+        pass_point("files.renamed")
         if self._policy == "always":
             try:
                 self._directory.sync(written)
@@ -163,7 +161,7 @@ class GroupSaves(Chore):
                     with suppress(OSError):
                         self._directory.remove(entry)
                 return [outcome or error for outcome in outcomes]
-        pass_point(self._saved_point)
+        pass_point("files.saved")
         return outcomes
 
 

@@ -109,9 +109,9 @@ class StoredScheme(EntryScheme):
         """Find what waits. Raises a StoreError."""
         self._pending = await self._in_thread(lambda: self.store.count)
         self.context.numbers.note(self.store.last_number)
+        await self._tidy_store()
         await self._refill()
         await self._refuse_settled_early()
-        await self._tidy_store()
 
     def start(self) -> Sequence[asyncio.Task[None]]:
         """Start the tidying, and the syncs of the policy ``interval``."""
@@ -207,7 +207,8 @@ class StoredScheme(EntryScheme):
     def _recount(self) -> None:
         """Read anew what waits, as the store was wrong about it: on the event loop, since it is rare."""
         recounts = self.store.recounts
-        self._pending = len(self._all())
+        leaving = sum(map(self.store.holds, {*self._gone, *self.saves.in_flight}))
+        self._pending = self.store.count - leaving
         self._front.abandon_refill()
         self._front.end_refill(self._read_front())
         self._recounts = recounts
