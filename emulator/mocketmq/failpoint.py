@@ -30,11 +30,9 @@ POINTS = (
     "slots.recorded",  # scheme slots: a record in its day's data, not in the index
     "slots.marked",  # … a record marked in the data, not in the index
     "slots.removed",  # … the indexes of a day that is over removed, its data not
-    "wheel.appended",  # messages appended to the wheel's files, not durable
-    "wheel.saved",  # durable, no sender told
-    "wheel.loaded",  # a file read ahead, not in the wheel
-    "wheel.marked",  # messages marked as done with, not durable
-    "wheel.removed",  # a finished file removed, others not
+    "wheel.loaded",  # scheme wheel: a file read ahead, not in the wheel
+    "wheel.marked",  # … messages marked as done with, not durable
+    "wheel.removed",  # … a finished file removed, others not
     "clock.fired",  # everything on the way of a move delivered, the move not yet recorded
     "transactions.prepared",  # half message stored, its producer not told
     "transactions.checked",  # check recorded, nobody asked

@@ -159,7 +159,7 @@ async def test_s7_what_is_cancelled_takes_no_memory_and_stays_cancelled(tmp_path
             await cancel_by_message(broker, f"K{number}")
         await cancel_by_message(broker, f"{TOPIC}+K4")
         await slots_of(broker).marked()
-        assert not slots_of(broker)._gone
+        assert not slots_of(broker).marks.gone
         assert await listed(broker) == ["0", "2", "5"]
     async with running_broker(tmp_path, **SLOTS) as broker:
         assert (await broker.mover.advance(60 * S)).fired == 3

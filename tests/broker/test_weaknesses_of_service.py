@@ -28,7 +28,7 @@ from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DELAY_MS
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import StartDeliverMode
-from mocketmq_compat.delay import entry_scheme, group_saves
+from mocketmq_compat.delay import group_saves, stored_scheme
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from mocketmq_compat.delay.stored_scheme import StoredScheme
@@ -343,7 +343,7 @@ async def test_w20_an_unexpected_error_in_one_pass_ends_no_delivery(
         return decode_file(content)
 
     monkeypatch.setattr(StoredScheme, "firing", fail_once)
-    monkeypatch.setattr(entry_scheme, "decode", fail_for_one)
+    monkeypatch.setattr(stored_scheme, "decode", fail_for_one)
     async with running_broker(tmp_path, clock="real") as broker:
         for body in ("first", "unlucky", "second"):
             await send_in(broker, 5, body)

@@ -33,8 +33,8 @@ SCHEME_TIMES: dict[TimedSchemeName, dict[str, tuple[int, ...]]] = {
         "files.removed": (1, 4, 40),
     },
     "wheel": {
-        "wheel.appended": (1, 3, 20),
-        "wheel.saved": (1, 4, 15),
+        "files.renamed": (1, 3, 20),
+        "files.saved": (1, 4, 15),
         "wheel.loaded": (1, 2),
         "files.picked": (1, 2, 6),
         "files.delivered": (1, 2, 5),

@@ -13,7 +13,7 @@ from pathlib import Path
 from mocketmq.store import checkpoints, database
 from mocketmq_compat.delay.slots import open_files, slot_store
 from mocketmq_compat.delay.sorted.rocks import Rocks
-from mocketmq_compat.delay.wheel.wheel_storage import DiskStorage
+from mocketmq_compat.delay.wheel.wheel_folder import WheelFolder
 from tests.crash.power import INDEX_BYTES, NOTE, LogIndex, synced_files
 
 ROWS = 200
@@ -56,11 +56,11 @@ def _keep_synced_files(copies: Path) -> None:
                 new.write_bytes(content)
                 new.rename(copy)
 
-    wheel, slots, rocks = DiskStorage.sync, open_files.sync, Rocks.sync
+    wheel, slots, rocks = WheelFolder.sync, open_files.sync, Rocks.sync
 
-    def sync_wheel(storage: DiskStorage, starts: Iterable[int]) -> None:
+    def sync_wheel(folder: WheelFolder, starts: Iterable[int]) -> None:
         some = [*starts]
-        kept(storage.root, [f"{start}.log" for start in some], lambda: wheel(storage, some))
+        kept(folder.root, [f"{start}.log" for start in some], lambda: wheel(folder, some))
 
     def sync_slots(root: Path, names: set[str]) -> None:
         kept(root, names, lambda: slots(root, names))
@@ -70,7 +70,7 @@ def _keep_synced_files(copies: Path) -> None:
         names = [str(path.relative_to(root)) for path in database._path.glob("*.log")]
         kept(root, names, lambda: rocks(database))
 
-    setattr(DiskStorage, "sync", sync_wheel)  # noqa: B010 - as above
+    setattr(WheelFolder, "sync", sync_wheel)  # noqa: B010 - as above
     setattr(slot_store, "sync", sync_slots)  # noqa: B010 - as above
     setattr(Rocks, "sync", sync_rocks)  # noqa: B010 - as above
 

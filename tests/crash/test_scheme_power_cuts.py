@@ -21,7 +21,7 @@ __all__ = ["show_seed"]
 
 SCHEMES: tuple[TimedSchemeName, ...] = ("wheel", "slots", "sorted")
 DELAYS_S = [0, 1, 5, 60]
-QUICK = {"wheel.saved"}
+QUICK = {("wheel", "files.saved")}
 QUICK_CUTS = 2
 SLOW_CUTS = 6
 ROUNDS = 2
@@ -43,7 +43,7 @@ def cases() -> Iterator[object]:
     for scheme in SCHEMES:
         for point, times in SCHEME_TIMES[scheme].items():
             count = times[0] if point == "wheel.loaded" else times[-1]  # a second load takes a while
-            is_quick = point in QUICK
+            is_quick = (scheme, point) in QUICK
             yield pytest.param(
                 scheme, f"{point}:{count}", is_quick, marks=() if is_quick else pytest.mark.slow
             )

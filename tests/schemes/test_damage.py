@@ -8,9 +8,8 @@ from mocketmq.broker.broker import Broker
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay.slots.data_file import MAGIC as SLOTS_MAGIC
 from mocketmq_compat.delay.wheel.record import MAGIC as WHEEL_MAGIC
-from mocketmq_compat.delay.wheel.wheel import Wheel
 from tests.support.brokers import running_broker
-from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, send_in
+from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, no_removal_left, send_in
 
 SECOND = 2
 """The part of the file that begins with the second record, when it is split at their heads."""
@@ -61,9 +60,7 @@ async def assert_two_of_three_come(broker: Broker, data: Path) -> None:
     figures = broker.schemes.file_figures()
     assert (figures.quarantined, sum(figures.put_aside.values()), broker.schemes.pending) == (1, 1, 0)
     assert b"two" in put_aside(data)
-    scheme = broker.schemes.timed()
-    if isinstance(scheme, Wheel):
-        await scheme.files.removed()
+    await no_removal_left(broker)
 
 
 async def assert_counted_once(data: Path, scheme: TimedSchemeName) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,28 +12,32 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import StoreUnavailableError
+from mocketmq.schedule.timer import BATCH
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.wheel.kept_records import new_records
 from mocketmq_compat.delay.wheel.record import HEAD, SPAN_S
-from mocketmq_compat.delay.wheel.wheel import Wheel
-from mocketmq_compat.delay.wheel.wheel_files import WheelFiles
-from mocketmq_compat.delay.wheel.wheel_log import WheelLog
+from mocketmq_compat.delay.wheel.wheel_store import WheelStore
 from tests.support.brokers import Refusing, S, rows, running_broker, visible
 from tests.support.delayed_files import made
-from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, send_in
+from tests.support.second_directories import (
+    HOUR_MS,
+    MS,
+    in_order_of_delivery,
+    listed,
+    no_removal_left,
+    scheme_of,
+    send_in,
+    turn_by_hand,
+)
 
 SPAN_MS = SPAN_S * 1_000
 FOLDER = "wheel"
 
 
 @pytest.fixture(autouse=True)
-def turn_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def load_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are loaded ahead only when a test says so."""
-
-    def start(files: WheelFiles) -> asyncio.Task[object]:
-        return asyncio.create_task(files._closing.wait())
-
-    monkeypatch.setattr(WheelFiles, "start", start)
+    turn_by_hand(monkeypatch)
 
 
 @asynccontextmanager
@@ -42,10 +46,15 @@ async def wheel(data: Path, **changed: Any) -> AsyncIterator[Broker]:
         yield broker
 
 
-def files_of(broker: Broker) -> WheelFiles:
-    scheme = broker.schemes.timed()
-    assert isinstance(scheme, Wheel)
-    return scheme.files
+def store_of(broker: Broker) -> WheelStore:
+    store = scheme_of(broker).store
+    assert isinstance(store, WheelStore)
+    return store
+
+
+def in_the_wheel(broker: Broker) -> int:
+    loaded = [file.loaded for file in store_of(broker)._files.values() if file.loaded is not None]
+    return sum(sum(each.by_second().values()) for each in loaded)
 
 
 def logs(data: Path) -> list[Path]:
@@ -86,23 +95,23 @@ async def test_what_is_sent_while_a_file_is_loaded_is_in_the_wheel_once(
     async with wheel(tmp_path) as broker:
         await send_in(broker, 1, "soon")  # so that the other file is not the first
         await send_in(broker, HOUR_MS, "before")
-        files = files_of(broker)
-        assert len(files.index.loaded) == 1
-        loop, scan = asyncio.get_running_loop(), files.log.scan
-        monkeypatch.setattr(files, "_now_s", lambda: broker.store.clock.now_us() // S + HOUR_MS // 1_000)
+        store = store_of(broker)
+        await scheme_of(broker).tidy()
+        assert len(store.loaded) == 1
+        loop, scan = asyncio.get_running_loop(), store._scan
 
-        def scan_and_send(start: int) -> dict[Entry, int]:
+        def scan_and_send(start: int, size: int) -> dict[Entry, int]:
             sending = [send_in(broker, HOUR_MS, "before it is read")]
             asyncio.run_coroutine_threadsafe(sending.pop(), loop).result()
-            found = scan(start)
+            found = scan(start, size)
             asyncio.run_coroutine_threadsafe(send_in(broker, HOUR_MS, "after"), loop).result()
             return found
 
-        monkeypatch.setattr(files.log, "scan", scan_and_send)
-        await files.turn()
-        assert len(files.index.loaded) == 2
-        monkeypatch.setattr(files.log, "scan", scan)
-        assert (broker.schemes.pending, len([*files.index])) == (4, 4)
+        with monkeypatch.context() as loading:
+            loading.setattr(store, "_scan", scan_and_send)
+            await asyncio.to_thread(store.adopt, broker.store.clock.now_us() + HOUR_MS * MS)
+        assert len(store.loaded) == 2
+        assert (broker.schemes.pending, store.count, len([*store.all()])) == (4, 4, 4)
         assert await advance_to_end(broker) == ["soon", "before", "before it is read", "after"]
 
 
@@ -140,7 +149,7 @@ async def test_a_damaged_record_costs_no_other(tmp_path: Path) -> None:
         assert await advance_to_end(broker) == ["one", "three", "five"]
         figures = broker.schemes.file_figures()
         assert (figures.quarantined, dict(figures.put_aside)) == (2, {"checksum": 1})
-        await files_of(broker).removed()
+        await no_removal_left(broker)
     assert logs(tmp_path) == []
     names = aside(tmp_path)
     assert (len(names), f"{path.stem}-{second}" in names) == (4, True)
@@ -152,11 +161,11 @@ async def test_a_file_whose_messages_are_all_cancelled_is_removed(tmp_path: Path
             await send_in(broker, delay_ms, str(delay_ms))
         async with broker.timer.lock:
             await broker.schemes.cancel(await broker.schemes.page(-1, 2))
-        await files_of(broker).removed()
+        await no_removal_left(broker)
         assert [messages_in(path) for path in logs(tmp_path)] == [1]
         assert broker.schemes.next_delivery_us() == (await broker.schemes.page(-1, 1))[0].due_us
         assert await advance_to_end(broker) == [str(9 * HOUR_MS)]
-        await files_of(broker).removed()
+        await no_removal_left(broker)
         assert logs(tmp_path) == []
 
 
@@ -165,11 +174,11 @@ async def test_a_clock_that_moves_over_many_files_delivers_each_at_its_time(tmp_
     async with wheel(tmp_path) as broker:
         await asyncio.gather(*(send_in(broker, delay_ms, str(delay_ms)) for delay_ms in delays_ms[::-1]))
         assert len(logs(tmp_path)) > 200
-        await files_of(broker).turn()
-        assert len(files_of(broker).index.loaded) <= 3
+        await scheme_of(broker).tidy()
+        assert len(store_of(broker).loaded) <= 3
         assert (await broker.mover.advance(3 * 24 * 3_600 * S)).fired == len(delays_ms)
         assert await in_order_of_delivery(broker) == [*map(str, delays_ms)]
-        await files_of(broker).removed()
+        await no_removal_left(broker)
     assert logs(tmp_path) == []
     assert rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us") == []
 
@@ -184,7 +193,7 @@ async def test_files_whose_time_has_passed_are_delivered_at_the_start_in_order(t
     async with wheel(tmp_path) as broker:
         await broker.mover.advance(0)  # waits for what is due already
         assert [m.unique_key for m in await visible(broker)] == ["3", "2", "1"]
-        await files_of(broker).removed()
+        await no_removal_left(broker)
     assert logs(tmp_path) == []
 
 
@@ -197,36 +206,47 @@ async def test_many_messages_in_one_file(tmp_path: Path, count: int) -> None:
             )
         assert len(logs(tmp_path)) <= 3
     async with wheel(tmp_path) as broker:
-        files = files_of(broker)
         assert broker.schemes.pending == count
-        assert files.index.first() is not None
+        assert broker.schemes.next_delivery_us() is not None
         assert (await broker.mover.advance(2 * HOUR_MS * MS)).fired == count
         assert broker.schemes.early == 0
-        await files.removed()
+        await no_removal_left(broker)
     assert logs(tmp_path) == []
     [found] = rows(tmp_path, "SELECT count(*) AS n, max(abs(delivered_us - due_us)) AS late FROM deliveries")
     assert found == {"n": count, "late": 0}
 
 
+@pytest.mark.parametrize("is_begun", [False, True], ids=["before its removal", "during its removal"])
 async def test_a_message_for_a_file_that_is_just_being_removed_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, is_begun: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with wheel(tmp_path) as broker:
         await send_in(broker, HOUR_MS, "last")
-        files = files_of(broker)
-        loop, remove_file = asyncio.get_running_loop(), files.log.remove_file
-        removals = []
+        store = store_of(broker)
+        loop, forget, remove = asyncio.get_running_loop(), store.forget, store.folder.remove
+        sends = []
 
-        def send_and_remove(start: int, size: int) -> bool:
-            asyncio.run_coroutine_threadsafe(send_in(broker, HOUR_MS, "new"), loop).result()
-            removals.append(remove_file(start, size))
-            return removals[-1]
+        def send_new() -> None:
+            sends.append(asyncio.run_coroutine_threadsafe(send_in(broker, HOUR_MS, "new"), loop))
 
-        monkeypatch.setattr(files.log, "remove_file", send_and_remove)
-        async with broker.timer.lock:
-            await broker.schemes.cancel(await broker.schemes.page(-1, 1))
-        await files.removed()
-        assert removals == [False]
+        def send_and_forget(entries: Iterable[Entry]) -> list[Entry]:
+            send_new()
+            sends[0].result()
+            return forget(entries)
+
+        def send_and_remove(start: int) -> None:
+            send_new()
+            remove(start)
+
+        with monkeypatch.context() as removing:
+            if is_begun:
+                removing.setattr(store.folder, "remove", send_and_remove)
+            else:
+                removing.setattr(store, "forget", send_and_forget)
+            async with broker.timer.lock:
+                await broker.schemes.cancel(await broker.schemes.page(-1, 1))
+            await no_removal_left(broker)
+        await asyncio.wrap_future(sends[0])
         assert await listed(broker) == ["new"]
     async with wheel(tmp_path) as broker:
         assert await listed(broker) == ["new"]
@@ -238,18 +258,21 @@ async def test_memory_holds_only_what_is_due_soon(tmp_path: Path) -> None:
         await send_in(broker, 1_000)
         for number in range(300):
             await send_in(broker, HOUR_MS + number * SPAN_MS // 10)
-        files = files_of(broker)
-        assert len(files.index._wheel) == 1
+        await scheme_of(broker).tidy()
+        assert in_the_wheel(broker) == 1
         assert await broker.schemes.page(-1, 1_000)
         [found] = await broker.schemes.page((await broker.schemes.page(-1, 200))[-1].log_offset, 1)
         assert await broker.schemes.find(found.unique_key) == [found]
-        await files.turn()
-        assert len(files.index._wheel) == 1
+        assert in_the_wheel(broker) > 1
+        await scheme_of(broker).tidy()
+        assert in_the_wheel(broker) == 1
         assert broker.schemes.pending == 301
         assert broker.schemes.next_delivery_us() is not None
         assert sum(broker.schemes.due_seconds().values()) == 301
     async with wheel(tmp_path) as broker:
-        assert len(files_of(broker).index._wheel) == 1
+        assert in_the_wheel(broker) == 1
+        assert BATCH <= len(scheme_of(broker)._front.entries) < 301
+        assert len(await advance_to_end(broker)) == 301
 
 
 async def test_nothing_is_marked_before_its_delivery_is_durable(
@@ -260,19 +283,22 @@ async def test_nothing_is_marked_before_its_delivery_is_durable(
             await send_in(broker, 1_000 if body == "one" else 2_000, body)
         [path, *_] = logs(tmp_path)
         before = path.read_bytes()
-        files, durable = files_of(broker), asyncio.Event()
+        durable, synced = asyncio.Event(), broker.store.writer.synced
 
-        async def synced() -> None:
-            await durable.wait()
+        async def synced_later() -> None:
+            task = asyncio.current_task()
+            if task is not None and task.get_name() == "delay-marks":
+                await durable.wait()
+            await synced()
 
-        monkeypatch.setattr(files, "_synced", synced)
+        monkeypatch.setattr(broker.store.writer, "synced", synced_later)
         assert (await broker.mover.advance(S)).fired == 1
         assert path.read_bytes() == before
-        assert files.unremoved == 1
+        assert broker.schemes.file_figures().unremoved == 1
         durable.set()
-        await files.removed()
+        await no_removal_left(broker)
         assert not path.exists() or path.read_bytes() != before
-        assert files.unremoved == 0
+        assert broker.schemes.file_figures().unremoved == 0
 
 
 async def test_marks_that_a_kill_has_lost_repeat_nothing(tmp_path: Path) -> None:
@@ -283,7 +309,7 @@ async def test_marks_that_a_kill_has_lost_repeat_nothing(tmp_path: Path) -> None
         async with broker.timer.lock:
             await broker.schemes.cancel((await broker.schemes.page(-1, 2))[1:])
         await broker.mover.advance(S)
-        await files_of(broker).removed()
+        await no_removal_left(broker)
     for path, content in copies.items():
         path.write_bytes(content)
     async with wheel(tmp_path) as broker:
@@ -328,7 +354,7 @@ async def test_a_sync_that_fails_takes_its_messages_back(
     async with wheel(tmp_path) as broker:
         await send_in(broker, HOUR_MS, "kept")
         with monkeypatch.context() as broken:
-            broken.setattr(files_of(broker).log.storage, "sync", fail)
+            broken.setattr(store_of(broker).folder, "sync", fail)
             with pytest.raises(StoreUnavailableError, match="Input/output error; nothing of it was kept"):
                 await send_in(broker, HOUR_MS, "refused")
         assert await listed(broker) == ["kept"]
@@ -346,7 +372,7 @@ async def test_a_file_that_cannot_be_read_yet_is_loaded_later(
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     with monkeypatch.context() as broken:
-        broken.setattr(WheelLog, "scan", fail)
+        broken.setattr(WheelStore, "_scan", fail)
         async with wheel(tmp_path) as broker:
             assert broker.schemes.next_delivery_us() is None
             await send_in(broker, 4 * HOUR_MS, "last")
@@ -354,7 +380,7 @@ async def test_a_file_that_cannot_be_read_yet_is_loaded_later(
             with pytest.raises(StoreUnavailableError):
                 await broker.schemes.page(-1, 2)
             broken.undo()
-            await files_of(broker).turn()
+            await scheme_of(broker).tidy()
             assert await advance_to_end(broker) == ["later", "last"]
 
 

@@ -14,6 +14,7 @@ The first line ends with the SHA-256 of everything behind it, so standard tools 
     tail -n +2 FILE | sha256sum      sed -n 2p FILE | jq .      tail -n +3 FILE
 """
 
+import errno
 import hashlib
 import re
 from typing import Annotated, Final, NamedTuple
@@ -30,6 +31,10 @@ _FIRST_LINE: Final = re.compile(rb"%s%d sha256 ([0-9a-f]{64})" % (MAGIC, VERSION
 _ANY_VERSION: Final = re.compile(rb"%s([0-9]{1,9})(?: .*)?" % MAGIC)
 _NAME: Final = re.compile(r"(0|[1-9][0-9]{0,14})-([0-7][0-9a-f]{15})-([0-7][0-9a-f]{15})\.msg")
 _MS_PER_S: Final = US_PER_S // US_PER_MS
+TRY_AGAIN: Final = {
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ENOSPC, errno.EDQUOT)
+}
+"""Errors that are not the file's fault."""
 
 
 class DamagedFileError(EmulatorError):
@@ -38,6 +43,14 @@ class DamagedFileError(EmulatorError):
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
         self.kind = kind
+
+
+def unreadable(error: OSError) -> DamagedFileError:
+    """What to raise for a file that cannot be read. Raises the error again if it says nothing of the file."""
+    if error.errno in TRY_AGAIN:
+        raise error
+    kind = "missing" if isinstance(error, FileNotFoundError) else "unreadable"
+    return DamagedFileError(kind, f"the file cannot be read: {error.strerror}")
 
 
 class Entry(NamedTuple):

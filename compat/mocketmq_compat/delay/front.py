@@ -6,6 +6,7 @@ from itertools import islice, takewhile
 from typing import Final
 
 from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.store import BOUND
 
 SIZE: Final = 16_384
 """Entries that a refill brings; twice as many fit."""
@@ -14,13 +15,15 @@ SIZE: Final = 16_384
 class Front:
     """All entries that wait before ``beyond``, in order of delivery; None: there are no others.
 
+    ``beyond`` is the first of the others, or a bound: nobody knows yet which of them comes first.
+
     While a refill reads the store, entries come and go: what it misses is noted and done again at its end.
     """
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.beyond: Entry | None = None
-        self._is_outdated = False  # ``beyond`` was removed, so nobody knows what comes first there
+        self._is_outdated = False  # ``beyond`` is a bound, or was removed
         self._meanwhile: list[tuple[bool, Entry]] | None = None
 
     def add(self, entry: Entry) -> None:
@@ -77,11 +80,13 @@ class Front:
         self._meanwhile = None
 
     def end_refill(self, found: Iterable[Entry]) -> None:
-        """Hold the first ``SIZE`` of what was found; one more than that says that there are others."""
+        """Hold the first ``SIZE`` of what was found; one more than that, or a bound, stands for others."""
         meanwhile, self._meanwhile = self._meanwhile or (), None
         self.entries = sorted(found)
         self.beyond, self._is_outdated = None, False
-        if len(self.entries) > SIZE:
+        if self.entries and self.entries[-1].number == BOUND:
+            self.beyond, self._is_outdated = self.entries.pop(), True
+        elif len(self.entries) > SIZE:
             self.beyond = self.entries[SIZE]
             del self.entries[SIZE:]
         for is_new, entry in meanwhile:

@@ -1,17 +1,18 @@
-"""Save delayed files in groups: those that arrive while the disk is busy become durable together."""
+"""Save records in groups: those that arrive while the disk is busy become durable together."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBusyError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
 from mocketmq.store.chore import Chore
 from mocketmq.to_its_end import to_its_end
 from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.store import DelayStore
 
 log = logging.getLogger(__name__)
 
@@ -22,19 +23,6 @@ MAX_FILES = 256
 MAX_BYTES = 16 << 20
 INTERVAL_S = 1.0
 """Real seconds between two syncs of the policy ``interval``."""
-
-
-class SaveDirectory(Protocol):
-    """The methods needed of a delay directory; each raises OSError."""
-
-    def write(self, entry: Entry, content: bytes) -> None:
-        """Write the file."""
-
-    def sync(self, entries: Iterable[Entry]) -> None:
-        """Make all written files durable."""
-
-    def remove(self, entry: Entry) -> object:
-        """Remove the file."""
 
 
 class _Save(NamedTuple):
@@ -53,18 +41,11 @@ class GroupSaves(Chore):
     name = "delay-sync"
     interval_s = INTERVAL_S
 
-    def __init__(
-        self,
-        directory: SaveDirectory,
-        policy: Sync,
-        saved: Callable[[Entry], None],
-        points: tuple[str, str] = ("files.renamed", "files.saved"),
-    ) -> None:
+    def __init__(self, store: DelayStore, policy: Sync, saved: Callable[[Entry], None]) -> None:
         super().__init__()
-        self._written_point, self._saved_point = points
         self.in_flight: set[Entry] = set()
         self.failures = 0
-        self._directory = directory
+        self._store = store
         self._policy = policy
         self._saved = saved
         self._thread = ThreadPoolExecutor(1, "delay-saves")
@@ -110,7 +91,7 @@ class GroupSaves(Chore):
         entries, self._unsynced = self._unsynced, []
         if entries:
             try:
-                await asyncio.to_thread(self._directory.sync, entries)
+                await asyncio.to_thread(self._store.sync, entries)
             except OSError as error:
                 self._unsynced += entries
                 raise StoreUnavailableError(f"delayed files cannot be synced: {error.strerror}") from error
@@ -125,7 +106,7 @@ class GroupSaves(Chore):
             self._group, self._waiting = self._waiting[:group], self._waiting[group:]
             outcomes: Sequence[Exception | None]
             try:
-                outcomes = await loop.run_in_executor(self._thread, self._store, self._group)
+                outcomes = await loop.run_in_executor(self._thread, self._write_group, self._group)
             except Exception as defect:  # noqa: BLE001 - no caller may wait for ever
                 outcomes = [defect] * len(self._group)
             self.in_flight.difference_update(save.entry for save in self._group)
@@ -143,27 +124,27 @@ class GroupSaves(Chore):
             await asyncio.sleep(0)  # senders go on, and share the next sync
         self._writing = None
 
-    def _store(self, saves: Sequence[_Save]) -> list[OSError | None]:
+    def _write_group(self, saves: Sequence[_Save]) -> list[OSError | None]:
         outcomes: list[OSError | None] = []
         written: list[Entry] = []
         for entry, content, _ in saves:
             try:
-                self._directory.write(entry, content)
+                self._store.write(entry, content)
             except OSError as error:
                 outcomes.append(error)
             else:
                 outcomes.append(None)
                 written.append(entry)
-        pass_point(self._written_point)
+        pass_point("files.renamed")
         if self._policy == "always":
             try:
-                self._directory.sync(written)
+                self._store.sync(written)
             except OSError as error:
                 for entry in written:
                     with suppress(OSError):
-                        self._directory.remove(entry)
+                        self._store.remove(entry)
                 return [outcome or error for outcome in outcomes]
-        pass_point(self._saved_point)
+        pass_point("files.saved")
         return outcomes
 
 

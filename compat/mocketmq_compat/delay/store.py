@@ -1,9 +1,18 @@
 """What a scheme needs of the place where its records are: of each an entry, and the content of a file."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
+from mocketmq.clock import US_PER_MS
 from mocketmq_compat.delay.delayed_file import Entry
+
+BOUND: Final = -1
+"""The number of an entry that is no record."""
+
+
+def bound(due_us: int) -> Entry:
+    """What a list of first records ends in, if others are due from this time on that are not read yet."""
+    return Entry(due_us // US_PER_MS, BOUND, 0)
 
 
 class DelayStore(Protocol):
@@ -60,7 +69,10 @@ class DelayStore(Protocol):
         """Take back a record that could not be made durable."""
 
     def first(self, limit: int, without: Container[Entry]) -> list[Entry]:
-        """The first ``limit`` records but ``without`` these, in order of delivery."""
+        """The first ``limit`` records but ``without`` these, in order of delivery.
+
+        Fewer if there are no others, or if a :func:`bound` says from when on there may be.
+        """
 
     def holds(self, entry: Entry) -> bool:
         """Whether this record waits. Quick: it is asked on the event loop."""
@@ -93,7 +105,7 @@ class DelayStore(Protocol):
         """Remove files that nothing will need: those of the past, after a reset those of the future too."""
 
     def adopt(self, now_us: int) -> Sequence[Entry]:
-        """Take in records that others put there since the last time; those that are new."""
+        """Take in records that others put there since the last time, and load ahead; those that are new."""
 
     def close(self) -> None:
         """Close all files. May be called twice."""

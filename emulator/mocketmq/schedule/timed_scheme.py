@@ -1,7 +1,7 @@
 """The base of delay schemes for absolute due times, which keep messages outside of the store.
 
-To add one, derive from :class:`TimedScheme` in a folder of ``mocketmq_compat``, and add its name to
-``SCHEMES`` in ``mocketmq_compat/delay/schemes.py`` and to ``TimedSchemeName`` in ``settings.py``.
+To add one, write a store for the engine of ``mocketmq_compat/delay/stored_scheme.py``, or derive from
+:class:`TimedScheme`; CONTRIBUTING.md says where its name goes.
 
 Delivery is exactly once. The transaction that makes a message visible also records its identity, number and
 hash of the unique key, in the table ``timed_messages``; the scheme forgets the message afterwards. One that

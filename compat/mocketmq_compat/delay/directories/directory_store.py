@@ -15,9 +15,8 @@ from pathlib import Path
 
 from mocketmq.clock import US_PER_S
 from mocketmq.failpoint import pass_point
-from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode
+from mocketmq_compat.delay.delayed_file import TRY_AGAIN, DamagedFileError, Entry, decode, unreadable
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, Found, disk_bytes
-from mocketmq_compat.delay.file_reads import TRY_AGAIN
 
 log = logging.getLogger(__name__)
 
@@ -205,10 +204,7 @@ class DirectoryStore:
         try:
             return self.directory.read(entry)
         except OSError as error:
-            if error.errno in TRY_AGAIN:
-                raise
-            kind = "missing" if isinstance(error, FileNotFoundError) else "unreadable"
-            raise DamagedFileError(kind, f"the file cannot be read: {error.strerror}") from error
+            raise unreadable(error) from error
 
     def with_number(self, number: int) -> list[Entry]:
         """One, or several after two directories were put together."""

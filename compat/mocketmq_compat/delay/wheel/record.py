@@ -92,9 +92,8 @@ def is_begun(data: Content, offset: int) -> bool:
     return MAGIC.startswith(head[: len(MAGIC)]) or not data[offset : len(data)].strip(b"\0")
 
 
-def records(data: Content) -> Iterator[Record | Damage]:
-    """All records of a file, and what lies between them."""
-    offset = 0
+def records(data: Content, offset: int = 0) -> Iterator[Record | Damage]:
+    """All records of a file from an offset on, and what lies between them."""
     while offset < len(data):
         record = record_at(data, offset)
         if record is not None:
