@@ -101,7 +101,7 @@ async def test_killed_while_a_pop_is_written(tmp_path: Path) -> None:
                 await killed(process)
             if not answered:
                 break
-        # The start has commits as well, and the index of keys has one that may come before the pop's or after it.
+        # The start has commits as well, and the index of keys has one before the pop's or after it.
         commits += -1 if answered else 1
     async with broker(data) as (_, client, _):
         assert [(one.body, one.times) for one in await pop(client)] == [("a", 0)]
