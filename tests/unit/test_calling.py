@@ -7,8 +7,8 @@ from itertools import count
 
 import pytest
 
-from mocketmq.calling import call, connection
-from mocketmq.calling.call import NoAnswerError
+from mocketmq.calling import connection
+from mocketmq.calling.call import CALL_S, NoAnswerError
 from mocketmq.calling.connection import Answer, Connection
 from mocketmq.calling.name_servers import NameServers
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
@@ -16,6 +16,8 @@ from mocketmq.remoting.wire.frame import FrameReader, encode
 from tests.support.patience import HANGING_S, PATIENCE_S
 
 ASK = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+AT_ONCE_S = 0.01 - CALL_S
+"""A wait with which a request has a hundredth of a second in all."""
 
 
 @asynccontextmanager
@@ -47,39 +49,34 @@ async def answering_once() -> AsyncIterator[tuple[str, asyncio.Event]]:
 async def test_a_connection_that_has_gone_silent_is_closed_and_opened_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(call, "CALL_S", HANGING_S)
     monkeypatch.setattr(connection, "steady_us", count(1).__next__)
     async with answering_once() as (address, ended):
         ours = Connection(address)
-        assert (await ours.call(ASK)).code == ResponseCode.SUCCESS
-        patient = asyncio.create_task(ours.call(ASK))
+        assert (await ours.call(ASK, wait_s=HANGING_S)).code == ResponseCode.SUCCESS
+        patient = asyncio.create_task(ours.call(ASK, wait_s=HANGING_S))
         await asyncio.sleep(0)
-        monkeypatch.setattr(call, "CALL_S", 0.01)
         with pytest.raises(NoAnswerError, match=address):
-            await ours.call(ASK)
+            await ours.call(ASK, wait_s=AT_ONCE_S)
         with pytest.raises(NoAnswerError, match=address):
             await patient
         async with asyncio.timeout(PATIENCE_S):
             await ended.wait()
             assert ours._reading
             await asyncio.wait([ours._reading])
-        monkeypatch.setattr(call, "CALL_S", HANGING_S)
-        assert (await ours.call(ASK)).code == ResponseCode.SUCCESS
+            assert (await ours.call(ASK, wait_s=HANGING_S)).code == ResponseCode.SUCCESS
         await ours.close()
 
 
 async def test_a_connection_on_which_something_comes_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call, "CALL_S", HANGING_S)
     monkeypatch.setattr(connection, "steady_us", lambda: 1)  # the answer came as late as the second request
     async with answering_once() as (address, _):
         ours = Connection(address)
-        await ours.call(ASK)
+        await ours.call(ASK, wait_s=HANGING_S)
         session = ours.session
-        patient = asyncio.create_task(ours.call(ASK))
+        patient = asyncio.create_task(ours.call(ASK, wait_s=HANGING_S))
         await asyncio.sleep(0)
-        monkeypatch.setattr(call, "CALL_S", 0.01)
         with pytest.raises(NoAnswerError):
-            await ours.call(ASK)
+            await ours.call(ASK, wait_s=AT_ONCE_S)
         assert (ours.session, patient.done()) == (session, False)
         await ours.close()
         with pytest.raises(NoAnswerError):

@@ -238,9 +238,7 @@ async def fill(api: Api) -> None:
         (1_280, False),
         pytest.param(1_280, True, marks=pytest.mark.slow),
         pytest.param(390, True, marks=pytest.mark.slow),
-        pytest.param(390, False, marks=pytest.mark.slow),
         pytest.param(2_560, False, marks=pytest.mark.slow),
-        pytest.param(2_560, True, marks=pytest.mark.slow),
     ],
 )
 async def test_everybody_can_use_each_view_at_each_width(

@@ -338,7 +338,7 @@ def test_steps_are_round() -> None:
     ]  # fmt: skip
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     seed=st.integers(0, 1 << 32),
     count=st.integers(0, 250),
