@@ -16,7 +16,7 @@ from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.settings import TimedSchemeName
 from mocketmq.store.database import FILE_NAME
 from mocketmq_compat.delay.delayed_file import DamagedFileError, decode, parse_name
-from mocketmq_compat.delay.scheme_kind import UNFINISHED, KeptMessage, Trouble
+from mocketmq_compat.delay.inspection import UNFINISHED, KeptMessage, Trouble
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 from tests.crash.faults import files_removed
 from tests.crash.judge import Copy, Judge, Record
@@ -201,7 +201,7 @@ def other_messages(data: Path) -> list[KeptMessage | Trouble]:
         each
         for place, folder in folders
         if folder.is_dir()
-        for each in place.kind.read_messages(folder, lambda *_: None)
+        for each in place.read_messages(folder, lambda *_: None)
     ]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay.delayed_file import DelayedFile
+from mocketmq_compat.delay.offline import adding
 from mocketmq_compat.delay.schemes import SCHEMES
 from mocketmq_compat.delay.slots.data_file import MAGIC as SLOTS_MAGIC
 from mocketmq_compat.delay.sorted import keys
@@ -27,7 +28,7 @@ APPENDING = ("wheel", "slots")
 def keep(scheme: TimedSchemeName, data: Path, *messages: Made) -> Path:
     """Bring the messages into the scheme's folder in a data directory, without a broker."""
     root = data / SCHEMES[scheme].folder
-    with SCHEMES[scheme].kind.new_messages(root, lambda *_: None) as new:
+    with adding(scheme, root, lambda *_: None) as new:
         for message in messages:
             assert new.add(DelayedFile(message.header, message.body))
         new.sync()

@@ -7,6 +7,7 @@ import pytest
 
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay.delayed_file import DelayedFile
+from mocketmq_compat.delay.offline import adding
 from mocketmq_compat.delay.schemes import SCHEMES
 from tests.support.brokers import S, rows, running_broker
 from tests.support.delayed_files import made
@@ -25,7 +26,7 @@ async def test_many_pending_messages(scheme: TimedSchemeName, count: int, hours:
     async with running_broker(tmp_path, timed_scheme=scheme) as broker:
         start_ms = broker.clock.now_us() // MS
     step_ms = hours * HOUR_MS // count
-    with SCHEMES[scheme].kind.new_messages(tmp_path / SCHEMES[scheme].folder, lambda *_: None) as new:
+    with adding(scheme, tmp_path / SCHEMES[scheme].folder, lambda *_: None) as new:
         for number in range(count):
             file = made(f"M{number}", number=number, due_ms=start_ms + (number + 1) * step_ms)
             new.add(DelayedFile(file.header, file.body))

@@ -14,7 +14,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.schedule.timer import BATCH
 from mocketmq_compat.delay.delayed_file import Entry, decode
-from mocketmq_compat.delay.wheel.kept_records import new_records
+from mocketmq_compat.delay.offline import adding
 from mocketmq_compat.delay.wheel.record import HEAD, SPAN_S
 from mocketmq_compat.delay.wheel.wheel_store import WheelStore
 from tests.support.brokers import Refusing, S, rows, running_broker, visible
@@ -186,7 +186,7 @@ async def test_a_clock_that_moves_over_many_files_delivers_each_at_its_time(tmp_
 async def test_files_whose_time_has_passed_are_delivered_at_the_start_in_order(tmp_path: Path) -> None:
     async with wheel(tmp_path) as broker:
         now_ms = broker.store.clock.now_us() // MS
-    with new_records(tmp_path / FOLDER, lambda *_: None) as new:
+    with adding("wheel", tmp_path / FOLDER, lambda *_: None) as new:
         for hours, number in ((3, 1), (1, 2), (2, 3)):
             new.add(decode(made(f"{hours}", number=number, due_ms=now_ms - hours * HOUR_MS).content))
         new.sync()

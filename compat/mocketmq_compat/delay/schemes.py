@@ -1,47 +1,96 @@
 """The delay schemes for absolute due times, by the name of the setting ``timed_scheme``.
 
-To add one, write a folder here whose module ``kind`` has a :class:`SchemeKind` of the name ``KIND``, name it
-in ``SCHEMES``, and in ``settings.TimedSchemeName``.
+To add one, write a store (:class:`~mocketmq_compat.delay.store.DelayStore`) and a module that reads its folder
+without a broker, give it a row in ``SCHEMES``, and name it in ``settings.TimedSchemeName``.
 """
 
-from collections.abc import Mapping
-from importlib import import_module
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from pkgutil import resolve_name
+from typing import Any, Final, NamedTuple
 
 from mocketmq.errors import SettingError, StoreUnavailableError
 from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings, TimedSchemeName
 from mocketmq.store.database import MEMORY
-from mocketmq_compat.delay.scheme_kind import SchemeKind
+from mocketmq_compat.delay.directories.delay_directory import BLOCK_BYTES, LEDGER_NAME
+from mocketmq_compat.delay.inspection import FolderInspector, InspectionProgress, KeptMessage, Trouble
+from mocketmq_compat.delay.memory_store import MemoryStore
+from mocketmq_compat.delay.store import DelayStore
+from mocketmq_compat.delay.stored_scheme import StoredScheme
 
 
-class Place(NamedTuple):
-    """Where a scheme keeps its messages, and where its code is, which is imported on use."""
+class Scheme(NamedTuple):
+    """A scheme: its folder in the data directory, and its code below this package, imported on use.
 
-    folder: str  # in the data directory
-    package: str
+    A method that reads or opens a folder may raise OSError.
+    """
 
-    @property
-    def kind(self) -> SchemeKind:
-        """The scheme itself."""
-        kind = import_module(f"{self.package}.kind").KIND
-        assert isinstance(kind, SchemeKind)  # noqa: S101 - the registry's own promise
-        return kind
+    folder: str
+    store: str
+    reading: str
+    inspector: str = "inspection:FolderInspector"
+    engine: str = "stored_scheme:StoredScheme"
+    block_bytes: int = 1  # what a message takes of the disk is a multiple of this
+    ledger_name: str | None = None  # if it is not that of the setting
+
+    def open_store(self, root: Path) -> DelayStore:
+        """Open the folder that no broker uses, and make it if it is missing.
+
+        Raises StoreUnavailableError where an extra is not installed.
+        """
+        store: DelayStore = _code(self.store)(root)
+        return store
+
+    def holds_messages(self, root: Path) -> bool:
+        """Whether the folder may hold pending messages: cheap; may return false positives."""
+        return bool(_code(f"{self.reading}:holds_messages")(root))
+
+    def read_messages(self, root: Path, progress: InspectionProgress) -> Iterator[KeptMessage | Trouble]:
+        """Each message in the folder that waits, in any order, and what cannot be read. Changes nothing.
+
+        The file of a record ends with ``/`` and the name of its entry, or is that name.
+        """
+        messages: Iterator[KeptMessage | Trouble] = _code(f"{self.reading}:read_messages")(root, progress)
+        return messages
+
+    def inspect(self, root: Path, progress: InspectionProgress) -> FolderInspector:
+        """Look into the folder."""
+        inspector: FolderInspector = _code(self.inspector)(self.read_messages, root, progress)
+        return inspector
 
 
 DEFAULT: Final[TimedSchemeName] = "directories"
-SCHEMES: Final[Mapping[TimedSchemeName, Place]] = {
-    "directories": Place("delay", "mocketmq_compat.delay.directories"),
-    "wheel": Place("wheel", "mocketmq_compat.delay.wheel"),
-    "slots": Place("slots", "mocketmq_compat.delay.slots"),
-    "sorted": Place("sorted", "mocketmq_compat.delay.sorted"),
+SCHEMES: Final[Mapping[TimedSchemeName, Scheme]] = {
+    "directories": Scheme(
+        folder="delay",
+        store="directories.directory_store:DirectoryStore",
+        reading="directories.reading",
+        inspector="directories.delay_inspection:DirectoryInspector",
+        block_bytes=BLOCK_BYTES,
+        ledger_name=LEDGER_NAME,
+    ),
+    "wheel": Scheme(folder="wheel", store="wheel.wheel_store:WheelStore", reading="wheel.reading"),
+    "slots": Scheme(
+        folder="slots",
+        store="slots.slot_store:SlotStore",
+        reading="slots.reading",
+        inspector="slots.check_indexes:SlotInspector",
+        engine="slots.slots:Slots",
+    ),
+    "sorted": Scheme(folder="sorted", store="sorted.reading:sorted_store", reading="sorted.reading"),
 }
 
 
+def _code(name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = resolve_name(f"{__package__}.{name}")
+    return found
+
+
 async def open_timed_scheme(settings: Settings, context: SchemeContext) -> TimedScheme:
-    """Open the scheme that the settings ask for.
+    """Open the scheme that the settings ask for; what waits there is found.
 
     Raises SettingError when another scheme holds messages in the data directory, or a StoreError.
     """
@@ -58,7 +107,34 @@ async def open_timed_scheme(settings: Settings, context: SchemeContext) -> Timed
                     chosen,
                     f"{name}, whose messages wait in {data}; {chosen} takes them over by: {takes_over}",
                 )
-    return await SCHEMES[chosen].kind.open_scheme(settings, context)
+    scheme = await _over_its_store(SCHEMES[chosen], settings, context)
+    try:
+        await scheme.load()
+    except BaseException:
+        await scheme.close()
+        raise
+    return scheme
+
+
+async def _over_its_store(row: Scheme, settings: Settings, context: SchemeContext) -> StoredScheme:
+    root = Path(settings.data) / row.folder
+    try:
+        if settings.data == MEMORY:
+            store: DelayStore = MemoryStore(row.block_bytes)
+        else:
+            store = await asyncio.to_thread(row.open_store, root)
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"{error.filename or root} cannot be used for delayed messages: {error.strerror}"
+        ) from error
+    if settings.start_deliver_time == "dongwo":
+        from mocketmq_compat.delay.directories.dongwo import Dongwo, Scans  # noqa: PLC0415 - as the rows
+
+        return Dongwo("dongwo", context, settings, store, Scans(context.started_us))
+    engine: StoredScheme = _code(row.engine)(
+        row.ledger_name or settings.timed_scheme, context, settings, store
+    )
+    return engine
 
 
 def holding_messages(data: Path) -> list[str]:
@@ -66,8 +142,8 @@ def holding_messages(data: Path) -> list[str]:
     try:
         return [
             name
-            for name, place in SCHEMES.items()
-            if (data / place.folder).is_dir() and place.kind.holds_messages(data / place.folder)
+            for name, row in SCHEMES.items()
+            if (data / row.folder).is_dir() and row.holds_messages(data / row.folder)
         ]
     except OSError as error:
         raise StoreUnavailableError(f"{error.filename or data} cannot be read: {error.strerror}") from error

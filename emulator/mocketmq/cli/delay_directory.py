@@ -27,9 +27,15 @@ from mocketmq.message.properties import KEYS, TAGS
 from mocketmq.settings import TimedSchemeName
 from mocketmq.store.database import MEMORY
 from mocketmq.store.lock import LOCK_FILE
-from mocketmq_compat.delay.delay_import import Source, import_messages, sources_in
 from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, decode, parse_name
-from mocketmq_compat.delay.scheme_kind import Inspection, InspectionProgress, Inspector, KeptMessage, Trouble
+from mocketmq_compat.delay.inspection import (
+    FolderInspector,
+    Inspection,
+    InspectionProgress,
+    KeptMessage,
+    Trouble,
+)
+from mocketmq_compat.delay.offline import Source, import_messages, sources_in
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 
 _TROUBLE = ("file", "trouble", "reason")
@@ -186,7 +192,7 @@ def import_(data: Path, scheme: TimedSchemeName, as_json: bool, source: Path) ->
 
 
 @contextmanager
-def _inspecting(directory: Path, scheme: str | None) -> Iterator[tuple[Path, Inspector]]:
+def _inspecting(directory: Path, scheme: str | None) -> Iterator[tuple[Path, FolderInspector]]:
     """The folder to look into, and who does. Raises StoreUnavailableError for an OSError."""
     if scheme is not None and scheme not in SCHEMES:
         raise click.BadParameter(
@@ -194,7 +200,7 @@ def _inspecting(directory: Path, scheme: str | None) -> Iterator[tuple[Path, Ins
         )
     with progress_over(directory) as meter:
         source = _source(directory, scheme)
-        yield source.folder, SCHEMES[source.scheme].kind.inspector(source.folder, meter)
+        yield source.folder, SCHEMES[source.scheme].inspect(source.folder, meter)
 
 
 def _source(directory: Path, scheme: str | None) -> Source:
@@ -204,7 +210,7 @@ def _source(directory: Path, scheme: str | None) -> Source:
         found = [each for each in found if each.scheme == scheme]
     if not found:
         raise _nothing_delayed(directory, scheme)
-    holding = [each for each in found if SCHEMES[each.scheme].kind.holds_messages(each.folder)]
+    holding = [each for each in found if SCHEMES[each.scheme].holds_messages(each.folder)]
     if len(holding) > 1:
         names = " and ".join(each.scheme for each in holding)
         raise click.UsageError(f"the schemes {names} have messages in {directory}; choose: --timed-scheme")

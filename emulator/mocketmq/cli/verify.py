@@ -18,7 +18,7 @@ from mocketmq.store.database import FILE_NAME, MEMORY
 from mocketmq.store.start_check import check_file
 from mocketmq.store.tables import HEAD_REVISION
 from mocketmq.store.wal_header import check_log
-from mocketmq_compat.delay.scheme_kind import Inspection, InspectionProgress
+from mocketmq_compat.delay.inspection import Inspection, InspectionProgress
 from mocketmq_compat.delay.schemes import SCHEMES
 
 _MB = 1_000_000
@@ -54,9 +54,9 @@ def verify(data: Path, as_json: bool) -> None:
     with progress_over(data) as meter:
         store = _check_store(data / FILE_NAME, meter)
         folders = {
-            data / place.folder: place.kind.inspector(data / place.folder, meter).verify()
-            for place in SCHEMES.values()
-            if (data / place.folder).is_dir()
+            data / scheme.folder: scheme.inspect(data / scheme.folder, meter).verify()
+            for scheme in SCHEMES.values()
+            if (data / scheme.folder).is_dir()
         }
     is_good = not store.damage and all(report.is_good for report in folders.values())
     answer: JsonObject = {

@@ -13,6 +13,7 @@ from mocketmq.message.message import Message
 from mocketmq.message.properties import UNIQ_KEY
 from mocketmq.settings import Settings, TimedSchemeName
 from mocketmq_compat.delay.delayed_file import DelayedFile, FileHeader
+from mocketmq_compat.delay.offline import adding
 from mocketmq_compat.delay.schemes import SCHEMES
 
 TOPIC: Final = "lab"
@@ -54,11 +55,10 @@ async def _fill_timed(
     scheme: TimedSchemeName, data: Path, count: int, delay_us: int, span_us: int, size: int
 ) -> None:
     """As an import adds them, due at even intervals; by a thread, which ends if this is cancelled."""
-    place = SCHEMES[scheme]
     first_us, is_given_up = wall_us() + delay_us, threading.Event()
 
     def add() -> None:
-        with place.kind.new_messages(data / place.folder, lambda *_: None) as new:
+        with adding(scheme, data / SCHEMES[scheme].folder, lambda *_: None) as new:
             for number in range(count):
                 if is_given_up.is_set():
                     return

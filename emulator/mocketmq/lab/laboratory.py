@@ -9,7 +9,7 @@ from mocketmq.lab.cluster_run import ClusterRun
 from mocketmq.lab.load import LEVELS, Load, SchemeName
 from mocketmq.lab.measured import Results, Skipped
 from mocketmq.lab.scheme_run import measure_scheme
-from mocketmq_compat.delay.schemes import SCHEMES
+from mocketmq_compat.delay.offline import adding
 
 Progress = Callable[[str, int, int | None], object]
 """Hears what is going on, how many steps are done, and of how many."""
@@ -48,7 +48,7 @@ def _missing(scheme: SchemeName, place: Path) -> str | None:
     if scheme == LEVELS:
         return None
     try:
-        with SCHEMES[scheme].kind.new_messages(place / scheme / "tried", lambda *_: None):
+        with adding(scheme, place / scheme / "tried", lambda *_: None):
             return None
     except StoreUnavailableError as error:
         return str(error)

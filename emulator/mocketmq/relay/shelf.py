@@ -20,7 +20,7 @@ from mocketmq.store.lock import DirectoryLock
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.memory_store import MemoryStore
 from mocketmq_compat.delay.slots.slot_store import SlotStore
-from mocketmq_compat.delay.sorted.kind import sorted_store
+from mocketmq_compat.delay.sorted.reading import sorted_store
 from mocketmq_compat.delay.store import DelayStore
 
 ShelfScheme = Literal["slots", "sorted", "memory"]

@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 
 from mocketmq.message.message_id import Identity
 from mocketmq.message.names import SCHEDULE_TOPIC
-from mocketmq_compat.delay.directories.delay_directory import SCHEME as TIMED_SCHEME
+from mocketmq_compat.delay.directories.delay_directory import LEDGER_NAME as TIMED_SCHEME
 from mocketmq_report.ledger.columns import DELIVERIES, as_rows
 from mocketmq_report.ledger.store_reader import StoreReader
 from mocketmq_report.ledger.waiting_files import WaitingFile

@@ -9,7 +9,7 @@ from mocketmq.message.message_id import Identity
 from mocketmq_compat.delay.delayed_file import Entry, FileHeader, parse_name
 from mocketmq_compat.delay.directories.delay_directory import FOLDER
 from mocketmq_compat.delay.directories.delay_inspection import in_order, list_files
-from mocketmq_compat.delay.scheme_kind import KeptMessage, Trouble
+from mocketmq_compat.delay.inspection import KeptMessage, Trouble
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 from mocketmq_report.progress import ProgressCallback
 
@@ -50,7 +50,7 @@ def waiting_files(data: Path, progress: ProgressCallback) -> list[WaitingFile]:
             _add_files(found, data / FOLDER, progress)
         for name, place in SCHEMES.items():
             if name != DEFAULT and (data / place.folder).is_dir():
-                for each in place.kind.read_messages(data / place.folder, progress):
+                for each in place.read_messages(data / place.folder, progress):
                     if isinstance(each, KeptMessage):
                         found.setdefault(each.entry.identity, _pending(each.message.header, name))
     except OSError as error:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from mocketmq.errors import StoreUnavailableError
-from mocketmq_compat.delay.delay_import import Imported, Source, import_messages
 from mocketmq_compat.delay.delayed_file import DamagedFileError
 from mocketmq_compat.delay.directories.delay_inspection import (
     FileLocation,
@@ -16,7 +15,8 @@ from mocketmq_compat.delay.directories.delay_inspection import (
     read,
     verify,
 )
-from mocketmq_compat.delay.scheme_kind import InspectionProgress, KeptMessage, Trouble
+from mocketmq_compat.delay.inspection import InspectionProgress, KeptMessage, Trouble
+from mocketmq_compat.delay.offline import Imported, Source, import_messages
 from tests.support.delayed_files import DUE_MS, made
 
 FIRST, SECOND = made("first"), made("second", due_ms=DUE_MS + 1_000)

@@ -13,7 +13,7 @@ from mocketmq.message.message import Message
 from mocketmq.message.message_id import key_hash
 from mocketmq.message.properties import DELAY, TIMER_DELAY_MS
 from mocketmq.store.database import FILE_NAME
-from mocketmq_compat.delay.directories.delay_directory import FOLDER, QUARANTINE, SCHEME
+from mocketmq_compat.delay.directories.delay_directory import FOLDER, LEDGER_NAME, QUARANTINE
 from mocketmq_report.ledger import undelivered
 from mocketmq_report.ledger.store_snapshot import take_snapshot
 from tests.support.brokers import TOPIC, S, rows, running_broker, send
@@ -314,7 +314,7 @@ async def test_a_real_broker_leaves_what_it_did_not_deliver(tmp_path: Path) -> N
     [timed] = [row for row in found(tmp_path) if row["state"] == "cancelled" and "level" not in row]
     [known] = rows(tmp_path, "SELECT * FROM timed_messages WHERE outcome = 'cancelled'")
     assert (timed["parked_offset"], timed["due_us"]) == (known["number"], known["due_ms"] * 1000)
-    assert timed["scheme"] == SCHEME
+    assert timed["scheme"] == LEDGER_NAME
     assert "stored_us" not in timed
 
 

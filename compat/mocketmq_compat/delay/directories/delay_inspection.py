@@ -4,7 +4,6 @@ Nothing is changed, so a broker may be using the directory. A file that disappea
 and is not counted.
 """
 
-import contextlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,9 +19,18 @@ from mocketmq_compat.delay.delayed_file import (
     parse_name,
     parse_second,
 )
-from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, REASON, TEMPORARY
+from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, TEMPORARY
+from mocketmq_compat.delay.inspection import (
+    FolderInspector,
+    Inspection,
+    InspectionProgress,
+    KeptMessage,
+    Page,
+    Trouble,
+    quarantined,
+    readable,
+)
 from mocketmq_compat.delay.parked_message import check_deliverable
-from mocketmq_compat.delay.scheme_kind import Inspection, InspectionProgress, KeptMessage, Page, Trouble
 
 
 class FileLocation(NamedTuple):
@@ -52,15 +60,11 @@ class Listing(NamedTuple):
     temporary: int  # files being written, or left by a kill, which the next start removes
 
 
-class DirectoryInspector:
-    """As :class:`~mocketmq_compat.delay.scheme_kind.Inspector`."""
-
-    def __init__(self, root: Path, progress: InspectionProgress) -> None:
-        self._root = root
-        self._progress = progress
+class DirectoryInspector(FolderInspector):
+    """Reads no more files than it has to, as their names tell due times, numbers and key hashes."""
 
     def first(self, limit: int, *, topic: str | None = None, after: Entry | None = None) -> Page:
-        """Reads no more files than it has to, as their names tell the due times."""
+        """As :class:`FolderInspector`."""
         listing = list_files(self._root, self._progress)
         page = Page([], [*listing.strays])
         for each in in_order(self._root, listing.places, self._progress, after):
@@ -73,17 +77,12 @@ class DirectoryInspector:
         return page
 
     def find(self, wanted: str) -> list[KeptMessage | Trouble]:
-        """Reads the files whose names may be those of the message."""
+        """As :class:`FolderInspector`."""
         return find(self._root, list_files(self._root, self._progress).places, wanted)
 
     def verify(self) -> Inspection:
-        """Checks names and places, too."""
+        """As :class:`FolderInspector`; names and locations are checked as well."""
         return verify(self._root, self._progress)
-
-
-def readable(name: str) -> str:
-    """A name with bytes that are not Unicode written as escapes."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def list_files(root: Path, progress: InspectionProgress) -> Listing:
@@ -260,14 +259,3 @@ def _files_in(directory: str) -> list[tuple[str, bool]]:
 
 def _is_temporary(name: str) -> bool:
     return name.endswith(TEMPORARY) and parse_name(name.removesuffix(TEMPORARY)) is not None
-
-
-def quarantined(root: Path) -> Iterator[Trouble]:
-    """What lies in the quarantine below a scheme's folder. Raises OSError."""
-    directory = root / QUARANTINE
-    for name in os.listdir(directory):  # noqa: PTH208 - also names that are not Unicode
-        if not name.endswith(REASON):
-            reason = "no reason was noted"
-            with contextlib.suppress(OSError):
-                reason = (directory / f"{name}{REASON}").read_text("utf-8", "replace").strip()
-            yield Trouble(readable(f"{QUARANTINE}/{name}"), "quarantined", reason)

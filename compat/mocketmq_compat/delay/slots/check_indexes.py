@@ -10,13 +10,20 @@ from pathlib import Path
 from typing import Final
 
 from mocketmq_compat.delay.delayed_file import parse_second
-from mocketmq_compat.delay.scheme_kind import Trouble
+from mocketmq_compat.delay.inspection import FolderInspector, Trouble
 from mocketmq_compat.delay.slots import data_file, index_file
 from mocketmq_compat.delay.slots.data_file import DAY_MS, Damage
 from mocketmq_compat.delay.slots.hour_index import index_name
 from mocketmq_compat.delay.slots.index_file import HOUR_MS, DamagedIndexError, Totals
 
 _HOURS: Final = DAY_MS // HOUR_MS
+
+
+class SlotInspector(FolderInspector):
+    """Compares the indexes with the data, too."""
+
+    def _check(self) -> Iterator[Trouble]:
+        return check_indexes(self._root)
 
 
 def check_indexes(root: Path) -> Iterator[Trouble]:

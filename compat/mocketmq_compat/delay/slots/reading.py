@@ -1,4 +1,4 @@
-"""The messages in a folder of the scheme ``slots`` that is not changed: from its data alone."""
+"""Read the messages in the folder ``slots``, from its data alone, and change nothing."""
 
 import os
 from collections.abc import Iterator
@@ -7,20 +7,19 @@ from pathlib import Path
 
 from mocketmq_compat.delay.delayed_file import DamagedFileError, parse_second
 from mocketmq_compat.delay.directories.delay_directory import QUARANTINE
-from mocketmq_compat.delay.directories.delay_inspection import readable
+from mocketmq_compat.delay.inspection import UNFINISHED, InspectionProgress, KeptMessage, Trouble, readable
 from mocketmq_compat.delay.parked_message import message_in
-from mocketmq_compat.delay.scheme_kind import UNFINISHED, InspectionProgress, KeptMessage, Trouble
 from mocketmq_compat.delay.slots import data_file
 from mocketmq_compat.delay.slots.data_file import PREFIX_BYTES, Damage
 from mocketmq_compat.delay.slots.index_file import HEADER_BYTES, header
 
 
-def holds_records(root: Path) -> bool:
+def holds_messages(root: Path) -> bool:
     """Whether any day has a record, be it done with or not. Raises OSError."""
     return any(path.stat().st_size > HEADER_BYTES for path in _days(root))
 
 
-def read_records(root: Path, progress: InspectionProgress) -> Iterator[KeptMessage | Trouble]:
+def read_messages(root: Path, progress: InspectionProgress) -> Iterator[KeptMessage | Trouble]:
     """Each record that waits, and what is damaged. Raises OSError."""
     yield from _strays(root)
     done = 0

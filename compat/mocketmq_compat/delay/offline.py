@@ -1,19 +1,75 @@
-"""Import the messages of another directory, of any scheme, into a data directory that no broker uses."""
+"""Add messages to the folder of a scheme that no broker uses, and import those of other folders."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from mocketmq.errors import StoreUnavailableError
+from mocketmq.message.message_id import Identity
 from mocketmq.settings import TimedSchemeName
 from mocketmq.store.lock import LOCK_FILE, DirectoryLock
-from mocketmq_compat.delay.delayed_file import DamagedFileError, encode
-from mocketmq_compat.delay.scheme_kind import InspectionProgress, NewMessages, Trouble
+from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, encode
+from mocketmq_compat.delay.inspection import InspectionProgress, Trouble
+from mocketmq_compat.delay.parked_message import message_in
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
+from mocketmq_compat.delay.store import DelayStore
 
 TAKEN_OVER = "taken-over"
 """The end of the name of a folder whose messages another scheme has taken over."""
+
+
+@contextmanager
+def adding(scheme: TimedSchemeName, root: Path, progress: InspectionProgress) -> Iterator["NewMessages"]:
+    """Open the folder of a scheme, and make it if it is missing. Raises OSError, StoreUnavailableError."""
+    with closing(SCHEMES[scheme].open_store(root)) as store:
+        yield NewMessages(store, progress)
+
+
+class NewMessages:
+    """Adds messages to a store, one by one. Every method may raise OSError."""
+
+    def __init__(self, store: DelayStore, progress: InspectionProgress) -> None:
+        self._store = store
+        self._progress = progress
+        self._there: dict[Identity, Entry] | None = None
+        self._added: list[Entry] = []
+
+    def add(self, message: DelayedFile) -> bool:
+        """Keep the message, durable after ``sync``; False if it is there already.
+
+        One that is there and damaged is put aside. Raises DamagedFileError when another message has its
+        identity.
+        """
+        if self._there is None:
+            self._there = self._look_around()
+        entry = message.header.entry
+        if (there := self._there.get(entry.identity)) is not None:
+            try:
+                known = message_in(there, self._store.read(there))
+            except DamagedFileError as error:
+                self._store.put_aside(there, error.kind, str(error))
+            else:
+                if known != message:
+                    reason = f"{there.name} is another message with the same identity"
+                    raise DamagedFileError("conflict", reason)
+                return False
+        self._store.write(entry, encode(*message))
+        self._there[entry.identity] = entry
+        self._added.append(entry)
+        return True
+
+    def sync(self) -> None:
+        """Make all that was added durable."""
+        self._store.sync(self._added)
+
+    def _look_around(self) -> dict[Identity, Entry]:
+        self._store.adopt(0)
+        there: dict[Identity, Entry] = {}
+        for entry in self._store.all():
+            there[entry.identity] = entry
+            self._progress("looking for messages", len(there), self._store.count)
+        return there
 
 
 class Source(NamedTuple):
@@ -37,14 +93,12 @@ def sources_in(directory: Path) -> list[Source]:
 
     An empty one is known by its name. Raises OSError.
     """
-    folders = [Source(name, directory / place.folder) for name, place in SCHEMES.items()]
+    folders = [Source(name, directory / row.folder) for name, row in SCHEMES.items()]
     found = [source for source in folders if source.folder.is_dir()]
     if found or (directory / LOCK_FILE).exists():
         return found
-    scheme = next((name for name, place in SCHEMES.items() if place.kind.holds_messages(directory)), None)
-    named = next(
-        (name for name, place in SCHEMES.items() if place.folder == directory.resolve().name), DEFAULT
-    )
+    scheme = next((name for name, row in SCHEMES.items() if row.holds_messages(directory)), None)
+    named = next((name for name, row in SCHEMES.items() if row.folder == directory.resolve().name), DEFAULT)
     return [Source(scheme or named, directory)]
 
 
@@ -60,8 +114,7 @@ def import_messages(
     """
     with closing(DirectoryLock(data)):
         try:
-            place = SCHEMES[scheme]
-            with place.kind.new_messages(data / place.folder, progress) as target:
+            with adding(scheme, data / SCHEMES[scheme].folder, progress) as target:
                 done = _import(target, sources, progress)
             for source in sources:
                 if source.folder.parent.resolve() == data.resolve():
@@ -78,7 +131,7 @@ def _import(target: NewMessages, sources: Sequence[Source], progress: Inspection
     imported = size = already_there = 0
     troubles = []
     for source in sources:
-        for each in SCHEMES[source.scheme].kind.read_messages(source.folder, progress):
+        for each in SCHEMES[source.scheme].read_messages(source.folder, progress):
             if isinstance(each, Trouble):
                 troubles.append(each)
                 continue

@@ -1,25 +1,22 @@
-"""The messages of the wheel's files that no broker uses: read and added one by one."""
+"""Read the messages in the wheel's files, and change nothing."""
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from mocketmq_compat.delay.delayed_file import DamagedFileError
-from mocketmq_compat.delay.directories.delay_inspection import readable
-from mocketmq_compat.delay.new_records import NewRecords
+from mocketmq_compat.delay.inspection import UNFINISHED, InspectionProgress, KeptMessage, Trouble, readable
 from mocketmq_compat.delay.parked_message import message_in
-from mocketmq_compat.delay.scheme_kind import UNFINISHED, InspectionProgress, KeptMessage, Trouble
 from mocketmq_compat.delay.wheel.record import Content, Damage, is_begun, records, waiting
 from mocketmq_compat.delay.wheel.wheel_folder import SUFFIX, WheelFolder, parse_start
-from mocketmq_compat.delay.wheel.wheel_store import WheelStore
 
 
-def holds_records(root: Path) -> bool:
+def holds_messages(root: Path) -> bool:
     """Whether there is any file of ten minutes."""
     return any(parse_start(path.name) is not None for path in root.iterdir())
 
 
-def read_records(root: Path, progress: InspectionProgress) -> Iterator[KeptMessage | Trouble]:
+def read_messages(root: Path, progress: InspectionProgress) -> Iterator[KeptMessage | Trouble]:
     """Each message that waits, in order of files and arrival, and what is damaged. Raises OSError."""
     with closing(WheelFolder(root)) as folder:
         sizes, others = folder.sizes()
@@ -47,10 +44,3 @@ def _read(name: str, data: Content) -> Iterator[KeptMessage | Trouble]:
                 yield KeptMessage(file, message_in(each.entry, content))
             except DamagedFileError as error:
                 yield Trouble(file, error.kind, str(error))
-
-
-@contextmanager
-def new_records(root: Path, _progress: InspectionProgress) -> Iterator[NewRecords]:
-    """Open the files, mend them, and make the directory if it is missing. Raises OSError."""
-    with closing(WheelStore(root)) as store:
-        yield NewRecords(store)
