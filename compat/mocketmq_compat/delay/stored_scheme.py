@@ -255,13 +255,16 @@ class StoredScheme(TimedScheme):
 
     async def _refill(self) -> None:
         self._front.begin_refill()
+        leaving = {
+            *self.marks.gone
+        }  # once marked, they are not gone, but the store may have read them before
         try:
             found = await self._in_thread(self._read_front)
         except BaseException:
             self._front.abandon_refill()
             raise
         if self._front.is_refilling:  # not filled by ``_recount`` meanwhile
-            self._front.end_refill(found)
+            self._front.end_refill(entry for entry in found if entry not in leaving)
 
     def _recount(self) -> None:
         """Read anew what waits, as the store was wrong about it: on the event loop, since it is rare."""
