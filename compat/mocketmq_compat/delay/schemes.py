@@ -1,6 +1,6 @@
 """The delay schemes for absolute due times, by the name of the setting ``timed_scheme``.
 
-To add one, write a store (:class:`~mocketmq_compat.delay.store.DelayStore`) and a module that reads its folder
+To add one, write a :class:`~mocketmq_compat.delay.store.DelayStore` and a module that reads its folder
 without a broker, give it a row in ``SCHEMES``, and name it in ``settings.TimedSchemeName``.
 """
 
