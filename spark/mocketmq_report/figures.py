@@ -17,7 +17,8 @@ _MINUTE_US: Final = 60_000_000
 _DECIMALS: Final = 6
 _SCHEMES: Final = {
     "levels": "all levels",
-    "second-directories": "start-deliver time",
+    "directories": "start-deliver time",
+    "second-directories": "start-deliver time",  # its name in exports of earlier versions
     **{name: f"start-deliver time ({name})" for name in ("wheel", "slots", "sorted")},
     "absolute": "absolute time",
 }

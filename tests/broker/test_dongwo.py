@@ -402,7 +402,7 @@ async def test_d13_the_directory_of_a_second_goes_with_its_last_message(tmp_path
         await broker.mover.advance(5 * S)
         await no_removal_left(broker)
         assert len(names_below(tmp_path)) == 2
-        assert broker.schemes.file_figures().directories == 1
+        assert broker.schemes.file_figures().parts == 1
 
 
 async def test_the_files_are_those_of_every_mode_so_the_mode_can_be_changed(tmp_path: Path) -> None:
@@ -410,6 +410,6 @@ async def test_the_files_are_those_of_every_mode_so_the_mode_can_be_changed(tmp_
         sent = await send_at(broker, 60_000)
         assert broker.schemes.timed().name == "dongwo"
     async with running_broker(tmp_path) as broker:
-        assert broker.schemes.timed().name == "second-directories"
+        assert broker.schemes.timed().name == "directories"
         assert (await broker.pending.list())[0].message == sent.stored
         assert (await broker.mover.move_to_next()).now_us == sent.stored.due_us

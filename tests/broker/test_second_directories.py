@@ -269,11 +269,11 @@ async def test_metrics_and_the_level_table_show_it_beside_the_levels(tmp_path: P
         levels = await api.ok("GET", "/v1/levels")
         assert levels["levels"][17]["pending"] == 1
         assert sum(level["pending"] for level in levels["levels"]) == 1
-        state = levels["second_directories"]
+        state = levels["timed"]
         expected = {"pending": 2, "directories": 2, "disk_bytes": 2 * 4_096, "next_due_ms": first["due_ms"]}
         assert state | expected == state
         assert (state["oldest_overdue_ms"], state["quarantined"], state["unremoved"]) == (None, 0, 0)
-        scheme = "second-directories"
+        scheme = "directories"
         found = await metrics()
         assert found["pending_messages", "", scheme] == 2
         assert found["pending_messages", "18", "levels"] == 1
@@ -310,7 +310,7 @@ async def test_every_delivery_has_its_row_in_the_ledger(tmp_path: Path) -> None:
         "topic": TOPIC,
         "queue_id": 1,
         "queue_offset": 0,
-        "scheme": "second-directories",
+        "scheme": "directories",
         "level": None,
         "attempt": 1,
         "size": 5,

@@ -106,8 +106,8 @@ async def check_life(broker: Broker, sent: SendResult, outcome: str, topic: str)
     """Whatever id one asks by, the answer is the same: one record, in this topic."""
     number = sent.stored.log_offset
     deliveries = {
-        "delivered": [(number, 0, "second-directories")],
-        "forced": [(number, 1, "second-directories")],
+        "delivered": [(number, 0, "directories")],
+        "forced": [(number, 1, "directories")],
     }
     offset_id = sent.receipt.offset_message_id
     for message_id in (sent.stored.unique_key, offset_id, offset_id.lower()):
@@ -208,7 +208,7 @@ async def test_a_second_whose_last_message_was_taken_out_can_be_used_again(
             await act((await send_in(broker, 1_000, "gone")).stored.unique_key)
             assert (broker.pending.count, broker.pending.next_due_us) == (0, None)
             await no_removal_left(broker)
-            assert broker.schemes.file_figures().directories == 0
+            assert broker.schemes.file_figures().parts == 0
         await send_in(broker, 1_000, "next")
         assert (await broker.mover.advance(1 * S)).fired == 1
         assert await in_order_of_delivery(broker) == ["gone", "gone", "next"]

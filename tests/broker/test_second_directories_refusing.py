@@ -190,7 +190,7 @@ async def test_the_disk_is_counted_from_what_is_there_at_the_start(tmp_path: Pat
         await send_in(broker, 1_000, "x" * 4_096)
         await send_in(broker, 5_000)
         before = broker.schemes.file_figures()
-        assert (before.disk_bytes, before.directories) == (3 * 4_096, 2)
+        assert (before.disk_bytes, before.parts) == (3 * 4_096, 2)
     async with running_broker(tmp_path) as broker:
         assert broker.schemes.file_figures() == before
         message_files(tmp_path)[0].write_bytes(b"")

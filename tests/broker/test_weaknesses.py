@@ -314,7 +314,7 @@ async def test_w9_a_second_with_many_files_is_delivered_in_bounded_steps(
         second_ms = 1_000 - broker.clock.now_us() // MS % 1_000
         for _ in range(thousands):
             await asyncio.gather(*(send_in(broker, second_ms + number % 1_000) for number in range(1_000)))
-        assert broker.schemes.file_figures().directories == 1
+        assert broker.schemes.file_figures().parts == 1
         moving = asyncio.create_task(broker.mover.advance(10 * S))
         sent = 0
         while not moving.done():

@@ -101,7 +101,7 @@ async def wait_for_log(process: BrokerProcess, client: Client, sentence: str) ->
 async def files_removed(client: Client) -> None:
     """Wait until no delayed message has a file: a broker that stops may leave some to its next start."""
     async with asyncio.timeout(HANGING_S):
-        while (await client.levels())["second_directories"]["disk_bytes"]:
+        while (await client.levels())["timed"]["disk_bytes"]:
             await client.clock()
 
 

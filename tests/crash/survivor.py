@@ -172,7 +172,7 @@ class Survivor:
         await self._consume(client)
         levels = await client.levels()
         assert not is_waiting(levels)
-        assert self.may_put_aside or not levels["second_directories"]["quarantined"]
+        assert self.may_put_aside or not levels["timed"]["quarantined"]
 
     async def _consume(self, client: Client, wait: str = "0") -> None:
         while messages := await client.receive(
@@ -186,7 +186,7 @@ class Survivor:
 
 def is_waiting(levels: JsonObject) -> bool:
     """Whether any message is pending."""
-    return any(scheme["pending"] for scheme in (*levels["levels"], levels["second_directories"]))
+    return any(scheme["pending"] for scheme in (*levels["levels"], levels["timed"]))
 
 
 def delayed_files(data: Path) -> list[Path]:

@@ -209,4 +209,4 @@ async def test_metrics_count_quarantined_files(tmp_path: Path) -> None:
         f'mocketmq_files_put_aside_total{{kind="{kind}"}} 1.0' for kind in kinds
     }
     assert {"mocketmq_quarantined_files 3.0", "mocketmq_refused_repeats_total 1.0"} <= {*lines}
-    assert levels["second_directories"]["quarantined"] == 3
+    assert levels["timed"]["quarantined"] == 3

@@ -84,7 +84,7 @@ async def test_due_files_wait_for_room_on_the_disk(disk: Disk) -> None:
     async def park(client: Client, number: int, message_ids: list[str]) -> None:
         await send(client, *message_ids, delay_ms=DELAYS_S[number - 1] * 1_000)
 
-    await keep_due_waiting(disk, park, lambda levels, _: levels["second_directories"])
+    await keep_due_waiting(disk, park, lambda levels, _: levels["timed"])
 
 
 @pytest.mark.parametrize("then", ["go on", "kill"])
@@ -262,7 +262,7 @@ async def test_directory_of_a_second_that_became_read_only(tmp_path: Path) -> No
                 await wait_for_log(
                     process, client, "is no longer needed, but cannot be removed: Permission denied"
                 )
-                levels = (await client.levels())["second_directories"]
+                levels = (await client.levels())["timed"]
                 assert (levels["pending"], levels["unremoved"]) == (0, 2)
                 async with ClientSession() as session, session.get(f"{process.url}/metrics") as response:
                     metrics = (await response.text()).splitlines()

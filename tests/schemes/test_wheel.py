@@ -86,7 +86,7 @@ async def test_ten_minutes_are_a_file(tmp_path: Path) -> None:
         assert [path.name for path in logs(tmp_path)] == names
         assert [messages_in(path) for path in logs(tmp_path)] == [2, 1]
         figures = broker.schemes.file_figures()
-        assert (figures.directories, figures.disk_bytes) == (2, sum(p.stat().st_size for p in logs(tmp_path)))
+        assert (figures.parts, figures.disk_bytes) == (2, sum(p.stat().st_size for p in logs(tmp_path)))
 
 
 async def test_what_is_sent_while_a_file_is_loaded_is_in_the_wheel_once(

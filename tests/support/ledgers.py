@@ -298,7 +298,7 @@ def _table(shape: Shape, part: _Part) -> pa.Table:
             "topic": pa.array(shape.topics).take(pa.array(topic)),
             "queue_id": random.integers(0, 4, n).astype(np.int32),
             "queue_offset": pa.array(np.arange(part.first, part.first + n), mask=gone),
-            "scheme": pa.array(["levels", "second-directories"]).take(pa.array((level == 0).astype(np.int8))),
+            "scheme": pa.array(["levels", "directories"]).take(pa.array((level == 0).astype(np.int8))),
             "level": pa.array(level.astype(np.int32), mask=level == 0),
             "attempt": np.where(retries, 1 + random.integers(1, 4, n), 1).astype(np.int32),
             "size": random.integers(100, 2_000, n).astype(np.int32),

@@ -105,7 +105,7 @@ def _send(draw: random.Random, moved: bool) -> list[Row]:
                 run="",
                 message_id=f"{draw.getrandbits(128):032X}",
                 topic=draw.choice(("orders", "orders", "payments")),
-                scheme="second-directories" if level is None else "levels",
+                scheme="directories" if level is None else "levels",
                 level=level,
                 born_us=born_us,
                 stored_us=stored_us,
@@ -198,7 +198,9 @@ def _groups(rows: list[Row], profile: str, *dimensions: d.Dimension) -> Iterator
             for level, delay in enumerate(DELAYS, start=1):
                 yield _Group(dimension, str(level), delay, [row for row in rows if row.level == level])
         else:
-            for name in sorted({getattr(row, dimension) for row in rows}):
+            for name in sorted(
+                {getattr(row, dimension) for row in rows}, key=lambda name: (name != "levels", name)
+            ):
                 of_it = [row for row in rows if getattr(row, dimension) == name]
                 yield _Group(dimension, name, None, of_it)
 
@@ -468,7 +470,7 @@ THRESHOLDS: Final = (
     "level=* p50 <= 10ms",
     "level=17 p99.9 <= 1s",
     "total on_time(100ms) >= 98.5%",
-    "scheme=second-directories max <= 10s",
+    "scheme=directories max <= 10s",
     "dropped <= 10",
 )
 RULES: Final = ("p50 > 1.5x", "level=* p90 > +100ms", "on_time < -0.1%", "early > +0")

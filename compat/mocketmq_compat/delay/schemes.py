@@ -15,7 +15,7 @@ from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings, TimedSchemeName
 from mocketmq.store.database import MEMORY
-from mocketmq_compat.delay.directories.delay_directory import BLOCK_BYTES, LEDGER_NAME
+from mocketmq_compat.delay.directories.delay_directory import BLOCK_BYTES
 from mocketmq_compat.delay.inspection import FolderInspector, InspectionProgress, KeptMessage, Trouble
 from mocketmq_compat.delay.memory_store import MemoryStore
 from mocketmq_compat.delay.store import DelayStore
@@ -34,7 +34,6 @@ class Scheme(NamedTuple):
     inspector: str = "inspection:FolderInspector"
     engine: str = "stored_scheme:StoredScheme"
     block_bytes: int = 1  # what a message takes of the disk is a multiple of this
-    ledger_name: str | None = None  # if it is not that of the setting
 
     def open_store(self, root: Path) -> DelayStore:
         """Open the folder that no broker uses, and make it if it is missing.
@@ -70,7 +69,6 @@ SCHEMES: Final[Mapping[TimedSchemeName, Scheme]] = {
         reading="directories.reading",
         inspector="directories.delay_inspection:DirectoryInspector",
         block_bytes=BLOCK_BYTES,
-        ledger_name=LEDGER_NAME,
     ),
     "wheel": Scheme(folder="wheel", store="wheel.wheel_store:WheelStore", reading="wheel.reading"),
     "slots": Scheme(
@@ -131,9 +129,7 @@ async def _over_its_store(row: Scheme, settings: Settings, context: SchemeContex
         from mocketmq_compat.delay.directories.dongwo import Dongwo, Scans  # noqa: PLC0415 - as the rows
 
         return Dongwo("dongwo", context, settings, store, Scans(context.started_us))
-    engine: StoredScheme = _code(row.engine)(
-        row.ledger_name or settings.timed_scheme, context, settings, store
-    )
+    engine: StoredScheme = _code(row.engine)(settings.timed_scheme, context, settings, store)
     return engine
 
 

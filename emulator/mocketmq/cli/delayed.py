@@ -21,7 +21,7 @@ DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 def levels(broker: BlockingClient, output: Output) -> None:
     """Show the delay levels: pending messages, delivered offset, next due time."""
     answer = broker.levels()
-    files = answer["second_directories"]
+    timed = answer["timed"]
     now_ms = (broker.clock())["now_ms"]
     columns = (
         *(">level", ">delay", ">pending", ">delivered to", ">end"),
@@ -41,13 +41,11 @@ def levels(broker: BlockingClient, output: Output) -> None:
         )
         for level in answer["levels"]
     )
-    due = instant(files["next_due_ms"], now_ms)
-    told = (
-        f"with an absolute due time: {files['pending']} pending in {files['directories']} second directories"
-    )
+    due = instant(timed["next_due_ms"], now_ms)
+    told = f"with an absolute due time: {timed['pending']} pending (scheme {timed['scheme']})"
     least = ("end", "delivered to", "oldest overdue", "delay", "since")
     shown = Table(columns, rows, least=least)
-    output.show(answer, shown, f"{told}, the next due {due}" if files["pending"] else told)
+    output.show(answer, shown, f"{told}, the next due {due}" if timed["pending"] else told)
 
 
 class _Delayed(click.Group):

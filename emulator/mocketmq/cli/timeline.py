@@ -78,7 +78,7 @@ def _delivered(history: JsonObject) -> Iterator[_Event]:
         )
         if delivery["scheme"] != "levels":  # a level queue has a record of the parked message
             delay = format_duration(delivery["due_us"] - delivery["stored_us"])
-            yield _Event(delivery["stored_us"], order, 0, f"parked for {delay} in a second directory")
+            yield _Event(delivery["stored_us"], order, 0, f"parked for {delay} (scheme {delivery['scheme']})")
         late_us = delivery["delivered_us"] - delivery["due_us"]
         late = (
             f"{format_duration(abs(late_us))} {'late' if late_us >= 0 else 'early'}" if late_us else "on time"

@@ -143,7 +143,7 @@ class Operations(Expecting):
     # Delayed messages
 
     async def levels(self) -> JsonObject:
-        """The delay ``levels`` and the ``second_directories``, with their pending messages."""
+        """The delay ``levels``, and what is ``timed`` (has an absolute due time), with pending messages."""
         return await self._get(api_path("levels"))
 
     async def delayed(

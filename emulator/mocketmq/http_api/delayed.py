@@ -27,15 +27,17 @@ class LevelOut(msgspec.Struct, frozen=True):
     oldest_overdue_ms: int | None
 
 
-class SecondDirectoriesOut(msgspec.Struct, frozen=True):
-    """The files of messages with an absolute due time.
+class TimedOut(msgspec.Struct, frozen=True):
+    """The messages with an absolute due time, and what their `scheme` keeps on the disk.
 
+    `parts` are what the scheme's folder consists of: directories of a second, files of ten minutes or days.
     `quarantined` counts damaged files that were put aside, `unremoved` files of delivered or cancelled
     messages that could not be removed.
     """
 
+    scheme: str
     pending: int
-    directories: int
+    parts: int
     disk_bytes: int
     next_due_ms: int | None
     oldest_overdue_ms: int | None
@@ -44,10 +46,10 @@ class SecondDirectoriesOut(msgspec.Struct, frozen=True):
 
 
 class LevelsOut(msgspec.Struct, frozen=True):
-    """The delay levels, and the second directories."""
+    """The delay levels, and the messages with an absolute due time."""
 
     levels: list[LevelOut]
-    second_directories: SecondDirectoriesOut
+    timed: TimedOut
 
 
 class WhichPending(Input, frozen=True):
@@ -107,9 +109,10 @@ async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
             )
             for state in call.broker.levels.states()
         ],
-        SecondDirectoriesOut(
+        TimedOut(
+            call.broker.schemes.timed().name,
             timed.pending,
-            files.directories,
+            files.parts,
             files.disk_bytes,
             to_ms(timed.next_due_us),
             to_ms(timed.oldest_overdue_us),

@@ -127,9 +127,7 @@ async def _drained(broker: Client) -> None:
     """Return when nothing waits any more: asked seldom, as the answer costs the broker time."""
     while True:
         found = await broker.levels()
-        if not found["second_directories"]["pending"] and not any(
-            each["pending"] for each in found["levels"]
-        ):
+        if not found["timed"]["pending"] and not any(each["pending"] for each in found["levels"]):
             return
         await asyncio.sleep(_POLL_S)
 

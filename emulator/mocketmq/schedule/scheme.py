@@ -27,7 +27,7 @@ class Figures(NamedTuple):
 class FileFigures(NamedTuple):
     """The files of messages that wait. Sizes in bytes."""
 
-    directories: int = 0
+    parts: int = 0  # directories, files of ten minutes or days that hold a message
     disk_bytes: int = 0
     quarantined: int = 0  # files that are put aside
     unremoved: int = 0  # files that are done with, but cannot be removed
@@ -37,7 +37,7 @@ class FileFigures(NamedTuple):
     def plus(self, other: "FileFigures") -> "FileFigures":
         """These files and others together."""
         return FileFigures(
-            self.directories + other.directories,
+            self.parts + other.parts,
             self.disk_bytes + other.disk_bytes,
             self.quarantined + other.quarantined,
             self.unremoved + other.unremoved,

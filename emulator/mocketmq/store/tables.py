@@ -9,7 +9,7 @@ says ``wall``. Tables of the hot path are indexed only in order of arrival.
 
 from typing import Final
 
-HEAD_REVISION: Final = "0011"
+HEAD_REVISION: Final = "0012"
 """The Alembic revision of these tables."""
 
 SCHEMA: Final = (

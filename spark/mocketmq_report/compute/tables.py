@@ -196,7 +196,8 @@ def _sorted(rows: Iterable[Grouped], delays: Mapping[str, str], dimensions: Sequ
 
 def _place(group: Lateness | Reconciliation | Stage | Spectrum) -> tuple[int, int, str]:
     number = int(group.name) if group.dimension == "level" else 0
-    return _DIMENSIONS.index(group.dimension), number, group.name
+    is_levels = (group.dimension, group.name) == ("scheme", "levels")  # which comes before other schemes
+    return _DIMENSIONS.index(group.dimension), number, "" if is_levels else group.name
 
 
 def _lateness(row: Mapping[str, Any], percentiles: Sequence[float], cutoffs_us: Sequence[int]) -> Lateness:

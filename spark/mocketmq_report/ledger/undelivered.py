@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 
 from mocketmq.message.message_id import Identity
 from mocketmq.message.names import SCHEDULE_TOPIC
-from mocketmq_compat.delay.directories.delay_directory import LEDGER_NAME as TIMED_SCHEME
+from mocketmq_compat.delay.schemes import DEFAULT
 from mocketmq_report.ledger.columns import DELIVERIES, as_rows
 from mocketmq_report.ledger.store_reader import StoreReader
 from mocketmq_report.ledger.waiting_files import WaitingFile
@@ -107,7 +107,7 @@ def undelivered(
 ) -> pa.Table:
     """Make the rows. ``parked`` knows all deliveries; ``files`` were read before the database."""
     used = [file.scheme for file in files if file.scheme] or reader.table(_TIMED_SCHEME)["scheme"].to_pylist()
-    timed = pa.scalar((used or [TIMED_SCHEME])[0])
+    timed = pa.scalar((used or [DEFAULT])[0])
     levels = pa.scalar("levels")
     last_run = runs["run"][-1]
     parts = [_rows(table, run=last_run, scheme=levels) for table in _left(reader, parked.remaining())]

@@ -135,7 +135,7 @@ async def test_metrics(api: Api) -> None:
         ("pending_messages", "3", "levels"): 1,
         ("next_due_seconds", "3", "levels"): 9,
         ("overdue_seconds", "3", "levels"): 0,
-        ("pending_messages", "", "second-directories"): 0,
+        ("pending_messages", "", "directories"): 0,
         ("group_lag_messages", "billing", "orders"): 2,
         ("group_in_flight_messages", "billing", "orders"): 1,
         ("long_polls",): 0,

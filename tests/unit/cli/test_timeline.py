@@ -90,7 +90,7 @@ def test_what_waited_in_a_file_has_no_record_of_it_but_its_delivery_tells() -> N
     delivery = {
         "delivered_offset": 1,
         "parked_offset": 1_700_000_000_000_000,
-        "scheme": "second-directories",
+        "scheme": "directories",
         "stored_us": 0,
         "due_us": 1_500 * MS,
         "delivered_us": 1_500 * MS,
@@ -105,7 +105,7 @@ def test_what_waited_in_a_file_has_no_record_of_it_but_its_delivery_tells() -> N
     }
     assert [(after, what) for _, after, what in timeline(life)] == [
         ("+0", "sent from 10.1.2.3:4"),
-        ("+0", "parked for 1.5s in a second directory"),
+        ("+0", "parked for 1.5s (scheme directories)"),
         ("+1.5s", "due"),
         ("+1.5s", "delivered to orders queue 0 at offset 0, on time"),
     ]

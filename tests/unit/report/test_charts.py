@@ -353,7 +353,7 @@ def test_the_stages_of_a_bar_add_up_to_the_time_of_its_messages() -> None:
     for part in rows(drawn()["stages"], "mean"):
         sums[part["group"]] += part["mean"]
     totals = {
-        stage.name.replace("second-directories", "start-deliver time"): stage.mean_us
+        stage.name.replace("directories", "start-deliver time"): stage.mean_us
         for stage in report.stages
         if stage.stage == "total" and stage.name != "levels" and stage.complete
     }

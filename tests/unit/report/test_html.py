@@ -212,7 +212,7 @@ def test_messages_that_do_not_add_up_are_told_of() -> None:
 
 def test_levels_out_of_order_are_listed() -> None:
     wrong = [each for each in sample_report().disorder if each.violations]
-    timed = d.Disorder(run="a", scheme="second-directories", level=None, deliveries=9, violations=2)
+    timed = d.Disorder(run="a", scheme="directories", level=None, deliveries=9, violations=2)
     named = [*(str(each.level) for each in wrong), "start-deliver time"]
     assert [row[1] for row in page(disorder=[*wrong, timed]).rows["order"][1:]] == named
     kept = [each for each in sample_report().disorder if not each.violations]
@@ -254,7 +254,7 @@ def test_the_worst_have_their_ids_and_the_time_of_every_stage() -> None:
     assert found.rows["worst"][1][2:5] == ["–", "1970-01-01T00:00:11.002Z", "–"]
     assert found.rows["worst"][2] == ["7F0A orders · run r1"]
     assert "Nothing was measured." in page(worst=[]).words["worst"]
-    timed = page(worst=[replace(worst, scheme="second-directories", level=None)])
+    timed = page(worst=[replace(worst, scheme="directories", level=None)])
     assert timed.rows["worst"][1][2] == "start-deliver time"
 
 

@@ -49,7 +49,7 @@ def reconciliation(dimension: str, name: str) -> Reconciliation:
         ("p50", "total", lateness("total", "total").percentiles["p50"]),
         ("p90", "topic=orders", lateness("topic", "orders").percentiles["p90"]),
         ("min", "level=2", lateness("level", "2").min_us),
-        ("max", "scheme=second-directories", lateness("scheme", "second-directories").max_us),
+        ("max", "scheme=directories", lateness("scheme", "directories").max_us),
         ("mean", "profile=exact", round(lateness("profile", "exact").mean_us or 0)),
     ],
 )
@@ -112,9 +112,9 @@ def test_counts_of_the_data_and_of_disorder() -> None:
     of_level = [other.violations for other in UNMOVED.disorder if other.level == one.level]
     assert judged(f"level={one.level} disorder == {sum(of_level)}").passed
     assert judged("level=1 disorder == 0").passed
-    timed = replace(one, scheme="second-directories", level=None, violations=7)
+    timed = replace(one, scheme="directories", level=None, violations=7)
     report = replace(UNMOVED, disorder=[*UNMOVED.disorder, timed])
-    assert judged("scheme=second-directories disorder == 7", report).passed
+    assert judged("scheme=directories disorder == 7", report).passed
     assert judged(f"disorder == {values['disorder'] + 7}", report).passed
     assert judged("level=16 silent == 1").passed
     assert judged("level=15 silent == 0").passed
@@ -161,7 +161,7 @@ def test_on_time_by_another_measure_is_read_from_its_cutoff() -> None:
         ),
         (
             "scheme=total early == 0",
-            "the report has no scheme 'total'; its schemes are 'levels' and 'second-directories'",
+            "the report has no scheme 'total'; its schemes are 'levels' and 'directories'",
         ),
     ],
 )

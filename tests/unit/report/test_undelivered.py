@@ -13,7 +13,7 @@ from mocketmq.message.message import Message
 from mocketmq.message.message_id import key_hash
 from mocketmq.message.properties import DELAY, TIMER_DELAY_MS
 from mocketmq.store.database import FILE_NAME
-from mocketmq_compat.delay.directories.delay_directory import FOLDER, LEDGER_NAME, QUARANTINE
+from mocketmq_compat.delay.directories.delay_directory import FOLDER, QUARANTINE
 from mocketmq_report.ledger import undelivered
 from mocketmq_report.ledger.store_snapshot import take_snapshot
 from tests.support.brokers import TOPIC, S, rows, running_broker, send
@@ -189,7 +189,7 @@ def test_a_file_that_can_be_delivered_waits(tmp_path: Path) -> None:
             "parked_offset": 77,
             "topic": "orders",
             "queue_id": 2,
-            "scheme": "second-directories",
+            "scheme": "directories",
             "attempt": 2,
             "size": 8,
             "forced": False,
@@ -222,7 +222,7 @@ def test_a_damaged_file_is_lost_without_a_good_copy_unless_it_is_done_with(
             "message_id": ids[1],
             "parked_offset": 1,
             "topic": "",
-            "scheme": "second-directories",
+            "scheme": "directories",
             "forced": False,
             "due_us": DUE_MS * 1000,
         }
@@ -272,7 +272,7 @@ def test_what_was_cleared_is_expired_and_what_was_delivered_is_not(tmp_path: Pat
             "message_id": "0000000000000004-00000000000000ab",
             "parked_offset": 4,
             "topic": "",
-            "scheme": "second-directories",
+            "scheme": "directories",
             "forced": False,
             "due_us": START_US + 5 * S,
         }
@@ -284,7 +284,7 @@ def test_what_waits_is_of_the_scheme_that_delivered_last(tmp_path: Path) -> None
     made("K1").put(tmp_path / FOLDER)
     store.settle(8, 8, "cleared")
     store.deliver(30, 5, scheme="dongwo", level=None)
-    store.deliver(31, 6, scheme="second-directories", level=None)
+    store.deliver(31, 6, scheme="directories", level=None)
     for number, outcome, delivered in ((5, "forced", 30), (4, "delivered", 31), (6, "cancelled", 32)):
         store.settle(number, number, outcome, delivered)
     assert {row["scheme"] for row in found(tmp_path)} == {"dongwo"}
@@ -314,7 +314,7 @@ async def test_a_real_broker_leaves_what_it_did_not_deliver(tmp_path: Path) -> N
     [timed] = [row for row in found(tmp_path) if row["state"] == "cancelled" and "level" not in row]
     [known] = rows(tmp_path, "SELECT * FROM timed_messages WHERE outcome = 'cancelled'")
     assert (timed["parked_offset"], timed["due_us"]) == (known["number"], known["due_ms"] * 1000)
-    assert timed["scheme"] == LEDGER_NAME
+    assert timed["scheme"] == "directories"
     assert "stored_us" not in timed
 
 

@@ -102,3 +102,14 @@ async def test_an_upgrade_that_fails_leaves_the_old_schema(
             mocketmq_migrations.upgrade(str(tmp_path / FILE_NAME))
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
         assert shape(connection) == {}
+
+
+async def test_the_ledger_of_an_older_store_calls_its_scheme_as_the_setting_does(tmp_path: Path) -> None:
+    mocketmq_migrations.upgrade(str(tmp_path / FILE_NAME), "0011")
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        connection.executescript((STORIES / "0011.sql").read_text("utf-8"))
+        connection.execute("UPDATE deliveries SET scheme = 'second-directories', level = NULL")
+        connection.commit()
+    async with running_broker(tmp_path) as broker:
+        [delivery] = (await broker.histories.of("U1")).deliveries
+        assert delivery.scheme == "directories"

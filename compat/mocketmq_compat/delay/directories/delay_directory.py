@@ -19,8 +19,6 @@ from typing import Final, NamedTuple
 from mocketmq.failpoint import pass_point
 from mocketmq_compat.delay.delayed_file import Entry, parse_name, parse_second
 
-LEDGER_NAME: Final = "second-directories"
-"""The delay scheme that keeps its messages here, as the ledger calls it."""
 FOLDER: Final = "delay"
 """The delay directory of a data directory."""
 QUARANTINE: Final = ".bad"
