@@ -7,6 +7,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -p tests.support.progress -rs --durations=10 --durations-min=1
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := build/lock/bin/uv
+BUNDLE := build/bundle/venv/bin/python
 COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
 	--annotation-style line --custom-compile-command 'make lock' $(ARGS) pyproject.toml
 
@@ -15,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-report setup-dev run demo pictures report test test-slow test-all test-lowest interop test-relay from-source differential \
-	check format bench fuzz dist lock clean
+	check format bench fuzz dist bundle lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
@@ -82,11 +83,17 @@ fuzz: setup-dev  ## send mutated requests to every door and watch the broker (AR
 dist: setup  ## build the wheel and the sdist into dist/, without a network
 	@$(BIN)/python -m hatchling build -t sdist -t wheel
 
+bundle: build/bundle/.made  ## build mocketmq with its own Python, for machines without one, into dist/
+	@$(BUNDLE) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --force-reinstall .
+	@$(BUNDLE) kits/bundle/build.py
+
 lock: $(UV)  ## resolve pyproject.toml into the lock files (ARGS=--upgrade for the newest versions)
 	@echo "Resolving pyproject.toml into requirements.lock, requirements-report.lock and requirements-dev.lock …"
 	@$(COMPILE) --group build --output-file requirements.lock
 	@$(COMPILE) --group build --group source --extra report --constraint requirements.lock \
 		--output-file requirements-report.lock
+	@$(COMPILE) --group build --group bundle --extra relay --extra sorted --constraint requirements.lock \
+		--output-file requirements-bundle.lock
 	@$(COMPILE) --group dev --extra relay --extra report --extra sorted --constraint requirements-report.lock --output-file requirements-dev.lock
 
 clean:  ## remove .venv, caches and builds; data directories stay
@@ -123,6 +130,14 @@ build/lowest/.made: pyproject.toml | $(UV)
 	@$(UV) venv --no-config --quiet --clear --python 3.11 --no-python-downloads build/lowest
 	@$(UV) pip install --no-config --quiet --python build/lowest/bin/python -r build/lowest.txt
 	@$(UV) pip install --no-config --quiet --python build/lowest/bin/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+# mocketmq itself is installed for each build as a wheel: PyInstaller does not follow editable installations.
+build/bundle/.made: requirements-bundle.lock
+	@$(require-python)
+	@echo "Installing requirements-bundle.lock into build/bundle/venv …"
+	@test -x build/bundle/venv/bin/pip || $(PYTHON) -m venv --clear build/bundle/venv
+	@$(BUNDLE) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bundle.lock
 	@touch $@
 
 # pip appears last in a new environment: without it, an earlier attempt was interrupted.

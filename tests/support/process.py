@@ -120,7 +120,10 @@ class BrokerProcess:
 
 @asynccontextmanager
 async def broker_process(
-    *args: str, env: Mapping[str, str] | None = None, wrapper: Sequence[str] = ()
+    *args: str,
+    env: Mapping[str, str] | None = None,
+    wrapper: Sequence[str] = (),
+    program: Sequence[str] = (sys.executable, "-m", "mocketmq"),
 ) -> AsyncIterator[BrokerProcess]:
     """``mocketmq serve`` on free ports and, unless ``args`` say otherwise, in memory; stopped at the end.
 
@@ -129,7 +132,7 @@ async def broker_process(
     """
     started = await asyncio.create_subprocess_exec(
         *wrapper,
-        *(sys.executable, "-m", "mocketmq", *SERVE, *args),
+        *(*program, *SERVE, *args),
         env=clean_environment() | dict(env or {}),
         stdin=DEVNULL,
         stdout=PIPE,

@@ -34,6 +34,7 @@ def pins(lock: str) -> dict[str, str]:
     [
         ("requirements.lock", RUNTIME),
         ("requirements-report.lock", RUNTIME + REPORT),
+        ("requirements-bundle.lock", RUNTIME + EXTRAS + PYPROJECT["dependency-groups"]["bundle"]),
         ("requirements-dev.lock", RUNTIME + REPORT + EXTRAS + DEVELOPMENT),
     ],
 )
@@ -44,10 +45,11 @@ def test_the_locks_hold_what_pyproject_asks_for(lock: str, wanted: list[str]) ->
 
 
 def test_development_runs_on_the_versions_that_are_shipped() -> None:
-    assert pins("requirements.lock").items() <= pins("requirements-dev.lock").items()
+    for lock in ("requirements-dev.lock", "requirements-bundle.lock"):
+        assert pins("requirements.lock").items() <= pins(lock).items()
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-bundle.lock", "requirements-dev.lock"])
 def test_the_locks_name_no_place(lock: str) -> None:
     assert not re.search(r"://|^-|file:|@ ", (ROOT / lock).read_text(), re.MULTILINE)
 

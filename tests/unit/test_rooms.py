@@ -22,6 +22,7 @@ ROOMS = {
         *("mocketmq.errors", "mocketmq.failpoint", "mocketmq.gate", "mocketmq.instant", "mocketmq.message"),
         *(
             "mocketmq.nearest",
+            "mocketmq.own_command",
             "mocketmq.rocketmq_versions",
             "mocketmq.setting_rules",
             "mocketmq.settings",

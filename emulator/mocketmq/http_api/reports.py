@@ -5,7 +5,6 @@ What makes them is an extra, which the broker never imports (docs/architecture.m
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Final, NamedTuple
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ReportError, ReportNotFoundError, StoppingError
+from mocketmq.own_command import own_command
 
 MOST_S: Final = 600.0
 """Real seconds after which a report is given up."""
@@ -104,7 +104,7 @@ class Reports:
 
 async def _run(tell: Callable[[str], None], *arguments: str) -> None:
     """Make a report in a child process; ``tell`` each line that it says. Raises ReportError."""
-    command: Sequence[str] = (sys.executable, "-m", "mocketmq", "report", "--quick", *arguments)
+    command: Sequence[str] = (*own_command(), "report", "--quick", *arguments)
     nobody, heard = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *command, stdin=nobody, stdout=nobody, stderr=heard, limit=_LINE_BYTES

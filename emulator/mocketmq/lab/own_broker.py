@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 from mocketmq.clock import steady_us
 from mocketmq.errors import EmulatorError
+from mocketmq.own_command import own_command
 
 _STOP_S = 30.0
 _URL = re.compile(r"http://\S+:\d+")
@@ -34,7 +34,7 @@ async def own_broker(data: Path, *options: str) -> AsyncIterator[OwnBroker]:
     """
     began_us = steady_us()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "mocketmq", "serve", "--until-eof"),
+        *(*own_command(), "serve", "--until-eof"),
         *("--port", "0", "--data", str(data), "--log-level", "warning", *options),
         env={name: text for name, text in os.environ.items() if not name.startswith("MOCKETMQ_")},
         stdin=PIPE,  # its end tells the broker that this process is gone

@@ -1,10 +1,11 @@
 """Which broker a test needs: by the settings of the project, and by the marker ``mocketmq``."""
 
-import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
+
+from mocketmq.own_command import own_command
 
 _START = ("clock", "profile", "levels")
 _MARKER = (*_START, "topics", "strict", "forget")
@@ -41,12 +42,11 @@ class Wanted(NamedTuple):
 
 def command(config: pytest.Config) -> list[str]:
     """The command line of ``mocketmq serve``, without its start options."""
-    own = [sys.executable, "-P", "-m", "mocketmq"]  # -P: nothing of the project stands in for our imports
     given = config.getini("mocketmq_command")
     # A container without its standard input would stop at once.
     until = [] if given else ["--until-eof"]
     always = ("serve", "--data", ":memory:", *_LONG_POLLS)
-    return [*(given or own), *always, *until, *config.getini("mocketmq_options")]
+    return [*(given or own_command()), *always, *until, *config.getini("mocketmq_options")]
 
 
 def of_settings(config: pytest.Config) -> StartOptions:

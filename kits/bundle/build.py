@@ -1,0 +1,195 @@
+"""Builds the bundle: mocketmq with its own Python, for the system it is built on.
+
+``make bundle`` runs it in an environment made from ``requirements-bundle.lock``. It leaves in ``dist/`` the
+folder ``mocketmq-VERSION-SYSTEM``, an archive of it and the archive's SHA-256 sum. The folder holds, beside
+the program, ``LICENSES.txt`` and ``sbom.cdx.json`` (CycloneDX 1.6) for all that is inside.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution, version
+from pathlib import Path
+from typing import NamedTuple
+
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.license import DisjunctiveLicense
+from cyclonedx.output.json import JsonV1Dot6
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packageurl import PackageURL
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+WORK = ROOT / "build" / "bundle"
+DIST = ROOT / "dist"
+EXTRAS = {"relay", "sorted"}
+"""What mocketmq is asked to bring; the extra ``report`` is too large."""
+_SYSTEMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
+
+
+class Part(NamedTuple):
+    """Something inside the bundle that has a licence of its own: ``terms`` is the licence's name."""
+
+    name: str
+    version: str
+    terms: str
+    texts: list[str]
+    url: PackageURL
+
+
+def main() -> None:
+    """Build everything, saying each step."""
+    name = f"mocketmq-{version('mocketmq')}-{_SYSTEMS[sys.platform]}-{platform.machine().lower()}"
+    folder = DIST / name
+    print(f"Collecting {name} …", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    spec = Path(__file__).with_name("mocketmq.spec")
+    built = subprocess.run(
+        [
+            *(sys.executable, "-m", "PyInstaller", "--noconfirm", "--log-level", "WARN"),
+            *("--distpath", WORK / "dist", "--workpath", WORK / "work", spec),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if built.returncode:
+        raise SystemExit(f"PyInstaller failed:\n{built.stdout}{built.stderr}")
+    shutil.move(WORK / "dist" / "mocketmq", folder)
+
+    libraries = json.loads((WORK / "work" / "mocketmq" / "libraries.json").read_text())
+    parts = [*python_packages(), python_itself(), *system_packages(libraries)]
+    (folder / "LICENSES.txt").write_text(licences(parts), encoding="utf-8")
+    (folder / "sbom.cdx.json").write_text(bill_of_materials(parts), encoding="utf-8")
+
+    print("Packing it …", flush=True)
+    archive = pack(folder)
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    archive.with_name(f"{archive.name}.sha256").write_text(f"{digest}  {archive.name}\n")
+    print(f"Built {archive.relative_to(ROOT)}: {archive.stat().st_size / 1e6:.1f} MB", flush=True)
+
+
+def python_packages() -> Iterator[Part]:
+    """Mocketmq and all it needs, found by the requirements that each package states."""
+    waiting, seen = [Requirement(f"mocketmq[{','.join(sorted(EXTRAS))}]")], set[str]()
+    while waiting:
+        wanted = waiting.pop()
+        package = distribution(wanted.name)
+        key = f"{package.name} {sorted(wanted.extras)}".lower()
+        if key in seen:
+            continue
+        if not any(one.startswith(f"{package.name} ".lower()) for one in seen):
+            url = PackageURL("pypi", name=package.name.lower(), version=package.version)
+            yield Part(package.name, package.version, _terms(package), _texts(package), url)
+        seen.add(key)
+        for text in package.requires or []:
+            needed = Requirement(text)
+            extras = wanted.extras or {""}
+            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+                waiting.append(needed)
+
+
+def _terms(package: Distribution) -> str:
+    about = package.metadata
+    classified = [
+        line.rpartition(" :: ")[2] for line in about.get_all("Classifier", []) if line.startswith("License")
+    ]
+    return about.get("License-Expression") or ", ".join(classified) or about.get("License") or "see its text"
+
+
+def _texts(package: Distribution) -> list[str]:
+    names = ("license", "licence", "copying", "notice")
+    files = [file for file in package.files or [] if file.suffix != ".py"]
+    return [file.read_text() for file in files if file.name.lower().startswith(names)]
+
+
+def python_itself() -> Part:
+    """The interpreter and its standard library."""
+    text = Path(sysconfig.get_path("stdlib"), "LICENSE.txt").read_text(encoding="utf-8")
+    number = platform.python_version()
+    return Part("Python", number, "PSF-2.0", [text], PackageURL("generic", name="python", version=number))
+
+
+def system_packages(libraries: list[str]) -> Iterator[Part]:
+    """The packages of the system whose shared libraries Python needs, where dpkg knows them."""
+    ours = (sys.prefix, sys.base_prefix)
+    files = {Path(file).resolve() for file in libraries if not file.startswith(ours)}
+    owners = {_dpkg("--search", f"*/{file.name}").partition(":")[0] for file in files}
+    for name in sorted(owners):
+        number = _dpkg("--show", "--showformat", "${Version}\n", name).splitlines()[0]
+        text = Path("/usr/share/doc", name, "copyright").read_text(encoding="utf-8")
+        url = PackageURL("deb", "debian", name, number)
+        yield Part(name, number, "see its text", [text], url)
+
+
+def _dpkg(*arguments: str) -> str:
+    return subprocess.run(["dpkg-query", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def licences(parts: list[Part]) -> str:
+    """One text, in which each part has a heading."""
+    rule = "=" * 80
+    return "\n\n".join(
+        "\n".join([rule, f"{part.name} {part.version}: {part.terms}", rule, *part.texts]) for part in parts
+    )
+
+
+def bill_of_materials(parts: list[Part]) -> str:
+    """CycloneDX's JSON, checked against its schema."""
+    components = [
+        Component(
+            type=ComponentType.LIBRARY,
+            name=part.name,
+            version=part.version,
+            purl=part.url,
+            bom_ref=str(part.url),
+            licenses=[DisjunctiveLicense(name=part.terms)],
+        )
+        for part in parts
+    ]
+    [ours] = [component for component in components if component.name == "mocketmq"]
+    bill = Bom(components=[component for component in components if component is not ours])
+    bill.metadata.component = ours
+    bill.register_dependency(ours, bill.components)
+    text = JsonV1Dot6(bill).output_as_string(indent=1)
+    if (error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)) is not None:
+        raise SystemExit(f"the bill of materials is not valid: {error}")
+    return text
+
+
+def pack(folder: Path) -> Path:
+    """A ``.tar.xz``, or on Windows a ``.zip``; equal files make equal archives."""
+    if sys.platform == "win32":
+        return Path(shutil.make_archive(str(folder), "zip", folder.parent, folder.name))
+    archive = folder.with_name(f"{folder.name}.tar.xz")
+    made_s = int(os.environ.get("SOURCE_DATE_EPOCH", "0")) or _committed_s()
+
+    def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = ""
+        entry.mtime = made_s
+        return entry
+
+    with tarfile.open(archive, "w:xz", preset=9) as tar:
+        for file in sorted(folder.rglob("*")):
+            tar.add(file, file.relative_to(folder.parent), recursive=False, filter=plain)
+    return archive
+
+
+def _committed_s() -> int:
+    command = ("git", "log", "-1", "--format=%ct")
+    asked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return int(asked.stdout or 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The bundle of ``make bundle``, in a root file system with glibc and zlib but neither Python nor a shell."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from click import Context
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from mocketmq import Client, __version__
+from mocketmq.cli import commands
+from mocketmq.settings import TimedSchemeName
+from tests.support.patience import HANGING_S
+from tests.support.process import broker_process
+from tests.support.readme import ROOT
+from tests.unit.test_packaging import PYPROJECT
+
+pytestmark = pytest.mark.slow
+
+MOST_BYTES = 35_000_000
+LIBRARIES = ("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libz.so.1")
+"""Of glibc and zlib, which every Linux with glibc has."""
+
+
+@pytest.fixture(scope="module")
+def archive() -> Path:
+    subprocess.run(["make", "--no-print-directory", "bundle"], cwd=ROOT, check=True)  # noqa: S607
+    [archive] = (ROOT / "dist").glob(f"mocketmq-{__version__}-linux-*.tar.xz")
+    return archive
+
+
+@pytest.fixture(scope="module")
+def root(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    root = tmp_path_factory.mktemp("root")
+    for folder in ("lib64", "lib/x86_64-linux-gnu", "tmp"):
+        (root / folder).mkdir(parents=True)
+    shutil.copy("/lib64/ld-linux-x86-64.so.2", root / "lib64")
+    for library in LIBRARIES:
+        shutil.copy(f"/lib/x86_64-linux-gnu/{library}", root / "lib/x86_64-linux-gnu")
+    with tarfile.open(archive) as tar:
+        tar.extractall(root, filter="data")
+    [unpacked] = root.glob("mocketmq-*")
+    unpacked.rename(root / "mocketmq")
+    yield root
+    shutil.rmtree(root)
+
+
+def program(root: Path) -> list[str]:
+    """``mocketmq`` of the bundle, which sees nothing outside ``root``."""
+    user = [] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user"]
+    return [*user, "chroot", str(root), "/mocketmq/mocketmq"]
+
+
+def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*program(root), *arguments], check=False, capture_output=True, text=True, timeout=HANGING_S
+    )
+
+
+@pytest.mark.parametrize("scheme", get_args(TimedSchemeName))
+async def test_a_delayed_message_is_delivered(root: Path, scheme: str) -> None:
+    settings = ("--data", f"/data-{scheme}", "--timed-scheme", scheme, "--clock", "manual")
+    async with broker_process(*settings, program=program(root)) as process, Client(process.url) as client:
+        await client.send("orders", "late", delay_ms=7_200_000)
+        assert await client.receive("orders", group="billing") == []
+        await client.advance("2h")
+        [message] = await client.receive("orders", group="billing")
+        assert message["body"] == "late"
+    assert run(root, "verify", "--data", f"/data-{scheme}").returncode == 0
+
+
+@pytest.mark.parametrize("command", commands.list_commands(Context(commands)))
+def test_every_command_is_inside(root: Path, command: str) -> None:
+    done = run(root, command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: mocketmq {command}")
+
+
+def test_a_command_that_starts_a_broker_finds_its_own_program(root: Path) -> None:
+    done = run(root, "demo", "--messages", "20")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_report_says_what_it_needs(root: Path) -> None:
+    done = run(root, "report", "--quick", "/data-directories")
+    assert done.returncode == 3
+    assert "install mocketmq with its extra 'report'" in done.stderr
+
+
+def test_it_is_small_and_has_its_sum(archive: Path) -> None:
+    assert archive.stat().st_size <= MOST_BYTES
+    said, name = archive.with_name(f"{archive.name}.sha256").read_text().split()
+    assert (said, name) == (hashlib.sha256(archive.read_bytes()).hexdigest(), archive.name)
+
+
+def test_it_names_all_that_is_inside_with_licences(root: Path) -> None:
+    bill = json.loads((root / "mocketmq" / "sbom.cdx.json").read_text())
+    named = {canonicalize_name(component["name"]) for component in bill["components"]}
+    needed = map(Requirement, PYPROJECT["project"]["dependencies"])
+    assert {"python", "libssl3", "libsqlite3-0", *(canonicalize_name(one.name) for one in needed)} <= named
+    assert not [name for name in named if name.startswith("libreadline")], "it is under the GPL"
+    texts = (root / "mocketmq" / "LICENSES.txt").read_text()
+    for component in bill["components"]:
+        assert f"{component['name']} {component['version']}: " in texts
