@@ -270,7 +270,13 @@ async def test_metrics_and_the_level_table_show_it_beside_the_levels(tmp_path: P
         assert levels["levels"][17]["pending"] == 1
         assert sum(level["pending"] for level in levels["levels"]) == 1
         state = levels["timed"]
-        expected = {"pending": 2, "directories": 2, "disk_bytes": 2 * 4_096, "next_due_ms": first["due_ms"]}
+        expected = {
+            "scheme": "directories",
+            "pending": 2,
+            "parts": 2,
+            "disk_bytes": 2 * 4_096,
+            "next_due_ms": first["due_ms"],
+        }
         assert state | expected == state
         assert (state["oldest_overdue_ms"], state["quarantined"], state["unremoved"]) == (None, 0, 0)
         scheme = "directories"

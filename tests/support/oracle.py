@@ -107,6 +107,8 @@ class Oracle:
                         found[str(row[dimension])].append(row)
             if dimension != "run" or len(self._runs) > 1:
                 names = sorted(found, key=int if dimension == "level" else str)
+                if dimension == "scheme":
+                    names.sort(key=lambda name: name != "levels")  # it comes first
                 yield from (((dimension, name), found[name]) for name in names)
 
     def _delay(self, group: GroupKey) -> str | None:

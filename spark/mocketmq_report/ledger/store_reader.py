@@ -31,6 +31,8 @@ OLDEST_REVISION: Final = "0005"
 _FIRST_WITH_LOG_OFFSET: Final = "0011"
 _BEFORE_LOG_OFFSET: Final = """
 CREATE TEMP VIEW {table} AS SELECT *, commit_offset AS log_offset FROM main.{table}"""
+_FIRST_WITH_SCHEME_NAMES: Final = "0012"
+_OLD_SCHEME_NAME: Final = "iif(scheme = 'second-directories', 'directories', scheme) AS scheme"
 _NEEDED: Final = {
     *("clock_moves", "delay_offsets", "deliveries", "interventions", "messages", "queues", "runs"),
     "timed_messages",
@@ -94,6 +96,10 @@ class StoreReader:
         if revisions < [_FIRST_WITH_LOG_OFFSET]:
             for table in ("messages", "timed_messages"):
                 self._execute(_BEFORE_LOG_OFFSET.format(table=table))
+        if revisions < [_FIRST_WITH_SCHEME_NAMES] and "deliveries" in names:
+            columns = self.table("SELECT name FROM pragma_table_info('deliveries')")["name"].to_pylist()
+            shown = ", ".join(_OLD_SCHEME_NAME if name == "scheme" else name for name in columns)
+            self._execute(f"CREATE TEMP VIEW deliveries AS SELECT {shown} FROM main.deliveries")
         if missing := sorted(_NEEDED.difference(names)):
             raise StoreUnreadableError(f"{self._database} is damaged: the table {missing[0]} is not there")
 
