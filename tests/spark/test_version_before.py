@@ -28,7 +28,8 @@ def test_a_report_of_it_compares_as_equal_with_its_own(
 ) -> None:
     monkeypatch.setattr("mocketmq_report.session.starting", lambda **_: nullcontext(Running(spark)))
     data, was = unpack(part, tmp_path), unpack("report/report.json", tmp_path)
-    was.write_text(was.read_text().replace("second-directories", "directories"))
+    if part == "store":  # is read with the names of today; what was written of one keeps those of then
+        was.write_text(was.read_text().replace("second-directories", "directories"))
     options = ("--out", tmp_path / "now", "--compare", was, "--json")
     done = runner().invoke(command.report, [*map(str, (data, *options))])
     assert done.exit_code == 0, done.stderr
