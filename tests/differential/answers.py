@@ -7,7 +7,7 @@ from typing import Any
 
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.remoting.wire import fastjson
-from mocketmq.remoting.wire.record import Record
+from mocketmq.remoting.wire.record import WireRecord
 
 Json = Any
 
@@ -46,7 +46,7 @@ class Names:
         return self._offsets.get(offset, "<another message>")
 
 
-def records_seen(records: list[Record], names: Names) -> list[dict[str, Json]]:
+def records_seen(records: list[WireRecord], names: Names) -> list[dict[str, Json]]:
     """Messages, field by field, without their store times."""
     return [
         {

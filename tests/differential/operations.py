@@ -14,7 +14,7 @@ from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, UNDECIDED_TOPIC
 from mocketmq.message.properties import REAL_TOPIC, TRAN_MSG
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.record import Record, decode_properties, decode_records
+from mocketmq.remoting.wire.record import WireRecord, decode_properties, decode_records
 from tests.differential.answers import records_seen
 from tests.differential.op import Ends, Seen
 from tests.differential.player import Player
@@ -246,7 +246,7 @@ class Side(Player):
         """
         self._waiting.discard(topic)
         queues: dict[str, int] = {}
-        found: list[Record] = []
+        found: list[WireRecord] = []
         for queue_id in range(MAX_QUEUES):
             end = await self._offset("maxOffset", topic, queue_id)
             if length := end - await self._start(topic, queue_id):
@@ -268,9 +268,11 @@ class Side(Player):
         """After a topic was deleted and created again: offsets now count from where its queues begin."""
         return {str(queue_id): await self._start(topic, queue_id) for queue_id in range(MAX_QUEUES)}
 
-    async def _records_in(self, topic: str, queue_id: int, end: int) -> tuple[list[Record], Command | None]:
+    async def _records_in(
+        self, topic: str, queue_id: int, end: int
+    ) -> tuple[list[WireRecord], Command | None]:
         """All messages before an offset, and the answer to the first pull that failed."""
-        found: list[Record] = []
+        found: list[WireRecord] = []
         client = await self.client()
         at = await self._offset("minOffset", topic, queue_id)
         while at < end:

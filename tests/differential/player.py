@@ -8,7 +8,7 @@ from typing import Any
 
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.record import Record
+from mocketmq.remoting.wire.record import WireRecord
 from tests.differential.answers import Names, json_seen
 from tests.differential.arrivals import Arrivals
 from tests.differential.op import Ends, Op, Seen
@@ -30,7 +30,7 @@ class Player:
         self._run = f"_{run}"
         self._stack = stack
         self._clients: dict[str, RemotingClient] = {}
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, WireRecord] = {}
         self._halves: dict[str, Mapping[str, str]] = {}
         self._pushed: dict[str, list[Seen]] = {}
         self._producer: UndecidedProducer | None = None

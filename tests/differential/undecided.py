@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.record import Record, decode_records
+from mocketmq.remoting.wire.record import WireRecord, decode_records
 from tests.doors.remoting import consuming
 from tests.support.remoting import RemotingClient
 
@@ -19,7 +19,7 @@ class Check(NamedTuple):
     """A check-back, and the broker's reaction to the answer."""
 
     question: Command
-    record: Record
+    record: WireRecord
     answer: asyncio.Future[Command] | None
 
 
@@ -87,6 +87,6 @@ class UndecidedProducer:
         return self._client.ask(RequestCode.END_TRANSACTION, said)
 
 
-def serial_of(record: Record) -> str:
+def serial_of(record: WireRecord) -> str:
     """The number with which a body begins."""
     return record.body[:12].partition(b":")[0].decode("utf-8", "replace")

@@ -8,7 +8,7 @@ from aiokafka.structs import ConsumerRecord
 
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.relay.kafka import message
-from mocketmq.relay.kafka.message import KafkaMessage, Record
+from mocketmq.relay.kafka.message import KafkaMessage, KafkaRecord
 from mocketmq.relay.kafka.options import parse_options
 from mocketmq.relay.partition import Settled
 
@@ -18,7 +18,7 @@ MESSAGE = KafkaMessage("orders", b"key", None, HEADERS, 1_767_225_590_000)
 PENDING = message.pending_of("delayed-3/17", 17, DUE_US, MESSAGE)
 
 
-def logged(record: Record) -> ConsumerRecord:
+def logged(record: KafkaRecord) -> ConsumerRecord:
     """The record as the client reads it."""
     return ConsumerRecord(
         record.topic, record.partition, 0, 0, 0, record.key, record.value, None, 0, 0, record.headers
@@ -30,8 +30,8 @@ def test_the_log_says_what_was_kept_and_what_has_left() -> None:
         message.kept(PENDING, "delayed-pending", 3),
         message.position(18, "delayed-pending", 3),
         message.settled(PENDING, "delayed-pending", 3),
-        Record("delayed-pending", b"of somebody else", b"", (), 3),
-        Record("delayed-pending", None, b"", (), 3),
+        KafkaRecord("delayed-pending", b"of somebody else", b"", (), 3),
+        KafkaRecord("delayed-pending", None, b"", (), 3),
     ]
     assert list(message.in_log("delayed-3", map(logged, records))) == [PENDING, Settled(17, DUE_US)]
     assert message.message_in(PENDING) == MESSAGE
@@ -39,7 +39,7 @@ def test_the_log_says_what_was_kept_and_what_has_left() -> None:
 
 
 def test_the_real_topic_gets_the_message_as_it_was_sent_with_its_identity() -> None:
-    assert message.forwarded(PENDING, MESSAGE) == Record(
+    assert message.forwarded(PENDING, MESSAGE) == KafkaRecord(
         "orders",
         b"key",
         None,
@@ -54,7 +54,7 @@ def test_the_real_topic_gets_the_message_as_it_was_sent_with_its_identity() -> N
 
 def test_a_refused_message_keeps_its_orders_and_gets_the_reason() -> None:
     record = message.refused("delayed-3/17", "delayed-refused", None, None, HEADERS, "it is wrong")
-    assert record == Record(
+    assert record == KafkaRecord(
         "delayed-refused",
         None,
         b"",  # the client sends nothing without a key and a value

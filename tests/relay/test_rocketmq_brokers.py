@@ -13,7 +13,7 @@ from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.frame import FrameReader, encode
-from mocketmq.remoting.wire.record import Record
+from mocketmq.remoting.wire.record import WireRecord
 from tests.support.patience import HANGING_S
 from tests.support.relays import (
     LATER,
@@ -103,7 +103,7 @@ async def test_queues_of_all_brokers_are_served_and_one_broker_does_not_need_the
         await going_user.delay(both[20:], 1)
         users = staying_user, going_user
         async with asyncio.timeout(HANGING_S):
-            received: list[Record] = []
+            received: list[WireRecord] = []
             while {record.body for record in received} != set(both):
                 for user in users:
                     await user.look(ORDERS)

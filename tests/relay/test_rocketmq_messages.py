@@ -3,16 +3,16 @@
 from mocketmq.message.properties import encode_properties
 from mocketmq.relay.judging import Judged
 from mocketmq.relay.rocketmq.messages import arrived, pending_of, read_pending, to_keep, to_send
-from mocketmq.remoting.wire.record import Record
+from mocketmq.remoting.wire.record import WireRecord
 
 OF_NEWER_BROKERS = {"_SYS_MSG_PRIORITY_": "9", "__LITE_TOPIC": "chat-1"}
 """The real cluster acts on these, although mocketmq's own broker refuses them."""
 
 
-def record(properties: dict[str, str], body: bytes = b"hello") -> Record:
+def record(properties: dict[str, str], body: bytes = b"hello") -> WireRecord:
     """A record as a cluster gives it."""
     text, host = encode_properties(properties), "127.0.0.1:10911"
-    return Record("later", 0, 7, 70, body, text, 0, 0, 1, host, 2, host, 0, 0, 0)
+    return WireRecord("later", 0, 7, 70, body, text, 0, 0, 1, host, 2, host, 0, 0, 0)
 
 
 def test_what_newer_clusters_act_on_reaches_the_real_topic() -> None:

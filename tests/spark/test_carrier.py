@@ -80,7 +80,7 @@ def test_what_only_spark_can_read_has_the_same_figures(
         (tmp_path / "mine.csv").write_text("message_id,due_us,delivered_us\nA,5,6\nB,5,x\nC,7,8\n")
     quick = run(Engine(None), Job([str(tmp_path)]), ignore_progress)
     monkeypatch.setattr(places, "is_here", lambda _: False)  # as if the files were at a URL
-    monkeypatch.setattr(places.Place, "local", None)
+    monkeypatch.setattr(places.DataLocation, "local", None)
     monkeypatch.setattr(external_files, "is_for_python", lambda _: False)
     job = Job([tmp_path.as_uri()], title=tmp_path.name)
     reading = sources.read(job.data, lambda: spark)

@@ -17,7 +17,7 @@ from mocketmq.relay.relay import Relay
 from mocketmq.relay.rocketmq.cluster import RocketCluster, Topics
 from mocketmq.relay.shelf import shelves
 from mocketmq.remoting.wire.codes import RequestCode
-from mocketmq.remoting.wire.record import Record, decode_properties, decode_records
+from mocketmq.remoting.wire.record import WireRecord, decode_properties, decode_records
 from tests.support.fork_server import Forked, fork
 from tests.support.patience import HANGING_S
 from tests.support.process import clean_environment
@@ -37,7 +37,7 @@ class User:
     """Of one broker. ``read`` has all that was received of a topic so far."""
 
     def __init__(self, client: RemotingClient) -> None:
-        self.read: defaultdict[str, list[Record]] = defaultdict(list)
+        self.read: defaultdict[str, list[WireRecord]] = defaultdict(list)
         self._client = client
         self._queues: dict[str, int] = {}
         self._offsets: defaultdict[tuple[str, int], int] = defaultdict(int)
@@ -70,7 +70,7 @@ class User:
         for body in bodies:
             await self.send(body, {RELAY_TOPIC: ORDERS, RELAY_DELAY_MS: str(delay_ms)})
 
-    async def received(self, bodies: list[bytes], topic: str = ORDERS) -> list[Record]:
+    async def received(self, bodies: list[bytes], topic: str = ORDERS) -> list[WireRecord]:
         """Wait until a topic has messages with all of these bodies."""
         async with asyncio.timeout(HANGING_S):
             while not set(bodies) <= {record.body for record in self.read[topic]}:
@@ -91,12 +91,12 @@ class User:
         return count
 
 
-def properties_of(record: Record) -> dict[str, str]:
+def properties_of(record: WireRecord) -> dict[str, str]:
     """As a consumer sees them."""
     return decode_properties(record.properties)
 
 
-def ids_of(records: list[Record]) -> dict[bytes, set[str]]:
+def ids_of(records: list[WireRecord]) -> dict[bytes, set[str]]:
     """The relay's ids of the messages with each body. Repeats have the same id."""
     ids: defaultdict[bytes, set[str]] = defaultdict(set)
     for record in records:
@@ -127,11 +127,13 @@ def cluster_of(
 
 
 @asynccontextmanager
-async def running_relay(name_server: str, **changed: Any) -> AsyncIterator[Relay[Record]]:
+async def running_relay(name_server: str, **changed: Any) -> AsyncIterator[Relay[WireRecord]]:
     """A relay in this process, which serves its partitions; stopped at the end."""
     stop, ready = asyncio.Event(), asyncio.Event()
     with shelves("memory", None) as open_shelf:
-        relay: Relay[Record] = Relay(cluster_of(name_server, **changed), open_shelf, lambda *_: ready.set())
+        relay: Relay[WireRecord] = Relay(
+            cluster_of(name_server, **changed), open_shelf, lambda *_: ready.set()
+        )
         running = asyncio.create_task(relay.run(stop))
         try:
             async with asyncio.timeout(HANGING_S):

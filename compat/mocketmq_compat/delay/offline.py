@@ -72,7 +72,7 @@ class NewMessages:
         return there
 
 
-class Source(NamedTuple):
+class SchemeFolder(NamedTuple):
     """A folder with messages, and its scheme."""
 
     scheme: TimedSchemeName
@@ -88,22 +88,22 @@ class Imported(NamedTuple):
     troubles: list[Trouble]  # what was not imported
 
 
-def sources_in(directory: Path) -> list[Source]:
+def sources_in(directory: Path) -> list[SchemeFolder]:
     """The schemes' folders in a data directory, or this folder of a scheme, known by what is in it.
 
     An empty one is known by its name. Raises OSError.
     """
-    folders = [Source(name, directory / row.folder) for name, row in SCHEMES.items()]
+    folders = [SchemeFolder(name, directory / row.folder) for name, row in SCHEMES.items()]
     found = [source for source in folders if source.folder.is_dir()]
     if found or (directory / LOCK_FILE).exists():
         return found
     scheme = next((name for name, row in SCHEMES.items() if row.holds_messages(directory)), None)
     named = next((name for name, row in SCHEMES.items() if row.folder == directory.resolve().name), DEFAULT)
-    return [Source(scheme or named, directory)]
+    return [SchemeFolder(scheme or named, directory)]
 
 
 def import_messages(
-    data: Path, scheme: TimedSchemeName, sources: Sequence[Source], progress: InspectionProgress
+    data: Path, scheme: TimedSchemeName, sources: Sequence[SchemeFolder], progress: InspectionProgress
 ) -> Imported:
     """Copy the messages of ``sources`` into the folder of the ``scheme`` in the data directory ``data``.
 
@@ -127,7 +127,7 @@ def import_messages(
             ) from error
 
 
-def _import(target: NewMessages, sources: Sequence[Source], progress: InspectionProgress) -> Imported:
+def _import(target: NewMessages, sources: Sequence[SchemeFolder], progress: InspectionProgress) -> Imported:
     imported = size = already_there = 0
     troubles = []
     for source in sources:

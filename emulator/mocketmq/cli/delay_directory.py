@@ -35,7 +35,7 @@ from mocketmq_compat.delay.inspection import (
     KeptMessage,
     Trouble,
 )
-from mocketmq_compat.delay.offline import Source, import_messages, sources_in
+from mocketmq_compat.delay.offline import SchemeFolder, import_messages, sources_in
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 
 _TROUBLE = ("file", "trouble", "reason")
@@ -203,7 +203,7 @@ def _inspecting(directory: Path, scheme: str | None) -> Iterator[tuple[Path, Fol
         yield source.folder, SCHEMES[source.scheme].inspect(source.folder, meter)
 
 
-def _source(directory: Path, scheme: str | None) -> Source:
+def _source(directory: Path, scheme: str | None) -> SchemeFolder:
     """The folder of this scheme in the directory; without a scheme, the one that has messages."""
     found = sources_in(directory)
     if scheme is not None:
@@ -218,7 +218,7 @@ def _source(directory: Path, scheme: str | None) -> Source:
 
 
 @contextmanager
-def _sources(directory: Path) -> Iterator[tuple[list[Source], InspectionProgress]]:
+def _sources(directory: Path) -> Iterator[tuple[list[SchemeFolder], InspectionProgress]]:
     """The folders with messages in a directory. Raises StoreUnavailableError for an OSError."""
     with progress_over(directory) as meter:
         found = sources_in(directory)

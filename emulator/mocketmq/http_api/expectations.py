@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.verification.expectations import STAGES, NearMiss, Wanted
 from mocketmq.broker.verification.json_path import PATHS, PATTERN
-from mocketmq.broker.verification.like import Like, like
+from mocketmq.broker.verification.like import MessageMatcher, like
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import InvalidArgumentError, TopicNotFoundError
 from mocketmq.http_api.events import EVENTS
@@ -173,7 +173,7 @@ async def unexpected(call: ApiCall, which: UnexpectedIn) -> SeenList:
     return SeenList(found.total, messages, found.explanation)
 
 
-def _like(which: LikeIn) -> Like:
+def _like(which: LikeIn) -> MessageMatcher:
     body = given(which.body)
     if which.body_base64 is not UNSET:
         if body is not None:

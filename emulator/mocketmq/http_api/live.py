@@ -8,9 +8,9 @@ import msgspec
 from aiohttp import web
 from msgspec import UNSET, Meta, UnsetType
 
-from mocketmq.broker.watching.live import Lane, LiveState, Look, NextDue
+from mocketmq.broker.watching.live import LiveLevel, LiveState, Look, NextDue
 from mocketmq.broker.watching.recent_lateness import SLOT_US, Spread
-from mocketmq.broker.watching.stored_records import RecordKind, RecordSummary, Wanted
+from mocketmq.broker.watching.stored_records import RecordKind, RecordSearch, RecordSummary
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 from mocketmq.errors import StoppingError
@@ -186,7 +186,7 @@ def _after(call: ApiCall, where: StreamIn) -> int | None:
 
 async def records(call: ApiCall, which: RecordsIn) -> RecordsOut:
     """Searches up to 20,000 log offsets at a time. Bodies that a client compressed are not looked into."""
-    wanted = Wanted(given(which.topic), given(which.tag), given(which.key), given(which.text))
+    wanted = RecordSearch(given(which.topic), given(which.tag), given(which.key), given(which.text))
     found = await call.broker.stored_records.search(
         wanted, after=which.after, before=given(which.before), limit=which.max
     )
@@ -242,7 +242,7 @@ def _next_due(due: NextDue) -> NextDueOut:
     return NextDueOut(due.instant_us // US_PER_MS, list(due.levels), record)
 
 
-def _lane(lane: Lane) -> LaneOut:
+def _lane(lane: LiveLevel) -> LaneOut:
     return LaneOut(
         lane.level,
         None if lane.delay_us is None else format_duration(lane.delay_us),

@@ -25,7 +25,7 @@ from mocketmq.message.properties import (
 )
 from mocketmq.probe.cluster import Cluster, Poll, ProbedBroker, Received, Sent
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.record import Record, decode_properties, decode_records
+from mocketmq.remoting.wire.record import WireRecord, decode_properties, decode_records
 from mocketmq.schedule.level_table import LevelTable
 
 _ROUTE_S: Final = 30.0
@@ -235,7 +235,7 @@ def _delaying(sent: Sent) -> dict[str, str]:
     return {name: str(sent.due_ms)}
 
 
-def _key_of(record: Record) -> str:
+def _key_of(record: WireRecord) -> str:
     """The unique key of a message."""
     return decode_properties(record.properties).get(UNIQ_KEY, "")
 

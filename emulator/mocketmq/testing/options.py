@@ -27,7 +27,7 @@ class StartOptions(NamedTuple):
         return [part for name, text in given if text for part in (f"--{name}", text)]
 
 
-class Wanted(NamedTuple):
+class WantedBroker(NamedTuple):
     """The broker of a test and its topics.
 
     ``is_strict``: all that is delivered has to be acknowledged. ``forgets``: topics and groups of the tests
@@ -55,7 +55,7 @@ def of_settings(config: pytest.Config) -> StartOptions:
     return StartOptions(**{**texts, "clock": texts["clock"] or "manual"})
 
 
-def wanted(node: pytest.Item) -> Wanted:
+def wanted(node: pytest.Item) -> WantedBroker:
     """The settings, changed by the markers of the test, its class and its module; of two, the nearer one."""
     start, topics = of_settings(node.config), list(node.config.getini("mocketmq_topics"))
     is_strict, forgets = (bool(node.config.getini(f"mocketmq_{name}")) for name in ("strict", "forget"))
@@ -65,7 +65,7 @@ def wanted(node: pytest.Item) -> Wanted:
         start = start._replace(**{name: _text(given[name]) for name in _START if name in given})
         topics += given.get("topics", [])
         is_strict, forgets = given.get("strict", is_strict), given.get("forget", forgets)
-    return Wanted(start, topics, is_strict, forgets)
+    return WantedBroker(start, topics, is_strict, forgets)
 
 
 def _check(marker: pytest.Mark) -> None:

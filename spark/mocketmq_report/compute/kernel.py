@@ -92,7 +92,7 @@ class Partial(NamedTuple):
     asked: contracted.Asked = contracted.NOTHING
 
 
-class Found(NamedTuple):
+class KernelResult(NamedTuple):
     """What a second look found: rows of messages that may have several, the worst rows, and stairs."""
 
     again: pa.Table
@@ -160,7 +160,7 @@ class SecondLook(NamedTuple):
             return Columns(tuple(dict.fromkeys((*_COLUMNS, *_TEXTS, *worst.COLUMNS))), ())
         return Columns(_COLUMNS, _TEXTS)
 
-    def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> Found:
+    def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> KernelResult:
         """Look at a part again."""
         found = [_NOTHING]
         for number, rows in enumerate(_joined(batches), start=part * BATCHES):
@@ -176,13 +176,13 @@ class SecondLook(NamedTuple):
                 late = worst.worst(batch.lates, self.bound)
             if number in self.batches:
                 stairs = order.order(batch.measured.rows, number, is_whole=True).stairs
-            found.append(Found(again, late, stairs))
+            found.append(KernelResult(again, late, stairs))
         return self.join(found)
 
-    def join(self, made: Sequence[Found]) -> Found:
+    def join(self, made: Sequence[KernelResult]) -> KernelResult:
         """Join what was found in several parts."""
         again, late, stairs = (pa.concat_tables(tables) for tables in zip(_NOTHING, *made, strict=True))
-        return Found(again, worst.worst_of(late), stairs)
+        return KernelResult(again, worst.worst_of(late), stairs)
 
 
 class _Batch:
@@ -213,7 +213,9 @@ EMPTY: Final = Summary(**{name: coded([empty(shape)], shape) for name, shape in 
 """The summary of no rows."""
 _OF_ROWS: Final = ("late", "waits", "busy")
 """Tables that are made with a row for each row of the data, or two."""
-_NOTHING: Final = Found(repeats.AGAIN.empty_table(), worst.ROWS.empty_table(), order.STAIRS.empty_table())
+_NOTHING: Final = KernelResult(
+    repeats.AGAIN.empty_table(), worst.ROWS.empty_table(), order.STAIRS.empty_table()
+)
 
 
 def _summary(batch: _Batch, setting: Setting, faults: pa.Array, known: pa.Table) -> Summary:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from mocketmq.clock import US_PER_MS
 from mocketmq.contracts.contract import Contract
 from mocketmq_report.compute import contracted, order, outcomes, repeats, timeline, worst
-from mocketmq_report.compute.kernel import BATCHES, Clues, FirstLook, Found, SecondLook, Setting
+from mocketmq_report.compute.kernel import BATCHES, Clues, FirstLook, KernelResult, SecondLook, Setting
 from mocketmq_report.compute.partial import merge
 from mocketmq_report.compute.struck import strikes
 from mocketmq_report.compute.summary import SHAPES, Summary, without_codes
@@ -99,7 +99,7 @@ def measure(
 
 def _second_look(
     setting: Setting, carry: Carrier, parts: Mapping[int, Part], clues: Mapping[int, Clues]
-) -> tuple[Found, pa.Table]:
+) -> tuple[KernelResult, pa.Table]:
     """Follow the clues. Also returns further violations of order."""
     suspects = repeats.suspects(_all(repeats.SEEN, (each.seen for each in clues.values())))
     bound = worst.bound(_all(worst.TIMES, (each.times for each in clues.values())))

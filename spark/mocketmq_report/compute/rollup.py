@@ -24,7 +24,7 @@ from mocketmq_report.compute.partial import Shape, coded, merge
 from mocketmq_report.compute.summary import SHAPES, without_codes
 from mocketmq_report.compute.tables import CUTOFFS_US
 from mocketmq_report.ledger.ledger import BrokenLedgerError
-from mocketmq_report.ledger.places import Place, Places
+from mocketmq_report.ledger.places import DataLocation, Places
 from mocketmq_report.ledger.table_files import TableFiles
 from mocketmq_report.progress import ProgressCallback, ignore_progress
 
@@ -72,7 +72,7 @@ def find(places: Places, data: Sequence[str]) -> list[str]:
     return found
 
 
-def _rollups(places: Places, place: Place) -> list[str]:
+def _rollups(places: Places, place: DataLocation) -> list[str]:
     """The path itself if it is a rollup, or the folders in it if all of them are."""
     if _is_one(places, place):
         return [str(place)]
@@ -80,7 +80,7 @@ def _rollups(places: Places, place: Place) -> list[str]:
     return [str(each) for each in folders] if all(_is_one(places, each) for each in folders) else []
 
 
-def _is_one(places: Places, place: Place) -> bool:
+def _is_one(places: Places, place: DataLocation) -> bool:
     return place.is_folder and any(each.name == _ABOUT for each in places.inside(place))
 
 

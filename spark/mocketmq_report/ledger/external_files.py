@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from mocketmq_report.ledger.external_values import IN_MS, SAYS, TYPES
 from mocketmq_report.ledger.ledger import BrokenLedgerError
-from mocketmq_report.ledger.places import Place, Places
+from mocketmq_report.ledger.places import DataLocation, Places
 from mocketmq_report.ledger.places import files as files_below
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ def parse_name(name: str) -> tuple[str, str] | None:
 class ExternalFile(NamedTuple):
     """A readable ledger file, or a folder of files with such a name."""
 
-    place: Place
+    place: DataLocation
     kind: str
     run: str  # of rows without one: the file's name without its ending, or more of its path
-    parts: tuple[Place, ...]
+    parts: tuple[DataLocation, ...]
     columns: tuple[tuple[str, str], ...]  # each with what it holds, as Spark calls it
 
     @property
@@ -71,12 +71,12 @@ class ExternalFile(NamedTuple):
         return [name for name, _ in self.columns if name not in TYPES]
 
 
-def is_for_python(part: Place) -> bool:
+def is_for_python(part: DataLocation) -> bool:
     """Whether Python can read a file; otherwise only Spark can, by its file systems and codecs."""
     return part.local is not None and not part.name.endswith((".lz4", ".snappy", ".deflate"))
 
 
-def inspect(places: "Places | HadoopPlaces", place: Place) -> ExternalFile:
+def inspect(places: "Places | HadoopPlaces", place: DataLocation) -> ExternalFile:
     """Look at a file's columns. Raises BrokenLedgerError if needed ones are missing or cannot be read."""
     named = parse_name(place.name)
     if named is None:
@@ -98,7 +98,7 @@ def named_apart(found: Sequence[ExternalFile]) -> list[ExternalFile]:
     return named
 
 
-def _columns(places: "Places | HadoopPlaces", part: Place, kind: str) -> tuple[tuple[str, str], ...]:
+def _columns(places: "Places | HadoopPlaces", part: DataLocation, kind: str) -> tuple[tuple[str, str], ...]:
     if kind == "parquet":
         columns = _parquet_columns(places, part)
     elif kind == "csv":
@@ -119,7 +119,7 @@ def _columns(places: "Places | HadoopPlaces", part: Place, kind: str) -> tuple[t
     return tuple(columns.items())
 
 
-def _parquet_columns(places: "Places | HadoopPlaces", part: Place) -> dict[str, str]:
+def _parquet_columns(places: "Places | HadoopPlaces", part: DataLocation) -> dict[str, str]:
     columns = {}
     for name, held in places.parquet_columns(part).items():
         if name not in TYPES:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from mocketmq_report import jvm
 from mocketmq_report.ledger.ledger import BrokenLedgerError
-from mocketmq_report.ledger.places import HIDDEN, Place
+from mocketmq_report.ledger.places import HIDDEN, DataLocation
 
 FAILURES: Final = (Py4JJavaError, PySparkException)
 """The errors of Spark and Hadoop."""
@@ -34,7 +34,7 @@ class HadoopPlaces:
         self._hadoop = self._jvm.org.apache.hadoop
         self._conf = jvm.hadoop_configuration()
 
-    def find(self, data: str) -> Place:
+    def find(self, data: str) -> DataLocation:
         """Look up a path or a URL."""
         with _failing():
             if re.match(r"\w+:/", data):
@@ -43,14 +43,14 @@ class HadoopPlaces:
                 path = self._hadoop.fs.Path(self._jvm.java.io.File(str(Path(data).resolve())).toURI())
             return _place(path.getFileSystem(self._conf).getFileStatus(path))
 
-    def inside(self, folder: Place) -> list[Place]:
+    def inside(self, folder: DataLocation) -> list[DataLocation]:
         """The entries of a folder, by name, without those that Spark skips."""
         path = self._hadoop.fs.Path(folder.url)
         with _failing():
             found = [_place(status) for status in path.getFileSystem(self._conf).listStatus(path)]
         return sorted(each for each in found if not each.name.startswith(HIDDEN))
 
-    def head(self, file: Place, most: int) -> list[str]:
+    def head(self, file: DataLocation, most: int) -> list[str]:
         """The first lines of a text, unpacked if its name ends as that of a compressed file."""
         path = self._hadoop.fs.Path(file.url)
         lines: list[str] = []
@@ -66,7 +66,7 @@ class HadoopPlaces:
                 stream.close()
         return lines
 
-    def parquet_columns(self, file: Place) -> dict[str, str]:
+    def parquet_columns(self, file: DataLocation) -> dict[str, str]:
         """The columns of a Parquet file, with their types in Parquet's words."""
         parquet = self._jvm.org.apache.parquet.hadoop
         with _failing("it is damaged, or no Parquet file"):
@@ -93,7 +93,7 @@ def _failing(what: str = "it cannot be read") -> Iterator[None]:
         raise BrokenLedgerError(f"{what}: {reason_of(error)}") from error
 
 
-def _place(status: Any) -> Place:
+def _place(status: Any) -> DataLocation:
     path = status.getPath()
     uri = re.sub("^file:/+", "file:/", path.toUri().toString())
-    return Place(path.getName(), path.toString(), uri, status.isDirectory(), status.getLen())
+    return DataLocation(path.getName(), path.toString(), uri, status.isDirectory(), status.getLen())

@@ -30,7 +30,7 @@ _CODED: Final = re.compile(r"^dictionary<values=(\w+), .*>$")
 _PATTERN: Final = re.compile(r"[\[\]{}*?\\]")
 
 
-class Place(NamedTuple):
+class DataLocation(NamedTuple):
     """An existing file or folder."""
 
     name: str
@@ -54,7 +54,7 @@ class Place(NamedTuple):
         return str(self.local or self.url)
 
 
-def files(places: "Places | HadoopPlaces", folder: Place) -> list[Place]:
+def files(places: "Places | HadoopPlaces", folder: DataLocation) -> list[DataLocation]:
     """All files below a folder."""
     return [
         file for each in places.inside(folder) for file in (files(places, each) if each.is_folder else [each])
@@ -82,7 +82,7 @@ def said(error: Exception) -> str:
 class LocalPlaces:
     """Files of this machine."""
 
-    def find(self, data: str) -> Place:
+    def find(self, data: str) -> DataLocation:
         """Look up a path or a URL."""
         path = Path(unquote(urlsplit(data).path)) if data.startswith("file:/") else Path(data)
         try:
@@ -91,7 +91,7 @@ class LocalPlaces:
             raise BrokenLedgerError(f"it cannot be read: {error.strerror}") from error
         return self._place(path.resolve())
 
-    def inside(self, folder: Place) -> list[Place]:
+    def inside(self, folder: DataLocation) -> list[DataLocation]:
         """The entries of a folder, by name."""
         try:
             found = [
@@ -103,7 +103,7 @@ class LocalPlaces:
             raise BrokenLedgerError(f"it cannot be read: {error.strerror}") from error
         return sorted(found)
 
-    def parquet_columns(self, file: Place) -> dict[str, str]:
+    def parquet_columns(self, file: DataLocation) -> dict[str, str]:
         """The columns of a Parquet file, with their types."""
         try:
             schema = pq.read_schema(str(file))
@@ -111,7 +111,7 @@ class LocalPlaces:
             raise BrokenLedgerError(f"it is damaged, or no Parquet file: {said(error)}") from error
         return {field.name: _CODED.sub(r"dictionary<\1>", str(field.type)) for field in schema}
 
-    def head(self, file: Place, most: int) -> list[str]:
+    def head(self, file: DataLocation, most: int) -> list[str]:
         """The first lines of a text, unpacked if its name ends as that of a compressed file."""
         try:
             with opened(str(file)) as stream:
@@ -120,9 +120,9 @@ class LocalPlaces:
         except OSError as error:
             raise BrokenLedgerError(f"it cannot be read: {said(error)}") from error
 
-    def _place(self, path: Path) -> Place:
+    def _place(self, path: Path) -> DataLocation:
         uri = path.as_uri().replace("file:///", "file:/")
-        return Place(path.name, f"file:{path}", uri, path.is_dir(), path.stat().st_size)
+        return DataLocation(path.name, f"file:{path}", uri, path.is_dir(), path.stat().st_size)
 
 
 SparkStarter = Callable[[], "SparkSession"]
@@ -136,19 +136,19 @@ class Places:
         self._spark = spark
         self._here = LocalPlaces()
 
-    def find(self, data: str) -> Place:
+    def find(self, data: str) -> DataLocation:
         """Look up a path or a URL."""
         return self._of(data).find(data)
 
-    def inside(self, folder: Place) -> list[Place]:
+    def inside(self, folder: DataLocation) -> list[DataLocation]:
         """The entries of a folder, by name."""
         return self._of(folder.url).inside(folder)
 
-    def parquet_columns(self, file: Place) -> dict[str, str]:
+    def parquet_columns(self, file: DataLocation) -> dict[str, str]:
         """The columns of a Parquet file, with their types."""
         return self._of(file.url).parquet_columns(file)
 
-    def head(self, file: Place, most: int) -> list[str]:
+    def head(self, file: DataLocation, most: int) -> list[str]:
         """The first lines of a text, unpacked if its name ends as that of a compressed file."""
         return self._of(file.url).head(file, most)
 

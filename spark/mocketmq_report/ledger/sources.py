@@ -33,7 +33,7 @@ from mocketmq_report.ledger.ledger import (
     StoreRange,
     row_groups,
 )
-from mocketmq_report.ledger.places import Place, Places, SparkStarter, files
+from mocketmq_report.ledger.places import DataLocation, Places, SparkStarter, files
 from mocketmq_report.ledger.quality import UNREADABLE
 from mocketmq_report.ledger.store_snapshot import StoreSnapshot, take_snapshot
 from mocketmq_report.ledger.work import Carrier, carry_here
@@ -59,12 +59,12 @@ class LedgerReading(NamedTuple):
 
 
 class _ExportFolder(NamedTuple):
-    place: Place
-    deliveries: Place
-    files: list[Place]
-    runs: list[Place]
-    moves: list[Place]
-    struck: list[Place]
+    place: DataLocation
+    deliveries: DataLocation
+    files: list[DataLocation]
+    runs: list[DataLocation]
+    moves: list[DataLocation]
+    struck: list[DataLocation]
 
 
 class _SourceOfRuns(NamedTuple):
@@ -179,7 +179,7 @@ class _Found:
         self.parts += [_Without(part, repeated) for part in parts] if repeated else parts
         self.cover(Extent(sum(part.rows for part in parts), *store.delivered_us))
 
-    def _add_file(self, file: Place, repeated: set[str]) -> None:
+    def _add_file(self, file: DataLocation, repeated: set[str]) -> None:
         run = _run_of(file)
         if run in repeated:
             return
@@ -269,7 +269,7 @@ class _SourceFinder:
 
     def __init__(self, spark: SparkStarter | None) -> None:
         self.broken: list[BrokenSource] = []
-        self.stores: list[Place] = []
+        self.stores: list[DataLocation] = []
         self.exports: list[_ExportFolder] = []
         self.files: list[ExternalFile] = []
         self.places = Places(spark)
@@ -289,7 +289,7 @@ class _SourceFinder:
         """Note a source that cannot be read."""
         self.broken.append(BrokenSource(source=str(source), reason=str(reason)))
 
-    def _look(self, place: Place, depth: int) -> bool:
+    def _look(self, place: DataLocation, depth: int) -> bool:
         """Add the ledgers at or below a path. Returns whether there are any, even broken ones."""
         try:
             if parse_name(place.name):
@@ -314,19 +314,19 @@ class _SourceFinder:
         found = [self._look(each, depth - 1) for each in inside.values()] if depth else []
         return any(found)
 
-    def _is_new(self, place: Place) -> bool:
+    def _is_new(self, place: DataLocation) -> bool:
         is_new = place.url not in self._seen
         self._seen.add(place.url)
         return is_new
 
-    def _add_file(self, place: Place) -> None:
+    def _add_file(self, place: DataLocation) -> None:
         if all(map(external_files.is_for_python, files(self.places, place) if place.is_folder else [place])):
             self.files.append(external_files.inspect(self.places, place))
             return
         places = self.places.hadoop()
         self.files.append(external_files.inspect(places, places.find(place.url)))
 
-    def _add_store(self, database: Place) -> None:
+    def _add_store(self, database: DataLocation) -> None:
         if database.local is None:
             raise BrokenLedgerError(
                 "a store is read on the machine where it is: write it with mocketmq export, and read that"
@@ -334,9 +334,9 @@ class _SourceFinder:
         if self._is_new(database):
             self.stores.append(database)
 
-    def _export(self, place: Place, inside: dict[str, Place]) -> _ExportFolder:
+    def _export(self, place: DataLocation, inside: dict[str, DataLocation]) -> _ExportFolder:
         """Check the columns of all files of an export."""
-        found: dict[str, list[Place]] = {}
+        found: dict[str, list[DataLocation]] = {}
         for name, schema in _FOLDERS.items():
             folder = inside.get(name)
             if folder is None and name == "faults":  # nothing struck, or it is of an earlier version
@@ -351,7 +351,7 @@ class _SourceFinder:
             raise BrokenLedgerError("the folder runs of an export is empty")
         return _ExportFolder(place, inside["deliveries"], *(found[name] for name in _FOLDERS))
 
-    def _check(self, file: Place, needed: set[str]) -> None:
+    def _check(self, file: DataLocation, needed: set[str]) -> None:
         try:
             missing = sorted(needed.difference(self.places.parquet_columns(file)))
         except BrokenLedgerError as error:
@@ -395,12 +395,12 @@ def _runs(export: _ExportFolder, told: Sequence[dict[str, Any]]) -> list[dict[st
     return [row | {"source": str(export.place)} for row in runs.values()]
 
 
-def _run_of(file: Place) -> str:
+def _run_of(file: DataLocation) -> str:
     """The run whose deliveries are in a file of an export."""
     return unquote(file.url.split("/")[-2].removeprefix("run="))
 
 
-def _rows(finder: _SourceFinder, small: Sequence[Place], schema: pa.Schema) -> list[dict[str, Any]]:
+def _rows(finder: _SourceFinder, small: Sequence[DataLocation], schema: pa.Schema) -> list[dict[str, Any]]:
     """The rows of small files."""
     here = [pq.ParquetFile(file.local).read(schema.names) for file in small if file.local]
     there = [file for file in small if not file.local]

@@ -24,7 +24,7 @@ from mocketmq_report.ledger.external_files import WRONG, ExternalFile
 from mocketmq_report.ledger.external_values import ROWS, rows
 from mocketmq_report.ledger.hadoop_places import file_of_row
 from mocketmq_report.ledger.ledger import Columns, Extent
-from mocketmq_report.ledger.places import Place
+from mocketmq_report.ledger.places import DataLocation
 from mocketmq_report.ledger.quality import UNREADABLE
 
 _SPARK_TYPES: Final[dict[pa.DataType, DataType]] = {
@@ -90,7 +90,7 @@ class SparkRows(NamedTuple):
         return [row.made for row in rows]
 
 
-def exported(spark: SparkSession, folders: Sequence[Place]) -> DataFrame:
+def exported(spark: SparkSession, folders: Sequence[DataLocation]) -> DataFrame:
     """The deliveries in ``day=…/run=…`` below each folder."""
     paths = [folder.pattern for folder in folders]
     reader = spark.read.option("pathGlobFilter", "*.parquet").schema(DELIVERIES)
@@ -108,7 +108,7 @@ def extent_of(frame: DataFrame) -> Extent:
     return Extent(row[0], row[1] or 0, row[2] or 0)
 
 
-def small_table(spark: SparkSession, parts: Sequence[Place], schema: pa.Schema) -> pa.Table:
+def small_table(spark: SparkSession, parts: Sequence[DataLocation], schema: pa.Schema) -> pa.Table:
     """The rows of small files."""
     return spark.read.schema(in_spark(schema)).parquet(*(part.pattern for part in parts)).toArrow()
 

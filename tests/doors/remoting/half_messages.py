@@ -4,7 +4,7 @@ import asyncio
 
 from mocketmq.message.names import UNDECIDED_TOPIC
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.record import Record, decode_records
+from mocketmq.remoting.wire.record import WireRecord, decode_records
 from tests.doors.remoting.consuming import beat
 from tests.doors.remoting.producing import UNIQUE, V2, Ext, parted, sent
 from tests.support.brokers import visible
@@ -53,7 +53,7 @@ async def produce(client: RemotingClient, *groups: str) -> None:
     await client.ok(HEART_BEAT, body=beat(client=f"{client.address}@1", producers=groups or ("makers",)))
 
 
-async def question(client: RemotingClient) -> tuple[Ext, Record]:
+async def question(client: RemotingClient) -> tuple[Ext, WireRecord]:
     push = await client.push()
     assert (push.code, push.is_oneway) == (CHECK, True)
     [record] = decode_records(push.body)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.record import Record, decode_records
+from mocketmq.remoting.wire.record import WireRecord, decode_records
 from tests.doors.remoting.producing import parted
 from tests.support.brokers import GROUP, TOPIC, send
 from tests.support.patience import PATIENCE_S
@@ -37,7 +37,7 @@ class Message(NamedTuple):
     body: str
     handle: str  # POP_CK
     times: int
-    record: Record
+    record: WireRecord
     properties: dict[str, str]
 
 
@@ -130,7 +130,7 @@ def _parsed(text: str) -> dict[str, str]:
     return parsed
 
 
-def _key(record: Record) -> str:
+def _key(record: WireRecord) -> str:
     handle = parted(record.properties).get("POP_CK")
     return f"{handle.split(' ')[4] if handle else 0}@{record.queue_id}"
 

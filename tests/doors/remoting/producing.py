@@ -7,7 +7,7 @@ from typing import Any
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.requests.sending import SendMessageHeader
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.record import Record, decode_records
+from mocketmq.remoting.wire.record import WireRecord, decode_records
 from tests.support.brokers import GROUP, TOPIC
 from tests.support.remoting import RemotingClient
 
@@ -100,7 +100,7 @@ async def refused(
 
 async def pulled(
     client: RemotingClient, topic: str = TOPIC, queue_id: int = 0, offset: int = 0
-) -> list[Record]:
+) -> list[WireRecord]:
     """What a consumer finds in a queue, from an offset on."""
     answer: Command = await client.call(
         PULL,

@@ -8,7 +8,7 @@ import pytest
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us, whole_ms_us
 from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.message.properties import MAX_TIMER_DELAY_MS
-from mocketmq.remoting.wire.record import Record, decode_records
+from mocketmq.remoting.wire.record import WireRecord, decode_records
 from tests.doors.remoting.producing import (
     BORN_MS,
     UNIQUE,
@@ -33,7 +33,7 @@ TIMER = (
 )
 
 
-async def viewed(remoting: Remoting, ext: Ext) -> Record:
+async def viewed(remoting: Remoting, ext: Ext) -> WireRecord:
     """The record that the id in an answer names."""
     answer = await remoting.client.ok(VIEW, {"offset": str(int(ext["msgId"][16:], 16))})
     [record] = decode_records(answer.body)

@@ -11,7 +11,7 @@ from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.remoting.requests import lookup
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.record import Record, decode_records
+from mocketmq.remoting.wire.record import WireRecord, decode_records
 from tests.doors.remoting.consuming import MAX_OFFSET
 from tests.doors.remoting.producing import UNIQUE, sent
 from tests.support.api import Api
@@ -39,7 +39,7 @@ async def answer_to(remoting: Remoting, key: str, topic: str = TOPIC, **changed:
     return answer
 
 
-async def found(remoting: Remoting, key: str, topic: str = TOPIC, **changed: Any) -> list[Record]:
+async def found(remoting: Remoting, key: str, topic: str = TOPIC, **changed: Any) -> list[WireRecord]:
     """The records that bear the key; none only if the answer says so."""
     answer = await answer_to(remoting, key, topic, **changed)
     if answer.code == 0:
@@ -51,12 +51,12 @@ async def found(remoting: Remoting, key: str, topic: str = TOPIC, **changed: Any
     return []
 
 
-def numbers(records: list[Record]) -> list[int]:
+def numbers(records: list[WireRecord]) -> list[int]:
     """Their bodies."""
     return [int(record.body) for record in records]
 
 
-async def viewed(remoting: Remoting, offset: int) -> Record:
+async def viewed(remoting: Remoting, offset: int) -> WireRecord:
     """The record at an offset."""
     [record] = decode_records((await remoting.client.ok(VIEW, {"offset": str(offset)})).body)
     return record

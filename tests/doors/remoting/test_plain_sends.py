@@ -13,7 +13,7 @@ from mocketmq.faults.rule import FaultRule
 from mocketmq.remoting.listening import connection
 from mocketmq.remoting.requests import sending
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.record import Record
+from mocketmq.remoting.wire.record import WireRecord
 from mocketmq.store.wal_syncs import Waiter
 from mocketmq.store.writer import Work
 from tests.doors.remoting.gates import ROUTE, Watched, until
@@ -94,7 +94,7 @@ def _comparable(answer: Mapping[str, str]) -> Mapping[str, str]:
     return {name: text for name, text in answer.items() if name not in ("msgId", "queueOffset")}
 
 
-def _comparable_record(record: Record) -> Record:
+def _comparable_record(record: WireRecord) -> WireRecord:
     return record._replace(log_offset=0, queue_offset=0, born_ms=0, store_ms=0)
 
 

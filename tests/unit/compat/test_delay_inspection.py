@@ -16,7 +16,7 @@ from mocketmq_compat.delay.directories.delay_inspection import (
     verify,
 )
 from mocketmq_compat.delay.inspection import InspectionProgress, KeptMessage, Trouble
-from mocketmq_compat.delay.offline import Imported, Source, import_messages
+from mocketmq_compat.delay.offline import Imported, SchemeFolder, import_messages
 from tests.support.delayed_files import DUE_MS, made
 
 FIRST, SECOND = made("first"), made("second", due_ms=DUE_MS + 1_000)
@@ -27,7 +27,7 @@ def ignore(_what: str, _done: int, _total: int | None) -> None:
 
 
 def import_files(data: Path, root: Path, progress: InspectionProgress) -> Imported:
-    return import_messages(data, "directories", [Source("directories", root)], progress)
+    return import_messages(data, "directories", [SchemeFolder("directories", root)], progress)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mocketmq.errors import IllegalMessageError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES, encode_properties
-from mocketmq.remoting.wire.record import Record, decode_properties, decode_records, encode_record
+from mocketmq.remoting.wire.record import WireRecord, decode_properties, decode_records, encode_record
 
 STORED = StoredMessage(
     log_offset=0x0102030405060708,
@@ -31,7 +31,7 @@ STORED = StoredMessage(
     real_queue_key=None,
     parked_offset=77,
 )
-RECORD = Record(
+RECORD = WireRecord(
     topic="TopicA",
     queue_id=2,
     queue_offset=9,
@@ -74,7 +74,7 @@ V2_IPV6 = (
     b"\x00\x06TopicA"
     b"\x00\x00"
 )
-READ_V2_IPV6 = Record(
+READ_V2_IPV6 = WireRecord(
     topic="TopicA",
     queue_id=-1,
     queue_offset=0,
@@ -231,7 +231,7 @@ milliseconds = st.integers(0, 2**53)
 hosts = st.builds("{}:{}".format, st.ip_addresses(v=4), st.integers(0, 65_535))
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 records = st.builds(
-    Record,
+    WireRecord,
     topic=text,
     queue_id=int32,
     queue_offset=int64,
@@ -251,7 +251,7 @@ records = st.builds(
 
 
 @given(st.lists(records, max_size=4))
-def test_records_are_read_back_as_they_were_written(written: list[Record]) -> None:
+def test_records_are_read_back_as_they_were_written(written: list[WireRecord]) -> None:
     data = b"".join(
         encode_record(
             STORED._replace(

@@ -31,7 +31,7 @@ _READ_FILES: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """Follow no links, and do not wait for the writer of a pipe."""
 
 
-class Found(NamedTuple):
+class FoundDirectory(NamedTuple):
     """What a scan found in one second's directory."""
 
     second: int
@@ -171,7 +171,7 @@ class DelayDirectory:
             return sum(not name.endswith(REASON) for name in os.listdir(self.root / QUARANTINE))  # noqa: PTH208
         return 0
 
-    def scan(self, since_ns: int = 0) -> Iterator[Found | str]:
+    def scan(self, since_ns: int = 0) -> Iterator[FoundDirectory | str]:
         """The directories of seconds changed since ``since_ns``; of everything else the name.
 
         A scan from 0 removes files that a kill left under temporary names: their senders got no answer.
@@ -188,7 +188,7 @@ class DelayDirectory:
                 elif directory.name != QUARANTINE:
                     yield directory.name
 
-    def _scan_second(self, second: int, changed_ns: int, *, is_starting: bool) -> Found:
+    def _scan_second(self, second: int, changed_ns: int, *, is_starting: bool) -> FoundDirectory:
         entries, strays, size = [], [], 0
         with os.scandir(f"{self._prefix}{second}") as files:
             for file in files:
@@ -205,7 +205,7 @@ class DelayDirectory:
                 elif is_starting:
                     with contextlib.suppress(OSError):  # it is harmless
                         self.remove_stray(second, name)
-        return Found(second, entries, strays, size, changed_ns)
+        return FoundDirectory(second, entries, strays, size, changed_ns)
 
 
 def _write_whole(path: str, content: bytes) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from mocketmq.clock import US_PER_S
 from mocketmq.failpoint import pass_point
 from mocketmq_compat.delay.delayed_file import TRY_AGAIN, DamagedFileError, Entry, decode, unreadable
-from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, Found, disk_bytes
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, FoundDirectory, disk_bytes
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,9 @@ class DirectoryStore:
         self._being_written: set[Entry] = set()
         self._ignored: set[str] = set()
         self._seen_ns = 0
-        self._left_over: list[Found] = []  # found at the start, and to be looked at by the first tidying
+        self._left_over: list[
+            FoundDirectory
+        ] = []  # found at the start, and to be looked at by the first tidying
         self._open()
         self.quarantined = self.directory.quarantined()
 
@@ -288,9 +290,9 @@ class DirectoryStore:
         self._seen_ns = max([self._seen_ns, *(found.changed_ns for found in everything)])
         return adopted
 
-    def _changed(self) -> Iterator[Found]:
+    def _changed(self) -> Iterator[FoundDirectory]:
         for found in [*self.directory.scan(self._seen_ns)]:
-            if isinstance(found, Found):
+            if isinstance(found, FoundDirectory):
                 yield found
             else:
                 self._ignore(found)
@@ -299,7 +301,7 @@ class DirectoryStore:
         with self._lock:
             return entry in self._index or entry in self._being_written
 
-    def _take_in(self, found: Found, names: Sequence[str], now_us: int) -> Iterator[Entry]:
+    def _take_in(self, found: FoundDirectory, names: Sequence[str], now_us: int) -> Iterator[Entry]:
         for name in names:
             try:
                 entry = self._adopt(found.second, name)

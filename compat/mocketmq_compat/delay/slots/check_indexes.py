@@ -12,9 +12,9 @@ from typing import Final
 from mocketmq_compat.delay.delayed_file import parse_second
 from mocketmq_compat.delay.inspection import FolderInspector, Trouble
 from mocketmq_compat.delay.slots import data_file, index_file
-from mocketmq_compat.delay.slots.data_file import DAY_MS, Damage
+from mocketmq_compat.delay.slots.data_file import DAY_MS, SlotDamage
 from mocketmq_compat.delay.slots.hour_index import index_name
-from mocketmq_compat.delay.slots.index_file import HOUR_MS, DamagedIndexError, Totals
+from mocketmq_compat.delay.slots.index_file import HOUR_MS, DamagedIndexError, IndexTotals
 
 _HOURS: Final = DAY_MS // HOUR_MS
 
@@ -48,7 +48,7 @@ def _check_day(root: Path, data: int) -> Iterator[Trouble]:
     last = end = 0
     for part in data_file.records(data):
         end = part.offset + part.size
-        if isinstance(part, Damage):
+        if isinstance(part, SlotDamage):
             damages.append(range(part.offset, end))
             continue
         hour, last = part.entry.due_ms // HOUR_MS, part.offset
@@ -83,7 +83,7 @@ def _reason(root: Path, hour: int, left_out: list[range], good: set[tuple[int, i
     return None if (totals.items, totals.offsets) in good else "it does not name all records of the data"
 
 
-def _totals(root: Path, hour: int, left_out: list[range]) -> Totals | None:
+def _totals(root: Path, hour: int, left_out: list[range]) -> IndexTotals | None:
     """What an index names, but for records in these ranges; None if it is damaged."""
     with (root / index_name(hour)).open("rb", buffering=0) as file:
         return index_file.check(
@@ -94,7 +94,7 @@ def _totals(root: Path, hour: int, left_out: list[range]) -> Totals | None:
 def _has_waiting(data: int, hour: int) -> bool:
     """Whether a record of this hour waits still: else a broker may have removed the index."""
     return any(
-        not isinstance(part, Damage) and not part.is_done and part.entry.due_ms // HOUR_MS == hour
+        not isinstance(part, SlotDamage) and not part.is_done and part.entry.due_ms // HOUR_MS == hour
         for part in data_file.records(data)
     )
 

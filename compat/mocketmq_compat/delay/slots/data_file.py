@@ -27,7 +27,7 @@ _MARK: Final = struct.Struct("<I")
 _CHUNK_BYTES: Final = 1 << 20
 
 
-class Record(NamedTuple):
+class SlotRecord(NamedTuple):
     """Where a record lies; ``size`` is that of the whole, in bytes."""
 
     offset: int
@@ -36,7 +36,7 @@ class Record(NamedTuple):
     is_done: bool
 
 
-class Damage(NamedTuple):
+class SlotDamage(NamedTuple):
     """A part that holds no record; ``is_last``, if the file ends with it."""
 
     offset: int
@@ -67,7 +67,7 @@ def begins(fd: int, offset: int, size: int, entry: Entry) -> bool:
     return found.startswith(MAGIC) and found[8:-4] == expected[8:-4]
 
 
-def records(fd: int) -> Iterator[Record | Damage]:
+def records(fd: int) -> Iterator[SlotRecord | SlotDamage]:
     """Everything behind the header, in order."""
     end = os.fstat(fd).st_size
     offset = HEADER_BYTES
@@ -78,11 +78,11 @@ def records(fd: int) -> Iterator[Record | Damage]:
             offset += record.size
         else:
             following = _next_record(fd, offset + 1, end)
-            yield Damage(offset, following - offset, following == end)
+            yield SlotDamage(offset, following - offset, following == end)
             offset = following
 
 
-def is_begun(fd: int, damage: Damage) -> bool:
+def is_begun(fd: int, damage: SlotDamage) -> bool:
     """Whether it is the beginning of a record, or empty: its sender got no answer."""
     if not damage.is_last:
         return False
@@ -97,7 +97,7 @@ def _is_checked(prefix: bytes) -> bool:
     return zlib.crc32(prefix[8:-4]) == int.from_bytes(prefix[-4:], "little")
 
 
-def _record_at(fd: int, offset: int, end: int) -> Record | None:
+def _record_at(fd: int, offset: int, end: int) -> SlotRecord | None:
     prefix = os.pread(fd, PREFIX_BYTES, offset)
     if len(prefix) < PREFIX_BYTES or not prefix.startswith(MAGIC):
         return None
@@ -105,7 +105,7 @@ def _record_at(fd: int, offset: int, end: int) -> Record | None:
     whole = PREFIX_BYTES + size
     if not _is_checked(prefix) or offset + whole > end:
         return None
-    return Record(offset, whole, Entry(due_ms, number, digest), mark == DONE)
+    return SlotRecord(offset, whole, Entry(due_ms, number, digest), mark == DONE)
 
 
 def _next_record(fd: int, offset: int, end: int) -> int:

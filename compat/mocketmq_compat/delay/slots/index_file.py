@@ -147,7 +147,7 @@ def read_item(fd: int, hour: int, number: int) -> Item:
     return _item(hour, read_items(fd, hour, number, 1), 0)
 
 
-class Totals(NamedTuple):
+class IndexTotals(NamedTuple):
     """What an index holds."""
 
     items: int
@@ -159,7 +159,7 @@ class Totals(NamedTuple):
     greatest_number: int
 
 
-def check(fd: int, hour: int, counts: Callable[[int], bool] | None = None) -> Totals | None:
+def check(fd: int, hour: int, counts: Callable[[int], bool] | None = None) -> IndexTotals | None:
     """The totals of an index; None if it is damaged or not complete.
 
     ``counts`` says whether a record at an offset belongs to the totals. With it, a broker may be adding to
@@ -198,7 +198,7 @@ def check(fd: int, hour: int, counts: Callable[[int], bool] | None = None) -> To
         table = array("I", (newest.get(slot, 0) if head > items else head for slot, head in enumerate(table)))
     if any(table[slot] != item for slot, item in newest.items()) or sum(map(bool, table)) != len(newest):
         return None
-    return Totals(named, waiting, sum(table), offsets, record_bytes, least_number, greatest_number)
+    return IndexTotals(named, waiting, sum(table), offsets, record_bytes, least_number, greatest_number)
 
 
 def write_whole(fd: int, content: bytes, offset: int) -> None:

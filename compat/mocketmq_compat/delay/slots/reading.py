@@ -10,7 +10,7 @@ from mocketmq_compat.delay.directories.delay_directory import QUARANTINE
 from mocketmq_compat.delay.inspection import UNFINISHED, InspectionProgress, KeptMessage, Trouble, readable
 from mocketmq_compat.delay.parked_message import message_in
 from mocketmq_compat.delay.slots import data_file
-from mocketmq_compat.delay.slots.data_file import PREFIX_BYTES, Damage
+from mocketmq_compat.delay.slots.data_file import PREFIX_BYTES, SlotDamage
 from mocketmq_compat.delay.slots.index_file import HEADER_BYTES, header
 
 
@@ -39,7 +39,7 @@ def _read(name: str, day: int, fd: int) -> Iterator[KeptMessage | Trouble]:
         yield Trouble(name, "version" if begin.strip(b"\0") else UNFINISHED, reason)
         return
     for part in data_file.records(fd):
-        if isinstance(part, Damage):
+        if isinstance(part, SlotDamage):
             kind = UNFINISHED if data_file.is_begun(fd, part) else "damaged"
             yield Trouble(f"{name}:{part.offset}", kind, f"{part.size} bytes are no record")
         elif not part.is_done:

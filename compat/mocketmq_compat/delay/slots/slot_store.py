@@ -24,7 +24,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.failpoint import pass_point
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode, parse_second
 from mocketmq_compat.delay.slots import data_file, index_file
-from mocketmq_compat.delay.slots.data_file import DAY_MS, PREFIX_BYTES, Damage, Record
+from mocketmq_compat.delay.slots.data_file import DAY_MS, PREFIX_BYTES, SlotDamage, SlotRecord
 from mocketmq_compat.delay.slots.hour_index import NO_NUMBER, HourIndex, index_name
 from mocketmq_compat.delay.slots.index_file import HEADER_BYTES, HOUR_MS, DamagedIndexError, Item, write_whole
 from mocketmq_compat.delay.slots.open_files import OpenFiles, sync
@@ -196,10 +196,10 @@ class SlotStore:
         for hour in range(number * _HOURS, (number + 1) * _HOURS):
             self._files.remove(index_name(hour))
         name = _data(number)
-        if any(isinstance(part, Damage) for part in data_file.records(self._files.read(name))):
+        if any(isinstance(part, SlotDamage) for part in data_file.records(self._files.read(name))):
             self._drop_damage(name)
         for part in data_file.records(self._files.write(name)):
-            if isinstance(part, Record):
+            if isinstance(part, SlotRecord):
                 self._add_item(day, part.entry, part.offset, part.size, is_done=part.is_done)
                 day.end = part.offset + part.size
         day.is_indexed = True
@@ -212,7 +212,7 @@ class SlotStore:
             file.write(os.pread(fd, HEADER_BYTES, 0))
             for part in data_file.records(fd):
                 content = os.pread(fd, part.size, part.offset)
-                if isinstance(part, Record):
+                if isinstance(part, SlotRecord):
                     file.write(content)
                 else:
                     kind = "torn" if content.startswith(data_file.MAGIC) else "stray"

@@ -7,7 +7,7 @@ from pathlib import Path
 from mocketmq_compat.delay.delayed_file import DamagedFileError
 from mocketmq_compat.delay.inspection import UNFINISHED, InspectionProgress, KeptMessage, Trouble, readable
 from mocketmq_compat.delay.parked_message import message_in
-from mocketmq_compat.delay.wheel.record import Content, Damage, is_begun, records, waiting
+from mocketmq_compat.delay.wheel.record import Content, WheelDamage, is_begun, records, waiting
 from mocketmq_compat.delay.wheel.wheel_folder import SUFFIX, WheelFolder, parse_start
 
 
@@ -33,7 +33,7 @@ def _read(name: str, data: Content) -> Iterator[KeptMessage | Trouble]:
     found = list(records(data))
     offsets = set(waiting(found).values())
     for each in found:
-        if isinstance(each, Damage):
+        if isinstance(each, WheelDamage):
             is_unfinished = each.is_torn and is_begun(data, each.begin)
             reason = f"{each.end - each.begin} bytes are no record"
             yield Trouble(f"{name}:{each.begin}", UNFINISHED if is_unfinished else "damaged", reason)

@@ -46,7 +46,7 @@ def start_of(entry: Entry) -> int:
     return entry.second // SPAN_S * SPAN_S
 
 
-class Damage(NamedTuple):
+class WheelDamage(NamedTuple):
     """Bytes of a file that are no record, from ``begin`` to ``end``; torn, if they are the file's last."""
 
     begin: int
@@ -54,7 +54,7 @@ class Damage(NamedTuple):
     is_torn: bool
 
 
-class Record(NamedTuple):
+class WheelRecord(NamedTuple):
     """A record, without its content; ``size`` is the content's, 0 that of a mark."""
 
     offset: int
@@ -73,14 +73,14 @@ def encode_record(entry: Entry, content: bytes = b"") -> bytes:
     return b"%s%s%s%s" % (MAGIC, zlib.crc32(checked).to_bytes(4, "little"), checked, content)
 
 
-def record_at(data: Content, offset: int) -> Record | None:
+def record_at(data: Content, offset: int) -> WheelRecord | None:
     """The record that begins here; None if there is none, or not all of it."""
     if offset < 0 or offset + HEAD.size > len(data):
         return None
     magic, crc, size, due_ms, number, digest = HEAD.unpack(data[offset : offset + HEAD.size])
     if magic != MAGIC or crc != zlib.crc32(data[offset + 8 : offset + HEAD.size]):
         return None
-    record = Record(offset, Entry(due_ms, number, digest), size)
+    record = WheelRecord(offset, Entry(due_ms, number, digest), size)
     return None if record.end > len(data) or min(record.entry) < 0 else record
 
 
@@ -92,7 +92,7 @@ def is_begun(data: Content, offset: int) -> bool:
     return MAGIC.startswith(head[: len(MAGIC)]) or not data[offset : len(data)].strip(b"\0")
 
 
-def records(data: Content, offset: int = 0) -> Iterator[Record | Damage]:
+def records(data: Content, offset: int = 0) -> Iterator[WheelRecord | WheelDamage]:
     """All records of a file from an offset on, and what lies between them."""
     while offset < len(data):
         record = record_at(data, offset)
@@ -104,16 +104,16 @@ def records(data: Content, offset: int = 0) -> Iterator[Record | Damage]:
         while offset >= 0 and record_at(data, offset) is None:
             offset = data.find(MAGIC, offset + 1)
         if offset < 0:
-            yield Damage(begin, len(data), is_torn=True)
+            yield WheelDamage(begin, len(data), is_torn=True)
             return
-        yield Damage(begin, offset, is_torn=False)
+        yield WheelDamage(begin, offset, is_torn=False)
 
 
-def waiting(found: Iterable[Record | Damage]) -> dict[Entry, int]:
+def waiting(found: Iterable[WheelRecord | WheelDamage]) -> dict[Entry, int]:
     """The offsets of messages that are not done with, in order of arrival."""
     offsets: dict[Entry, int] = {}
     for each in found:
-        if isinstance(each, Record):
+        if isinstance(each, WheelRecord):
             offsets.pop(each.entry, None)
             if each.size:
                 offsets[each.entry] = each.offset

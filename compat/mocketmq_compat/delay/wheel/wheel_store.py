@@ -33,7 +33,7 @@ from mocketmq_compat.delay.wheel.record import (
     NUMBER_OFFSET,
     SPAN_S,
     Content,
-    Damage,
+    WheelDamage,
     encode_record,
     record_at,
     records,
@@ -94,7 +94,7 @@ class WheelStore:
         """Cut off a torn end, and put aside what is no record; what waits, and the size that is left."""
         with self.folder.open(start) as data:
             found = [*records(data)]
-            damages = [each for each in found if isinstance(each, Damage)]
+            damages = [each for each in found if isinstance(each, WheelDamage)]
             for damage in damages:
                 self._put_aside(start, data, damage)
         if damages and damages[-1].is_torn:
@@ -102,7 +102,7 @@ class WheelStore:
             self.folder.cut(start, size)
         return [*waiting(found)], size
 
-    def _put_aside(self, start: int, data: Content, damage: Damage) -> None:
+    def _put_aside(self, start: int, data: Content, damage: WheelDamage) -> None:
         damaged = bytes(data[damage.begin : damage.end])
         name, reason = f"{start}-{damage.begin}", "these bytes are no record"
         if damaged.strip(b"\0") and self.folder.put_aside(name, damaged, reason):
@@ -237,7 +237,7 @@ class WheelStore:
                 return None
             with suppress(FileNotFoundError), self.folder.open(start, file.size) as data:
                 for each in records(data, size):
-                    if isinstance(each, Damage):
+                    if isinstance(each, WheelDamage):
                         self._put_aside(start, data, each)
                     elif not each.size:
                         loaded.remove(each.entry)
@@ -258,7 +258,7 @@ class WheelStore:
             with self.folder.open(start, size) as data:
                 found = [*records(data)]
                 for each in found:
-                    if isinstance(each, Damage):
+                    if isinstance(each, WheelDamage):
                         self._put_aside(start, data, each)
         except FileNotFoundError:
             return {}

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.polls import ANYTHING, Polls
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.verification.like import Like, shown_body
+from mocketmq.broker.verification.like import MessageMatcher, shown_body
 from mocketmq.broker.verification.sent_message import Identity, SentMessage
 from mocketmq.broker.verification.sent_messages import SentMessages
 from mocketmq.broker.verification.standing import At, Standing, standings
@@ -55,7 +55,7 @@ class Wanted(NamedTuple):
     """What is waited for: of the messages like this, so many at each of the stages, or exactly so many."""
 
     topic: str
-    like: Like
+    like: MessageMatcher
     counts: Mapping[Stage, int]
     group: str | None = None
     exactly: bool = False
@@ -73,7 +73,7 @@ class Wanted(NamedTuple):
         return is_beyond or self.is_reached(seen)
 
 
-class Found(NamedTuple):
+class FoundMessages(NamedTuple):
     """What a wait found: how many messages reached each stage, the newest of them, and what is missing."""
 
     reached: bool
@@ -116,7 +116,7 @@ class Expectations:
         self._expected.clear()
 
     async def sent(
-        self, topic: str, like: Like, limit: int, *, expected: bool = False
+        self, topic: str, like: MessageMatcher, limit: int, *, expected: bool = False
     ) -> tuple[int, list[SeenMessage]]:
         """How many messages like this were sent to the topic, and the newest ``limit``, oldest first."""
         messages = self.messages(topic, like)
@@ -125,7 +125,9 @@ class Expectations:
             self._expect(messages)
         return messages.forgotten + len(messages), await self.seen(messages, messages.in_order(), limit)
 
-    async def wait(self, wanted: Wanted, limit: int, wait_s: float, *, expected: bool = False) -> Found:
+    async def wait(
+        self, wanted: Wanted, limit: int, wait_s: float, *, expected: bool = False
+    ) -> FoundMessages:
         """Wait up to ``wait_s`` real seconds until the messages are there that are wanted.
 
         The answer has the newest ``limit`` of those that are. Raises a StoreError.
@@ -144,13 +146,13 @@ class Expectations:
             self._expect(there)
         seen = await self.seen(messages, there, limit)
         if reached:
-            return Found(True, counts, seen, [], "")
+            return FoundMessages(True, counts, seen, [], "")
         misses = [] if wanted.is_over(counts) else await self._near_misses(wanted, messages, counter)
-        return Found(False, counts, seen, misses, self._explain(wanted, counts, seen, misses))
+        return FoundMessages(False, counts, seen, misses, self._explain(wanted, counts, seen, misses))
 
     async def unexpected(self, topic: str | None, limit: int) -> Unexpected:
         """The messages sent to a topic, or to all, that no request has expected."""
-        messages = self.messages(topic, Like())
+        messages = self.messages(topic, MessageMatcher())
         await messages.follow()
         left = [sent for sent in messages.in_order() if sent.identity not in self._expected]
         seen = await self.seen(messages, left, limit)
@@ -160,7 +162,7 @@ class Expectations:
             lines += [f"  {self.describe(one)}" for one in seen[-_SHOWN:]]
         return Unexpected(len(left), seen, "\n".join(lines))
 
-    def messages(self, topic: str | None, like: Like) -> SentMessages:
+    def messages(self, topic: str | None, like: MessageMatcher) -> SentMessages:
         """A reader of what was sent to a topic, or to any."""
         return SentMessages(
             self._store,
@@ -210,7 +212,7 @@ class Expectations:
         misses = [NearMiss(one, [self._what_is_missing(wanted, one)]) for one in reversed(late)]
         if len(misses) == NEAREST:
             return misses
-        everything = self.messages(None, Like())
+        everything = self.messages(None, MessageMatcher())
         await everything.follow()
         alike = {sent.identity for sent in messages}
         others = [sent for sent in everything.in_order() if sent.identity not in alike][-_SEARCHED:]

@@ -6,7 +6,7 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.consuming.polls import ANYTHING, Polls
 from mocketmq.broker.registry.clients import BROADCASTING, Clients
 from mocketmq.broker.verification.expectations import Expectations, SeenMessage
-from mocketmq.broker.verification.like import Like
+from mocketmq.broker.verification.like import MessageMatcher
 from mocketmq.broker.verification.standing import At, Standing, standings
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, RETRY_PREFIX
 from mocketmq.store.database import Database
@@ -51,7 +51,7 @@ class Leaks:
         return await self._polls.wait_for(look, (ANYTHING,), wait_s, is_enough=lambda found: not found[0])
 
     async def _look(self, group_name: str | None, limit: int) -> tuple[int, list[Leak]]:
-        messages = self._expectations.messages(None, Like())
+        messages = self._expectations.messages(None, MessageMatcher())
         await messages.follow()
         count, found = 0, []
         for group in self._groups:

@@ -12,7 +12,7 @@ from mocketmq.message.properties import KEYS, TAGS
 _NO_JSON = object()
 
 
-class Like(NamedTuple):
+class MessageMatcher(NamedTuple):
     """Conditions, all of which have to hold; None stands for any. Made by :func:`like`.
 
     ``body`` is bytes, a text, or any other JSON value, to which the parsed body is to be equal.
@@ -31,7 +31,7 @@ class Like(NamedTuple):
     @property
     def is_anything(self) -> bool:
         """Whether every message is like this."""
-        return self == Like()
+        return self == MessageMatcher()
 
     @property
     def needs_body(self) -> bool:
@@ -93,9 +93,11 @@ class Like(NamedTuple):
         return ", ".join(f"{name}={shorten(value)}" for name, value in given if value not in (None, {}))
 
 
-def like(json_path: Mapping[str, Any], **conditions: Any) -> Like:
+def like(json_path: Mapping[str, Any], **conditions: Any) -> MessageMatcher:
     """The conditions, whose paths are parsed once. Raises InvalidArgumentError for a path."""
-    return Like(**conditions, json_path=json_path, paths={path: parse_path(path) for path in json_path})
+    return MessageMatcher(
+        **conditions, json_path=json_path, paths={path: parse_path(path) for path in json_path}
+    )
 
 
 def is_equal(one: Any, other: Any) -> bool:

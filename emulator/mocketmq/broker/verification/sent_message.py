@@ -5,7 +5,7 @@ from typing import NamedTuple
 from mocketmq.store.queue import Queue
 
 
-class Place(NamedTuple):
+class QueuePlace(NamedTuple):
     """Where consumers find a record of a message, and since when."""
 
     queue: Queue
@@ -17,7 +17,7 @@ class Place(NamedTuple):
 class Again(NamedTuple):
     """What a group's last failure made of a message: a retry, parked until ``due_us``, or a dead letter."""
 
-    place: Place | None  # None while it is parked
+    place: QueuePlace | None  # None while it is parked
     due_us: int
     is_dead: bool
 
@@ -68,10 +68,10 @@ class SentMessage:
         self.level = level
         self.is_outside = is_outside
         self.is_cancelled = False
-        self.places: list[Place] = []
+        self.places: list[QueuePlace] = []
         self.again: dict[str, Again] = {}  # by group
 
-    def last_at(self, group: str) -> Place | None:
+    def last_at(self, group: str) -> QueuePlace | None:
         """Where the group is to find it now; None while it waits, and once it is dead."""
         again = self.again.get(group)
         if again is not None:

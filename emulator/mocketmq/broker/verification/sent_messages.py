@@ -10,8 +10,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from mocketmq.broker.registry.topics import Topics
-from mocketmq.broker.verification.like import Like
-from mocketmq.broker.verification.sent_message import Again, Identity, Place, SentMessage
+from mocketmq.broker.verification.like import MessageMatcher
+from mocketmq.broker.verification.sent_message import Again, Identity, QueuePlace, SentMessage
 from mocketmq.message.body import body_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import log_offset_of
@@ -88,7 +88,7 @@ class SentMessages:
         topics: Topics,
         schemes: SchemeSet,
         topic: str | None,
-        like: Like,
+        like: MessageMatcher,
         max_message_bytes: int,
     ) -> None:
         self.forgotten = self.forgotten_places = 0
@@ -247,7 +247,7 @@ class SentMessages:
         else:
             sent = self._found.get((record.unique_key, record.parked_offset))
         if sent is not None and sent.queue.topic == queue.topic:
-            sent.places.append(Place(queue, record.queue_offset, record.log_offset, record.store_us))
+            sent.places.append(QueuePlace(queue, record.queue_offset, record.log_offset, record.store_us))
             if sent.is_outside:
                 sent.record, sent.is_outside = record.log_offset, False
             self._by_record[record.log_offset] = sent
@@ -265,7 +265,7 @@ class SentMessages:
             return
         is_dead = queue.topic.startswith(DLQ_PREFIX)
         group = queue.topic.removeprefix(DLQ_PREFIX if is_dead else RETRY_PREFIX)
-        place = Place(queue, record.queue_offset, record.log_offset, record.store_us)
+        place = QueuePlace(queue, record.queue_offset, record.log_offset, record.store_us)
         sent.again[group] = Again(place if is_visible else None, record.due_us or 0, is_dead)
 
     def _is_wanted(self, queue: Queue, log_offset: int | None = None) -> bool:

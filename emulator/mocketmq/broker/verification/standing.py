@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.receipt import Outcome, State
-from mocketmq.broker.verification.sent_message import Place, SentMessage
+from mocketmq.broker.verification.sent_message import QueuePlace, SentMessage
 from mocketmq.store.database import Database
 from mocketmq.store.messages import MAX_AT_ONCE
 
@@ -52,7 +52,7 @@ async def standings(database: Database, group: ConsumingGroup, some: Sequence[Se
 
 
 def _standing(
-    group: ConsumingGroup, sent: SentMessage, place: Place | None, settled: Mapping[int, tuple[int, str]]
+    group: ConsumingGroup, sent: SentMessage, place: QueuePlace | None, settled: Mapping[int, tuple[int, str]]
 ) -> Standing:
     again = sent.again.get(group.name)
     if again is not None and again.is_dead:
@@ -64,7 +64,7 @@ def _standing(
     return standing_at(group, place, settled)
 
 
-def standing_at(group: ConsumingGroup, place: Place, settled: Mapping[int, tuple[int, str]]) -> Standing:
+def standing_at(group: ConsumingGroup, place: QueuePlace, settled: Mapping[int, tuple[int, str]]) -> Standing:
     """How the record at a place stands; ``settled`` has times and outcome of takes by log offset."""
     take = group.receipts.get(place.log_offset)
     if take is not None:

@@ -35,7 +35,7 @@ _MAX_OUTSIDE: Final = 2_000
 _RATE_S: Final = 5
 
 
-class Lane(NamedTuple):
+class LiveLevel(NamedTuple):
     """A delay level; without ``level``, all messages with an absolute due time.
 
     ``delivered`` counts the last minute, ``curve`` is when those that wait are due. What a fault holds waits
@@ -76,7 +76,7 @@ class LiveState(NamedTuple):
     rate: float
     pending: int
     next_due: NextDue | None
-    lanes: Sequence[Lane]
+    lanes: Sequence[LiveLevel]
     lateness: Lateness
     stored_per_s: float
     delivered_per_s: float
@@ -231,7 +231,7 @@ class Live:
         curves = await self._curves.of_levels()
         delivered = self._lateness.of_minute()
         lanes = [
-            Lane(
+            LiveLevel(
                 state.level,
                 state.delay_us,
                 state.pending,
@@ -244,7 +244,7 @@ class Live:
         ]
         timed = self._schemes.timed_figures()
         lanes.append(
-            Lane(
+            LiveLevel(
                 None,
                 None,
                 timed.pending,
@@ -289,7 +289,7 @@ class Live:
             self._overdue_again_us = now_us + min(100 * (now_us - began_us), SELDOM_US)
         return self._overdue
 
-    async def _next_due(self, lanes: Sequence[Lane]) -> NextDue | None:
+    async def _next_due(self, lanes: Sequence[LiveLevel]) -> NextDue | None:
         instant_us = self._schemes.next_delivery_us()
         if instant_us is None:
             return None
@@ -321,7 +321,7 @@ def _newest_first(records: list[RecordSummary]) -> list[RecordSummary]:
     return sorted(records, key=lambda one: one.store_us, reverse=True)
 
 
-def _with_overdue(lane: Lane, count: int, oldest_us: int) -> Lane:
+def _with_overdue(lane: LiveLevel, count: int, oldest_us: int) -> LiveLevel:
     """The lane with messages beside those that wait for their due time: theirs is over."""
     if not count:
         return lane

@@ -69,7 +69,7 @@ class RecordSummary(NamedTuple):
     preview: str
 
 
-class Wanted(NamedTuple):
+class RecordSearch(NamedTuple):
     """Which records. All that is given has to hold; ``text`` is in body, properties or unique key."""
 
     topic: str | None = None
@@ -78,7 +78,7 @@ class Wanted(NamedTuple):
     text: str | None = None
 
 
-class Found(NamedTuple):
+class FoundRecords(NamedTuple):
     """Records, newest first, and where to go on: below this log offset; None at the end."""
 
     records: list[RecordSummary]
@@ -126,8 +126,8 @@ class StoredRecords:
         return list(self._described(map(_of_waiting, found)))
 
     async def search(
-        self, wanted: Wanted, *, after: int = -1, before: int | None = None, limit: int = 100
-    ) -> Found:
+        self, wanted: RecordSearch, *, after: int = -1, before: int | None = None, limit: int = 100
+    ) -> FoundRecords:
         """Records with log offsets above ``after`` and below ``before``, newest first.
 
         Looks through :data:`SCANNED` offsets at most. Without ``before``, messages that wait outside of the
@@ -147,9 +147,9 @@ class StoredRecords:
         records = [one for one in self._described(rows) if wanted.key is None or wanted.key in one.keys]
         if before is None and after < 0:
             records[:0] = await self._outside(wanted)
-        return Found(records, next_before)
+        return FoundRecords(records, next_before)
 
-    async def _outside(self, wanted: Wanted) -> list[RecordSummary]:
+    async def _outside(self, wanted: RecordSearch) -> list[RecordSummary]:
         if wanted.topic is not None and self._topics.find(wanted.topic) is None:
             return []
         waiting = await self._schemes.outside(-1, _OUTSIDE, topic=wanted.topic)
@@ -205,7 +205,7 @@ class StoredRecords:
         )
 
 
-def _conditions(wanted: Wanted) -> tuple[str, list[object]]:
+def _conditions(wanted: RecordSearch) -> tuple[str, list[object]]:
     conditions = ""
     parameters: list[object] = []
     if wanted.topic is not None:
@@ -223,7 +223,7 @@ def _conditions(wanted: Wanted) -> tuple[str, list[object]]:
     return conditions, parameters
 
 
-def _fits(message: StoredMessage, wanted: Wanted) -> bool:
+def _fits(message: StoredMessage, wanted: RecordSearch) -> bool:
     properties = decode_properties(message.properties)
     return (
         (wanted.tag is None or properties.get(TAGS) == wanted.tag)

@@ -35,7 +35,7 @@ class KafkaMessage(msgspec.Struct, array_like=True, frozen=True):
     sent_ms: int
 
 
-class Record(NamedTuple):
+class KafkaRecord(NamedTuple):
     """What is to be written; without a ``partition``, the key says which."""
 
     topic: str
@@ -59,19 +59,19 @@ def pending_of(name: str, offset: int, due_us: int, message: KafkaMessage) -> Pe
     return Pending(name, offset, due_us, _encode(message))
 
 
-def kept(pending: Pending, topic: str, partition: int) -> Record:
+def kept(pending: Pending, topic: str, partition: int) -> KafkaRecord:
     """The record of the pending log by which the message is kept."""
-    return Record(topic, _key(pending), pending.content, (), partition)
+    return KafkaRecord(topic, _key(pending), pending.content, (), partition)
 
 
-def settled(pending: Pending, topic: str, partition: int) -> Record:
+def settled(pending: Pending, topic: str, partition: int) -> KafkaRecord:
     """The record of the pending log by which it is settled."""
-    return Record(topic, _key(pending), None, (), partition)
+    return KafkaRecord(topic, _key(pending), None, (), partition)
 
 
-def position(offset: int, topic: str, partition: int) -> Record:
+def position(offset: int, topic: str, partition: int) -> KafkaRecord:
     """The record of the pending log that says how far the delay topic has been read."""
-    return Record(topic, POSITION_KEY, b"%d" % offset, (), partition)
+    return KafkaRecord(topic, POSITION_KEY, b"%d" % offset, (), partition)
 
 
 def in_log(name: str, records: Iterable[Any]) -> Iterator[Pending | Settled]:
@@ -91,24 +91,24 @@ def message_in(pending: Pending) -> KafkaMessage:
     return _decode(pending.content)
 
 
-def forwarded(pending: Pending, message: KafkaMessage) -> Record:
+def forwarded(pending: Pending, message: KafkaMessage) -> KafkaRecord:
     """The record for the real topic: as it was sent, with its identity and its time instead of its orders.
 
     Its timestamp is that of the forwarding: the real topic's retention could remove an old one at once.
     """
     headers = _without(message.headers, ORDERS | {RELAY_ID, RELAY_SENT_MS})
     headers += ((RELAY_ID, pending.id.encode()), (RELAY_SENT_MS, b"%d" % message.sent_ms))
-    return Record(message.topic, message.key, message.value, headers)
+    return KafkaRecord(message.topic, message.key, message.value, headers)
 
 
 def refused(
     name: str, topic: str, key: bytes | None, value: bytes | None, headers: Headers, reason: str
-) -> Record:
+) -> KafkaRecord:
     """The record for the topic of refused messages: as it was sent, with the reason."""
     marked = _without(headers, {RELAY_ID, RELAY_REFUSED})
     marked += ((RELAY_ID, name.encode()), (RELAY_REFUSED, reason.encode()))
     has_content = key is not None or value is not None
-    return Record(topic, key, value if has_content else b"", marked)
+    return KafkaRecord(topic, key, value if has_content else b"", marked)
 
 
 def _key(pending: Pending) -> bytes:

@@ -34,7 +34,7 @@ from aiokafka.structs import ConsumerRecord
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.relay.judging import Judge, Judged, UnfitMessageError
 from mocketmq.relay.kafka import message as kafka_message
-from mocketmq.relay.kafka.message import Headers, KafkaMessage, Record
+from mocketmq.relay.kafka.message import Headers, KafkaMessage, KafkaRecord
 from mocketmq.relay.kafka.options import KafkaOptions
 from mocketmq.relay.kafka.topics import KafkaTopics, TopicState, said
 from mocketmq.relay.partition import LostPartitionError, Pending, Settled, TroubleError
@@ -78,7 +78,7 @@ class _Write(NamedTuple):
     """A record to write, and the id of its message if a broker may reject the record."""
 
     id: str
-    record: Record
+    record: KafkaRecord
 
 
 class KafkaPartition:

@@ -30,7 +30,7 @@ from mocketmq.message.properties import (
 )
 from mocketmq.relay.judging import ORDERS, RELAY_ID, RELAY_REFUSED, RELAY_TOPIC, Judged
 from mocketmq.relay.partition import Pending, Settled
-from mocketmq.remoting.wire.record import Record, decode_properties
+from mocketmq.remoting.wire.record import WireRecord, decode_properties
 
 RELAY_BORN_MS: Final = "RELAY_BORN_MS"
 RELAY_DUE_MS: Final = "RELAY_DUE_MS"
@@ -71,12 +71,12 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(_Kept).decode
 
 
-def id_of(broker: str, record: Record) -> str:
+def id_of(broker: str, record: WireRecord) -> str:
     """The id of a delayed message for good; its store time tells topics apart that were made anew."""
     return f"{broker}/{record.queue_id}/{record.queue_offset}/{record.store_ms}"
 
 
-def arrived(record: Record) -> Message:
+def arrived(record: WireRecord) -> Message:
     """A delayed message, without what its broker has added."""
     properties = decode_properties(record.properties)
     own = {name: value for name, value in properties.items() if name not in _OF_BROKERS}
@@ -123,7 +123,7 @@ def to_refuse(message_id: str, message: Message, sentence: str) -> Message:
     return message._replace(properties=message.properties | {RELAY_ID: message_id, RELAY_REFUSED: sentence})
 
 
-def read_pending(record: Record) -> Pending | list[Settled] | None:
+def read_pending(record: WireRecord) -> Pending | list[Settled] | None:
     """What a record of the pending topic says; None if it is no relay's."""
     properties = decode_properties(record.properties)
     try:

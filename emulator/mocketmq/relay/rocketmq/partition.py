@@ -22,7 +22,7 @@ from mocketmq.relay.rocketmq.messages import Message, arrived, id_of, pending_of
 from mocketmq.relay.rocketmq.pending_log import PendingLog
 from mocketmq.relay.rocketmq.queue import Queue
 from mocketmq.relay.rocketmq.real_topics import SHARDING_KEY, RealTopics
-from mocketmq.remoting.wire.record import Record, decode_properties
+from mocketmq.remoting.wire.record import WireRecord, decode_properties
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class RocketPartition:
                     yield some
         hold.check()
 
-    async def arrivals(self) -> Sequence[Record]:
+    async def arrivals(self) -> Sequence[WireRecord]:
         """Pull, after what is to be done now and then."""
         with _told():
             await self._tidy()
@@ -99,7 +99,7 @@ class RocketPartition:
                 self.next_offset = then
             return records
 
-    async def keep(self, arrivals: Sequence[Record]) -> Sequence[Pending]:
+    async def keep(self, arrivals: Sequence[WireRecord]) -> Sequence[Pending]:
         """Append what fits to the log, and send the rest to the topic of refused messages."""
         with _told():
             names = [id_of(self.delayed.broker.name, record) for record in arrivals]
@@ -120,7 +120,7 @@ class RocketPartition:
         self._judged.clear()
         return kept
 
-    async def _judge_one(self, message_id: str, record: Record) -> None:
+    async def _judge_one(self, message_id: str, record: WireRecord) -> None:
         if message_id in self._judged:
             return
         try:
@@ -138,7 +138,7 @@ class RocketPartition:
         except UnfitMessageError as error:
             self._judged[message_id] = error
 
-    async def _refuse_one(self, message_id: str, record: Record) -> None:
+    async def _refuse_one(self, message_id: str, record: WireRecord) -> None:
         judged = self._judged[message_id]
         if isinstance(judged, UnfitMessageError):
             await self._refuse(message_id, arrived(record), judged)
@@ -250,7 +250,7 @@ async def _all(work: Iterable[Awaitable[object]]) -> None:
             raise result
 
 
-def _plain_body(record: Record) -> bytes:
+def _plain_body(record: WireRecord) -> bytes:
     """The body without zlib's compression, if it has one; not more of it than is sensible."""
     if record.sys_flag & _COMPRESSED:
         with suppress(zlib.error):

@@ -16,7 +16,7 @@ from mocketmq.relay.judging import UnfitMessageError
 from mocketmq.relay.partition import Pending, Settled
 from mocketmq.relay.rocketmq.messages import read_pending, to_keep, to_settle
 from mocketmq.relay.rocketmq.queue import Queue
-from mocketmq.remoting.wire.record import Record
+from mocketmq.remoting.wire.record import WireRecord
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class PendingLog:
             async for records in read:
                 yield list(self._restored(records, arrived))
 
-    def _restored(self, records: Sequence[Record], arrived: int) -> Iterator[Pending | Settled]:
+    def _restored(self, records: Sequence[WireRecord], arrived: int) -> Iterator[Pending | Settled]:
         for record in records:
             found = read_pending(record)
             if isinstance(found, Pending):
@@ -127,7 +127,7 @@ class PendingLog:
                 return False
         return until < self._end
 
-    def _is_carried(self, record: Record, now_us: int) -> bool:
+    def _is_carried(self, record: WireRecord, now_us: int) -> bool:
         too_long = self._end - record.queue_offset > _SPARE + 3 * len(self._records)
         return too_long or now_us - record.store_ms * US_PER_MS >= self._carry_after_us
 

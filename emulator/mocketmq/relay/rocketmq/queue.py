@@ -11,7 +11,7 @@ from mocketmq.calling.headers import pull_ext
 from mocketmq.relay.rocketmq.brokers import Broker
 from mocketmq.relay.rocketmq.messages import Message
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
-from mocketmq.remoting.wire.record import Record, decode_records
+from mocketmq.remoting.wire.record import WireRecord, decode_records
 
 _PULLED: Final = 32
 """Messages that a broker gives for a pull at the most (MessageStoreConfig.java)."""
@@ -41,7 +41,7 @@ class Queue(NamedTuple):
         """Send messages to it, which must not be many bytes together; the first one's offset."""
         return await self.broker.send_batch(self.group, self.topic, self.queue_id, messages)
 
-    async def pull(self, offset: int, suspend_ms: int = 0) -> tuple[list[Record], int]:
+    async def pull(self, offset: int, suspend_ms: int = 0) -> tuple[list[WireRecord], int]:
         """The next messages, and the offset from which to go on. Waits so long for some."""
         ext = pull_ext(self.topic, self.group, self.queue_id, offset, suspend_ms)
         answer = await self.broker.pulls.call(RequestCode.PULL_MESSAGE, ext, wait_s=suspend_ms / 1_000)
@@ -51,9 +51,9 @@ class Queue(NamedTuple):
             return [], int(answer.ext["nextBeginOffset"])
         raise ClusterError(f"{self.name} cannot be read: {answer.reason}")
 
-    async def read(self, start: int, end: int) -> AsyncGenerator[list[Record], None]:
+    async def read(self, start: int, end: int) -> AsyncGenerator[list[WireRecord], None]:
         """All messages from ``start`` to before ``end``, in order."""
-        ahead: deque[asyncio.Task[list[Record]]] = deque()
+        ahead: deque[asyncio.Task[list[WireRecord]]] = deque()
         try:
             while start < end or ahead:
                 while start < end and len(ahead) < _AHEAD:
@@ -66,8 +66,8 @@ class Queue(NamedTuple):
                 task.cancel()
             await asyncio.gather(*ahead, return_exceptions=True)
 
-    async def _read(self, start: int, end: int) -> list[Record]:
-        found: list[Record] = []
+    async def _read(self, start: int, end: int) -> list[WireRecord]:
+        found: list[WireRecord] = []
         while start < end:
             records, then = await self.pull(start)
             if then <= start:

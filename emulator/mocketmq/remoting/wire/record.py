@@ -30,7 +30,7 @@ _BYTE: Final = struct.Struct(">b")
 _LOOPBACK: Final = bytes((127, 0, 0, 1))
 
 
-class Record(NamedTuple):
+class WireRecord(NamedTuple):
     """One message as a client reads it. Hosts are ``address:port``."""
 
     topic: str
@@ -104,7 +104,7 @@ def _host(host: str) -> bytes:
     return packed + _INT.pack(int(port) if port.isdecimal() and len(port) < 6 else 0)
 
 
-def decode_records(data: bytes) -> list[Record]:
+def decode_records(data: bytes) -> list[WireRecord]:
     """The records in ``data``, of both versions, with IPv4 and IPv6 hosts. For tests and tools.
 
     Raises IllegalMessageError.
@@ -117,7 +117,7 @@ def decode_records(data: bytes) -> list[Record]:
     return records
 
 
-def _decode(data: bytes, start: int) -> tuple[Record, int]:
+def _decode(data: bytes, start: int) -> tuple[WireRecord, int]:
     """The record that begins at ``start``, and where it ends."""
     try:
         size, magic, crc, queue_id, flag, queue_offset, log_offset, sys_flag, born_ms = (
@@ -140,7 +140,7 @@ def _decode(data: bytes, start: int) -> tuple[Record, int]:
         raise _illegal("ends in the middle of a field") from None
     if end - start != size:
         raise _illegal(f"says that it takes {size} bytes, and takes {end - start}")
-    record = Record(
+    record = WireRecord(
         topic=topic.decode("utf-8", "replace"),
         queue_id=queue_id,
         queue_offset=queue_offset,
