@@ -141,7 +141,7 @@ async def test_it_is_listed_counted_and_delivered_among_the_others(api: Api, tmp
     assert samples["pending_messages", "", "egg-timer"] == samples["pending_messages", "1", "levels"] == 1
     assert samples["next_due_seconds", "", "egg-timer"] == 2.5
     other = (await api.ok("GET", "/v1/levels"))["timed"]
-    assert (other["pending"], other["directories"]) == (2, 1)
+    assert (other["pending"], other["parts"]) == (2, 1)
 
     stops = [await api.ok("POST", "/v1/clock/next") for _ in range(4)]
     start_ms = stops[0]["from_ms"]
