@@ -110,6 +110,6 @@ async def test_the_ledger_of_an_older_store_calls_its_scheme_as_the_setting_does
         connection.executescript((STORIES / "0011.sql").read_text("utf-8"))
         connection.execute("UPDATE deliveries SET scheme = 'second-directories', level = NULL")
         connection.commit()
-    async with running_broker(tmp_path) as broker:
+    async with running_broker(tmp_path, retain_age_us=0) as broker:
         [delivery] = (await broker.histories.of("U1")).deliveries
         assert delivery.scheme == "directories"
