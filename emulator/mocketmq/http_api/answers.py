@@ -13,6 +13,7 @@ from aiohttp import web
 
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections.budget import FREE_BYTES, TURN_S
+from mocketmq.connections.freed_memory import HighWater, give_back
 from mocketmq.http_api.bodies import QUIET_S
 from mocketmq.http_api.problem import HttpError
 
@@ -55,7 +56,7 @@ class AnswerLoad:
 
     def settle(self, size: int) -> None:
         """Count so many bytes in place of those before."""
-        self._answers.held += size - self.size
+        self._answers.grow(size - self.size)
         self.size = size
 
     def refuse(self) -> NoReturn:
@@ -107,6 +108,7 @@ class Answers:
         self.held = 0
         self.reading = asyncio.Lock()
         self.sending: set[AnswerLoad] = set()
+        self._high_water = HighWater()
 
     @property
     def room(self) -> int:
@@ -117,6 +119,17 @@ class Answers:
         """Begin to count the answer to a request."""
         request.load = AnswerLoad(self, request)
         return request.load
+
+    def grow(self, size: int) -> None:
+        """Count so many bytes more, or fewer."""
+        self.held += size
+        self._high_water.rise(self.held)
+
+    def look_after(self) -> None:
+        """Close connections whose clients have long read nothing; return freed memory after a flood."""
+        self.close_still_ones()
+        if self._high_water.has_fallen(self.held):
+            give_back()
 
     def close_still_ones(self, for_us: int = _QUIET_US) -> None:
         """Close connections whose clients have read nothing for so long."""

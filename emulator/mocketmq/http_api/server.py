@@ -147,7 +147,7 @@ class HttpServer:
     def _tick(self) -> None:
         """Close connections whose clients are late, and return freed memory to the system after a flood."""
         self._ticking = asyncio.get_running_loop().call_later(TICK_S, self._tick)
-        self._answers.close_still_ones()
+        self._answers.look_after()
         now_us = steady_us()
         for connection in [one for one in self._connections.values() if one.is_late(now_us)]:
             connection.abort()
