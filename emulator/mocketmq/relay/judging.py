@@ -1,7 +1,7 @@
-"""Judges a message of the delay topic: its real topic and its due time, or the sentence why it is refused.
+"""Reads the real topic and the due time of a delayed message, or gives the reason to refuse it.
 
-A message says both in words that travel with it: Kafka's headers, RocketMQ's user properties. JSON bodies may
-say them instead, in the form of an article on delays for Kafka (docs/relay.md).
+Both come with the message, in Kafka headers or RocketMQ user properties. A JSON body may name them instead,
+in the format of a published article on delays for Kafka (docs/relay.md).
 """
 
 import re
@@ -42,23 +42,23 @@ class UnfitMessageError(EmulatorError):
 
 
 class Judged(NamedTuple):
-    """Where a message is to go, and when: now, if its due time has passed."""
+    """The real topic and due time of a message; a past due time means now."""
 
     topic: str
     due_us: int
 
 
 class _Body(msgspec.Struct, rename="camel"):
-    """A body as the article has it."""
+    """A JSON body in the article's format."""
 
     actual_topic: str
     actual_time: str
 
 
 class Judge:
-    """By the longest delay, the relay's ``own_topics``, and the zone of times in JSON bodies.
+    """Checks messages against the longest delay and the relay's ``own_topics``.
 
-    Without a zone, bodies say nothing.
+    JSON bodies are read only if a time zone is configured for them.
     """
 
     def __init__(self, longest_us: int, own_topics: Collection[str], zone: tzinfo | None = None) -> None:
@@ -67,7 +67,7 @@ class Judge:
         self._zone = zone
 
     def judge(self, words: Mapping[str, str], body: bytes | None, sent_us: int, now_us: int) -> Judged:
-        """Judge a message with these words, whose time is ``sent_us``. Raises UnfitMessageError."""
+        """Judge a message by its headers or properties and its timestamp. Raises UnfitMessageError."""
         if RELAY_TOPIC in words:
             topic, due_us = words[RELAY_TOPIC], _due_us(words, sent_us)
         elif self._zone is not None:
