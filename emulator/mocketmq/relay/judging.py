@@ -21,15 +21,15 @@ RELAY_TOPIC: Final = "RELAY_TOPIC"
 RELAY_DELAY_MS: Final = "RELAY_DELAY_MS"
 """The delay in milliseconds, from the time of the message."""
 RELAY_ID: Final = "RELAY_ID"
-"""At the real topic: the message's identity, by which a consumer may refuse repeats."""
+"""In the real topic: the message's id, by which consumers can drop duplicates."""
 RELAY_REFUSED: Final = "RELAY_REFUSED"
-"""At the topic of refused messages: why."""
+"""In the refused topic: the reason."""
 ORDERS: Final = frozenset((RELAY_TOPIC, RELAY_DELAY_MS))
-"""The words that say what to do, which no real topic gets."""
+"""Instructions to the relay, which are removed on the way to the real topic."""
 
 _TOPIC: Final = re.compile("[a-zA-Z0-9._%|-]{1,262}")
 _TOPICS: Final = "1 to 262 characters of a-z, A-Z, 0-9, ., _, %, | and -"
-"""What names of topics are made of; Kafka and RocketMQ allow some of it each."""
+"""Characters of topic names; Kafka and RocketMQ each allow a subset."""
 _NUMBER: Final = re.compile("[0-9]{1,15}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME: Final = "%Y-%m-%d %H:%M:%S"

@@ -42,7 +42,7 @@ class Settled(NamedTuple):
 
 
 A = TypeVar("A")
-"""A message of the delay topic, in the form of its broker's side."""
+"""A message of the delay topic, in its broker's format."""
 
 
 class Partition(Protocol[A]):

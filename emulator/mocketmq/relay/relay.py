@@ -20,7 +20,7 @@ class Figures(NamedTuple):
 
 
 Tell = Callable[[Sequence[str], int], None]
-"""Is told the names of the partitions that a relay serves by now, and how many messages are pending there."""
+"""Called with the names of the relay's partitions and the number of pending messages."""
 
 
 class Relay(Generic[A]):

@@ -19,11 +19,11 @@ from mocketmq.relay.shelf import OpenShelf, Shelf
 log = logging.getLogger(__name__)
 
 PAUSES_S: Final = (1, 2, 4, 8, 16, 30)
-"""Real seconds before what failed is tried again, growing."""
+"""Growing pauses before retries, in real seconds."""
 GRACE_S: Final = 10.0
-"""Real seconds that what is under way gets when the partition is given up."""
+"""Real seconds that running steps get to end when the partition is released."""
 MOST_ASIDE: Final = 10_000
-"""Messages that wait for their next try while others go on."""
+"""The most messages set aside for a retry while others go on."""
 _LONGEST_REST_S: Final = 1.0  # someone may set the wall clock
 _TIDYING_S: Final = 60.0
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from mocketmq.relay.partition import Pending, Settled
 
 POSITION_KEY: Final = b"position"
 RELAY_SENT_MS: Final = "RELAY_SENT_MS"
-"""At the real topic: the time of the message at the delay topic."""
+"""In the real topic: the timestamp of the message in the delay topic."""
 
 _KEY: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,15})")
 Headers = Sequence[tuple[str, bytes | None]]

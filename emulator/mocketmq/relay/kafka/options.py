@@ -38,7 +38,7 @@ _TLS: Final = {
     "ssl_keyfile": "keyfile",
     "ssl_password": "password",
 }
-"""Files of a TLS context, and the names under which the client's helper takes them."""
+"""TLS file options, with the parameter names of aiokafka's helper."""
 NAMES: Final = sorted({*_ALL, *_GROUP, *_PRODUCER, *_TLS})
 
 

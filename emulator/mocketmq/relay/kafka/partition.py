@@ -57,7 +57,7 @@ _OF_THE_MESSAGE: Final = (
     TopicAuthorizationFailedError,
     UnknownError,  # also errors that the client has no name for, as for a message without a key
 )
-"""Errors by which a broker may refuse single messages."""
+"""Errors by which a broker rejects a single message."""
 T = TypeVar("T")
 
 
@@ -69,9 +69,9 @@ class SharedState(NamedTuple):
     topics: KafkaTopics
     judge: Judge
     committed: Callable[[TopicPartition], Awaitable[int | None]]
-    """How far the group has read a partition of the delay topic."""
+    """Returns the group's committed offset in a partition of the delay topic."""
     permission: Callable[[int, bool], Awaitable[None]]
-    """Waits until the partition may be taken over, after it was taken by somebody else or not."""
+    """Waits until the relay may take the partition over; the flag says whether another relay fenced it."""
 
 
 class _Write(NamedTuple):

@@ -31,9 +31,9 @@ _REVIEW_S: Final = 10.0
 _MADE_S: Final = 30.0
 _POLL_S: Final = 0.1
 _QUEUES: Final = 4
-"""Of a delay topic that the relay makes, on each broker."""
+"""Queues per broker of a delay topic that the relay creates."""
 _BEHIND: Final = 1 << 62
-"""An offset behind all messages."""
+"""An offset after all messages."""
 
 
 class Topics(NamedTuple):

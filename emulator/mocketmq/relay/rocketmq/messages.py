@@ -40,14 +40,14 @@ RELAY_PROPERTIES: Final = "RELAY_PROPERTIES"
 RELAY_SETTLED: Final = "RELAY_SETTLED"
 
 _COMPRESSION: Final = 0x701
-"""Bits of a ``sysFlag`` that say how the body is packed (docs/protocol/remoting.md §3.2)."""
+"""Bits of ``sysFlag`` for the compression of the body (docs/protocol/remoting.md §3.2)."""
 _OF_BROKERS: Final = {
     *(CHECK_IMMUNITY, CHECK_TIMES, CLUSTER, DELAY, FIRST_POP_TIME, PGROUP, POP_CK, REAL_QID, REAL_TOPIC),
     *(*TIMERS, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, "TIMER_DELAY_LEVEL", "TIMER_DEQUEUE_MS", "TIMER_ENQUEUE_MS"),
     *("TIMER_ROLL_TIMES", TRAN_MSG, "TRAN_PREPARED_QUEUE_OFFSET", WAIT),
     *("MSG_REGION", "TRACE_ON", "__CRC32#"),
 }
-"""Properties by which a broker delayed or delivered the message; at its real topic they would do so again."""
+"""Properties that made a broker delay or deliver the message, and would do so again at the real topic."""
 
 
 class Message(NamedTuple):

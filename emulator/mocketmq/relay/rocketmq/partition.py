@@ -33,7 +33,7 @@ _COMMIT_US: Final = 5 * US_PER_S
 _CARRY_US: Final = 30 * US_PER_S
 _LOCK_POLL_S: Final = 0.5
 _MOST_SENDS: Final = 64
-"""Sends that are under way at once."""
+"""Sends in flight at a time."""
 _UNREADABLE: Final = (LookupError, ValueError)
 
 

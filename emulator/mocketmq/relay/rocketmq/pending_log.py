@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 _SPARE: Final = 10_000
 _BATCH_BYTES: Final = 1 << 20
 _CARRIED: Final = 1_000
-"""Records that are looked at in one go."""
+"""Records to check per call of ``carry``."""
 
 
 class PendingLog:

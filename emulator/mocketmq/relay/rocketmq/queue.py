@@ -14,9 +14,9 @@ from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.record import Record, decode_records
 
 _PULLED: Final = 32
-"""Messages that a broker gives for a pull at the most (MessageStoreConfig.java)."""
+"""The most messages that a broker returns for a pull (MessageStoreConfig.java)."""
 _AHEAD: Final = 8
-"""Pulls that are under way when much is read."""
+"""Concurrent pulls while reading many messages."""
 _NO_NEW: Final = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 

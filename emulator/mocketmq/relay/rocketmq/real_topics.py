@@ -14,7 +14,7 @@ from mocketmq.relay.rocketmq.brokers import Broker, Brokers
 from mocketmq.relay.rocketmq.messages import Message
 
 SHARDING_KEY: Final = "__SHARDINGKEY"
-"""Messages with the same one go to the same queue, one after the other."""
+"""Messages with the same sharding key go to the same queue, one after the other."""
 _KNOWN_US: Final = 30 * US_PER_S
 _MISSING_US: Final = US_PER_S
 _MOST_KNOWN: Final = 1_000
