@@ -1,1 +1,1 @@
-"""Run the same load over the delay schemes, each in a broker of its own, and over a real RocketMQ."""
+"""The lab: measures the delay schemes, each in its own broker, and a real RocketMQ under the same load."""

@@ -1,4 +1,4 @@
-"""Measure a real RocketMQ under the load's rate, as the probe does."""
+"""Measures a real RocketMQ at the load's rate, with the probe."""
 
 import asyncio
 from functools import partial
@@ -20,7 +20,7 @@ _SLOWER: Final = 0.95
 
 
 class ClusterRun:
-    """A cluster, looked at before the lab begins: ``check`` raises ClusterError if it cannot be measured."""
+    """A cluster to measure; ``check`` raises ClusterError before the lab begins if that is impossible."""
 
     def __init__(self, name_servers: str, account: Account | None, load: Load) -> None:
         levels = tuple(map(level_of, load.delays_us))
@@ -30,7 +30,7 @@ class ClusterRun:
         self._plan = Plan(_TOPIC, _TOPIC, levels, (), each, load.rate, load.size, _PATIENCE_US)
 
     async def check(self) -> str:
-        """Make sure that it is there, with the delays of the load. The name by which the report calls it."""
+        """Make sure that the cluster is up and has the load's delays; return its name for the report."""
         cluster = self._connect()
         try:
             await cluster.open(self._plan.topic, self._plan.group)
@@ -46,7 +46,7 @@ class ClusterRun:
         return f"RocketMQ {versions}"
 
     async def measure(self, name: str, place: Path, progress: Progress) -> Measured:
-        """Send at the load's rate and receive; the ledger is left at ``place``. Raises ClusterError."""
+        """Send at the load's rate and receive; write the ledger to ``place``. Raises ClusterError."""
         probing = Probing(self._plan, self._connect(), progress)
         await probing.run(asyncio.Event())
         ledger = ProbeLedger(probing)

@@ -1,4 +1,4 @@
-"""Put many pending messages into a data directory that no broker uses."""
+"""Fills a data directory with pending messages while no broker uses it."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ DAY_US: Final = 86_400 * US_PER_S
 
 
 async def fill_with_herd(scheme: SchemeName, data: Path, count: int, delay_us: int, size: int) -> None:
-    """Messages that are all due at one instant, so long after now."""
+    """Add messages that are all due at one instant, this long from now."""
     if scheme == LEVELS:
         await _fill_levels(data, count, (delay_us,), size)
     else:
@@ -29,7 +29,7 @@ async def fill_with_herd(scheme: SchemeName, data: Path, count: int, delay_us: i
 
 
 async def fill_with_pending(scheme: SchemeName, data: Path, count: int, size: int) -> None:
-    """Messages that wait: of the longest two levels, or due over a day, from tomorrow on."""
+    """Add messages that stay pending: in the longest two levels, or due over a day from tomorrow on."""
     if scheme == LEVELS:
         await _fill_levels(data, count, TABLE.delays_us[-2:], size)
     else:
@@ -37,7 +37,7 @@ async def fill_with_pending(scheme: SchemeName, data: Path, count: int, size: in
 
 
 async def _fill_levels(data: Path, count: int, delays_us: tuple[int, ...], size: int) -> None:
-    """By a broker in this process whose clock stands still, so all are sent at one instant."""
+    """Send through a broker in this process with a stopped clock, so that all have the same store time."""
     settings = Settings(
         data=str(data), clock="manual", http_port=0, remoting=False, grpc=False, durability="normal"
     )
@@ -54,7 +54,7 @@ async def _fill_levels(data: Path, count: int, delays_us: tuple[int, ...], size:
 async def _fill_timed(
     scheme: TimedSchemeName, data: Path, count: int, delay_us: int, span_us: int, size: int
 ) -> None:
-    """As an import adds them, due at even intervals; by a thread, which ends if this is cancelled."""
+    """Add messages due at even intervals, as an import does; the thread stops if this is cancelled."""
     first_us, is_given_up = wall_us() + delay_us, threading.Event()
 
     def add() -> None:

@@ -1,4 +1,4 @@
-"""Run the same load over one subject after the other."""
+"""Runs the lab: the same load on one subject after the other."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -18,11 +18,11 @@ Progress = Callable[[str, int, int | None], object]
 async def run_lab(
     schemes: Sequence[SchemeName], load: Load, place: Path, progress: Progress, cluster: ClusterRun | None
 ) -> Results:
-    """Measure each scheme, and the cluster if there is one. Ledgers are left below ``place``.
+    """Measure each scheme, and the cluster if there is one. Ledgers are written below ``place``.
 
     A scheme whose extra is not installed is skipped. Raises EmulatorError.
     """
-    name = await cluster.check() if cluster else ""  # before minutes are spent on the others
+    name = await cluster.check() if cluster else ""  # fail before spending minutes on the schemes
     missing = {scheme: reason for scheme in schemes if (reason := _missing(scheme, place))}
     results = Results([], [Skipped(scheme, reason) for scheme, reason in missing.items()])
     left = [scheme for scheme in schemes if scheme not in missing]
@@ -44,7 +44,7 @@ async def run_lab(
 
 
 def _missing(scheme: SchemeName, place: Path) -> str | None:
-    """Why the scheme cannot be used here."""
+    """The reason why the scheme cannot be used here, if any."""
     if scheme == LEVELS:
         return None
     try:

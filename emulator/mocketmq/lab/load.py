@@ -1,4 +1,4 @@
-"""The load of a lab: what is sent to each subject, at what rate, and how many messages wait there."""
+"""The load of a lab: message rate, size and delays, and the numbers of pending messages."""
 
 from typing import Final, Literal, NamedTuple
 
@@ -34,12 +34,12 @@ class Load(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """How many are sent at the rate, to each delay in turn."""
+        """The number of messages sent at the rate, over all delays in turn."""
         return self.rate * self.seconds
 
     @property
     def herd_delays_us(self) -> tuple[int, ...]:
-        """How long before it is due a herd is made: the delay levels that leave time for it, in order."""
+        """The delays to try for a herd, in order: those that leave time to send it before it is due."""
         least_us = _LEAD_US + self.herd * US_PER_S // _FILLED_PER_S
         return tuple(each for each in TABLE.delays_us if each >= least_us)[:_TRIES]
 
@@ -53,7 +53,7 @@ def level_of(delay_us: int) -> int:
 
 
 def delay_property(scheme: SchemeName, delay_us: int) -> dict[str, str]:
-    """The property by which a message waits so long in the scheme."""
+    """The property that delays a message this long in the scheme."""
     if scheme == LEVELS:
         return {DELAY: str(level_of(delay_us))}
     return {TIMER_DELAY_MS: str(delay_us // US_PER_MS)}

@@ -1,11 +1,11 @@
-"""What a lab measured of each subject; the report is made of it and of the ledgers."""
+"""The measurements of a lab, from which the report is made together with the ledgers."""
 
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 
 class Growth(NamedTuple):
-    """A broker that starts with so many pending messages; memory None where the system does not tell."""
+    """A start of a broker with pending messages; memory is None where the system does not report it."""
 
     pending: int
     start_us: int  # from the start of the process until it is ready
@@ -14,18 +14,18 @@ class Growth(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A subject: a delay scheme or a cluster. What cannot be measured from outside is None or empty."""
+    """A delay scheme or a cluster; a figure that cannot be measured from outside is None or empty."""
 
     name: str
     kind: Literal["scheme", "cluster"]
     version: str
-    ledger: Path  # of the messages that were sent at the load's rate
+    ledger: Path  # ledger of the messages sent at the load's rate
     lateness_error_us: int
-    delays: dict[str, str]  # what the ledger calls each delay: a topic, or the number of a level
+    delays: dict[str, str]  # the ledger's name of each delay: a topic, or a level number
     notes: list[str]
     saves_per_second: float | None = None
     herd: Path | None = None  # the ledger of messages that were due at one instant
-    growth: tuple[Growth, ...] = ()  # the first with none pending
+    growth: tuple[Growth, ...] = ()  # the first has none pending
 
 
 class Skipped(NamedTuple):
@@ -36,7 +36,7 @@ class Skipped(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What was measured, in the order of the subjects, and what was not."""
+    """All measurements in the order of the subjects, and the skipped subjects."""
 
     measured: list[Measured]
     skipped: list[Skipped]

@@ -1,4 +1,4 @@
-"""Run a broker in a process of its own, for a command that needs one."""
+"""Runs a broker in a separate process for a command that needs one."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ _URL = re.compile(r"http://\S+:\d+")
 
 
 class OwnBroker(NamedTuple):
-    """A broker that is ready: its JSON API, its process, and how long its start took."""
+    """A ready broker: its JSON API, its process, and how long it took to start."""
 
     url: str
     pid: int
@@ -27,17 +27,17 @@ class OwnBroker(NamedTuple):
 
 @asynccontextmanager
 async def own_broker(data: Path, *options: str) -> AsyncIterator[OwnBroker]:
-    """Start a broker on ``data`` on free ports, yield it, stop it at the end.
+    """Start a broker with the data directory ``data`` on free ports, yield it, stop it at the end.
 
-    It does not get the settings of the environment, and ends when this process is gone. Raises EmulatorError
-    if it does not start.
+    The broker ignores settings in the environment, and stops when this process dies. Raises EmulatorError if
+    it does not start.
     """
     began_us = steady_us()
     process = await asyncio.create_subprocess_exec(
         *(*own_command(), "serve", "--until-eof"),
         *("--port", "0", "--data", str(data), "--log-level", "warning", *options),
         env={name: text for name, text in os.environ.items() if not name.startswith("MOCKETMQ_")},
-        stdin=PIPE,  # its end tells the broker that this process is gone
+        stdin=PIPE,  # when this process dies, the pipe closes and the broker stops
         stdout=PIPE,
         start_new_session=True,  # Ctrl-C is for the command, which then stops its broker
     )

@@ -1,7 +1,4 @@
-"""Send the messages of a load to a broker of the lab, at a pace or as fast as answers come.
-
-The lab sends by RocketMQ's TCP protocol.
-"""
+"""Sends the messages of a load by remoting, at a given rate or as fast as the broker responds."""
 
 import asyncio
 from collections import Counter
@@ -23,7 +20,7 @@ _QUEUES: Final = 4
 
 
 class Producer:
-    """One connection, on which any number of sends are under way. ``failed`` counts reasons."""
+    """A connection with any number of sends in flight; ``failed`` counts failures by reason."""
 
     def __init__(self, address: str, size: int) -> None:
         self.failed: Counter[str] = Counter()
@@ -58,7 +55,7 @@ class Producer:
 
 
 async def paced(rate: float, count: int, act: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Begin ``act`` so often a second, whether or not earlier ones have ended; return when all have."""
+    """Start ``act`` at a fixed rate, regardless of earlier calls; return when all have ended."""
     began_us = steady_us()
     async with asyncio.TaskGroup() as begun:
         for number in range(count):
@@ -68,7 +65,7 @@ async def paced(rate: float, count: int, act: Callable[[], Coroutine[Any, Any, o
 
 
 async def per_second(act: Callable[[], Awaitable[object]], in_flight: int, seconds: float) -> float:
-    """How often a second ``act`` ends when so many are always under way."""
+    """The calls of ``act`` that end per second with a constant number in flight."""
     began_us = steady_us()
     until_us = began_us + round(seconds * US_PER_S)
     done = 0

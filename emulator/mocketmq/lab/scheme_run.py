@@ -1,4 +1,4 @@
-"""Measure one delay scheme, each time in a fresh broker with a data directory of its own."""
+"""Measures one delay scheme; each measurement has a fresh broker and data directory."""
 
 import asyncio
 import shutil
@@ -26,9 +26,9 @@ Tell = Callable[[str], object]
 
 
 async def measure_scheme(scheme: SchemeName, load: Load, place: Path, tell: Tell) -> Measured:
-    """Lateness, saves, a herd and many pending messages; ledgers are left below ``place``.
+    """Measure lateness, saves, a herd, and starts with pending messages; write ledgers below ``place``.
 
-    Raises EmulatorError when a broker does not start or refuses what it is sent.
+    Raises EmulatorError when a broker does not start or refuses a message.
     """
     ledger, herd = place / "load", place / "herd"
     tell(f"{load.rate} messages a second")
@@ -56,18 +56,18 @@ async def measure_scheme(scheme: SchemeName, load: Load, place: Path, tell: Tell
 
 
 async def _lateness(scheme: SchemeName, load: Load, data: Path) -> Counter[str]:
-    """Send at the rate, and wait until everything is delivered. Return what failed."""
+    """Send at the rate, and wait until everything is delivered. Return the failures."""
     kinds = cycle([(_topic(each), delay_property(scheme, each)) for each in load.delays_us])
     async with _broker(scheme, load, data) as (broker, producer):
         for topic in map(_topic, load.delays_us):
-            await producer.send(topic, {})  # makes the topic
+            await producer.send(topic, {})  # creates the topic
         await paced(load.rate, load.messages, lambda: producer.try_to_send(*next(kinds)))
         await _drained(broker)
         return producer.failed
 
 
 async def saves_per_second(scheme: SchemeName, load: Load, data: Path) -> float:
-    """Answered sends a second of messages that wait an hour, with many in flight."""
+    """Measure acknowledged sends per second of messages delayed by an hour, with many in flight."""
     delay = delay_property(scheme, _LONG_US)
     async with _broker(scheme, load, data) as (_, producer):
         found = await per_second(lambda: producer.send("lab", delay), IN_FLIGHT, load.saves_s)
@@ -76,9 +76,9 @@ async def saves_per_second(scheme: SchemeName, load: Load, data: Path) -> float:
 
 
 async def _herd(scheme: SchemeName, load: Load, data: Path) -> bool:
-    """Let a broker meet messages that are due at one instant. Return whether it was ready before.
+    """Start a broker on messages that are all due at one instant. Return whether it was ready before that.
 
-    If it was not, it is tried again with a longer time between.
+    If it was not, try again with a longer delay.
     """
     for delay_us in load.herd_delays_us:
         await asyncio.to_thread(shutil.rmtree, data, ignore_errors=True)
@@ -92,7 +92,7 @@ async def _herd(scheme: SchemeName, load: Load, data: Path) -> bool:
 
 
 async def grown(scheme: SchemeName, load: Load, place: Path, tell: Tell) -> AsyncIterator[Growth]:
-    """The start of an empty broker, and with each number of pending messages."""
+    """Measure starts of a broker: empty, and with each number of pending messages."""
     data = place / "pending"
     for pending in (0, *load.pending):
         if pending:
@@ -107,7 +107,7 @@ async def grown(scheme: SchemeName, load: Load, place: Path, tell: Tell) -> Asyn
 
 @asynccontextmanager
 async def _broker(scheme: SchemeName, load: Load, data: Path) -> AsyncIterator[tuple[Client, Producer]]:
-    """A broker with a real clock, and two who talk to it."""
+    """A broker with a real clock, with a producer and an API client."""
     async with own_broker(data, *_options(scheme, load)) as own, Client(own.url) as client:
         doors = (await client.info())["doors"]
         async with Producer(doors["broker"]["address"], load.size) as producer:
@@ -124,7 +124,7 @@ def _topic(delay_us: int) -> str:
 
 
 async def _drained(broker: Client) -> None:
-    """Return when nothing waits any more: asked seldom, as the answer costs the broker time."""
+    """Return when no message is pending; polls rarely, because each poll costs the broker time."""
     while True:
         found = await broker.levels()
         if not found["timed"]["pending"] and not any(each["pending"] for each in found["levels"]):
@@ -133,7 +133,7 @@ async def _drained(broker: Client) -> None:
 
 
 def _memory_bytes(pid: int) -> int | None:
-    """The memory that a process has in use, where the system tells it as Linux does."""
+    """The memory in use by a process; None except on Linux."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         line = next(each for each in lines if each.startswith("VmRSS:"))
@@ -142,5 +142,5 @@ def _memory_bytes(pid: int) -> int | None:
 
 
 def _disk_bytes(folder: Path) -> int:
-    """The space of all files and directories, as the system counts it."""
+    """The allocated disk space of all files and directories."""
     return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))

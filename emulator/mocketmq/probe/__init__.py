@@ -1,1 +1,1 @@
-"""Measure how late a real cluster delivers: a client for each of its protocols, and a ledger."""
+"""The probe: measures how late a real cluster delivers, by any of its protocols, and writes a ledger."""

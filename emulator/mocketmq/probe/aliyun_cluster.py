@@ -1,7 +1,7 @@
 """A cluster over Aliyun's HTTP protocol (docs/protocol/aliyun.md §1).
 
-It tells when a message was first handed to a consumer of the group, not when it became visible. So several
-requests wait for messages at a time, and what came while none did has that much error.
+The service reports when it first handed a message to a consumer of the group, not when the message became
+visible. So several polls wait at a time, and messages that arrive while no poll waits have that much error.
 """
 
 import ssl
@@ -33,7 +33,7 @@ Fields = Mapping[str, str]
 
 
 class AliyunRefusedError(ClusterError):
-    """The service refuses a request, in its own words; ``code`` is its own, too."""
+    """The service refused a request; ``code`` and text are the service's."""
 
     def __init__(self, code: str, words: str) -> None:
         super().__init__(f"{words} ({code})")
@@ -41,7 +41,7 @@ class AliyunRefusedError(ClusterError):
 
 
 class _Answer(NamedTuple):
-    """Its document, and when it was asked for and given, by our wall clock."""
+    """The XML document of a response, with the wall-clock times of request and response."""
 
     document: ET.Element | None
     sent_us: int
@@ -62,7 +62,7 @@ class AliyunCluster(Cluster):
         self._session: ClientSession | None = None
         self._topic = self._group = ""
         self._waiting = 0
-        self._waited_from_us = 0  # while somebody waits
+        self._waited_from_us = 0  # while a poll waits
 
     async def open(self, topic: str, group: str) -> None:
         """Receive once, so that the group's start is known. Raises ClusterError."""
@@ -85,7 +85,7 @@ class AliyunCluster(Cluster):
             sent.message_id = _fields(answer.document).get("MessageId", "")
 
     def polls(self) -> Sequence[Poll]:
-        """Several, so that one waits while others are answered."""
+        """Several polls, so that one waits while others are being answered."""
         return [self._receive] * _POLLS
 
     async def _receive(self, wait_s: int = _WAIT_S) -> Sequence[Received]:
@@ -106,7 +106,7 @@ class AliyunCluster(Cluster):
             waited_from_us = self._waited_from_us
             self._waiting -= 1
         messages = [_fields(each) for each in answer.document] if answer.document is not None else []
-        with suppress(ClusterError):  # it comes again then, and says the same
+        with suppress(ClusterError):  # the service redelivers it with the same times
             await self._acknowledge([each["ReceiptHandle"] for each in messages])
         return [
             Received(
@@ -128,7 +128,7 @@ class AliyunCluster(Cluster):
         )
 
     async def _ask(self, method: str, query: Fields, body: str = "", wait_s: int = 0) -> _Answer:
-        """Raises NoAnswerError, and AliyunRefusedError for anything but success."""
+        """Send a signed request. Raises NoAnswerError, and AliyunRefusedError for any status but success."""
         assert self._session is not None  # noqa: S101 - open was called
         target = f"/topics/{self._topic}/messages"
         if given := {**query, **self._instance}:
@@ -178,7 +178,7 @@ class AliyunCluster(Cluster):
 
 
 def _fields(element: ET.Element) -> Fields:
-    """The leaves, by name without namespace."""
+    """The text of each leaf, by element name without namespace."""
     return {child.tag.rpartition("}")[2]: child.text or "" for child in element}
 
 

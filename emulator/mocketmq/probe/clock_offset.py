@@ -1,7 +1,7 @@
-"""The offset of a broker's clock from ours, with its error.
+"""Estimates the offset of a broker's clock from the local clock, with its error.
 
-As in NTP, the broker stores a message between our send and its answer, and reports the store time by its own
-clock. Each message bounds the offset, and all bounds together narrow it.
+As in NTP, the broker stores a message between the local times of send and response, and reports the store
+time by its own clock. Each message bounds the offset; all bounds together narrow it.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from mocketmq.clock import US_PER_MS
 
 
 class Sample(NamedTuple):
-    """A message: sent and answered by our clock, in microseconds, and stored by the broker's."""
+    """A message: local times of send and response in microseconds, and the broker's store time."""
 
     sent_us: int
     answered_us: int
@@ -19,19 +19,19 @@ class Sample(NamedTuple):
 
     @property
     def least_us(self) -> int:
-        """The broker's clock is at least so far ahead."""
+        """The lower bound of the broker's lead."""
         return self.stored_ms * US_PER_MS - self.answered_us
 
     @property
     def most_us(self) -> int:
-        """The broker's clock is at most so far ahead; it names whole milliseconds that have begun."""
+        """The upper bound of the broker's lead; store times are rounded down to milliseconds."""
         return (self.stored_ms + 1) * US_PER_MS - self.sent_us
 
 
 class ClockOffset(NamedTuple):
-    """The broker's clock is ``ahead_us`` ahead of ours, or up to ``error_us`` more or less.
+    """The broker's clock is ``ahead_us`` ahead of the local one, give or take ``error_us``.
 
-    If it ``drifts``, no one difference fits all samples, and the error spans what fits each of them.
+    If the clock ``drifts``, no single offset fits all samples, and the error covers the offsets of each.
     """
 
     ahead_us: int
@@ -41,7 +41,7 @@ class ClockOffset(NamedTuple):
 
     @classmethod
     def of(cls, samples: Iterable[Sample]) -> "ClockOffset | None":
-        """The difference that the samples allow; None without any."""
+        """The offset that the samples allow; None without samples."""
         found = list(samples)
         if not found:
             return None

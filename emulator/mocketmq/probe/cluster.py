@@ -1,4 +1,4 @@
-"""A cluster that is probed, whatever protocol it is reached by: what a probe sends to it and receives."""
+"""The probe's interface to a cluster, for every protocol: delays, sent and received messages."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,7 +11,7 @@ from mocketmq.settings import Settings
 
 
 class Delay(NamedTuple):
-    """How long messages are delayed: by a ``level``, or without one until a due time so far ahead."""
+    """A delay: by ``level``, or else until an absolute due time this far ahead."""
 
     us: int
     level: int | None = None
@@ -23,7 +23,7 @@ class Delay(NamedTuple):
 
 @dataclass
 class ProbedBroker:
-    """Has a clock of its own, by which the ledger's instants are."""
+    """A broker of the cluster; the ledger's instants are by its clock."""
 
     name: str
     address: str
@@ -32,46 +32,46 @@ class ProbedBroker:
 
 @dataclass
 class Sent:
-    """A message that was sent, and answered by our wall clock.
+    """A sent message, with the local wall-clock times of send and response.
 
-    One without ``delay`` bounds the difference of the clocks; ``due_ms`` is past then.
+    Messages without ``delay`` measure the clock offset; their ``due_ms`` is in the past.
     """
 
     key: str
     broker: ProbedBroker
     delay: Delay | None
-    due_ms: int  # by our clock, as clients reckon it; not of a level
+    due_ms: int  # absolute due time by the local clock, as clients compute it; meaningless for a level
     sent_us: int
     answered_us: int = 0
     is_stored: bool = False
     parked_offset: int | None = None
     stored_ms: int | None = None  # by the broker's clock
-    message_id: str = ""  # if the cluster gives it another one than the key
+    message_id: str = ""  # if the cluster assigns an id other than the key
 
 
 class Received(NamedTuple):
-    """A message as it was received: ``at_us`` by our wall clock, milliseconds by the broker's."""
+    """A received message: ``at_us`` by the local wall clock, milliseconds by the broker's."""
 
     key: str
     at_us: int
     delivered_ms: int
-    stored_ms: int | None = None  # of the delayed message, if it is told here
+    stored_ms: int | None = None  # store time of the delayed message, if the delivery carries it
     queue_id: int | None = None
     queue_offset: int | None = None
     log_offset: int | None = None
     waited_from_us: int | None = None
-    """If ``delivered_ms`` is that of the hand-out: since when somebody waited for it, by our clock."""
+    """The poll's start by the local clock, if ``delivered_ms`` is when the service handed the message out."""
     tells_first_delivery: bool = True
-    """Whether ``delivered_ms`` is that of the first delivery; some clusters store a message anew for each."""
+    """Whether ``delivered_ms`` is the first delivery's; some clusters store the message again each time."""
 
 
 Poll = Callable[[], Awaitable[Sequence[Received]]]
-"""Waits for messages, and is called again and again. Raises EmulatorError, or KeyError or
-ValueError for an answer that lacks something."""
+"""Waits for messages; called in a loop. Raises EmulatorError, or KeyError or ValueError for an incomplete
+response."""
 
 
 class Cluster(ABC):
-    """``notes`` are sentences on what could not be found out; ``table`` says how long each level is."""
+    """A probed cluster; ``notes`` say what could not be found out, ``table`` has the delay of each level."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -79,24 +79,24 @@ class Cluster(ABC):
         self.table = LevelTable.parse(Settings().levels)
 
     def note(self, sentence: str) -> None:
-        """Note it, once."""
+        """Add a note, unless it is already there."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
     @abstractmethod
     async def open(self, topic: str, group: str) -> None:
-        """Find the brokers, and make sure that the group receives what is sent from now on.
+        """Find the brokers, and make sure that the group receives all messages sent from now on.
 
         Raises ClusterError.
         """
 
     @abstractmethod
     async def send(self, sent: Sent, size: int) -> None:
-        """Send the message, and note when that was, and whether it is stored. Raises EmulatorError."""
+        """Send the message, and record its times. Raises EmulatorError."""
 
     @abstractmethod
     def polls(self) -> Sequence[Poll]:
-        """Together they receive all messages; each is called by one task."""
+        """The polls that together receive all messages; one task runs each of them."""
 
     @abstractmethod
     async def close(self) -> None:

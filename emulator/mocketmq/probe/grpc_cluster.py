@@ -1,7 +1,7 @@
 """A cluster over gRPC, through a proxy of RocketMQ 5.
 
-A proxy makes neither topics nor groups, and does not say which broker stores a message: all of them are taken
-as one. What is received tells when it was delivered (``store_timestamp``), by the broker's clock.
+A proxy creates neither topics nor groups, and does not say which broker stores a message, so the probe treats
+all brokers as one. A received message has its time of delivery (``store_timestamp``) by the broker's clock.
 Source: GrpcConverter.java, GrpcValidator.java (5.3.3).
 """
 
@@ -38,7 +38,7 @@ _Message = message_class("Message")
 
 
 class GrpcCluster(Cluster):
-    """What is behind a proxy."""
+    """The cluster behind a proxy."""
 
     def __init__(self, proxy: str, account: Account | None = None, tls: ssl.SSLContext | None = None) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class GrpcCluster(Cluster):
         self._session: asyncio.Task[None] | None = None
 
     async def open(self, topic: str, group: str) -> None:
-        """Find the topic's brokers, and receive once from each, so that the group's start is known."""
+        """Find the topic's brokers, and receive once from each, which fixes the group's start offsets."""
         self._topic, self._group = topic, group
         where = {"topic": {"name": topic}, "endpoints": _endpoints(self._connection)}
         try:
@@ -88,7 +88,7 @@ class GrpcCluster(Cluster):
         self.brokers = [ProbedBroker(names[0] if len(names) == 1 else address, address)]
 
     async def _stay(self, ready: "asyncio.Future[None]") -> None:
-        """Be a client that the proxy knows; ``ready`` says that it does, or fails."""
+        """Keep a Telemetry session open; resolve ``ready`` once the proxy accepts or refuses the client."""
         entry = {"topic": {"name": self._topic}, "expression": {"type": 1, "expression": "*"}}
         subscription = {"group": {"name": self._group}, "subscriptions": [entry]}
         while True:
@@ -108,7 +108,7 @@ class GrpcCluster(Cluster):
                 await asyncio.sleep(_AGAIN_S)
 
     async def send(self, sent: Sent, size: int) -> None:
-        """Send the message with its due time, which is past for one without delay."""
+        """Send the message with its due time, which is in the past for one without delay."""
         message = _Message(
             topic={"name": self._topic},
             body=b"x" * size,
@@ -120,7 +120,7 @@ class GrpcCluster(Cluster):
         sent.sent_us, sent.answered_us, sent.is_stored = answer.sent_us, answer.answered_us, True
 
     def polls(self) -> Sequence[Poll]:
-        """One for each broker."""
+        """One poll for each broker."""
         return [partial(self._receive, queue, _WAIT_S) for queue in self._queues]
 
     async def _receive(self, queue: Any, wait_s: float) -> Sequence[Received]:
@@ -138,7 +138,7 @@ class GrpcCluster(Cluster):
                 raise GrpcRefusedError(part.status)
         messages = [part.message for part in answer.messages if part.HasField("message")]
         if messages:
-            with suppress(ClusterError):  # it comes again then, and is known
+            with suppress(ClusterError):  # the proxy redelivers it; duplicates are recognized
                 await self._acknowledge(messages)
         return [
             Received(
@@ -173,7 +173,7 @@ class GrpcCluster(Cluster):
 
 
 def _endpoints(connection: GrpcConnection) -> dict[str, Any]:
-    """The proxy as the client knows it."""
+    """The proxy's address as protobuf endpoints."""
     try:
         scheme = _IPV4 if ip_address(connection.host).version == 4 else _IPV6
     except ValueError:

@@ -31,7 +31,7 @@ OK: Final = 20_000
 
 
 class GrpcRefusedError(ClusterError):
-    """The proxy refuses a request, in its own words; ``code`` is that of its status."""
+    """The proxy refused a request; ``code`` and text are those of its status."""
 
     def __init__(self, status: Any) -> None:
         super().__init__(f"{status.message or 'no reason'} (code {status.code})")
@@ -39,7 +39,7 @@ class GrpcRefusedError(ClusterError):
 
 
 class GrpcAnswer(NamedTuple):
-    """The parts of an answer, and its wall clock times of request and completion."""
+    """The parts of a response, with the wall-clock times of request and completion."""
 
     messages: Sequence[Any]
     sent_us: int
@@ -47,7 +47,7 @@ class GrpcAnswer(NamedTuple):
 
 
 class GrpcConnection:
-    """Opened by the first request, and again by the next one after it was closed. It is one client."""
+    """The connection of one client; each request reopens it if it is closed."""
 
     def __init__(self, address: str, account: Account | None, tls: ssl.SSLContext | None) -> None:
         self.address = address
@@ -60,7 +60,7 @@ class GrpcConnection:
         self._channel = Channel(self.host, self.port, codec=codec, ssl=tls)
 
     async def call(self, rpc: str, **fields: Any) -> GrpcAnswer:
-        """The answer to a request. Raises NoAnswerError, and GrpcRefusedError if its status is not OK."""
+        """Return the response. Raises NoAnswerError, and GrpcRefusedError if its status is not OK."""
         answer = await self.ask(rpc, **fields)
         [message] = answer.messages
         if message.status.code != OK:
@@ -68,7 +68,7 @@ class GrpcConnection:
         return answer
 
     async def ask(self, rpc: str, *, wait_s: float = 0.0, many: bool = False, **fields: Any) -> GrpcAnswer:
-        """The answer, or all parts of it if there are ``many``, for which the proxy may wait so long.
+        """Return the response, or all parts of a stream if ``many``; ``wait_s`` is added to the time limit.
 
         Raises NoAnswerError.
         """
@@ -94,7 +94,7 @@ class GrpcConnection:
 
     @asynccontextmanager
     async def session(self, **settings: Any) -> AsyncIterator[None]:
-        """Says the client's settings; they are known while it lasts. Raises NoAnswerError or ClusterError."""
+        """Register the client's settings while the block runs. Raises NoAnswerError or ClusterError."""
         command = message_class("TelemetryCommand")
         with self._spoken():
             async with self._channel.request(
@@ -136,7 +136,7 @@ class GrpcConnection:
 
     @contextmanager
     def _spoken(self) -> Iterator[None]:
-        """Raises what went wrong as errors of the probe."""
+        """Raise errors of the gRPC library as errors of the probe."""
         try:
             yield
         except TimeoutError:
@@ -146,7 +146,7 @@ class GrpcConnection:
                 f"{self.address} does not serve the request: {error.message or 'no reason'}"
                 f" ({error.status.name})"
             ) from None
-        except (StreamTerminatedError, H2Error) as error:  # the latter if it speaks no HTTP/2
+        except (StreamTerminatedError, H2Error) as error:  # H2Error: the peer does not speak HTTP/2
             raise NoAnswerError(f"{self.address} closed the connection: {error}") from None
         except OSError as error:
             raise NoAnswerError(f"{self.address} cannot be reached: {reason_of(error)}") from None

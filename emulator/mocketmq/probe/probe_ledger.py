@@ -1,8 +1,9 @@
-"""The ledger of a probe, in the form of docs/ledger-format.md, and what it comes to.
+"""The ledger of a probe in the format of docs/ledger-format.md, and its summary.
 
-A row's instants are by its broker's clock. Where the broker says when it stored the delayed message, due and
-delivered times are both its own, in whole milliseconds, so lateness does not depend on the difference of the
-clocks. Elsewhere the store time is reckoned from ours. An absolute due time is by the broker's clock, too.
+A row's instants are by its broker's clock. Where the broker reports when it stored the delayed message, due
+and delivered times are both the broker's own, in whole milliseconds, so lateness does not depend on the clock
+offset. Elsewhere the store time is computed from the local clock. Absolute due times are by the broker's
+clock.
 """
 
 import csv
@@ -20,11 +21,11 @@ from mocketmq.probe.probing import Probing
 
 _PERCENTILES: Final = (50, 90, 99)
 _MOVED_US: Final = 10 * US_PER_S
-"""A clock that is further ahead than clocks of a cluster differ by chance."""
+"""A lead too large for ordinary clock skew within a cluster."""
 
 
 class LedgerRow(NamedTuple):
-    """The columns that a probe knows; None is an empty value."""
+    """The columns that a probe can fill; None is an empty value."""
 
     run: str
     message_id: str
@@ -50,7 +51,7 @@ class LedgerRow(NamedTuple):
 
 
 class ProbeLedger:
-    """What a probe found; ``error_us`` is that of each lateness. ``offsets`` are by the broker's name."""
+    """A probe's results; ``error_us`` applies to each lateness, ``offsets`` are by broker name."""
 
     def __init__(self, probing: Probing) -> None:
         self._probing = probing
@@ -95,7 +96,7 @@ class ProbeLedger:
             )
 
     def _moves_due_times(self, name: str, offset: ClockOffset) -> bool:
-        """Whether the broker delivers later by as much as its clock is ahead, as mocketmq does."""
+        """Whether the broker shifts due times by the lead of its clock, as mocketmq does."""
         late_us = [
             received.delivered_ms * US_PER_MS - sent.due_ms * US_PER_MS
             for sent in self._probing.sent.values()
@@ -128,7 +129,7 @@ class ProbeLedger:
         for each in found:
             delivered_us = each and each.delivered_ms * US_PER_MS
             if delivered_us is not None and due_us - error_us <= delivered_us < due_us:
-                due_us = delivered_us  # as far as can be told
+                due_us = delivered_us  # within the error: not early
             if each and delivered_us is not None:
                 self.error_us = max(self.error_us, error_us, _unheard_us(each, due_us, delivered_us, offset))
             yield LedgerRow(
@@ -163,7 +164,7 @@ class ProbeLedger:
             rows.writerows(self.rows)
 
     def summary(self) -> dict[str, Any]:
-        """What it comes to, as JSON; times in microseconds."""
+        """The summary as JSON; times in microseconds."""
         probing = self._probing
         return {
             "topic": probing.plan.topic,
@@ -207,7 +208,7 @@ def _samples(probing: Probing, name: str) -> Iterator[Sample]:
 
 
 def _unheard_us(received: Received, due_us: int, delivered_us: int, offset: ClockOffset) -> int:
-    """How long the message can have been there unseen, because nobody waited for it when it was due."""
+    """The longest time that the message may have been visible before a poll could receive it."""
     if received.waited_from_us is None:
         return 0
     waited_us = received.waited_from_us + offset.ahead_us + 2 * offset.error_us
@@ -225,7 +226,7 @@ def _clock(offset: ClockOffset | None) -> dict[str, Any]:
 
 
 def _within(instant_us: int, least_us: int | None, most_us: int | None, offset: ClockOffset) -> int:
-    """The instant, moved by no more than the clocks' error to where it can have been."""
+    """The instant, moved within the clock error to the nearest possible one."""
     slack_us = offset.error_us + US_PER_MS
     if least_us is not None and least_us - slack_us <= instant_us < least_us:
         return least_us

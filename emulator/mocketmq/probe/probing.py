@@ -1,4 +1,4 @@
-"""Send delayed messages at a gentle rate, receive them, and keep what clocks said on the way."""
+"""Runs a probe: sends delayed messages at a gentle rate, receives them, and records the times."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -15,34 +15,34 @@ from mocketmq.probe.cluster import Cluster, Delay, Poll, ProbedBroker, Received,
 MAX_RATE: Final = 200
 _AGAIN_S: Final = 1.0
 _HOPELESS: Final = 10
-"""If so many sends of a delay fail and none succeeds, the probe ends."""
+"""The probe ends after this many failed sends of one delay without a success."""
 _CLOCK_MESSAGES: Final = 5
-"""Messages without delay to each broker, which bound the difference of the clocks in any case."""
+"""Messages without delay to each broker, which bound the clock offset in any case."""
 _PAST_US: Final = 86_400 * US_PER_S
-"""Their due time is so long ago, for topics that take none without."""
+"""How far their due time is in the past, for topics that accept only messages with a due time."""
 
 
 class Plan(NamedTuple):
-    """What is to be sent: ``each`` messages of each level and delay, ``rate`` a second of ``size`` bytes."""
+    """The messages to send: ``each`` per level and delay, ``rate`` a second, ``size`` bytes each."""
 
     topic: str
     group: str
     levels: tuple[int, ...]
-    delays_us: tuple[int, ...]  # of messages with a due time
+    delays_us: tuple[int, ...]  # delays of messages with an absolute due time
     each: int
     rate: int
     size: int
-    patience_us: int  # how long to wait for what is overdue
+    patience_us: int  # how long to wait for overdue messages
 
 
 Progress = Callable[[str, int, int], object]
-"""Hears what is going on: what, how many of it are done, of how many."""
+"""Receives progress: the activity, how many are done, and the total."""
 
 
 class Probing:
-    """A probe of a cluster: what was ``sent``, ``received`` by key, and ``failed``, by the reason.
+    """A probe of a cluster: messages ``sent``, ``received`` by key, and counts ``failed`` by reason.
 
-    ``repeated`` are the keys of messages of which a repeated delivery came that does not tell the first one.
+    ``repeated`` has the keys of messages of which only a redelivery came, without the time of the first one.
     """
 
     def __init__(self, plan: Plan, cluster: Cluster, progress: Progress) -> None:
@@ -56,10 +56,13 @@ class Probing:
         self._progress = progress
         self._is_sent = False
         self._all_received = asyncio.Event()
-        self._last_due_us = 0  # by our clock
+        self._last_due_us = 0  # by the local clock
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Do it, until everything has come, patience is over, or ``stop`` is set. Raises ClusterError."""
+        """Send and receive until all messages have come, time is up, or ``stop`` is set.
+
+        Raises ClusterError.
+        """
         stopping = asyncio.create_task(stop.wait())
         work = asyncio.create_task(self._run())
         try:
@@ -113,14 +116,14 @@ class Probing:
         self._look()
 
     async def _send(self, broker: ProbedBroker, delay: Delay | None) -> str | None:
-        """Send a message; why it failed, or None."""
+        """Send a message; return the reason if it failed, else None."""
         now_us = wall_us()
         ahead_us = delay.us if delay else -_PAST_US
         sent = Sent(new_unique_key(now_us), broker, delay, (now_us + ahead_us) // US_PER_MS, now_us)
         self.sent[sent.key] = sent
         try:
             await self.cluster.send(sent, self.plan.size)
-        except EmulatorError as error:  # an answer that cannot be read, too
+        except EmulatorError as error:  # includes unreadable responses
             if not sent.is_stored:
                 self.failed[str(error)] += 1
                 return str(error)
@@ -136,7 +139,7 @@ class Probing:
             try:
                 received = await poll()
             except (EmulatorError, KeyError, ValueError):
-                await asyncio.sleep(_AGAIN_S)  # it has gone away, or refuses for a time
+                await asyncio.sleep(_AGAIN_S)  # the cluster is down, or refuses for a while
             else:
                 for each in received:
                     if each.tells_first_delivery:

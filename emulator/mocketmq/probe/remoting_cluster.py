@@ -1,4 +1,4 @@
-"""A cluster over RocketMQ's TCP protocol: a name server's brokers, and topic and group of the probe.
+"""A cluster over RocketMQ's remoting protocol: finds its brokers, and prepares the probe's topic and group.
 
 Source: docs/protocol/remoting.md.
 """
@@ -51,7 +51,7 @@ class Master(ProbedBroker):
 
 
 class RemotingCluster(Cluster):
-    """What a name server knows."""
+    """The cluster behind a name server."""
 
     def __init__(
         self, name_servers: str, account: Account | None = None, tls: ssl.SSLContext | None = None
@@ -64,7 +64,7 @@ class RemotingCluster(Cluster):
         self._name_servers = NameServers(name_servers, self._connect, self.note)
 
     async def open(self, topic: str, group: str) -> None:
-        """Find the brokers of the topic. Makes topic and group if they do not exist. Raises ClusterError."""
+        """Find the topic's brokers, and create topic and group if they do not exist. Raises ClusterError."""
         self._topic, self._group = topic, group
         route = await self._name_servers.route(topic)
         if route is None:
@@ -98,7 +98,7 @@ class RemotingCluster(Cluster):
     # Send
 
     async def send(self, sent: Sent, size: int) -> None:
-        """Send the message, and ask the broker when it stored what is delayed."""
+        """Send the message; if it is delayed, ask the broker for its store time."""
         master = self._masters[sent.broker.name]
         properties = {UNIQ_KEY: sent.key, WAIT: "true"} | _delaying(sent)
         ext = send_ext(self._topic, self._group, master.next_queue(), sent.sent_us, properties)
@@ -123,7 +123,7 @@ class RemotingCluster(Cluster):
     # Receive
 
     def polls(self) -> Sequence[Poll]:
-        """One for each queue."""
+        """One poll for each queue."""
         return self._polls
 
     async def _pull(self, queue: "_Queue") -> Sequence[Received]:
@@ -226,7 +226,7 @@ class _Queue:
 
 
 def _delaying(sent: Sent) -> dict[str, str]:
-    """The property that delays the message as its broker understands it."""
+    """The property that delays the message, in the form that the broker understands."""
     if sent.delay is None:
         return {}
     if sent.delay.level is not None:
@@ -241,7 +241,7 @@ def _key_of(record: WireRecord) -> str:
 
 
 async def _figures(broker: Master) -> Answer:
-    """What the broker tells of itself. 4.9 fails until its first sample, a second after its start."""
+    """The broker's runtime info. 4.9 fails until its first sample, a second after its start."""
     until_us = steady_us() + round(_FIGURES_S * US_PER_S)
     while True:
         answer = await broker.requests.call(RequestCode.GET_BROKER_RUNTIME_INFO)

@@ -1,7 +1,7 @@
-"""Judges a message of the delay topic: its real topic and its due time, or the sentence why it is refused.
+"""Reads the real topic and the due time of a delayed message, or gives the reason to refuse it.
 
-A message says both in words that travel with it: Kafka's headers, RocketMQ's user properties. JSON bodies may
-say them instead, in the form of an article on delays for Kafka (docs/relay.md).
+Both come with the message, in Kafka headers or RocketMQ user properties. A JSON body may name them instead,
+in the format of a published article on delays for Kafka (docs/relay.md).
 """
 
 import re
@@ -21,15 +21,15 @@ RELAY_TOPIC: Final = "RELAY_TOPIC"
 RELAY_DELAY_MS: Final = "RELAY_DELAY_MS"
 """The delay in milliseconds, from the time of the message."""
 RELAY_ID: Final = "RELAY_ID"
-"""At the real topic: the message's identity, by which a consumer may refuse repeats."""
+"""In the real topic: the message's id, by which consumers can drop duplicates."""
 RELAY_REFUSED: Final = "RELAY_REFUSED"
-"""At the topic of refused messages: why."""
+"""In the refused topic: the reason."""
 ORDERS: Final = frozenset((RELAY_TOPIC, RELAY_DELAY_MS))
-"""The words that say what to do, which no real topic gets."""
+"""Instructions to the relay, which are removed on the way to the real topic."""
 
 _TOPIC: Final = re.compile("[a-zA-Z0-9._%|-]{1,262}")
 _TOPICS: Final = "1 to 262 characters of a-z, A-Z, 0-9, ., _, %, | and -"
-"""What names of topics are made of; Kafka and RocketMQ allow some of it each."""
+"""Characters of topic names; Kafka and RocketMQ each allow a subset."""
 _NUMBER: Final = re.compile("[0-9]{1,15}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME: Final = "%Y-%m-%d %H:%M:%S"
@@ -42,23 +42,23 @@ class UnfitMessageError(EmulatorError):
 
 
 class Judged(NamedTuple):
-    """Where a message is to go, and when: now, if its due time has passed."""
+    """The real topic and due time of a message; a past due time means now."""
 
     topic: str
     due_us: int
 
 
 class _Body(msgspec.Struct, rename="camel"):
-    """A body as the article has it."""
+    """A JSON body in the article's format."""
 
     actual_topic: str
     actual_time: str
 
 
 class Judge:
-    """By the longest delay, the relay's ``own_topics``, and the zone of times in JSON bodies.
+    """Checks messages against the longest delay and the relay's ``own_topics``.
 
-    Without a zone, bodies say nothing.
+    JSON bodies are read only if a time zone is configured for them.
     """
 
     def __init__(self, longest_us: int, own_topics: Collection[str], zone: tzinfo | None = None) -> None:
@@ -67,7 +67,7 @@ class Judge:
         self._zone = zone
 
     def judge(self, words: Mapping[str, str], body: bytes | None, sent_us: int, now_us: int) -> Judged:
-        """Judge a message with these words, whose time is ``sent_us``. Raises UnfitMessageError."""
+        """Judge a message by its headers or properties and its timestamp. Raises UnfitMessageError."""
         if RELAY_TOPIC in words:
             topic, due_us = words[RELAY_TOPIC], _due_us(words, sent_us)
         elif self._zone is not None:

@@ -19,13 +19,13 @@ class TroubleError(RelayError):
 
 
 class LostPartitionError(RelayError):
-    """The relay lost a partition, which a relay must take over anew."""
+    """The relay lost its hold on a partition; taking it over anew is the only way on."""
 
 
 class Pending(NamedTuple):
-    """A message that is kept. ``content`` is all of it, in the form of its broker's side.
+    """A kept message; ``content`` is the whole message in its broker's format.
 
-    ``number`` rises in order of arrival, and never changes; ``due_us`` is a whole millisecond.
+    ``number`` follows the order of arrival and never changes; ``due_us`` is a whole millisecond.
     """
 
     id: str
@@ -42,64 +42,64 @@ class Settled(NamedTuple):
 
 
 A = TypeVar("A")
-"""A message of the delay topic, in the form of its broker's side."""
+"""A message of the delay topic, in its broker's format."""
 
 
 class Partition(Protocol[A]):
-    """A partition of the delay topic, and its pending log; ``name`` is for people.
+    """A partition of the delay topic and its pending log.
 
-    Held from :meth:`restore` to :meth:`close`, and may be held again. While it is held, ``keep`` and
-    ``forward`` may be called at the same time.
+    A relay holds it from :meth:`restore` to :meth:`close`, any number of times. Meanwhile ``keep`` and
+    ``forward`` may run concurrently.
     """
 
     @property
     def name(self) -> str:
-        """Such as ``orders-delay-3``."""
+        """A name for logs, such as ``orders-delay-3``."""
 
     @property
     def refused(self) -> int:
-        """How many messages went to the topic of refused ones."""
+        """The number of messages sent to the refused topic."""
 
     def restore(self) -> AsyncGenerator[Sequence[Pending | Settled], None]:
-        """Take it over: nobody who held it can change it any more. Then the pending log, in order.
+        """Shut the previous owner out and return the pending log, in order.
 
         Raises TroubleError and LostPartitionError.
         """
 
     async def arrivals(self) -> Sequence[A]:
-        """The next messages of the delay topic: waits for some. May be cancelled.
+        """Wait for the next messages of the delay topic. May be cancelled.
 
         Raises TroubleError and LostPartitionError.
         """
 
     async def keep(self, arrivals: Sequence[A]) -> Sequence[Pending]:
-        """Judge these; note what is kept in the log, and that all have been read. Gives what is kept.
+        """Judge these arrivals, log the kept ones and the read position, and return the kept ones.
 
-        Durable on return. Raises TroubleError, after which it is called with the same messages again, and
-        LostPartitionError.
+        Durable on return. After a TroubleError the caller repeats the call with the same messages. Raises
+        LostPartitionError, too.
         """
 
     async def forward(self, due: Sequence[Pending]) -> Collection[str]:
-        """Send these to their real topics, and note in the log that they are settled.
+        """Send these to their real topics and settle them in the log.
 
-        Gives the ids of those that have left, durable on return; the others are tried again later. Raises
-        TroubleError if nothing could be tried, and LostPartitionError.
+        Returns the ids of the messages sent, durably; the caller retries the others later. Raises
+        TroubleError if none could be tried, and LostPartitionError.
         """
 
     async def close(self) -> None:
-        """End the hold. May be called twice."""
+        """Release the partition. May be called twice."""
 
 
 class Cluster(Protocol[A]):
-    """The delay topic in a group of relays."""
+    """A group of relays that divides the partitions of a delay topic."""
 
     async def open(self) -> None:
-        """Make sure that the topics are there, and join the group. Raises RelayError."""
+        """Create missing topics and join the group. Raises RelayError."""
 
     async def changed(self) -> Collection[Partition[A]]:
-        """Wait until this relay's partitions are others than it was told last; all of them.
+        """Wait until this relay's assignment changes, and return all of its partitions.
 
-        The same object stands for the same partition. Raises RelayError when the group cannot be used.
+        A partition keeps its object across calls. Raises RelayError when the group cannot be used.
         """
 
     async def close(self) -> None:

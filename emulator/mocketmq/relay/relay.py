@@ -10,7 +10,7 @@ from mocketmq.relay.shelf import OpenShelf
 
 
 class Figures(NamedTuple):
-    """What a relay has done since its start; ``pending`` is now, ``lateness_us`` the latest that is known."""
+    """Counts since the relay's start; ``pending`` is current, ``lateness_us`` that of the newest forward."""
 
     pending: int = 0
     kept: int = 0
@@ -20,11 +20,11 @@ class Figures(NamedTuple):
 
 
 Tell = Callable[[Sequence[str], int], None]
-"""Is told the names of the partitions that a relay serves by now, and how many messages are pending there."""
+"""Called with the names of the relay's partitions and the number of pending messages."""
 
 
 class Relay(Generic[A]):
-    """``tell`` is called whenever its partitions are others, once all of them have been taken over."""
+    """Runs a relay; ``tell`` is called once all partitions of a new assignment are taken over."""
 
     def __init__(self, cluster: Cluster[A], open_shelf: OpenShelf, tell: Tell) -> None:
         self._cluster = cluster
@@ -32,7 +32,7 @@ class Relay(Generic[A]):
         self._tell = tell
         self._serving: dict[Partition[A], Serving[A]] = {}
         self._announcing: asyncio.Task[None] | None = None
-        self._before = Figures()  # of partitions that were given up
+        self._before = Figures()  # totals of partitions that this relay gave up
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop``, then leave the group. Raises RelayError."""
@@ -50,7 +50,7 @@ class Relay(Generic[A]):
             await self._cluster.close()
 
     def figures(self) -> Figures:
-        """All that is known now."""
+        """The current figures."""
         return _sum(self._before, self._serving.values())
 
     async def _follow(self) -> None:

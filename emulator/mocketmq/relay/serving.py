@@ -1,7 +1,7 @@
-"""Serves one partition while it is this relay's: keeps what arrives, forwards what is due.
+"""Serves one partition while this relay owns it: keeps arrivals, forwards due messages.
 
-A hold begins with an empty shelf and the partition's pending log. When it is lost, the partition is taken
-over anew, until the relay is told that another one has it.
+A hold begins with an empty shelf, filled from the partition's pending log. When the hold is lost, the relay
+takes the partition over anew, until the assignment gives it to another relay.
 """
 
 import asyncio
@@ -19,42 +19,42 @@ from mocketmq.relay.shelf import OpenShelf, Shelf
 log = logging.getLogger(__name__)
 
 PAUSES_S: Final = (1, 2, 4, 8, 16, 30)
-"""Real seconds before what failed is tried again, growing."""
+"""Growing pauses before retries, in real seconds."""
 GRACE_S: Final = 10.0
-"""Real seconds that what is under way gets when the partition is given up."""
+"""Real seconds that running steps get to end when the partition is released."""
 MOST_ASIDE: Final = 10_000
-"""Messages that wait for their next try while others go on."""
-_LONGEST_REST_S: Final = 1.0  # the wall clock may be set
+"""The most messages set aside for a retry while others go on."""
+_LONGEST_REST_S: Final = 1.0  # someone may set the wall clock
 _TIDYING_S: Final = 60.0
 T = TypeVar("T")
 
 
 class Pauses:
-    """How long to wait before the next try."""
+    """The growing pauses between retries."""
 
     def __init__(self) -> None:
         self._failures = 0
 
     def next_s(self) -> float:
-        """After a failure."""
+        """The pause after a failure."""
         self._failures += 1
         return PAUSES_S[min(self._failures, len(PAUSES_S)) - 1]
 
     def reset(self) -> None:
-        """After a success."""
+        """Begin again with the shortest pause."""
         self._failures = 0
 
 
 class Serving(Generic[A]):
-    """Of one partition; each hold is a :class:`_Hold`."""
+    """Serves one partition, by one :class:`_Hold` after the other."""
 
     def __init__(self, partition: Partition[A], open_shelf: OpenShelf) -> None:
         self.partition = partition
         self.restored = asyncio.Event()
         self.kept = 0
         self.forwarded = 0
-        self.lateness_us: int | None = None  # of the last message that was forwarded
-        self.pauses = Pauses()  # before it is taken over anew
+        self.lateness_us: int | None = None  # lateness of the last forwarded message
+        self.pauses = Pauses()  # before the next takeover
         self._refused_before = partition.refused
         self._open_shelf = open_shelf
         self._hold: _Hold[A] | None = None
@@ -63,16 +63,16 @@ class Serving(Generic[A]):
 
     @property
     def pending(self) -> int:
-        """How many messages wait; 0 while that is unknown."""
+        """The number of pending messages; 0 while that is unknown."""
         return 0 if self._hold is None else self._hold.shelf.count
 
     @property
     def refused(self) -> int:
-        """How many messages were refused."""
+        """The number of refused messages."""
         return self.partition.refused - self._refused_before
 
     async def end(self) -> None:
-        """Give the partition up, once what is under way has ended."""
+        """Release the partition after the running steps end."""
         self._over.set()
         if self._hold is not None:
             self._hold.end()
@@ -121,22 +121,22 @@ class Serving(Generic[A]):
 
 
 class _Hold(Generic[A]):
-    """From the time when the partition's log has been read, until it is given up or lost."""
+    """One hold: from reading the partition's log until the partition is released or lost."""
 
     def __init__(self, serving: Serving[A], shelf: Shelf) -> None:
         self.shelf = shelf
         self._serving = serving
         self._partition = serving.partition
         self._over = asyncio.Event()
-        self._news = asyncio.Event()  # something may be due earlier, or the hold is over
+        self._news = asyncio.Event()  # a message may be due earlier, or the hold has ended
 
     def end(self) -> None:
-        """End it once what is under way has ended."""
+        """End the hold after the running steps end."""
         self._over.set()
         self._news.set()
 
     async def work(self) -> None:
-        """Until the end. Raises LostPartitionError, OSError."""
+        """Keep and forward until the hold ends. Raises LostPartitionError, OSError."""
         tasks = [asyncio.create_task(each) for each in (self._arrive(), self._forward())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -195,7 +195,7 @@ class _Hold(Generic[A]):
             await self.shelf.forget(gone)
 
     async def _rest(self, back_s: float | None) -> None:
-        """Until something is due, or there is news."""
+        """Wait until a message is due, or the set of messages changes."""
         next_us = await self.shelf.next_due_us()
         rest_s = _LONGEST_REST_S if back_s is None else min(_LONGEST_REST_S, back_s)
         if next_us is not None:
@@ -203,7 +203,7 @@ class _Hold(Generic[A]):
         await _wait(self._news, max(rest_s, 0.001))
 
     async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T | None:
-        """The answer, tried again while there is trouble; None once the hold is over."""
+        """Call until it succeeds, pausing after each TroubleError. None once the hold has ended."""
         pauses, trouble = Pauses(), ""
         while True:
             try:
@@ -221,7 +221,7 @@ class _Hold(Generic[A]):
 
 
 async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """The result, or None if the event comes before; then the work is cancelled."""
+    """The result of the work, or None if the event comes first, which cancels the work."""
     task, coming = asyncio.create_task(work), asyncio.create_task(event.wait())
     try:
         await asyncio.wait([task, coming], return_when=asyncio.FIRST_COMPLETED)
@@ -233,7 +233,7 @@ async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | Non
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> bool:
-    """Wait so long for the event; whether it came."""
+    """Wait for the event with a time limit; return whether it came."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

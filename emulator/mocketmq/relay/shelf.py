@@ -1,7 +1,7 @@
-"""Where a relay holds the pending messages of a partition, in order of due time: the store of a delay scheme.
+"""Holds the pending messages of a partition on disk, in order of due time, in a delay scheme's store.
 
-A shelf is made anew whenever a partition is taken over, from the partition's pending log. Its files give
-messages room, and need not survive anything, so nothing is synced.
+A shelf is rebuilt from the partition's pending log at every takeover. Its files only save memory and need not
+survive a crash, so nothing is synced.
 """
 
 import asyncio
@@ -38,24 +38,24 @@ class Shelf:
     def __init__(self, store: DelayStore, folder: Path | None = None) -> None:
         self._store = store
         self._folder = folder
-        self._highest = -1  # number: what is above it is new
+        self._highest = -1  # number: messages above it are new
         self._aside: set[Entry] = set()
         self._thread = ThreadPoolExecutor(1, "relay-shelf")
 
     @property
     def count(self) -> int:
-        """How many messages wait."""
+        """The number of pending messages."""
         return self._store.count
 
     @property
     def aside(self) -> int:
-        """How many of these are set aside."""
+        """The number of messages set aside."""
         return len(self._aside)
 
     async def take_in(self, log: Sequence[Pending | Settled]) -> None:
-        """Add what is pending, and remove what is settled.
+        """Add pending messages and remove settled ones.
 
-        Of a message that comes again, the later content counts. One that is not here cannot be removed.
+        A repeated message replaces its content. Settling an unknown message does nothing.
         """
         await self._in_thread(lambda: self._take_in(log))
 
@@ -73,7 +73,7 @@ class Shelf:
                 self._highest = max(self._highest, entry.number)
 
     async def due(self, now_us: int) -> list[Pending]:
-        """The first that are due and not set aside: up to ``BATCH``, and about ``BATCH_BYTES``."""
+        """The first due messages that are not set aside: up to ``BATCH``, and about ``BATCH_BYTES``."""
         return await self._in_thread(lambda: list(self._due(now_us)))
 
     def _due(self, now_us: int) -> Iterator[Pending]:
@@ -86,30 +86,30 @@ class Shelf:
             yield _unpacked(entry, record)
 
     async def next_due_us(self) -> int | None:
-        """When the next one is due that is not set aside."""
+        """The earliest due time of messages that are not set aside."""
         first = await self._in_thread(lambda: self._store.first(1, self._aside))
         return first[0].due_us if first else None
 
     async def forget(self, gone: Iterable[Pending]) -> None:
-        """Remove these."""
+        """Remove these messages."""
         entries = [_entry(one) for one in gone]
         self._aside.difference_update(entries)
         await self._in_thread(lambda: self._store.forget(entries))
 
     def set_aside(self, stayed: Iterable[Pending]) -> None:
-        """Pass over these until they are brought back."""
+        """Skip these messages until :meth:`bring_back`."""
         self._aside.update(map(_entry, stayed))
 
     def bring_back(self) -> None:
-        """Offer all again that were set aside."""
+        """Offer all messages again that were set aside."""
         self._aside.clear()
 
     async def tidy(self, now_us: int) -> None:
-        """Remove files that nothing will need."""
+        """Remove files that are no longer needed."""
         await self._in_thread(lambda: self._store.remove_over(now_us))
 
     async def close(self) -> None:
-        """Close it, and remove its files."""
+        """Close the store and remove its files."""
         try:
             await self._in_thread(self._store.close)
         finally:
@@ -127,9 +127,9 @@ OpenShelf = Callable[[], Shelf]
 
 @contextmanager
 def shelves(scheme: ShelfScheme, root: Path | None) -> Iterator[OpenShelf]:
-    """What opens shelves, in folders below ``root``; None: a temporary folder.
+    """A factory of shelves in folders below ``root``, or below a temporary folder.
 
-    Removes what a killed relay left there. Raises OSError; StoreLockedError when another relay uses it.
+    Removes files left by a killed relay. Raises OSError, and StoreLockedError if another relay uses ``root``.
     """
     if scheme == "memory":
         yield lambda: Shelf(MemoryStore())

@@ -1,1 +1,1 @@
-"""The relay on Kafka, by the client aiokafka, which is an extra."""
+"""The relay for Kafka, exactly once; needs the optional client aiokafka."""

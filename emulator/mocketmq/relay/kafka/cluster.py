@@ -1,7 +1,7 @@
-"""The relays of a group on Kafka: a consumer group of the delay topic divides its partitions among them.
+"""Divides the partitions of a delay topic in Kafka among relays, by a consumer group.
 
-The group's member fetches nothing. It is told which partitions are its own, and whoever has a partition goes
-on with it during a rebalance: nothing but the loss of the partition's producer ends that.
+The group member fetches no records; it only receives its assignment. A relay keeps working on a partition
+during a rebalance, until another relay fences its transactional producer.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _CLOSING_S: Final = 5.0
 
 
 class KafkaCluster:
-    """As :class:`~mocketmq.relay.partition.Cluster`."""
+    """Implements :class:`~mocketmq.relay.partition.Cluster`."""
 
     def __init__(self, group: str, names: TopicNames, options: KafkaOptions, judge: Judge) -> None:
         self._group = group
@@ -44,7 +44,7 @@ class KafkaCluster:
         self._staying: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Make sure of the topics, and join the group. Raises RelayError."""
+        """Create missing topics and join the group. Raises RelayError."""
         await self._topics.open()
         try:
             await self._join()
@@ -53,7 +53,7 @@ class KafkaCluster:
         self._staying = asyncio.create_task(self._stay(), name="relay-member")
 
     async def changed(self) -> Collection[KafkaPartition]:
-        """Wait for another set of partitions."""
+        """Wait until the assignment changes."""
         while self._owned is None or self._owned == self._told:
             self._changed.clear()
             await self._changed.wait()
@@ -90,7 +90,7 @@ class KafkaCluster:
         await self._member.start()
 
     async def _stay(self) -> None:
-        """Keep the membership, which a client gives up that nobody asks for records."""
+        """Keep polling, because the client leaves the group when it is not polled."""
         while True:
             try:
                 if self._member is None:
@@ -109,11 +109,11 @@ class KafkaCluster:
             await asyncio.wait([asyncio.create_task(member.stop())], timeout=_CLOSING_S)
 
     def rebalancing(self) -> None:
-        """Partitions may go to others, or stay."""
+        """Note that a rebalance has begun."""
         self._settled.clear()
 
     def assigned(self, places: Iterable[TopicPartition]) -> None:
-        """These are ours."""
+        """Take over the new assignment."""
         places = {*places}
         if self._member is not None:
             self._member.pause(*places)
@@ -121,7 +121,7 @@ class KafkaCluster:
         self._settled.set()
         self._changed.set()
 
-    # What partitions ask
+    # Used by partitions
 
     async def _committed(self, place: TopicPartition) -> int | None:
         if self._member is None:
@@ -130,7 +130,7 @@ class KafkaCluster:
         return committed
 
     async def _permission(self, number: int, was_fenced: bool) -> None:
-        """Wait until a rebalance is over; who was fenced may not know of it yet."""
+        """Wait until a rebalance is over; a relay may be fenced before it learns of the rebalance."""
         if was_fenced:
             await asyncio.sleep(self._options.group.get("heartbeat_interval_ms", _HEARTBEAT_MS) / 1_000)
         await self._settled.wait()
@@ -139,7 +139,7 @@ class KafkaCluster:
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # it is untyped
-    """Tells the cluster of rebalances."""
+    """Notifies the cluster of rebalances."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster

@@ -1,9 +1,9 @@
-"""A delayed message on its way through Kafka: at the delay topic, in the pending log, at its real topic.
+"""Formats of a delayed message in Kafka: in the delay topic, the pending log and the real topic.
 
 The pending topic is compacted. Its keys and values::
 
-    "<offset> <due_ms>"   the message at this offset of the delay topic, due then: MessagePack of KafkaMessage
-    "<offset> <due_ms>"   nothing: the message is settled
+    "<offset> <due_ms>"   the message at this offset of the delay topic: MessagePack of KafkaMessage
+    "<offset> <due_ms>"   a tombstone: the message is settled
     "position"            the offset of the delay topic up to which messages are kept, in digits
 """
 
@@ -19,14 +19,14 @@ from mocketmq.relay.partition import Pending, Settled
 
 POSITION_KEY: Final = b"position"
 RELAY_SENT_MS: Final = "RELAY_SENT_MS"
-"""At the real topic: the time of the message at the delay topic."""
+"""In the real topic: the timestamp of the message in the delay topic."""
 
 _KEY: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,15})")
 Headers = Sequence[tuple[str, bytes | None]]
 
 
 class KafkaMessage(msgspec.Struct, array_like=True, frozen=True):
-    """All that the real topic is to get. A later version of this may have more at its end."""
+    """The content for the real topic. Later versions may append fields."""
 
     topic: str
     key: bytes | None
@@ -36,7 +36,7 @@ class KafkaMessage(msgspec.Struct, array_like=True, frozen=True):
 
 
 class KafkaRecord(NamedTuple):
-    """What is to be written; without a ``partition``, the key says which."""
+    """A record to write; without a ``partition``, Kafka chooses one by the key."""
 
     topic: str
     key: bytes | None
@@ -50,32 +50,32 @@ _decode = msgspec.msgpack.Decoder(KafkaMessage).decode
 
 
 def words_of(headers: Headers) -> dict[str, str]:
-    """The headers as text, of several with one name the last. Bytes that are no UTF-8 fit no rule."""
+    """The headers as text. The last of several with one name wins; bytes that are not UTF-8 match nothing."""
     return {name: (value or b"").decode(errors="replace") for name, value in headers}
 
 
 def pending_of(name: str, offset: int, due_us: int, message: KafkaMessage) -> Pending:
-    """The message ``name``, at this offset of the delay topic."""
+    """The pending message for the record at this offset of the delay topic."""
     return Pending(name, offset, due_us, _encode(message))
 
 
 def kept(pending: Pending, topic: str, partition: int) -> KafkaRecord:
-    """The record of the pending log by which the message is kept."""
+    """The pending-log record that keeps the message."""
     return KafkaRecord(topic, _key(pending), pending.content, (), partition)
 
 
 def settled(pending: Pending, topic: str, partition: int) -> KafkaRecord:
-    """The record of the pending log by which it is settled."""
+    """The pending-log tombstone that settles the message."""
     return KafkaRecord(topic, _key(pending), None, (), partition)
 
 
 def position(offset: int, topic: str, partition: int) -> KafkaRecord:
-    """The record of the pending log that says how far the delay topic has been read."""
+    """The pending-log record with the read position in the delay topic."""
     return KafkaRecord(topic, POSITION_KEY, b"%d" % offset, (), partition)
 
 
 def in_log(name: str, records: Iterable[Any]) -> Iterator[Pending | Settled]:
-    """What the client's records of the pending log say but the position; others are passed over."""
+    """Decode records of the pending log, except the position; skip unknown ones."""
     for one in records:
         if not (match := _KEY.fullmatch(one.key or b"")):
             continue
@@ -87,14 +87,14 @@ def in_log(name: str, records: Iterable[Any]) -> Iterator[Pending | Settled]:
 
 
 def message_in(pending: Pending) -> KafkaMessage:
-    """The message that is pending."""
+    """Decode the pending message."""
     return _decode(pending.content)
 
 
 def forwarded(pending: Pending, message: KafkaMessage) -> KafkaRecord:
-    """The record for the real topic: as it was sent, with its identity and its time instead of its orders.
+    """The record for the real topic: headers with id and send time replace those with topic and delay.
 
-    Its timestamp is that of the forwarding: the real topic's retention could remove an old one at once.
+    The timestamp is the time of forwarding: with the original one, retention could remove the record at once.
     """
     headers = _without(message.headers, ORDERS | {RELAY_ID, RELAY_SENT_MS})
     headers += ((RELAY_ID, pending.id.encode()), (RELAY_SENT_MS, b"%d" % message.sent_ms))
@@ -104,7 +104,7 @@ def forwarded(pending: Pending, message: KafkaMessage) -> KafkaRecord:
 def refused(
     name: str, topic: str, key: bytes | None, value: bytes | None, headers: Headers, reason: str
 ) -> KafkaRecord:
-    """The record for the topic of refused messages: as it was sent, with the reason."""
+    """The record for the refused topic: the original, with the reason."""
     marked = _without(headers, {RELAY_ID, RELAY_REFUSED})
     marked += ((RELAY_ID, name.encode()), (RELAY_REFUSED, reason.encode()))
     has_content = key is not None or value is not None

@@ -1,4 +1,4 @@
-"""Options of the Kafka client, as text from the command line, for whichever of its classes they are."""
+"""Parses options of the Kafka client from the command line."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -38,12 +38,12 @@ _TLS: Final = {
     "ssl_keyfile": "keyfile",
     "ssl_password": "password",
 }
-"""Files of a TLS context, and the names under which the client's helper takes them."""
+"""TLS file options, with the parameter names of aiokafka's helper."""
 NAMES: Final = sorted({*_ALL, *_GROUP, *_PRODUCER, *_TLS})
 
 
 class KafkaOptions(NamedTuple):
-    """Arguments of the client's classes: of all, of the group's member, of producers."""
+    """Arguments for aiokafka: for all its classes, for the group member, for producers."""
 
     common: dict[str, Any]
     group: dict[str, Any]
@@ -51,7 +51,7 @@ class KafkaOptions(NamedTuple):
 
 
 def parse_options(bootstrap: str, given: Iterable[str]) -> KafkaOptions:
-    """From texts such as ``security_protocol=SASL_SSL``. Raises InvalidArgumentError."""
+    """Parse texts such as ``security_protocol=SASL_SSL``. Raises InvalidArgumentError."""
     options = KafkaOptions({"bootstrap_servers": bootstrap.split(",")}, {}, {})
     tls: dict[str, str] = {}
     for text in given:

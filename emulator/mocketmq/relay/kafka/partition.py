@@ -43,9 +43,9 @@ from mocketmq.relay.shelf import BATCH
 log = logging.getLogger(__name__)
 
 _POLL_MS: Final = 1_000
-_BACKOFF_MS: Final = 20  # Kafka asks for it while it finishes the transaction before
-_BATCH_BYTES: Final = 256 << 10  # of one partition's records in a request
-_LARGEST_REQUEST_BYTES: Final = 64 << 20  # the broker says what is too large
+_BACKOFF_MS: Final = 20  # Kafka demands a retry while it completes the previous transaction
+_BATCH_BYTES: Final = 256 << 10  # limit for one partition's records in a request
+_LARGEST_REQUEST_BYTES: Final = 64 << 20  # leave size limits to the broker
 _LOG_BYTES: Final = 8 << 20  # read at once
 _CLOSING_S: Final = 3.0
 _SLOW_S: Final = 10
@@ -57,21 +57,21 @@ _OF_THE_MESSAGE: Final = (
     TopicAuthorizationFailedError,
     UnknownError,  # also errors that the client has no name for, as for a message without a key
 )
-"""Errors by which a broker may refuse single messages."""
+"""Errors by which a broker rejects a single message."""
 T = TypeVar("T")
 
 
 class SharedState(NamedTuple):
-    """What the partitions of a relay share."""
+    """State shared by all partitions of a relay."""
 
     group: str
     options: KafkaOptions
     topics: KafkaTopics
     judge: Judge
     committed: Callable[[TopicPartition], Awaitable[int | None]]
-    """How far the group has read a partition of the delay topic."""
+    """Returns the group's committed offset in a partition of the delay topic."""
     permission: Callable[[int, bool], Awaitable[None]]
-    """Waits until the partition may be taken over, after it was taken by somebody else or not."""
+    """Waits until the relay may take the partition over; the flag says whether another relay fenced it."""
 
 
 class _Write(NamedTuple):
@@ -82,7 +82,7 @@ class _Write(NamedTuple):
 
 
 class KafkaPartition:
-    """As :class:`~mocketmq.relay.partition.Partition`; arrivals are the client's records."""
+    """Implements :class:`~mocketmq.relay.partition.Partition`; arrivals are aiokafka's records."""
 
     def __init__(self, shared: SharedState, number: int) -> None:
         names = shared.topics.names
@@ -98,13 +98,13 @@ class KafkaPartition:
         self._was_fenced = False
         self._unfit: dict[str, str] = {}  # ids of messages that a broker refused, and why
         self._alone: set[str] = set()  # ids of messages of which one or more were refused
-        self._bare: set[str] = set()  # ids of messages of which not even the refused topic takes the content
+        self._bare: set[str] = set()  # ids of messages whose content even the refused topic rejects
         self._closing: set[asyncio.Task[None]] = set()
 
     # Taking over
 
     async def restore(self) -> AsyncGenerator[Sequence[Pending | Settled], None]:
-        """Open the producer, then read the log to its end; the delay topic is read from where that ends."""
+        """Open the producer, then read the log to its end; its position is where to read the delay topic."""
         await self._shared.permission(self._number, self._was_fenced)
         self._was_fenced = False
         try:
@@ -123,7 +123,7 @@ class KafkaPartition:
                         if one.key == kafka_message.POSITION_KEY:
                             position = int(one.value)
                     yield [*kafka_message.in_log(self.name, records)]
-            # The group's offset may not be told yet, as the last transaction of the one before has set it.
+            # The committed offset may lag: the previous owner's last transaction can still be completing.
             position = max(position, await self._shared.committed(self._place) or 0)
             self._reader = await self._reading(self._place)
             if position:
@@ -148,7 +148,7 @@ class KafkaPartition:
         return reader
 
     async def _log(self) -> AsyncGenerator[Sequence[ConsumerRecord], None]:
-        """The records of the pending log, to its end as of now."""
+        """Read the records of the pending log up to its current end."""
         place = self._log_place
         reader = await self._reading(place, max_partition_fetch_bytes=_LOG_BYTES)
         try:
@@ -171,7 +171,7 @@ class KafkaPartition:
         return found.get(self._place, ())  # type: ignore[no-any-return]  # the client has no types
 
     async def keep(self, arrivals: Sequence[ConsumerRecord]) -> Sequence[Pending]:
-        """Keep them, and commit the position of the delay topic, in one transaction."""
+        """Keep these messages and commit the position in the delay topic, in one transaction."""
         now_us = wall_us()
         judged = {self._id(one): self._judge(one, now_us) for one in arrivals}
         topics = {each.topic for each in judged.values() if isinstance(each, Judged)}
@@ -200,7 +200,7 @@ class KafkaPartition:
         return f"{self.name}/{one.offset}"
 
     def _judge(self, one: ConsumerRecord, now_us: int) -> Judged | str:
-        """Where the message is to go, or why it is refused."""
+        """The message's real topic and due time, or the reason to refuse it."""
         if one.key is None and one.value is None:
             return "the message has neither a key nor a value; allowed: at least one of them"
         words = kafka_message.words_of(one.headers)
@@ -213,7 +213,7 @@ class KafkaPartition:
     # What is due
 
     async def forward(self, due: Sequence[Pending]) -> Collection[str]:
-        """Send them and settle them, in one transaction."""
+        """Send these messages and settle them, in one transaction."""
         messages = {one.id: kafka_message.message_in(one) for one in due}
         states = await self._shared.topics.states({each.topic for each in messages.values()})
         able = [one for one in due if states[messages[one.id].topic] is not TopicState.LEADERLESS]
@@ -241,7 +241,7 @@ class KafkaPartition:
         return _Write(name, kafka_message.refused(name, topic, key, value, headers, why))
 
     def _batches(self, items: Sequence[T], id_of: Callable[[T], str]) -> list[list[T]]:
-        """All of them in one, but for those of which some were refused: each of them in one."""
+        """One batch for all, except that a message with rejected records gets its own batch."""
         batches: list[list[T]] = []
         is_full = True
         for one in items:
@@ -255,7 +255,7 @@ class KafkaPartition:
     # Transactions
 
     async def _write(self, writes: Sequence[_Write], position: int | None) -> None:
-        """Write all of this, and commit the position of the delay topic if there is one; or nothing."""
+        """Write all records and commit the position, if given, in one transaction."""
         async with self._writing:
             task = asyncio.create_task(self._transaction(writes, position))
             try:
@@ -289,17 +289,18 @@ class KafkaPartition:
         except ProducerFenced as error:
             self._was_fenced = True
             raise LostPartitionError("another relay has it now, or a transaction took too long") from error
-        except (KafkaError, IllegalOperation, AssertionError) as error:  # the last: in an unexpected state
+        # aiokafka asserts the state of its transaction.
+        except (KafkaError, IllegalOperation, AssertionError) as error:
             self._shared.topics.doubt()
             text = said(error) if isinstance(error, KafkaError) else repr(error)
             raise LostPartitionError(f"a transaction has failed ({text})") from error
         finally:
             for answer in answers:
                 if not answer.cancel() and not answer.cancelled():
-                    answer.exception()  # else the loop would complain that nobody asks
+                    answer.exception()  # retrieve the exception, or the event loop logs that nobody did
 
     def _note(self, outcomes: Iterable[tuple[_Write, object]]) -> None:
-        """Of messages that a broker refused: a single one is unfit, of several each is tried alone."""
+        """Note rejected messages: a single one is unfit; several are retried one by one."""
         refused = {
             write.id: f"the topic {write.record.topic} refuses it ({said(outcome)})"
             for write, outcome in outcomes
@@ -319,7 +320,7 @@ class KafkaPartition:
         await asyncio.gather(*map(self._stop, parts))
 
     async def _stop(self, part: AIOKafkaConsumer | AIOKafkaProducer) -> None:
-        # In a task: some of its own are cancelled meanwhile, which it hands on.
+        # In a task, because closing cancels the producer's own tasks and passes that cancellation on.
         task = asyncio.create_task(part.stop())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -329,7 +330,7 @@ class KafkaPartition:
 
 
 def _why(topic: str, states: dict[str, TopicState]) -> str:
-    """Why no message can go to the topic; nothing if one can, now or later."""
+    """Why no message can ever be sent to the topic; empty if one can, now or later."""
     state = states[topic]
     return (
         f"the real topic {topic} {state.value}" if state in (TopicState.MISSING, TopicState.FORBIDDEN) else ""

@@ -1,4 +1,4 @@
-"""The topics of a relay on Kafka: makes those of its own that are missing, and says which real ones exist."""
+"""Topics of a relay in Kafka: creates the relay's own, and checks whether real topics exist."""
 
 import asyncio
 import logging
@@ -19,18 +19,18 @@ log = logging.getLogger(__name__)
 _LARGEST_BYTES: Final = 32 << 20
 _COMPACTED: Final = {
     "cleanup.policy": "compact",
-    "min.cleanable.dirty.ratio": "0.1",  # a take-over reads what is not compacted yet
+    "min.cleanable.dirty.ratio": "0.1",  # a takeover has to read everything that is not compacted yet
     "segment.ms": str(3_600_000),
-    "max.message.bytes": str(_LARGEST_BYTES),  # a message is a little larger there than at the delay topic
+    "max.message.bytes": str(_LARGEST_BYTES),  # a message is slightly larger there than in the delay topic
 }
 _REFUSED: Final = {"max.message.bytes": str(_LARGEST_BYTES)}
 _FRESH_US: Final = 30 * US_PER_S
-_NEW_TOPIC_S: Final = 0.5  # until each broker knows of a topic that was made
+_NEW_TOPIC_S: Final = 0.5  # until every broker knows a new topic
 _INVALID_TOPIC, _FORBIDDEN, _UNKNOWN_TOPIC = 17, 29, 3
 
 
 class TopicNames(NamedTuple):
-    """Of a relay."""
+    """The names of a relay's topics."""
 
     delay: str
     pending: str
@@ -38,7 +38,7 @@ class TopicNames(NamedTuple):
 
 
 class TopicState(Enum):
-    """What can be done with a real topic; the value of the two in the middle says why nothing can."""
+    """Whether messages can be sent to a real topic; the values in the middle are reasons why not."""
 
     READY = ""
     MISSING = "does not exist"
@@ -56,13 +56,13 @@ class KafkaTopics:
         self._ready_until_us: dict[str, int] = {}
 
     async def open(self) -> None:
-        """Make the topics of the relay that are missing. Raises RelayError."""
+        """Create the relay's missing topics. Raises RelayError."""
         async with _telling():
             await self._admin.start()
         await self.prepare()
 
     async def prepare(self) -> None:
-        """Make the topics that are missing, with as many partitions as the delay topic has.
+        """Create the missing topics, with as many partitions as the delay topic.
 
         Raises RelayError.
         """
@@ -79,7 +79,7 @@ class KafkaTopics:
                 await self._check_pending(counts[self.names.pending][0])
 
     async def _counts(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """Of each topic its partitions and replicas."""
+        """The partition count and replica count of each topic."""
         found = {}
         for topic in await self._admin.describe_topics([*names]):
             if topic["error_code"]:
@@ -118,7 +118,7 @@ class KafkaTopics:
                     )
 
     async def states(self, names: Collection[str]) -> dict[str, TopicState]:
-        """What can be done with each of these topics. Raises TroubleError."""
+        """The state of each of these topics. Raises TroubleError."""
         now_us = steady_us()
         found = {name: TopicState.READY for name in names if self._ready_until_us.get(name, 0) > now_us}
         unknown = [name for name in names if name not in found]
@@ -141,7 +141,7 @@ class KafkaTopics:
         return found
 
     def doubt(self) -> None:
-        """Ask again for the state of every topic."""
+        """Forget the cached states of topics."""
         self._ready_until_us.clear()
 
     async def close(self) -> None:
@@ -150,7 +150,7 @@ class KafkaTopics:
 
 
 def said(error: KafkaError) -> str:
-    """What an error says: often no more than its name."""
+    """The message of an error, which is often no more than its name."""
     name = type(error).__name__
     return f"{name}: {error}" if str(error) else name
 
@@ -168,7 +168,7 @@ def _state(topic: Mapping[str, Any]) -> TopicState:
 
 @asynccontextmanager
 async def _telling() -> AsyncIterator[None]:
-    """What the client raises as a RelayError."""
+    """Raise the client's errors as RelayError."""
     try:
         yield
     except KafkaError as error:

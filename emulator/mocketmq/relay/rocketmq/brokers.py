@@ -1,4 +1,4 @@
-"""Connections to brokers, two each, so that large answers to long polls do not delay other requests."""
+"""Connections to RocketMQ brokers: two each, so that large pull responses do not delay other requests."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -25,7 +25,7 @@ _LATELY_US: Final = 600 * US_PER_S
 
 @dataclass(frozen=True)
 class Broker:
-    """A master, at an address."""
+    """A master broker."""
 
     name: str
     requests: Connection
@@ -33,11 +33,11 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """Its ``host:port``."""
         return self.requests.address
 
     async def send(self, group: str, topic: str, queue_id: int, message: Message) -> int:
-        """Send a message; gives its offset in the queue.
+        """Send a message and return its queue offset.
 
         Raises UnfitMessageError if the broker will never take it, else ClusterError.
         """
@@ -56,9 +56,9 @@ class Broker:
         return await self._stored(ext, message.body)
 
     async def send_batch(self, group: str, topic: str, queue_id: int, messages: Sequence[Message]) -> int:
-        """Send messages in one request, which keeps no more than body, flag and properties of each.
+        """Send messages in one request, which carries only the body, flag and properties of each.
 
-        Gives the first one's offset; the others follow it. Raises as :meth:`send` does.
+        Returns the offset of the first; the others follow it. Raises the errors of :meth:`send`.
         """
         try:
             entries = [
@@ -71,7 +71,7 @@ class Broker:
         return await self._stored(ext, encode_batch(entries))
 
     async def _stored(self, ext: dict[str, str], body: bytes) -> int:
-        """The offset that the answer names."""
+        """The offset in the response."""
         answer = await self.requests.call(RequestCode.SEND_MESSAGE, ext, body)
         if answer.code == ResponseCode.MESSAGE_ILLEGAL:
             raise UnfitMessageError(f"broker {self.name} does not take it: {answer.reason}")
@@ -90,10 +90,10 @@ class Brokers:
     def __init__(self, connect: Callable[[str], Connection]) -> None:
         self._connect = connect
         self._known: dict[str, Broker] = {}  # by address
-        self._told_us: dict[str, int] = {}  # when name servers told of a broker last, by its name
+        self._told_us: dict[str, int] = {}  # when name servers last reported each broker, by name
 
     def at(self, address: str, name: str) -> Broker:
-        """The broker of this name there, of which a name server tells now."""
+        """The broker with this name and address, which a name server has just reported."""
         self._told_us[name] = steady_us()
         found = self._known.get(address)
         if found is None or found.name != name:
@@ -102,7 +102,7 @@ class Brokers:
         return found
 
     def are_complete(self, names: Collection[str]) -> bool:
-        """Whether all are among these of which name servers told lately."""
+        """Whether these include every recently reported broker."""
         lately_us = steady_us() - _LATELY_US
         return all(name in names for name, told_us in self._told_us.items() if told_us > lately_us)
 

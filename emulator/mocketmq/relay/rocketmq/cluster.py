@@ -1,4 +1,4 @@
-"""A delay topic of RocketMQ in a group of relays: its topics are made, and its queues divided."""
+"""Divides the queues of a delay topic in RocketMQ among relays, and creates the relay's topics."""
 
 import asyncio
 import logging
@@ -31,13 +31,13 @@ _REVIEW_S: Final = 10.0
 _MADE_S: Final = 30.0
 _POLL_S: Final = 0.1
 _QUEUES: Final = 4
-"""Of a delay topic that the relay makes, on each broker."""
+"""Queues per broker of a delay topic that the relay creates."""
 _BEHIND: Final = 1 << 62
-"""An offset behind all messages."""
+"""An offset after all messages."""
 
 
 class Topics(NamedTuple):
-    """The delay topic, and those beside it."""
+    """The names of the delay topic and of the relay's own topics."""
 
     delayed: str
     pending: str
@@ -45,7 +45,7 @@ class Topics(NamedTuple):
 
 
 class RocketCluster:
-    """As :class:`~mocketmq.relay.partition.Cluster`."""
+    """Implements :class:`~mocketmq.relay.partition.Cluster`."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class RocketCluster:
         self._membership = Membership(group, (topics.delayed, topics.pending))
         self._locks = Locks(group, self._membership.client_id, lock_us)
         self._real_topics = RealTopics(self._name_servers, self._brokers, group)
-        self._partitions: dict[tuple[Broker, int], RocketPartition] = {}  # of all relays
+        self._partitions: dict[tuple[Broker, int], RocketPartition] = {}  # queues of the whole group
         self._mine: list[RocketPartition] | None = None
         self._news = asyncio.Event()
         self._changes = asyncio.Event()
@@ -81,7 +81,7 @@ class RocketCluster:
             self._news.set()
 
     async def open(self) -> None:
-        """Make what is missing, and join the group."""
+        """Create missing topics and join the group."""
         try:
             if await self._name_servers.route(self._topics.delayed) is None:
                 await self._make_delay_topic()
@@ -92,13 +92,13 @@ class RocketCluster:
         self._work = [asyncio.create_task(self._review_on()), asyncio.create_task(self._renew_on())]
 
     async def changed(self) -> Collection[RocketPartition]:
-        """Wait for a change."""
+        """Wait until the assignment changes."""
         await self._changes.wait()
         self._changes.clear()
         return list(self._mine or ())
 
     async def close(self) -> None:
-        """Leave."""
+        """Leave the group."""
         for task in self._work:
             task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
@@ -129,7 +129,7 @@ class RocketCluster:
                 self._trouble = ""
 
     async def _review(self) -> None:
-        """Ask who is in the group, and find out what is ours."""
+        """Refresh the list of members and this relay's share of the queues."""
         members = await self._membership.join(self._masters)
         order = sorted(self._partitions, key=lambda place: (place[0].name, place[1]))
         places = share_of(order, members, self._membership.client_id)
@@ -156,7 +156,7 @@ class RocketCluster:
             await asyncio.sleep(_POLL_S)
 
     async def _find_queues(self) -> None:
-        """Find the queues of the delay topic, and make what is missing beside them."""
+        """Find the queues of the delay topic, and create missing topics on the same brokers."""
         found: dict[tuple[Broker, int], RocketPartition] = {}
         for each in await self._name_servers.route(self._topics.delayed) or ():
             broker = self._brokers.at(each.address, each.broker)
@@ -180,7 +180,7 @@ class RocketCluster:
         )
 
     async def _prepare(self, broker: Broker, delayed: BrokerQueues) -> None:
-        """Make sure that a broker has the other topics and the group."""
+        """Create the relay's topics and consumer group on a broker."""
         for topic, queues in ((self._topics.pending, delayed.readable), (self._topics.refused, 1)):
             route = await self._name_servers.route(topic) or ()
             there = max((each.readable for each in route if each.address == delayed.address), default=0)

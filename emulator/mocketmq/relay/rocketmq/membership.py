@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 def share_of(queues: Sequence[T], members: Collection[str], member: str) -> list[T]:
-    """The queues of one of the members. Every member that knows the same gets the same answer."""
+    """The queues of one member; members with the same view of the group compute the same division."""
     ordered = sorted({*members, member})
     return list(queues[ordered.index(member) :: len(ordered)])
 
 
 class Membership:
-    """Of one relay, whose id is ``client_id``."""
+    """Membership of one relay, whose client id is ``client_id``."""
 
     def __init__(self, group: str, topics: Iterable[str]) -> None:
         self.client_id = f"{socket.gethostname()}@{os.getpid()}#{secrets.token_hex(8)}"
@@ -63,7 +63,10 @@ class Membership:
         )
 
     async def join(self, brokers: Iterable[Broker]) -> set[str]:
-        """Send a heartbeat to each; the members that they know. Raises ClusterError if none answers."""
+        """Send heartbeats to the brokers and return the members they report.
+
+        Raises ClusterError if none answers.
+        """
         told = await asyncio.gather(*map(self._join, brokers), return_exceptions=True)
         members: set[str] = set()
         errors = []
@@ -87,13 +90,13 @@ class Membership:
         listed = await broker.requests.call(
             RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self._group}
         )
-        if listed.code == ResponseCode.SYSTEM_ERROR:  # nobody is in the group
+        if listed.code == ResponseCode.SYSTEM_ERROR:  # the group has no members
             return set()
         found = object_in(listed, f"broker {broker.name} does not list group {self._group}")
         return set(found.get("consumerIdList") or ())
 
     async def leave(self, brokers: Iterable[Broker]) -> None:
-        """Tell each."""
+        """Unregister from every broker."""
         ext = {"clientID": self.client_id, "consumerGroup": self._group}
         await asyncio.gather(
             *(broker.requests.call(RequestCode.UNREGISTER_CLIENT, ext) for broker in brokers),
@@ -102,7 +105,7 @@ class Membership:
 
 
 class Hold:
-    """A queue lock, and how long to trust it."""
+    """A queue lock, with the time until which to trust it."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
@@ -110,27 +113,27 @@ class Hold:
         self._session = 0
 
     def renew(self, until_us: int, session: int) -> None:
-        """The broker has locked it again."""
+        """Note that the broker renewed the lock."""
         self._until_us, self._session = until_us, session
 
     def end(self) -> None:
-        """Another relay has it, or it was given up."""
+        """Stop trusting the lock: it was released, or another relay has it."""
         self._session = 0
 
     @property
     def is_believed(self) -> bool:
-        """Whether nobody else can have it."""
+        """Whether no other relay can hold the lock."""
         session = self.queue.broker.requests.session
         return bool(session) and session == self._session and steady_us() < self._until_us
 
     def check(self) -> None:
-        """Raises LostPartitionError unless it is believed in."""
+        """Raise LostPartitionError unless the lock can be trusted."""
         if not self.is_believed:
             raise LostPartitionError(f"this relay lost the lock of {self.queue.name}")
 
 
 class Locks:
-    """The holds of one relay. A broker keeps a lock for ``life_us``."""
+    """The queue locks of one relay. A broker drops a lock after ``life_us``."""
 
     def __init__(self, group: str, client_id: str, life_us: int) -> None:
         self.life_us: Final = life_us
@@ -139,7 +142,7 @@ class Locks:
         self._asking: defaultdict[Broker, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def take(self, queue: Queue) -> Hold | None:
-        """Lock the queue, unless another relay has it. Raises ClusterError."""
+        """Lock the queue unless another relay holds it. Raises ClusterError."""
         async with self._asking[queue.broker]:
             hold = Hold(queue)
             await self._lock(queue.broker, [hold])
@@ -149,12 +152,12 @@ class Locks:
             return hold
 
     async def renew(self) -> None:
-        """Renew all, as far as brokers answer."""
+        """Renew all locks whose brokers answer."""
         brokers = {queue.broker for queue in self._holds}
         await asyncio.gather(*map(self._renew, brokers), return_exceptions=True)
 
     async def _renew(self, broker: Broker) -> None:
-        async with self._asking[broker]:  # it does not cross a release
+        async with self._asking[broker]:  # so that a renewal never overtakes a release
             holds = [hold for queue, hold in self._holds.items() if queue.broker is broker]
             if holds:
                 await self._lock(broker, holds)

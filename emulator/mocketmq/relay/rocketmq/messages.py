@@ -1,7 +1,8 @@
-"""Messages as they arrive, as they wait in the pending topic, and as they are sent to their real topic.
+"""Formats of a delayed message in RocketMQ: in the delay topic, the pending topic and the real topic.
 
-A record of the pending topic has the body of the message that it keeps. Its properties are one property
-there, so that no broker acts on them. Other records list what is settled. docs/relay.md describes both.
+A record of the pending topic has the body of the message that it keeps. The message's properties are packed
+into a single one there, so that no broker acts on them. Other records list settled messages. docs/relay.md
+describes both.
 """
 
 import json
@@ -39,18 +40,18 @@ RELAY_PROPERTIES: Final = "RELAY_PROPERTIES"
 RELAY_SETTLED: Final = "RELAY_SETTLED"
 
 _COMPRESSION: Final = 0x701
-"""Bits of a ``sysFlag`` that say how the body is packed (docs/protocol/remoting.md §3.2)."""
+"""Bits of ``sysFlag`` for the compression of the body (docs/protocol/remoting.md §3.2)."""
 _OF_BROKERS: Final = {
     *(CHECK_IMMUNITY, CHECK_TIMES, CLUSTER, DELAY, FIRST_POP_TIME, PGROUP, POP_CK, REAL_QID, REAL_TOPIC),
     *(*TIMERS, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, "TIMER_DELAY_LEVEL", "TIMER_DEQUEUE_MS", "TIMER_ENQUEUE_MS"),
     *("TIMER_ROLL_TIMES", TRAN_MSG, "TRAN_PREPARED_QUEUE_OFFSET", WAIT),
     *("MSG_REGION", "TRACE_ON", "__CRC32#"),
 }
-"""Properties by which a broker delayed or delivered the message; at its real topic they would do so again."""
+"""Properties that made a broker delay or deliver the message, and would do so again at the real topic."""
 
 
 class Message(NamedTuple):
-    """What a send takes, beside its topic and queue."""
+    """The content of a send, without topic and queue."""
 
     properties: dict[str, str]
     body: bytes
@@ -60,7 +61,7 @@ class Message(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """What a message is at its real topic."""
+    """A kept message: its id, its real topic, and the message to send there."""
 
     id: str
     topic: str
@@ -72,32 +73,32 @@ _decode: Final = msgspec.msgpack.Decoder(_Kept).decode
 
 
 def id_of(broker: str, record: WireRecord) -> str:
-    """The id of a delayed message for good; its store time tells topics apart that were made anew."""
+    """The permanent id of a delayed message; its store time keeps it unique if the topic is re-created."""
     return f"{broker}/{record.queue_id}/{record.queue_offset}/{record.store_ms}"
 
 
 def arrived(record: WireRecord) -> Message:
-    """A delayed message, without what its broker has added."""
+    """The arrived message without properties that its broker added."""
     properties = decode_properties(record.properties)
     own = {name: value for name, value in properties.items() if name not in _OF_BROKERS}
     return Message(own, record.body, record.flag, record.sys_flag & _COMPRESSION, record.born_ms)
 
 
 def pending_of(message_id: str, message: Message, judged: Judged) -> Pending:
-    """The message as it waits."""
+    """The pending message, without the relay's orders among its properties."""
     properties = {name: value for name, value in message.properties.items() if name not in ORDERS}
     kept = message._replace(properties=properties | {RELAY_ID: message_id})
     return _pending(_Kept(message_id, judged.topic, kept), judged.due_us)
 
 
 def to_send(pending: Pending) -> tuple[str, Message]:
-    """The real topic, and the message there."""
+    """The real topic and the message to send to it."""
     kept = _decode(pending.content)
     return kept.topic, kept.message
 
 
 def to_keep(pending: Pending) -> Message:
-    """The record of the pending topic."""
+    """The pending-log record that keeps the message."""
     _, topic, message = _decode(pending.content)
     properties = {
         RELAY_ID: pending.id,
@@ -107,24 +108,24 @@ def to_keep(pending: Pending) -> Message:
         RELAY_PACKING: str(message.sys_flag),
         RELAY_PROPERTIES: json.dumps(message.properties, ensure_ascii=False),
     }
-    if UNIQ_KEY in message.properties:  # so that it is found by its id
+    if UNIQ_KEY in message.properties:  # makes the record findable by the id
         properties[UNIQ_KEY] = message.properties[UNIQ_KEY]
     return Message(properties, message.body, message.flag)
 
 
 def to_settle(pending: Iterable[Pending]) -> Message:
-    """A record of the pending topic that says what has left."""
+    """A pending-log record that settles these messages."""
     places = [(each.number, each.due_us) for each in pending]
     return Message({RELAY_SETTLED: str(len(places))}, msgspec.json.encode(places))
 
 
 def to_refuse(message_id: str, message: Message, sentence: str) -> Message:
-    """The message as it goes to those who look after refused ones."""
+    """The message for the refused topic, with the reason."""
     return message._replace(properties=message.properties | {RELAY_ID: message_id, RELAY_REFUSED: sentence})
 
 
 def read_pending(record: WireRecord) -> Pending | list[Settled] | None:
-    """What a record of the pending topic says; None if it is no relay's."""
+    """Decode a record of the pending topic; None if no relay wrote it."""
     properties = decode_properties(record.properties)
     try:
         if RELAY_SETTLED in properties:

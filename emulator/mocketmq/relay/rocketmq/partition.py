@@ -1,7 +1,7 @@
-"""A queue of the delay topic as a partition of the relay, with its pending log: every step at least once.
+"""A queue of a RocketMQ delay topic with its pending log: the relay's partition, at least once.
 
-What arrives is appended to the log before the group's offset is stored, and what is due is sent before it is
-settled there. A crash in between repeats the step, under the id that the message has for good.
+The relay appends arrivals to the log before it commits the group's offset, and sends due messages before it
+settles them. A crash in between repeats the step. The message keeps its id, so consumers can deduplicate.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ _COMMIT_US: Final = 5 * US_PER_S
 _CARRY_US: Final = 30 * US_PER_S
 _LOCK_POLL_S: Final = 0.5
 _MOST_SENDS: Final = 64
-"""Sends that are under way at once."""
+"""Sends in flight at a time."""
 _UNREADABLE: Final = (LookupError, ValueError)
 
 
 class RocketPartition:
-    """As :class:`~mocketmq.relay.partition.Partition`. ``next_offset`` is that of the next arrival."""
+    """Implements :class:`~mocketmq.relay.partition.Partition`."""
 
     def __init__(
         self,
@@ -59,14 +59,14 @@ class RocketPartition:
         self._judge = judge
         self._hold = Hold(delayed)
         self.next_offset = 0
-        self._judged: dict[str, Pending | UnfitMessageError | None] = {}  # None: it is refused by now
-        self._owed: list[Pending] = []  # what has left, but is not settled yet
+        self._judged: dict[str, Pending | UnfitMessageError | None] = {}  # None: already refused
+        self._owed: list[Pending] = []  # sent, but not settled yet
         self._sends = asyncio.Semaphore(_MOST_SENDS)
         self._committed_us = self._carried_us = 0
         self._trouble = ""
 
     async def restore(self) -> AsyncGenerator[Sequence[Pending | Settled], None]:
-        """Wait for the queue's lock, and read the log."""
+        """Lock the queue and read the log."""
         with _told():
             hold = await self._locks.take(self.delayed)
             if hold is None:
@@ -88,7 +88,7 @@ class RocketPartition:
         hold.check()
 
     async def arrivals(self) -> Sequence[WireRecord]:
-        """Pull, after what is to be done now and then."""
+        """Pull the next messages, after any maintenance that is due."""
         with _told():
             await self._tidy()
             records, then = await self.delayed.pull(self.next_offset, _SUSPEND_MS)
@@ -100,7 +100,7 @@ class RocketPartition:
             return records
 
     async def keep(self, arrivals: Sequence[WireRecord]) -> Sequence[Pending]:
-        """Append what fits to the log, and send the rest to the topic of refused messages."""
+        """Append fit messages to the log, and send unfit ones to the refused topic."""
         with _told():
             names = [id_of(self.delayed.broker.name, record) for record in arrivals]
             new = {
@@ -147,12 +147,12 @@ class RocketPartition:
     async def _refuse(self, message_id: str, message: Message, error: UnfitMessageError) -> None:
         try:
             await self._refused.append(to_refuse(message_id, message, str(error)))
-        except UnfitMessageError:  # with the sentence it is too large
+        except UnfitMessageError:  # the reason makes it too large
             await self._refused.append(to_refuse(message_id, Message({}, str(error).encode()), str(error)))
         self.refused += 1
 
     async def forward(self, due: Sequence[Pending]) -> set[str]:
-        """Send these, those with the same sharding key one after the other; then settle them."""
+        """Send these messages, in order within each sharding key, then settle them."""
         self._hold.check()
         with _told():
             await self._settle()
@@ -164,7 +164,7 @@ class RocketPartition:
         left: list[Pending] = []
         await _all(self._send_all(lane, left) for lane in lanes.values())
         self._owed += left
-        with suppress(ClusterError):  # it is tried again before anything else
+        with suppress(ClusterError):  # settling is retried first
             await self._settle()
         return {each.id for each in left}
 
@@ -190,7 +190,7 @@ class RocketPartition:
             await self._refuse(pending.id, told, error)
 
     async def _settle(self) -> None:
-        """Note what has left: true whoever holds the queue by now."""
+        """Settle sent messages; this is safe even after the lock was lost."""
         if not self._owed:
             return
         owed, self._owed = self._owed, []
@@ -201,7 +201,7 @@ class RocketPartition:
             raise
 
     async def _tidy(self) -> None:
-        """What is owed, the offset of the log, and what has to be carried."""
+        """Settle what was sent, commit the log's offset, and carry old records."""
         self._hold.check()
         await self._settle()
         if steady_us() - self._carried_us > _CARRY_US:
@@ -212,7 +212,7 @@ class RocketPartition:
             await self._log.commit()
 
     async def close(self) -> None:
-        """Settle what is owed, and unlock the queue."""
+        """Settle what was sent, and unlock the queue."""
         hold, self._hold = self._hold, Hold(self.delayed)
         was_ours = hold.is_believed
         with suppress(ClusterError):
@@ -224,7 +224,7 @@ class RocketPartition:
             await self._locks.release(hold)
 
     def _tell(self, trouble: str) -> None:
-        """Log why messages stay, once."""
+        """Log once why messages cannot be sent."""
         if trouble != self._trouble:
             self._trouble = trouble
             log.warning("%s: %s; retrying", self.name, trouble)
@@ -232,7 +232,7 @@ class RocketPartition:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """What a broker refuses, does not answer, or answers so that it cannot be read, is trouble."""
+    """Raise refusals, timeouts and unreadable responses of brokers as TroubleError."""
     try:
         yield
     except RelayError:
@@ -244,14 +244,14 @@ def _told() -> Iterator[None]:
 
 
 async def _all(work: Iterable[Awaitable[object]]) -> None:
-    """Wait for all; raises the first error then, so that none goes on alone."""
+    """Wait for all tasks, then raise the first error, so that no task is left running."""
     for result in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
 
 
 def _plain_body(record: WireRecord) -> bytes:
-    """The body without zlib's compression, if it has one; not more of it than is sensible."""
+    """The body, decompressed up to a size limit if it is zlib."""
     if record.sys_flag & _COMPRESSED:
         with suppress(zlib.error):
             return zlib.decompressobj().decompress(record.body, _LARGEST_BODY)

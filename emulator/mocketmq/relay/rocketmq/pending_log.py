@@ -1,8 +1,8 @@
-"""The pending log of a partition: a queue of the pending topic, of what is kept and of what is settled.
+"""The pending log of a partition: a queue of the pending topic that records kept and settled messages.
 
-Brokers of RocketMQ do not compact topics as Kafka does, and remove what is older than their retention. So the
-group's offset here is that of the first record that still matters. What has waited too long is *carried*: its
-record is appended anew.
+RocketMQ does not compact topics as Kafka does, and removes messages older than its retention. So the group's
+offset here marks the first record that still matters. A record that has waited too long is *carried*:
+appended again at the end.
 """
 
 import asyncio
@@ -23,23 +23,23 @@ log = logging.getLogger(__name__)
 _SPARE: Final = 10_000
 _BATCH_BYTES: Final = 1 << 20
 _CARRIED: Final = 1_000
-"""Records that are looked at in one go."""
+"""Records to check per call of ``carry``."""
 
 
 class PendingLog:
-    """Every method raises ClusterError. ``known``: ids of what was kept here and may arrive again."""
+    """``known`` has the ids of kept messages that may arrive again. Methods raise ClusterError."""
 
     def __init__(self, queue: Queue, carry_after_us: int) -> None:
         self.queue = queue
         self.known: set[str] = set()
         self._carry_after_us = carry_after_us
-        self._records: dict[Settled, int] = {}  # of what is pending
+        self._records: dict[Settled, int] = {}  # records of pending messages
         self._end = 0
         self._committed = -1
         self._appending = asyncio.Lock()
 
     async def restore(self, arrived: int) -> AsyncGenerator[Sequence[Pending | Settled], None]:
-        """All that matters, in order; numbers from ``arrived`` on may arrive again."""
+        """Read the pending messages, in order; those numbered from ``arrived`` on may arrive again."""
         self.known.clear()
         self._records.clear()
         self._committed = await self.queue.committed()
@@ -64,11 +64,11 @@ class PendingLog:
                 yield from found
 
     def holds(self, pending: Pending) -> bool:
-        """Whether it was kept and not settled."""
+        """Whether the message is kept and not settled."""
         return _place(pending) in self._records
 
     async def keep(self, pending: Sequence[Pending]) -> dict[str, UnfitMessageError]:
-        """Append these, but for those that the broker will never take: why, by their ids."""
+        """Append these messages; return, by id, the reason for each that the broker will never accept."""
         unfit: dict[str, UnfitMessageError] = {}
         for batch in _batches(pending):
             try:
@@ -82,7 +82,7 @@ class PendingLog:
         return unfit
 
     async def _append(self, batch: Sequence[Pending]) -> None:
-        if len(batch) == 1:  # alone it may be larger
+        if len(batch) == 1:  # a single message may be larger than a batch
             offset = await self.queue.append(to_keep(batch[0]))
         else:
             offset = await self.queue.append_all([to_keep(each) for each in batch])
@@ -92,22 +92,22 @@ class PendingLog:
         self._end = max(self._end, offset)
 
     async def settle(self, left: Collection[Pending]) -> None:
-        """Append that these have left."""
-        async with self._appending:  # behind all records of these
+        """Append records that settle these messages."""
+        async with self._appending:  # after every record of these messages
             offset = await self.queue.append(to_settle(left))
         self._end = max(self._end, offset + 1)
         for each in left:
             self._records.pop(_place(each), None)
 
     async def commit(self) -> None:
-        """Store from where on the log matters."""
+        """Commit the offset of the first record that still matters."""
         lowest = min(self._records.values(), default=self._end)
         if lowest != self._committed:
             await self.queue.commit(lowest)
             self._committed = lowest
 
     async def carry(self, now_us: int) -> bool:
-        """Append anew what is old, or makes the log longer than what is pending; whether there is more."""
+        """Re-append old records and those that keep a sparse log long. Return whether more are left."""
         lowest = min(self._records.values(), default=self._end)
         until = min(lowest + _CARRIED, self._end)
         while lowest < until:
@@ -133,7 +133,7 @@ class PendingLog:
 
 
 def _batches(pending: Sequence[Pending]) -> Iterator[list[Pending]]:
-    """These, in batches that are not too large for a broker."""
+    """These messages, in batches small enough for a broker."""
     batch: list[Pending] = []
     size = 0
     for each in pending:

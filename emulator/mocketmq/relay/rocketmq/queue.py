@@ -1,4 +1,4 @@
-"""A queue of the delay topic or of the pending topic, as the group of relays reads and writes it."""
+"""Access to a queue of the delay topic or the pending topic: append, pull, offsets."""
 
 import asyncio
 from collections import deque
@@ -14,14 +14,14 @@ from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.record import WireRecord, decode_records
 
 _PULLED: Final = 32
-"""Messages that a broker gives for a pull at the most (MessageStoreConfig.java)."""
+"""The most messages that a broker returns for a pull (MessageStoreConfig.java)."""
 _AHEAD: Final = 8
-"""Pulls that are under way when much is read."""
+"""Concurrent pulls while reading many messages."""
 _NO_NEW: Final = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
 class Queue(NamedTuple):
-    """Every method raises ClusterError."""
+    """A queue on a broker. Methods raise ClusterError."""
 
     broker: Broker
     group: str
@@ -30,19 +30,19 @@ class Queue(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For people."""
+        """A name for logs."""
         return f"{self.topic}-{self.broker.name}-{self.queue_id}"
 
     async def append(self, message: Message) -> int:
-        """Send a message to it; gives its offset. Raises UnfitMessageError, too."""
+        """Send a message and return its offset. Raises UnfitMessageError, too."""
         return await self.broker.send(self.group, self.topic, self.queue_id, message)
 
     async def append_all(self, messages: Sequence[Message]) -> int:
-        """Send messages to it, which must not be many bytes together; the first one's offset."""
+        """Send a small batch of messages and return the offset of the first."""
         return await self.broker.send_batch(self.group, self.topic, self.queue_id, messages)
 
     async def pull(self, offset: int, suspend_ms: int = 0) -> tuple[list[WireRecord], int]:
-        """The next messages, and the offset from which to go on. Waits so long for some."""
+        """Return the next messages and the offset after them, after waiting for some if there are none."""
         ext = pull_ext(self.topic, self.group, self.queue_id, offset, suspend_ms)
         answer = await self.broker.pulls.call(RequestCode.PULL_MESSAGE, ext, wait_s=suspend_ms / 1_000)
         if answer.code == ResponseCode.SUCCESS:
@@ -85,7 +85,7 @@ class Queue(NamedTuple):
         return await self._offset(RequestCode.GET_MAX_OFFSET)
 
     async def committed(self) -> int:
-        """Where the group goes on: at the oldest message, if it has not read here."""
+        """The group's committed offset, or the oldest message if there is none."""
         fields = {"consumerGroup": self.group, "topic": self.topic, "queueId": str(self.queue_id)}
         answer = await self.broker.requests.call(RequestCode.QUERY_CONSUMER_OFFSET, fields)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
@@ -93,7 +93,7 @@ class Queue(NamedTuple):
         return int(self._done(answer, "does not tell the group's offset").ext["offset"])
 
     async def commit(self, offset: int) -> None:
-        """Store where the group goes on."""
+        """Commit the group's offset."""
         ext = {"consumerGroup": self.group, "topic": self.topic, "queueId": str(self.queue_id)}
         answer = await self.broker.requests.call(
             RequestCode.UPDATE_CONSUMER_OFFSET, ext | {"commitOffset": str(offset)}

@@ -1,4 +1,4 @@
-"""Real topics: on which brokers they are, and how a message gets there."""
+"""Sends messages to their real topics: looks up routes, and avoids brokers that do not answer."""
 
 import asyncio
 import itertools
@@ -14,7 +14,7 @@ from mocketmq.relay.rocketmq.brokers import Broker, Brokers
 from mocketmq.relay.rocketmq.messages import Message
 
 SHARDING_KEY: Final = "__SHARDINGKEY"
-"""Messages with the same one go to the same queue, one after the other."""
+"""Messages with the same sharding key go to the same queue, one after the other."""
 _KNOWN_US: Final = 30 * US_PER_S
 _MISSING_US: Final = US_PER_S
 _MOST_KNOWN: Final = 1_000
@@ -34,14 +34,14 @@ class _Route(NamedTuple):
 
 
 class _Silence(NamedTuple):
-    """Of a broker that did not answer last, why, and until when it is not asked again."""
+    """A broker that did not answer: the reason, and when to try it again."""
 
     reason: str
     until_us: int
 
 
 class RealTopics:
-    """By the name server, whose answers are good for some time. Methods raise ClusterError."""
+    """Sends to real topics, with routes cached from the name server. Methods raise ClusterError."""
 
     def __init__(self, name_servers: NameServers, brokers: Brokers, group: str) -> None:
         self._name_servers = name_servers
@@ -53,9 +53,9 @@ class RealTopics:
         self._down: dict[str, _Silence] = {}  # by address
 
     async def is_unknown(self, topic: str) -> bool:
-        """Whether the name server knows no such topic, though it knows all brokers that it knew lately.
+        """Whether the topic does not exist, as far as a name server that knows all recent brokers can tell.
 
-        Without its broker, a topic is unknown, too.
+        While a broker is missing from the name server, so are its topics.
         """
         if await self._targets(topic) is not None:
             return False
@@ -64,7 +64,7 @@ class RealTopics:
         return self._brokers.are_complete(masters) and await self._targets(topic) is None
 
     async def send(self, topic: str, message: Message) -> None:
-        """Send the message, to another broker if the first fails. Raises UnfitMessageError, too."""
+        """Send the message, trying other brokers if the first fails. Raises UnfitMessageError, too."""
         targets = await self._targets(topic)
         if targets is None and await self.is_unknown(topic):
             raise UnfitMessageError(f"the real topic {topic} does not exist")
@@ -82,9 +82,9 @@ class RealTopics:
                 return
 
     async def _send_to(self, broker: Broker, topic: str, queue_id: int, message: Message) -> None:
-        """Send it there, unless the broker has just not answered: one message at a time tries that again.
+        """Send to this broker, unless it has just failed to answer: then one message at a time tries it.
 
-        If it does not answer, all that wait for it would wait for as long, and others behind them.
+        Otherwise every message would wait for the time limit of a hung broker, and delay those behind it.
         """
         address, began_us = broker.address, steady_us()
         if silence := self._down.get(address):
@@ -98,14 +98,14 @@ class RealTopics:
             now_us = steady_us()
             self._down[address] = _Silence(str(error), now_us + max(_AGAIN_US, now_us - began_us))
             raise
-        except EmulatorError:  # it has answered
+        except EmulatorError:  # the broker answered
             self._routes.pop(topic, None)
             self._down.pop(address, None)
             raise
         self._down.pop(address, None)
 
     def _in_turn(self, targets: list[_Target]) -> list[_Target]:
-        """One queue of each broker, beginning with the next in turn; what seems down comes last."""
+        """One queue of each broker, round robin; brokers that seem down come last."""
         first = next(self._turns) % len(targets)
         by_broker: dict[str, _Target] = {}
         for each in targets[first:] + targets[:first]:
@@ -115,7 +115,7 @@ class RealTopics:
         return sorted(by_broker.values(), key=lambda each: each.broker.address in silent)
 
     async def _targets(self, topic: str) -> list[_Target] | None:
-        """The queues that can be written; None if there is no such topic."""
+        """The writable queues; None if the topic does not exist."""
         async with self._asking:
             known = self._routes.get(topic)
             now_us = steady_us()
