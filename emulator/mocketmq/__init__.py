@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mocketmq.client.answer import BrokerError, UnreachableError, body_of
     from mocketmq.client.asynchronous import Client
     from mocketmq.client.blocking import BlockingClient
-    from mocketmq.client.expecting import MatchFields
+    from mocketmq.client.expecting import Like
     from mocketmq.client.operations import MessageOptions, outgoing
     from mocketmq.emulator import Emulator
     from mocketmq.errors import (
@@ -35,7 +35,7 @@ DEFAULT_URL = "http://127.0.0.1:9877"
 __all__ = [  # noqa: RUF022 - by what they belong to
     "__version__",
     # clients of the JSON API
-    "DEFAULT_URL", "Client", "BlockingClient", "MessageOptions", "MatchFields", "outgoing", "body_of",
+    "DEFAULT_URL", "Client", "BlockingClient", "MessageOptions", "Like", "outgoing", "body_of",
     "BrokerError", "UnreachableError",
     # a broker in this process
     "Emulator", "running_emulator", "Settings", "TopicDeclaration", "GroupDeclaration", "load_settings",
@@ -50,7 +50,7 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not there is an error
         "mocketmq.client.answer": {"BrokerError", "UnreachableError", "body_of"},
         "mocketmq.client.asynchronous": {"Client"},
         "mocketmq.client.blocking": {"BlockingClient"},
-        "mocketmq.client.expecting": {"MatchFields"},
+        "mocketmq.client.expecting": {"Like"},
         "mocketmq.client.operations": {"MessageOptions", "outgoing"},
         "mocketmq.emulator": {"Emulator"},
         "mocketmq.errors": {

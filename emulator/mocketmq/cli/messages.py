@@ -12,7 +12,7 @@ from mocketmq.cli.output import Output, distance, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import JsonObject, body_of
 from mocketmq.client.blocking import BlockingClient
-from mocketmq.client.expecting import MatchFields, whole_ms
+from mocketmq.client.expecting import Like, whole_ms
 from mocketmq.client.operations import MessageOptions
 from mocketmq.instant import parse_instant_ms
 
@@ -174,7 +174,7 @@ def wait(
     """
     if [sent, dead, acknowledged_by is not None].count(True) > 1:
         raise click.UsageError("only one of --sent, --acknowledged-by and --dead can be given")
-    like = MatchFields()
+    like = Like()
     if tag is not None:
         like["tag"] = tag
     if key is not None:

@@ -16,7 +16,7 @@ _MOST = 1_000
 """Messages that an assertion returns."""
 
 
-class MatchFields(TypedDict, total=False):
+class Like(TypedDict, total=False):
     """Which messages; all that is given has to hold.
 
     ``body`` is a text, bytes, or any other JSON value, to which the parsed body is equal. Each path of
@@ -48,9 +48,7 @@ class Expecting(ABC):
     @abstractmethod
     async def _get(self, path: str, query: Mapping[str, object] | None = None) -> JsonObject: ...
 
-    async def sent(
-        self, topic: str, *, max_messages: int = 100, **like: Unpack[MatchFields]
-    ) -> list[JsonObject]:
+    async def sent(self, topic: str, *, max_messages: int = 100, **like: Unpack[Like]) -> list[JsonObject]:
         """The newest messages that producers sent to the topic, delayed or not, oldest first."""
         answer = await self._call(
             "POST", api_path("topics", topic, "sent"), {"max": max_messages, **_like(like)}
@@ -59,19 +57,19 @@ class Expecting(ABC):
         return messages
 
     async def wait_sent(
-        self, topic: str, count: int = 1, *, wait: str = "5s", **like: Unpack[MatchFields]
+        self, topic: str, count: int = 1, *, wait: str = "5s", **like: Unpack[Like]
     ) -> JsonObject:
         """Wait until ``count`` such messages are sent; ``reached`` tells whether they are."""
         return await self._wait(topic, "sent", count, wait, like)
 
     async def wait_delivered(
-        self, topic: str, count: int = 1, *, wait: str = "5s", **like: Unpack[MatchFields]
+        self, topic: str, count: int = 1, *, wait: str = "5s", **like: Unpack[Like]
     ) -> JsonObject:
         """Wait until ``count`` such messages are delivered to the topic, delayed ones when they are due."""
         return await self._wait(topic, "delivered", count, wait, like)
 
     async def wait_acknowledged(
-        self, topic: str, count: int = 1, *, group: str, wait: str = "5s", **like: Unpack[MatchFields]
+        self, topic: str, count: int = 1, *, group: str, wait: str = "5s", **like: Unpack[Like]
     ) -> JsonObject:
         """Wait until the consumer group has acknowledged ``count`` such messages, after retries as well."""
         return await self._wait(topic, "acknowledged", count, wait, like, group=group)
@@ -83,13 +81,13 @@ class Expecting(ABC):
         *,
         group: str | None = None,
         wait: str = "5s",
-        **like: Unpack[MatchFields],
+        **like: Unpack[Like],
     ) -> JsonObject:
         """Wait until ``count`` such messages are dead letters, of this group or any."""
         return await self._wait(topic, "dead", count, wait, like, group=group)
 
     async def assert_sent(
-        self, topic: str, count: int | None = None, *, wait: str = "5s", **like: Unpack[MatchFields]
+        self, topic: str, count: int | None = None, *, wait: str = "5s", **like: Unpack[Like]
     ) -> list[JsonObject]:
         """Assert that such a message is sent by then, or exactly ``count``; returns these messages.
 
@@ -98,7 +96,7 @@ class Expecting(ABC):
         return await self._assert(topic, "sent", count, wait, like)
 
     async def assert_delivered(
-        self, topic: str, count: int | None = None, *, wait: str = "5s", **like: Unpack[MatchFields]
+        self, topic: str, count: int | None = None, *, wait: str = "5s", **like: Unpack[Like]
     ) -> list[JsonObject]:
         """As ``assert_sent``, of messages that are delivered to the topic."""
         return await self._assert(topic, "delivered", count, wait, like)
@@ -110,7 +108,7 @@ class Expecting(ABC):
         *,
         group: str,
         wait: str = "5s",
-        **like: Unpack[MatchFields],
+        **like: Unpack[Like],
     ) -> list[JsonObject]:
         """As ``assert_sent``, of messages that the consumer group has acknowledged."""
         return await self._assert(topic, "acknowledged", count, wait, like, group=group)
@@ -122,7 +120,7 @@ class Expecting(ABC):
         *,
         group: str | None = None,
         wait: str = "5s",
-        **like: Unpack[MatchFields],
+        **like: Unpack[Like],
     ) -> list[JsonObject]:
         """As ``assert_sent``, of messages that are dead letters, of this group or any."""
         return await self._assert(topic, "dead", count, wait, like, group=group)
@@ -155,7 +153,7 @@ class Expecting(ABC):
         stage: str,
         count: int | None,
         wait: str,
-        like: MatchFields,
+        like: Like,
         group: str | None = None,
     ) -> list[JsonObject]:
         least = 1 if count is None else count
@@ -173,7 +171,7 @@ class Expecting(ABC):
         stage: str,
         count: int,
         wait: str,
-        like: MatchFields,
+        like: Like,
         *,
         group: str | None = None,
         **more: bool | int,
@@ -183,7 +181,7 @@ class Expecting(ABC):
         return await self._call("POST", api_path("topics", topic, "wait"), asked)
 
 
-def _like(like: MatchFields) -> dict[str, Any]:
+def _like(like: Like) -> dict[str, Any]:
     body = like.get("body")
     if isinstance(body, bytes):
         others = {name: value for name, value in like.items() if name != "body"}
