@@ -88,7 +88,7 @@ def _code(name: str) -> Callable[..., Any]:
 
 
 async def open_timed_scheme(settings: Settings, context: SchemeContext) -> TimedScheme:
-    """Open the scheme that the settings ask for; what waits there is found.
+    """Open the scheme named in the settings, and load its pending messages.
 
     Raises SettingError when another scheme holds messages in the data directory, or a StoreError.
     """

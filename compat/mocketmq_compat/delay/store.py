@@ -93,7 +93,7 @@ class DelayStore(Protocol):
         """Every record, in any order."""
 
     def forget(self, entries: Iterable[Entry]) -> Sequence[Entry]:
-        """Mark these as done with; those that are not there are passed over.
+        """Mark these records as done with; unknown ones are ignored.
 
         Returns those that the disk does not let go, to be tried again.
         """
@@ -105,7 +105,7 @@ class DelayStore(Protocol):
         """Remove files that nothing will need: those of the past, after a reset those of the future too."""
 
     def adopt(self, now_us: int) -> Sequence[Entry]:
-        """Take in records that others put there since the last time, and load ahead; those that are new."""
+        """Load ahead, and adopt records that other programs added; return the adopted ones."""
 
     def close(self) -> None:
         """Close all files. May be called twice."""

@@ -134,7 +134,7 @@ class StoredScheme(TimedScheme):
     # Start and stop
 
     async def load(self) -> None:
-        """Find what waits. Raises a StoreError."""
+        """Load the pending messages. Raises a StoreError."""
         self._pending = await self._in_thread(lambda: self.store.count)
         self.context.numbers.note(self.store.last_number)
         await self._tidy_store()
@@ -267,7 +267,7 @@ class StoredScheme(TimedScheme):
             self._front.end_refill(entry for entry in found if entry not in leaving)
 
     def _recount(self) -> None:
-        """Read anew what waits, as the store was wrong about it: on the event loop, since it is rare."""
+        """Reload the pending entries after the store rebuilt its index; rare, so on the event loop."""
         recounts = self.store.recounts
         leaving = sum(map(self.store.holds, {*self.marks.gone, *self.saves.in_flight}))
         self._pending = self.store.count - leaving
