@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from tests.support.api import Api
 
-# A slow machine is no defect.
+# Slow machines must not fail tests.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
-# A script has what it runs in the background ignore SIGINT, and so would the programs that tests start.
+# Scripts make background jobs ignore SIGINT, which the programs that tests start would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -39,7 +39,7 @@ async def api(tmp_path: Path) -> "AsyncIterator[Api]":
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """One session for all tests, as a report on a laptop has it, of little data."""
+    """One Spark session for all tests, as for a report of little data on a laptop."""
     from mocketmq_report.ledger.spark_rows import hurried
     from mocketmq_report.session import session
 
@@ -55,14 +55,14 @@ def _scope(nodeid: str) -> str:
 
 
 class _Together(LoadScopeScheduling):  # type: ignore[misc]  # it is untyped
-    """Runs in one process, one after the other: the tests of a file, all of Spark's, all of the clients'."""
+    """Keeps in one process, in sequence, the tests of a file, all Spark tests, and all client tests."""
 
     def _split_scope(self, nodeid: str) -> str:
         return _scope(nodeid)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with what has most tests, and end with quick ones, so that no process works long alone."""
+    """Begin with the largest groups, and end with quick tests, so that no process works long alone."""
     if not hasattr(config, "workerinput"):
         return  # there is one process
     counts = Counter(_scope(item.nodeid) for item in items)
@@ -72,13 +72,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Together:
-    """Of ``pytest -n``. It keeps our order: xdist's ends with files of one test, of which some take long."""
+    """Schedule ``pytest -n`` in our order, because xdist's ends with files of one test, some of them slow."""
     config.option.loadscopereorder = False
     return _Together(config, log)
 
 
 def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Fail a skipped test in CI, where all that tests need is installed: nobody would notice the skip."""
+    """Fail a skipped test in CI, where all requirements are installed and nobody would notice the skip."""
     if os.environ.get("CI") and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, which CI does not allow: {report.longrepr}"

@@ -1,1 +1,1 @@
-"""Compatibility with Aliyun and with patched brokers, beyond RocketMQ itself; the app plugs it in."""
+"""Compatibility beyond RocketMQ itself: Aliyun's HTTP protocol, and delay schemes for absolute due times."""

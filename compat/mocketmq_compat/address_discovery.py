@@ -1,7 +1,7 @@
-"""Tell ONS clients the address of the name server over HTTP (docs/protocol/aliyun.md §2.6, T-10).
+"""Address discovery for ONS clients: serves the name server's address (docs/protocol/aliyun.md §2.6, T-10).
 
-The answer is one ``host:port`` and nothing else. It needs no token: these clients cannot carry one, and the
-address is no secret to whoever reached this port.
+The response is one ``host:port`` and nothing else. Requests need no token, because ONS clients cannot send
+one, and the address is no secret to a client that has reached this port.
 """
 
 import re
@@ -21,7 +21,7 @@ _PORT: Final = re.compile(":[0-9]*$")
 
 
 def address_discovery(namesrv_address: str | None, namesrv_port: int | None) -> HttpHandler:
-    """A handler that answers with this address, or else with this port of the host that was asked."""
+    """Return a handler that serves this address, or else this port of the host in the request."""
 
     async def answer(request: web.BaseRequest) -> RoutedResponse:
         if not _PATH.fullmatch(request.rel_url.raw_path):

@@ -1,8 +1,10 @@
 """mocketmq: RocketMQ for test environments.
 
-The names in ``__all__`` are the public face, and the only ones that stay as they are from version to version.
-Each is imported when it is first asked for, so that ``import mocketmq`` costs nothing and ``mocketmq.Client``
-brings only what a client needs.
+The names in ``__all__`` are the public API. Only these names are stable between versions. Each is imported on
+first use, so that ``import mocketmq`` costs nothing and ``mocketmq.Client`` imports only what a client needs.
+
+Two distributions share this package. ``mocketmq-client`` has this file, ``client``, ``testing`` and the
+modules that they import. It has no dependencies and runs on Python 3.9. ``mocketmq`` adds the broker.
 """
 
 from importlib import import_module
@@ -30,21 +32,21 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 DEFAULT_URL = "http://127.0.0.1:9877"
-"""Where a broker with default settings listens, and where clients look for one."""
+"""Address of the JSON API with default settings, which clients use by default."""
 
-__all__ = [  # noqa: RUF022 - by what they belong to
+__all__ = [  # noqa: RUF022 - grouped by subject
     "__version__",
     # clients of the JSON API
     "DEFAULT_URL", "Client", "BlockingClient", "MessageOptions", "Like", "outgoing", "body_of",
     "BrokerError", "UnreachableError",
     # a broker in this process
     "Emulator", "running_emulator", "Settings", "TopicDeclaration", "GroupDeclaration", "load_settings",
-    # what both raise
+    # errors of clients and brokers
     "EmulatorError", "InvalidArgumentError", "ListenError", "SettingError",
     "StoreError", "StoreLockedError", "StoreUnavailableError", "StoreUnreadableError",
 ]  # fmt: skip
 
-if not TYPE_CHECKING:  # to a type checker, a name that is not there is an error
+if not TYPE_CHECKING:  # hidden from type checkers, for which an unknown name must stay an error
     _HOMES = {
         "mocketmq.app": {"running_emulator"},
         "mocketmq.client.answer": {"BrokerError", "UnreachableError", "body_of"},
@@ -63,7 +65,13 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not there is an error
     def __getattr__(name):
         for home, names in _HOMES.items():
             if name in names:
-                return getattr(import_module(home), name)
+                try:
+                    return getattr(import_module(home), name)
+                except ModuleNotFoundError as error:
+                    if error.name != home:
+                        raise
+                    message = f"mocketmq.{name} needs the broker, which is not installed here"
+                    raise ModuleNotFoundError(message, name=home) from None
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__():

@@ -1,4 +1,4 @@
-"""The program ``mocketmq``, and ``python -m mocketmq``."""
+"""The entry point of the program ``mocketmq``, and of ``python -m mocketmq``."""
 
 import os
 import signal
@@ -8,30 +8,34 @@ from typing import NoReturn
 
 
 def main() -> None:
-    """Run the command line. Until a command handles signals in its own way, they end the process at once.
+    """Run the command line. Until a command installs handlers, signals end the process at once.
 
-    As a KeyboardInterrupt a signal could be lost: Python ignores exceptions while it tidies up after an
-    import.
+    A KeyboardInterrupt could be lost, because Python ignores exceptions while it cleans up after an import.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as for background jobs of a script
+        if signal.getsignal(number) is not signal.SIG_IGN:  # scripts ignore signals in background jobs
             signal.signal(number, _end)
-    if sys.platform != "win32":
+    if sys.platform == "win32":
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(
+                encoding="utf-8"
+            )  # a pipe uses the encoding of the system, which lacks most letters
+    else:
         _listen()
-    from mocketmq.cli import main as run  # noqa: PLC0415 - takes time, in which signals come
+    from mocketmq.cli import main as run  # noqa: PLC0415 - a slow import, during which signals must work
 
     run()
 
 
 def _listen() -> None:
-    """Handle signals in a thread, too.
+    """Also handle signals in a thread.
 
-    Python handles them between two steps of the main thread. One that comes just before a system call is not
-    seen until that returns: with a broker that never answers, never.
+    Python handles signals between two steps of the main thread. A signal just before a system call is only
+    seen when the call returns. The call never returns if it waits for a broker that does not answer.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    signal.set_wakeup_fd(writing)  # what an event loop does as well, if it handles signals
+    signal.set_wakeup_fd(writing)  # an event loop that handles signals replaces this
     threading.Thread(target=_heed, args=(reading,), daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""The app: opens the store, the broker and its doors, and closes them in the opposite order."""
+"""The app, which opens the store, the broker and the ports, and closes them in the opposite order."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,14 +23,14 @@ from mocketmq.store.start_check import naming_damage
 from mocketmq_compat.delay.schemes import open_timed_scheme
 
 DELAY_SCHEMES: Final[Sequence[OpenScheme]] = (open_timed_scheme,)
-"""Delay schemes for absolute due times. The first one that claims a message keeps it."""
+"""Delay schemes for absolute due times. The first scheme that claims a message keeps it."""
 
 
 @asynccontextmanager
 async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
-    """Start an emulator, and stop it at the end: listeners, timers, last commit, store.
+    """Run an emulator; on exit stop its listeners and timers, make the last commit, close the store.
 
-    Raises SettingError, ListenError or a StoreError when it cannot start; nothing is left open then.
+    Raises SettingError, ListenError or a StoreError when it cannot start, and leaves nothing open.
     """
     table = LevelTable.parse(settings.levels)
     access = access_of(settings)
@@ -51,7 +51,7 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
                 open_broker(settings, database, store_host, table, DELAY_SCHEMES)
             )
         http, remoting, grpc = await open_front_doors(broker, settings, access, ports, stack)
-        # Long polls and streams end before the listeners wait for their handlers.
+        # Long polls and streams must end before the listeners wait for their handlers.
         stack.callback(broker.polls.close)
         stack.callback(broker.live.close)
         stack.callback(broker.faults.close)
@@ -59,7 +59,7 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
         http.is_ready = True
         if ready_file is not None:
             ready_file.write(http.doors)
-            stack.callback(ready_file.remove)
+            stack.callback(ready_file.remove_file)
         try:
             yield Emulator(settings, broker, http, remoting, grpc)
         finally:
@@ -67,7 +67,7 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
 
 
 async def _close_store(database: Database, lock: DirectoryLock | None) -> None:
-    """Close the store, and note whether it can be opened without a check."""
+    """Close the store, and record whether the next start can skip the check for damage."""
     if lock is not None:
         lock.is_settled = False
     await database.close()
@@ -76,7 +76,7 @@ async def _close_store(database: Database, lock: DirectoryLock | None) -> None:
 
 
 async def _declare_faults(settings: Settings, broker: Broker) -> None:
-    """Begin with the rules of the settings. Raises SettingError."""
+    """Add the fault rules from the settings. Raises SettingError."""
     for index, table in enumerate(settings.faults):
         try:
             await broker.faults.declare_rule(rule_of(table), index + 1)

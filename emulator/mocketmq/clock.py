@@ -1,13 +1,13 @@
 """The emulated clock, and the only module that reads the system's clocks.
 
-One class serves all three modes, which differ only in the rate of emulated time against real time: ``real``
-1, ``manual`` 0, ``xN`` N. All other modules get a :class:`Clock` and use integer microseconds since the epoch
-(``_us``).
+One class serves all three modes, which differ only in the rate of emulated time against real time. The rate
+is 1 for ``real``, 0 for ``manual`` and N for ``xN``. All other modules get a :class:`Clock` and use integer
+microseconds since the epoch (``_us``).
 
-The clock keeps a base: an emulated instant and the steady clock's reading at that instant. The current time
-is the base plus the elapsed steady time times the rate; a clock move sets a new base. The wall clock counts
-only at the start, so stepping it while the broker runs neither delays nor releases a message. The steady
-clock includes time in suspend. Emulated time never goes back, except in a full reset.
+The clock's base is an emulated instant and the steady clock's reading at that instant. The current time is
+the base plus the elapsed steady time multiplied by the rate. A clock move sets a new base. The wall clock
+counts only at the start, so a step of the wall clock neither delays nor releases a message. The steady clock
+includes time in suspend. Emulated time never goes back, except in a full reset.
 """
 
 import os
@@ -21,13 +21,13 @@ from mocketmq.errors import ClockError
 US_PER_MS = 1_000
 US_PER_S = 1_000_000
 LATEST_US = 253_402_300_799_999_999
-"""The last instant of the year 9999, and of the clock."""
+"""Last instant of the year 9999, at which the clock ends."""
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
 _DRIFT_US = 100 * US_PER_MS
-"""A larger difference from the wall clock is a step; smaller ones come from slewing."""
+"""Difference from the wall clock above which the wall clock was stepped, not slewed."""
 _TOGETHER_US = 20
-"""Two readings within this time count as simultaneous."""
+"""Maximum time between two readings that count as simultaneous."""
 _READINGS = 20
 
 
@@ -42,7 +42,7 @@ def steady_us() -> int:
 
 
 class Moment(NamedTuple):
-    """One instant by the wall clock and by the steady one."""
+    """One instant, by the wall clock and by the steady clock."""
 
     wall_us: int
     steady_us: int
@@ -64,9 +64,10 @@ _imported_us = steady_us()
 
 
 def process_age_us() -> int:
-    """Age of this process, to 10 ms; without /proc, the time since this import."""
+    """Age of this process with a precision of 10 ms; without /proc, the time since the import."""
     try:
-        # Field 22, counted from 1, behind a name in parentheses that may hold spaces: ticks after boot.
+        # Field 22, counted from 1, is the start in ticks after boot. A name in parentheses, which may contain
+        # spaces, is before it.
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         return steady_us() - int(fields[19]) * US_PER_S // os.sysconf("SC_CLK_TCK")
     except (OSError, IndexError, ValueError):
@@ -74,9 +75,9 @@ def process_age_us() -> int:
 
 
 class Clock:
-    """Emulated time: runs ``rate`` times as fast as real time, and can be moved forward.
+    """Emulated time, which runs ``rate`` times as fast as real time, and can be moved forward.
 
-    It starts at ``start_us`` at the moment ``started``; without that, now.
+    The clock shows ``start_us`` at the moment ``started``, by default now.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Clock:
 
     def _start(self, instant_us: int, moment: Moment) -> None:
         self._base_us, self._base_ticks = instant_us, moment.steady_us
-        # At rate 1: how far this clock is ahead of the wall clock, unless that is stepped.
+        # At rate 1, the lead of this clock over the wall clock, until the wall clock is stepped.
         self._ahead_us = instant_us - moment.wall_us
 
     @property
@@ -106,7 +107,7 @@ class Clock:
         return "real" if self.rate == 1 else f"x{self.rate:.15g}"
 
     def now_us(self) -> int:
-        """The emulated instant. Never decreases, but for :meth:`begin_at`."""
+        """The emulated instant. Only :meth:`begin_at` can decrease it."""
         return self._at(self._ticks()) if self.rate else self._base_us
 
     def _at(self, ticks: int) -> int:
@@ -114,14 +115,14 @@ class Clock:
         return self._base_us + (elapsed_us if self.rate == 1 else int(elapsed_us * self.rate))
 
     def seconds_until(self, instant_us: int) -> float | None:
-        """Real seconds until the clock gets to the instant by itself; None if it never does."""
+        """Real seconds until the clock reaches the instant by itself; None if it never does."""
         remaining_us = instant_us - self.now_us()
         if remaining_us <= 0:
             return 0.0
         return remaining_us / self.rate / US_PER_S if self.rate else None
 
     def reach(self, instant_us: int) -> None:
-        """Set the clock forward to the instant, if it is ahead. Fires nothing; the timer's ``move`` does."""
+        """Set the clock forward to a later instant. This delivers nothing, unlike the timer's ``move``."""
         ticks = self._ticks()
         moved_us = instant_us - self._at(ticks)
         if moved_us > 0:
@@ -131,11 +132,11 @@ class Clock:
 
     @property
     def start_us(self) -> int:
-        """The time of a clock that was never moved: a manual clock's start, else the wall clock."""
+        """The time of an unmoved clock, which is the start of a manual clock, or else the wall clock."""
         return self._wall() if self.rate else self._started_us
 
     def check_beginning(self, instant_us: int) -> None:
-        """Raise ClockError for an instant before the one at which the clock started, or too late."""
+        """Raise ClockError for an instant before the clock's start, or after its end."""
         if instant_us < self._started_us:
             raise ClockError(
                 f"the clock cannot begin at {instant_us // US_PER_MS} ms;"
@@ -144,16 +145,16 @@ class Clock:
         check_move(self._started_us, instant_us)
 
     def begin_at(self, instant_us: int) -> None:
-        """Set the clock to any instant, even back; only for a broker that was emptied."""
+        """Set the clock to any instant, even backwards. The broker must be empty."""
         self._start(instant_us, this_moment(self._wall, self._ticks))
 
     def from_wall(self, instant_us: int) -> int:
-        """The emulated instant for one that a client computed from the machine's wall clock.
+        """Convert an instant that a client computed from the machine's wall clock to an emulated instant.
 
-        It is as far from the emulated now as the given one is from the wall clock's, so that ``now + 10 s``
-        means ten seconds after the clock was moved, too. In mode ``real`` the difference of the two clocks is
-        known exactly. In the other modes, and when the wall clock was stepped, it is measured, and the result
-        is rounded up to whole milliseconds.
+        The result is as far from the emulated now as the given instant is from the wall clock's now. Thus
+        ``now + 10 s`` means ten seconds even after a clock move. In mode ``real``, the difference between the
+        clocks is known exactly. In the other modes, and after a step of the wall clock, the difference is
+        measured, and the result is rounded up to whole milliseconds.
         """
         measured_us = self.now_us() - self._wall()
         if self.rate != 1 or abs(measured_us - self._ahead_us) > _DRIFT_US:
@@ -165,7 +166,7 @@ class Clock:
 
 
 def whole_ms_us(instant_us: int) -> int:
-    """The instant in whole milliseconds, rounded up so that nothing becomes early."""
+    """Round the instant up to whole milliseconds, so that nothing happens early."""
     return -(-instant_us // US_PER_MS) * US_PER_MS
 
 
@@ -181,29 +182,29 @@ def check_move(from_us: int, to_us: int) -> None:
 
 
 def rate_of(mode: str) -> float:
-    """The rate that a valid clock setting stands for: ``real`` 1, ``manual`` 0, ``x60`` 60."""
+    """The rate of a valid clock setting, which is 1 for ``real``, 0 for ``manual`` and 60 for ``x60``."""
     return {"real": 1.0, "manual": 0.0}[mode] if mode in ("real", "manual") else float(mode[1:])
 
 
 class Mark(NamedTuple):
-    """Where a clock of this mode stood at an instant of the wall clock."""
+    """The time of a clock with this mode at an instant of the wall clock."""
 
     mode: str
     wall_us: int
     at_us: int
 
     def now_us(self, wall_now_us: int) -> int:
-        """Where the clock stands now if it has run on since."""
+        """The current time of the clock if it has continued to run."""
         return self.at_us + int(rate_of(self.mode) * max(wall_now_us - self.wall_us, 0))
 
 
 def start_instant_us(mode: str, wall_now_us: int, last_us: int, mark: Mark | None) -> int:
-    """Where a clock starts on a store that was used before.
+    """The time at which a clock starts on a store that was used before.
 
-    ``last_us`` is the latest instant that the store remembers, 0 if none; ``mark`` is where the last run's
-    clock stood when it was last set. That clock counts as having run on until now, so a restart never sets
-    time back, whatever the new mode. A clock of the same mode goes on from there, and messages that were
-    due in two emulated hours still are; so does a manual one. Others catch up with the wall clock.
+    ``last_us`` is the latest instant in the store, or 0; ``mark`` is the last run's clock when last set. That
+    clock counts as having run until now, so a restart never sets time back, in any mode. A manual clock, or a
+    clock with the same rate, starts at the time reached, so messages that were due in two emulated hours
+    still are. Other clocks start at the wall clock's time if it is later.
     """
     reached_us = last_us if mark is None else max(last_us, mark.now_us(wall_now_us))
     if mode == "manual":

@@ -1,16 +1,16 @@
-"""Choose the columns of a table that fit a width."""
+"""Selects the columns of a table that fit a width."""
 
 from collections.abc import Iterable, Sequence
 
 GAP = 3
-"""Blank cells between two columns."""
+"""Number of blank cells between two columns."""
 
 
 def fitting(widths: Sequence[int], width: int, least: Iterable[int]) -> list[int]:
-    """The columns that are shown on ``width`` cells.
+    """Return the columns to show on ``width`` cells.
 
-    Those of ``least`` are left out, one after the other, until the rest fits. All others stay, even if they
-    do not.
+    Columns in ``least`` are left out, one after the other, until the rest fits. All other columns are kept,
+    even if they do not fit.
     """
     shown = list(range(len(widths)))
     for column in least:
@@ -22,5 +22,5 @@ def fitting(widths: Sequence[int], width: int, least: Iterable[int]) -> list[int
 
 
 def total_width(widths: Iterable[int]) -> int:
-    """The width of columns side by side."""
+    """Return the width of columns side by side."""
     return sum(each + GAP for each in widths) - GAP

@@ -1,15 +1,15 @@
-"""A running emulator: its settings, its broker and where it listens."""
+"""A running emulator: its settings, its broker and its addresses."""
 
 from mocketmq.broker.broker import Broker
-from mocketmq.doors import Door, Doors
 from mocketmq.grpc_proxy.server import GrpcServer
 from mocketmq.http_api.server import HttpServer
+from mocketmq.open_ports import OpenPort, OpenPorts
 from mocketmq.remoting.listening.server import RemotingServer
 from mocketmq.settings import Settings
 
 
 class Emulator:
-    """A running emulator. Made by :func:`mocketmq.running_emulator`."""
+    """A running emulator. :func:`mocketmq.running_emulator` creates it."""
 
     def __init__(
         self,
@@ -22,22 +22,22 @@ class Emulator:
         self.settings = settings
         self.broker = broker
         self.http = http
-        self.remoting = remoting  # None when it is switched off, as the next
+        self.remoting = remoting  # None if switched off, like ``grpc``
         self.grpc = grpc
 
     @property
-    def doors(self) -> Doors:
-        """Every port that is listened on, and its address."""
+    def doors(self) -> OpenPorts:
+        """Every open port and its address."""
         return self.http.doors
 
     @property
     def url(self) -> str:
-        """Where the JSON API listens."""
+        """The URL of the JSON API."""
         return self.doors.http.address
 
     @property
     def aliyun_url(self) -> str | None:
-        """Where Aliyun's HTTP protocol listens by itself; the JSON API's port serves it as well."""
+        """The URL of the extra port for Aliyun's HTTP protocol; the JSON API's port serves it as well."""
         return _address(self.doors.aliyun)
 
     @property
@@ -56,5 +56,5 @@ class Emulator:
         return _address(self.doors.grpc)
 
 
-def _address(door: Door | None) -> str | None:
+def _address(door: OpenPort | None) -> str | None:
     return None if door is None else door.address

@@ -1,4 +1,4 @@
-"""Every error of the emulator in one tree, and one table of their codes in each protocol.
+"""The tree of the emulator's errors, and the table of their codes in each protocol.
 
 ::
 
@@ -21,7 +21,7 @@
     │   ├── UndecidableError           the message is no half message, or is being decided
     │   ├── ReceiptError               the receipt handle is unknown, or of another topic or group
     │   │   └── ReceiptSpentError          … or has expired or was used
-    │   ├── OverLimitError             the contract of another system allows no more messages in flight
+    │   ├── OverLimitError             the delay limits of another system allow no more messages in flight
     │   ├── FaultNotFoundError         no fault rule has this name
     │   ├── ReportNotFoundError        no report with this name is kept
     │   ├── ClientOfflineError         the client is not connected, or cannot do this
@@ -41,11 +41,13 @@
     ├── SettingError               a setting has a value that is not allowed; the broker does not start
     ├── ListenError                a port cannot be opened; the broker does not start
     ├── StoppingError              the broker is starting or stopping
-    ├── InternalError              a defect of mocketmq itself; please report it
+    ├── InternalError              a defect in mocketmq itself; please report it
     └── InjectedError              an injected fault refused the request, with codes of its own
 
-Front doors take codes from :func:`wire_codes` alone.
+The protocols must take codes only from :func:`wire_codes`.
 """
+
+from __future__ import annotations
 
 from typing import NamedTuple
 
@@ -55,11 +57,11 @@ class EmulatorError(Exception):
 
 
 class RefusedError(EmulatorError):
-    """The request cannot be served as asked; nothing was changed."""
+    """The request cannot be served; nothing was changed."""
 
 
 class InvalidArgumentError(RefusedError):
-    """``field`` has ``value``; ``allowed`` says what it may be; ``reason`` is upstream's sentence, if any."""
+    """A value is not allowed in ``field``; ``reason`` is upstream's sentence, if there is one."""
 
     def __init__(self, field: str, value: object, allowed: str, reason: str | None = None) -> None:
         super().__init__(reason or f"{field} is {shorten(value)}; allowed: {allowed}")
@@ -146,7 +148,7 @@ class ReceiptSpentError(ReceiptError):
 
 
 class OverLimitError(RefusedError):
-    """The group has as many messages in flight as the contract of another system allows."""
+    """The group has as many messages in flight as the delay limits of another system allow."""
 
 
 class FaultNotFoundError(RefusedError):
@@ -158,11 +160,11 @@ class ReportNotFoundError(RefusedError):
 
 
 class ClientOfflineError(RefusedError):
-    """The client is not connected, or is no consumer that can do this."""
+    """The client is not connected, or cannot do this."""
 
 
 class ClockError(RefusedError):
-    """The clock cannot go back, nor further than its range."""
+    """The clock cannot go back, or beyond its range."""
 
 
 class ClientFailedError(EmulatorError):
@@ -174,7 +176,7 @@ class ClientTimeoutError(ClientFailedError):
 
 
 class ReportError(EmulatorError):
-    """The report could not be made: what makes it is not installed, or has failed."""
+    """The report could not be made: the report command is not installed, or has failed."""
 
 
 class StoreError(EmulatorError):
@@ -190,7 +192,7 @@ class StoreFailedError(StoreUnavailableError):
 
 
 class StoreDamagedError(StoreFailedError):
-    """What is stored is damaged; nothing of the request was kept, and nothing more is written."""
+    """The database is damaged; nothing of the request was kept, and nothing more is written."""
 
 
 class StoreBusyError(StoreError):
@@ -224,7 +226,7 @@ class StoreUnreadableError(StoreError):
 
 
 class SettingError(EmulatorError):
-    """``field`` has ``value``; ``allowed`` says what it may be; ``given`` is its flag or variable."""
+    """A setting has a value that is not allowed; ``given`` is its flag or variable."""
 
     def __init__(self, field: str, value: object, allowed: str, given: str | None = None) -> None:
         super().__init__(f"{given or f'setting {field}'} is {shorten(value)}; allowed: {allowed}")
@@ -241,11 +243,11 @@ class StoppingError(EmulatorError):
 
 
 class InternalError(EmulatorError):
-    """A defect of mocketmq itself; please report it with the log."""
+    """A defect in mocketmq itself; please report it with the log."""
 
 
 class WireCodes(NamedTuple):
-    """The codes of one kind of error, by protocol."""
+    """The codes of a class of errors, by protocol."""
 
     http: int  # HTTP status
     remoting: int  # RocketMQ's ResponseCode, docs/protocol/remoting.md §7.1
@@ -254,7 +256,7 @@ class WireCodes(NamedTuple):
 
 
 class InjectedError(EmulatorError):
-    """An injected fault refuses the request; ``answer`` is the answer if it was served before."""
+    """An injected fault refused the request; ``answer`` is the response if the request was served before."""
 
     codes: WireCodes | None = None
 
@@ -310,7 +312,7 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
 
 
 def wire_codes(error: EmulatorError) -> WireCodes:
-    """The codes of this error."""
+    """Return the codes of this error."""
     own = error.codes if isinstance(error, InjectedError) else None
     return own or _WIRE_CODES[type(error)]
 
@@ -319,13 +321,13 @@ def as_emulator_error(error: Exception) -> EmulatorError:
     """Return an EmulatorError unchanged; log any other exception and wrap it in an InternalError."""
     if isinstance(error, EmulatorError):
         return error
-    import logging  # noqa: PLC0415 - the command line starts without it
+    import logging  # noqa: PLC0415 - most commands start without it
 
-    logging.getLogger(__name__).error("a request failed by a defect", exc_info=error)
-    return InternalError(f"a defect of mocketmq: {error!r}; its log says more")
+    logging.getLogger(__name__).error("a request failed because of a defect in mocketmq", exc_info=error)
+    return InternalError(f"a defect in mocketmq: {error!r}; see its log")
 
 
 def shorten(value: object, limit: int = 80) -> str:
-    """``repr(value)``, cut to ``limit`` characters so that an error never repeats a whole body."""
+    """Return ``repr(value)``, cut to ``limit`` characters so that an error never repeats a whole body."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,8 +1,8 @@
-"""Points of the write and delivery path at which a crash test can kill the process.
+"""Failpoints, places in the write and delivery path at which a crash test can kill the process.
 
-``MOCKETMQ_FAILPOINT=writer.written:3`` kills it with SIGKILL the third time that it passes this point,
-``log.syncing:3=EIO`` lets that pass fail with this error of the system instead, and ``receive.taken:1=hang``
-blocks the thread for ever. Without the variable a point costs one comparison.
+``MOCKETMQ_FAILPOINT=writer.written:3`` kills the process with SIGKILL when it passes this point for the third
+time. ``log.syncing:3=EIO`` makes that pass fail with this system error instead, and ``receive.taken:1=hang``
+blocks the thread for ever. Without the variable, a failpoint costs one comparison.
 """
 
 import errno
@@ -15,30 +15,30 @@ POINTS = (
     "writer.formed",  # offsets given out, nothing written
     "writer.writing",  # rows of one statement written
     "writer.written",  # rows written, not committed
-    "writer.committed",  # committed, nobody told
+    "writer.committed",  # committed, no caller notified
     "log.syncing",  # committed and visible, not durable
-    "log.synced",  # durable, nobody told
+    "log.synced",  # durable, no caller notified
     "delivery.picked",  # due messages chosen, not handed to the writer
     "delivery.delivered",  # delivery committed, memory not yet updated
     "offsets.saved",  # profile rocketmq4: offset table saved
     "files.writing",  # a delayed message's file written under its temporary name
     "files.renamed",  # files under their names, not durable
-    "files.saved",  # files durable, no sender told
+    "files.saved",  # files durable, no sender answered
     "files.picked",  # due files read, not handed to the writer
     "files.delivered",  # delivery committed, files still there
     "files.removed",  # a file removed, others and the directory not
     "slots.recorded",  # scheme slots: a record in its day's data, not in the index
     "slots.marked",  # … a record marked in the data, not in the index
-    "slots.removed",  # … the indexes of a day that is over removed, its data not
-    "wheel.loaded",  # scheme wheel: a file read ahead, not in the wheel
-    "wheel.marked",  # … messages marked as done with, not durable
+    "slots.removed",  # … the indexes of a past day removed, its data not
+    "wheel.loaded",  # scheme wheel: a file read, not yet in the wheel
+    "wheel.marked",  # … messages marked as settled, not durable
     "wheel.removed",  # … a finished file removed, others not
-    "clock.fired",  # everything on the way of a move delivered, the move not yet recorded
-    "transactions.prepared",  # half message stored, its producer not told
-    "transactions.checked",  # check recorded, nobody asked
-    "transactions.decided",  # decision recorded, nobody told
-    "receive.taken",  # take recorded, consumer not told
-    "receive.settled",  # acknowledgement recorded, consumer not told
+    "clock.fired",  # all messages due during a move delivered, the move not yet recorded
+    "transactions.prepared",  # half message stored, its producer not answered
+    "transactions.checked",  # check recorded, no producer asked
+    "transactions.decided",  # decision recorded, not answered
+    "receive.taken",  # receipts recorded, consumer not answered
+    "receive.settled",  # acknowledgement recorded, consumer not answered
 )
 
 _name, _, _when = os.environ.get(ENVIRONMENT, "").partition(":")
@@ -47,11 +47,11 @@ _remaining = int(_count or 1)
 
 
 def pass_point(name: str) -> None:
-    """Kill the process if the environment names this point, and this is the time.
+    """Kill the process if the environment names this point and this pass.
 
-    Raises OSError instead if the environment names an error, and never returns if it says ``hang``.
+    If the environment names an error, raise OSError instead. If it says ``hang``, block for ever.
     """
-    global _remaining  # noqa: PLW0603 - one countdown per process is the point
+    global _remaining  # noqa: PLW0603 - the process must have only one countdown
     if name != _name:
         return
     _remaining -= 1

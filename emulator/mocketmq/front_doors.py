@@ -1,4 +1,4 @@
-"""The front doors: remoting, gRPC, and HTTP with Aliyun's protocol, opened before one broker."""
+"""Opens a broker's ports for remoting, gRPC, and HTTP with the JSON API and Aliyun's protocol."""
 
 import logging
 from contextlib import AsyncExitStack
@@ -34,7 +34,7 @@ async def open_front_doors(
     ports: Ports | None,
     stack: AsyncExitStack,
 ) -> tuple[HttpServer, RemotingServer | None, GrpcServer | None]:
-    """Open them; ``stack`` closes them. Without ``ports`` there is no remoting.
+    """Open the ports of all protocols; ``stack`` closes them. If ``ports`` is None, remoting is off.
 
     Raises SettingError and ListenError.
     """
@@ -62,7 +62,7 @@ async def open_front_doors(
 
 
 async def _has_started(grpc: GrpcServer) -> bool:
-    """Start the door. If others have the port that nobody chose, the broker goes on without it.
+    """Start gRPC. Returns False if its default port is in use, in which case the broker runs without gRPC.
 
     Raises ListenError.
     """
@@ -71,7 +71,7 @@ async def _has_started(grpc: GrpcServer) -> bool:
     except ListenError as error:
         if grpc.port != DEFAULT_GRPC_PORT:
             raise
-        log.warning("clients that speak gRPC are not served: %s", error)
+        log.warning("gRPC is off: %s", error)
         return False
     return True
 
@@ -84,7 +84,7 @@ def _protocols(
     guard: PageGuard,
     bodies: Bodies,
 ) -> tuple[dict[str, HttpHandler], list[Listener]]:
-    """What is served beside the JSON API, by first segment of the path, and on ports of its own."""
+    """Make the handlers for the JSON API's port, by first path segment, and the listeners on other ports."""
     namesrv_port = None if remoting is None else remoting.namesrv_port
     aliyun = aliyun_http.AliyunDoor(broker, settings, access, bodies).answer
     by_segment = {

@@ -1,10 +1,10 @@
-"""How this installation runs another ``mocketmq`` in a process of its own."""
+"""The command line with which this installation runs another ``mocketmq`` process."""
 
 import sys
 
 
 def own_command() -> list[str]:
-    """The command line of ``mocketmq``, without a command: of a bundle or of this Python."""
+    """Return the command line of ``mocketmq`` without a subcommand, for a bundle or for this Python."""
     if getattr(sys, "frozen", False):
         return [sys.executable]
-    return [sys.executable, "-P", "-m", "mocketmq"]  # -P: no module of the working directory hides one
+    return [sys.executable, "-P", "-m", "mocketmq"]  # -P: ignore modules in the working directory

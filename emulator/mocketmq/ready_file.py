@@ -1,4 +1,4 @@
-"""The ready file: tells other processes that this one is ready, and what they may need to know of it."""
+"""The ready file, which exists while a broker or relay is ready, and contains its addresses."""
 
 from pathlib import Path
 
@@ -10,15 +10,15 @@ from mocketmq.errors import SettingError
 class ReadyFile:
     """A JSON file that exists while a broker or a relay is ready.
 
-    Methods raise SettingError when the disk refuses.
+    Methods raise SettingError if the file cannot be written or removed.
     """
 
     def __init__(self, path: str) -> None:
         self._file = Path(path)
-        self.remove()  # one that a killed process left
+        self.remove_file()  # a killed process may have left one
 
     def write(self, facts: object) -> None:
-        """Write these, as JSON. Whoever sees the file sees all of it."""
+        """Write the facts as JSON, atomically."""
         temporary = self._file.with_name(f"{self._file.name}.tmp")
         try:
             temporary.write_bytes(msgspec.json.encode(facts) + b"\n")
@@ -26,8 +26,8 @@ class ReadyFile:
         except OSError as error:
             raise self._refused(error) from error
 
-    def remove(self) -> None:
-        """Remove it. May be called twice."""
+    def remove_file(self) -> None:
+        """Remove the file. May be called twice."""
         try:
             self._file.unlink(missing_ok=True)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""What a setting may be: rules that read a text or refuse it, each with what is allowed in words."""
+"""Rules for the values of settings. Each rule parses a text, and describes the allowed values in words."""
 
 import re
 from collections.abc import Callable
@@ -13,13 +13,15 @@ from mocketmq.message.names import (
     check_topic_name,
     is_system_topic,
 )
+from mocketmq.rocketmq_versions import version_number
 
 
 class Rule(NamedTuple):
-    """``allowed`` in words, and ``parse``, a function that reads text or refuses it."""
+    """A rule. ``allowed`` describes the values in words, and ``parse`` reads a text or refuses it."""
 
     allowed: str
     parse: Callable[[str], object]  # raises ValueError or InvalidArgumentError
+    words: tuple[str, ...] = ()  # if only these words are allowed
 
 
 def _pattern(expression: str, allowed: str) -> Rule:
@@ -32,9 +34,9 @@ def _pattern(expression: str, allowed: str) -> Rule:
 
 
 def choice(literal: object) -> Rule:
-    """One of the words of a ``Literal``."""
+    """Make a rule for the words of a ``Literal``."""
     names = get_args(literal)
-    return _pattern("|".join(names), " or ".join(names))
+    return _pattern("|".join(names), " or ".join(names))._replace(words=names)
 
 
 def _within(low: int, number: int, high: int) -> int:
@@ -44,7 +46,7 @@ def _within(low: int, number: int, high: int) -> int:
 
 
 def whole_number(low: int, high: int) -> Rule:
-    """From ``low`` to ``high``."""
+    """Make a rule for whole numbers from ``low`` to ``high``."""
     return Rule(f"a whole number from {low} to {high}", lambda text: _within(low, int(text), high))
 
 
@@ -54,7 +56,7 @@ def _parse_bytes(text: str) -> int:
 
 
 def size(low: str, high: str) -> Rule:
-    """A number of bytes, such as 64K."""
+    """Make a rule for sizes such as 64K; the value is in bytes."""
     return Rule(
         f"a size in bytes such as 1500, 64K, 4M or 2G, from {low} to {high}",
         lambda text: _within(_parse_bytes(low), _parse_bytes(text), _parse_bytes(high)),
@@ -62,7 +64,7 @@ def size(low: str, high: str) -> Rule:
 
 
 def duration(longest: str, shortest: str = "0") -> Rule:
-    """Such as 30s; the value is in microseconds."""
+    """Make a rule for durations such as 30s; the value is in microseconds."""
     return Rule(
         f"a duration such as 200ms, 30s or 1h30m, from {shortest} to {longest}",
         lambda text: _within(
@@ -72,7 +74,7 @@ def duration(longest: str, shortest: str = "0") -> Rule:
 
 
 def _address(port: str, form: str) -> Rule:
-    """``port`` is the pattern of the part behind the host."""
+    """Make a rule for addresses. ``port`` is the pattern for the part after the host."""
     pattern = re.compile(rf"([A-Za-z0-9_][A-Za-z0-9._-]*|\[[^\]]+\]){port}")
 
     def parse(text: str) -> str:
@@ -135,7 +137,8 @@ BOOLEAN: Final = Rule("true or false", lambda text: ("false", "true").index(text
 AUTO_CREATE: Final = Rule("true, send or false", _parse_auto_create)
 PORT: Final = whole_number(0, 65_535)
 ZERO: Final = Rule(
-    "0, which picks free ports; http_port sets that of HTTP", lambda text: _within(0, int(text), 0)
+    "0, which picks free ports; --http-port (http_port) sets that of HTTP",
+    lambda text: _within(0, int(text), 0),
 )
 QUEUES: Final = whole_number(1, 1024)
 CLOCK: Final = Rule("real, manual, or xN with a number N above 0 and up to 1000000", _parse_clock)
@@ -149,5 +152,6 @@ SECURITY_TOKENS: Final = Rule(
 ADDRESS: Final = _address(":([0-9]+)", "host:port")
 HOST: Final = _address("(?::([0-9]+))?", "host or host:port")
 HOSTS: Final = Rule("hosts separated by commas, each a name, host:port or *", _parse_hosts)
+VERSION: Final = Rule("a release of RocketMQ from 4.0.0 to 5.9.9", version_number)
 TOPIC: Final = Rule(f"{TOPIC_NAMES}; not the name of a system topic", _parse_topic)
 GROUP: Final = Rule(GROUP_NAMES, _parse_group)

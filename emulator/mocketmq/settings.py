@@ -1,11 +1,11 @@
-"""Every setting, declared once: type, default, allowed values, help.
+"""The settings, each with one declaration of its type, default, allowed values and help.
 
-To add a setting, declare it in :class:`Settings` and read it where it is used. Flag, variable, key of the
-TOML file, checks and ``mocketmq serve --help`` follow from the declaration.
+To add a setting, declare it in :class:`Settings` and read it where it is used. The flag, the variable, the
+key in the TOML file, the checks and ``mocketmq serve --help`` follow from the declaration.
 
 The setting ``max_wait`` is the flag ``--max-wait``, the variable ``MOCKETMQ_MAX_WAIT`` and the key
-``max_wait`` of the TOML file. The first of these that is given wins, but all that are given must be valid.
-Each is read from text by the same rule. Topics and groups can be declared in the file only.
+``max_wait`` of the TOML file. The flag precedes the variable, and the variable the file, but all given values
+must be valid. The same rule parses all three. Topics and groups can be declared only in the file.
 """
 
 import tomllib
@@ -14,23 +14,23 @@ from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from mocketmq import invisible_time
 from mocketmq import setting_rules as rules
-from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.failpoint import ENVIRONMENT as FAILPOINT
 from mocketmq.message.message_type import MessageType
-from mocketmq.nearest import nearest
+from mocketmq.suggestion import suggestion_for
 
 Profile = Literal["exact", "rocketmq4"]
 Durability = Literal["full", "normal"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-Permission = Literal["rw", "r", "w"]
+TopicPermission = Literal["rw", "r", "w"]
 DelaySync = Literal["always", "interval", "never"]
 TlsMode = Literal["permissive", "enforcing", "disabled"]
 AutoCreate = bool | Literal["send"]
 TimedSchemeName = Literal["directories", "wheel", "slots", "sorted"]
 StartDeliverMode = Literal["aliyun4", "aliyun5", "dongwo"]
-ContractName = Literal[
+DelayLimitsName = Literal[
     "aliyun4",
     "aliyun5",
     "aliyun5-standard",
@@ -44,21 +44,18 @@ ContractName = Literal[
     "rocketmq5",
 ]
 
-MAX_INVISIBLE: Final = "12h"
-MAX_INVISIBLE_US: Final = parse_duration_us(MAX_INVISIBLE)
-"""The longest invisible time of a message, as in RocketMQ 5.3.3 (maxInvisibleTimeMills)."""
 _PREFIX: Final = "MOCKETMQ_"
 _CONFIG: Final = "MOCKETMQ_CONFIG"  # names the TOML file
-_URL: Final = "MOCKETMQ_URL"  # the broker that client commands talk to
+_URL: Final = "MOCKETMQ_URL"  # the broker that client commands connect to
 _NOT_SETTINGS: Final = {_CONFIG, _URL, FAILPOINT}
 
 
 def _setting(
     default: str, rule: rules.Rule, help_text: str = "", *, name: str = "", secret: bool = False
 ) -> Any:
-    """A field whose default is written as a user would write it; empty stands for None.
+    """Declare a setting. The default is text as a user would write it; empty text means None.
 
-    ``name`` is the name for users, if it differs from the field's. A secret is never shown.
+    ``name`` is the name for users if it differs from the field's name. Secrets are never shown.
     """
     return field(
         default=rule.parse(default) if default else None,
@@ -69,12 +66,12 @@ def _setting(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDeclaration:
-    """A topic that exists from the start. In the file, the numbers of queues default to ``topic_queues``."""
+    """A declared topic, which exists from the start. Numbers of queues default to ``topic_queues``."""
 
     name: str = field(metadata={"rule": rules.TOPIC})
     read_queues: int = _setting("4", rules.QUEUES)
     write_queues: int = _setting("4", rules.QUEUES)
-    perm: Permission = _setting("rw", rules.choice(Permission))
+    perm: TopicPermission = _setting("rw", rules.choice(TopicPermission))
     type: MessageType | None = _setting(
         "", rules.choice(MessageType)
     )  # its attribute message.type, for gRPC clients
@@ -82,7 +79,7 @@ class TopicDeclaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDeclaration:
-    """A consumer group that exists from the start."""
+    """A declared consumer group, which exists from the start."""
 
     name: str = field(metadata={"rule": rules.GROUP})
     max_retries: int = _setting("16", rules.whole_number(0, 1000))
@@ -92,10 +89,10 @@ class GroupDeclaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a broker is started with. Fields in ``_us`` are in microseconds, fields in ``_bytes`` in bytes."""
+    """The settings of a broker. Fields in ``_us`` are microseconds, fields in ``_bytes`` bytes."""
 
     data: str = _setting("mocketmq-data", rules.TEXT, "data directory, or :memory: to keep nothing")
-    host: str = _setting("127.0.0.1", rules.TEXT, "address to listen on")
+    host: str = _setting("127.0.0.1", rules.TEXT, "address on which all ports listen")
     http_port: int = _setting("9877", rules.PORT, "port of the JSON API; 0 picks a free one")
     allowed_hosts: frozenset[str] | None = _setting(
         "",
@@ -116,12 +113,14 @@ class Settings:
     grpc: bool = _setting("true", rules.BOOLEAN, "serve the clients of RocketMQ 5, which speak gRPC")
     grpc_port: int = _setting("8081", rules.PORT, "port for gRPC; 0 picks a free one")
     advertise: str | None = _setting(
-        "", rules.HOST, "host or host:port of the broker to give to clients, instead of the one each used"
+        "",
+        rules.HOST,
+        "host or host:port of the broker to give to clients; by default, the one that each used",
     )
     namesrv_address: str | None = _setting(
         "",
         rules.ADDRESS,
-        "host:port of the name server to give to clients that ask over HTTP, instead of our own",
+        "host:port of the name server to give to clients that ask over HTTP, instead of the broker's own",
     )
     port: int | None = _setting(
         "", rules.ZERO, "0 picks a free port for each listener without a port setting"
@@ -139,10 +138,10 @@ class Settings:
         "delays of the delay levels, from level 1 on",
     )
     lateness_from: str | None = _setting(
-        "", rules.TEXT, "report.json or ledger of a real cluster: deliver delayed messages as late as it did"
+        "", rules.TEXT, "report.json or ledger of a real cluster, whose lateness delayed deliveries then have"
     )
     lateness_seed: int = _setting(
-        "0", rules.whole_number(0, (1 << 63) - 1), "seed from which lateness_from is played back"
+        "0", rules.whole_number(0, (1 << 63) - 1), "seed of the lateness drawn from lateness_from"
     )
     start_deliver_time: StartDeliverMode = _setting(
         "aliyun4", rules.choice(StartDeliverMode), "rules for __STARTDELIVERTIME: aliyun4, aliyun5 or dongwo"
@@ -150,15 +149,15 @@ class Settings:
     start_deliver_window_us: int = _setting(
         "40d",
         rules.duration("36500d"),
-        "largest lead of __STARTDELIVERTIME; beyond it aliyun4 refuses, aliyun5 delivers at once,"
-        " dongwo keeps",
+        "largest lead of __STARTDELIVERTIME; aliyun4 refuses a longer one, aliyun5 delivers it at once,"
+        " and dongwo keeps it",
         name="start_deliver_window",
     )
-    contract: ContractName | None = _setting(
+    delay_limits: DelayLimitsName | None = _setting(
         "",
-        rules.choice(ContractName),
+        rules.choice(DelayLimitsName),
         "apply the delay limits of another system: longest delay, rounding, head-of-line blocking"
-        " (docs/contracts.md)",
+        " (docs/delay-limits.md)",
     )
     timed_scheme: TimedSchemeName = _setting(
         "directories",
@@ -168,7 +167,7 @@ class Settings:
     durability: Durability = _setting(
         "full",
         rules.choice(Durability),
-        "acknowledged messages survive a power cut (full) or only a kill (normal)",
+        "whether acknowledged messages survive a power cut (full) or only a kill (normal)",
     )
     delay_sync: DelaySync = _setting(
         "always",
@@ -183,12 +182,15 @@ class Settings:
         name="delay_quota",
     )
     token: str | None = _setting(
-        "", rules.TOKEN, "secret that every request to the JSON API must carry, except health", secret=True
+        "",
+        rules.TOKEN,
+        "secret that all requests to the JSON API must carry, except health checks",
+        secret=True,
     )
     access_keys: Mapping[str, str] | None = _setting(
         "",
         rules.KEYS,
-        "id:secret pairs; RocketMQ clients and Aliyun's HTTP clients must sign with one",
+        "id:secret pairs; RocketMQ clients and Aliyun's HTTP clients must sign requests with one",
         secret=True,
     )
     security_tokens: Mapping[str, str] | None = _setting(
@@ -217,32 +219,39 @@ class Settings:
     )
     auto_create_groups: bool = _setting("true", rules.BOOLEAN, "create consumer groups on first use")
     topic_queues: int = _setting("4", rules.QUEUES, "queues of a topic created on first use")
+    server_version: int = _setting(
+        "4.9.8",
+        rules.VERSION,
+        "version of RocketMQ that clients and mqadmin are told; it changes nothing else",
+    )
     mixed_message_type: bool = _setting(
         "false",
         rules.BOOLEAN,
-        "let RocketMQ's tools set message.type to MIXED; a topic without this attribute takes all types, too",
+        "let RocketMQ's tools set message.type to MIXED; a topic without this attribute also takes all types",
     )
     max_message_bytes: int = _setting(
         "4M", rules.size("1", "15M"), "largest body of a message; a RocketMQ frame holds 16M in total"
     )
     max_pull_messages: int = _setting(
-        "32", rules.whole_number(1, 1024), "most messages in the answer to a pull"
+        "32", rules.whole_number(1, 1024), "largest number of messages in the answer to a pull"
     )
     max_pull_bytes: int = _setting(
         "256K",
         rules.size("1", "15M"),
-        "most bytes in the answer to a pull, unless its first message is larger",
+        "largest number of bytes in the answer to a pull, unless its first message is larger",
     )
     recall_levels: bool = _setting(
-        "false", rules.BOOLEAN, "give handles to recall messages that are delayed by level, too"
+        "false", rules.BOOLEAN, "also give handles to recall messages that are delayed by level"
     )
     strict_recall: bool = _setting(
-        "false", rules.BOOLEAN, "refuse to recall what no longer waits; RocketMQ answers with success"
+        "false",
+        rules.BOOLEAN,
+        "refuse to recall a message that is not pending; RocketMQ answers with success",
     )
     max_long_poll_us: int = _setting(
         "30s",
         rules.duration("5m", "100ms"),
-        "longest long poll of a RocketMQ or Aliyun client; one that asks for more ends empty after this time",
+        "longest long poll of a RocketMQ or Aliyun client; a longer one ends empty after this time",
         name="max_long_poll",
     )
     max_wait_us: int = _setting(
@@ -252,15 +261,15 @@ class Settings:
         name="max_wait",
     )
     aliyun_invisible_us: int = _setting(
-        "300s",
-        rules.duration(MAX_INVISIBLE, "1ms"),
-        "invisible time of messages taken by Aliyun's HTTP protocol",
+        invisible_time.ALIYUN_DEFAULT,
+        rules.duration(invisible_time.LONGEST, "1ms"),
+        "invisible time of messages received over Aliyun's HTTP protocol",
         name="aliyun_invisible",
     )
     aliyun_ordered_invisible_us: int = _setting(
-        "60s",
-        rules.duration(MAX_INVISIBLE, "1ms"),
-        "invisible time of messages taken in order by that protocol",
+        invisible_time.ALIYUN_ORDERED_DEFAULT,
+        rules.duration(invisible_time.LONGEST, "1ms"),
+        "invisible time of messages received in order over Aliyun's HTTP protocol",
         name="aliyun_ordered_invisible",
     )
     transaction_timeout_us: int = _setting(
@@ -276,7 +285,7 @@ class Settings:
         name="transaction_check_interval",
     )
     transaction_check_max: int = _setting(
-        "15", rules.whole_number(1, 1000), "check backs before a half message is discarded"
+        "15", rules.whole_number(1, 1000), "number of check backs before a half message is discarded"
     )
     retain_age_us: int = _setting(
         "72h",
@@ -293,27 +302,34 @@ class Settings:
     log_level: LogLevel = _setting("info", rules.choice(LogLevel), "least severe log lines to show")
     topics: tuple[TopicDeclaration, ...] = ()
     groups: tuple[GroupDeclaration, ...] = ()
-    faults: tuple[Mapping[str, object], ...] = ()  # as read; the app checks them
+    faults: tuple[Mapping[str, object], ...] = ()  # unchecked, because the app checks the rules
 
 
 class Option(NamedTuple):
-    """A setting as the command line offers it."""
+    """A setting as an option of the command line."""
 
-    name: str  # its key in the flags of :func:`load_settings`
+    name: str  # key in the flags of :func:`load_settings`
     help: str
-    default: str  # as a user would write it; empty if there is none
+    default: str  # as a user would write it; empty if the setting has no default
     is_bool: bool
+    words: tuple[str, ...]  # the allowed values, if they are a few words
 
     @property
     def flag(self) -> str:
-        """The long option."""
+        """The name of the long option."""
         return flag_of(self.name)
 
 
 def options() -> tuple[Option, ...]:
-    """Every setting that has a flag, in the order of declaration."""
+    """All settings that have a flag, in the order of declaration."""
     return tuple(
-        Option(name, each.metadata["help"], each.metadata["default"], each.metadata["rule"] is rules.BOOLEAN)
+        Option(
+            name,
+            each.metadata["help"],
+            each.metadata["default"],
+            each.metadata["rule"] is rules.BOOLEAN,
+            each.metadata["rule"].words,
+        )
         for name, each in _by_name(Settings).items()
     )
 
@@ -321,16 +337,16 @@ def options() -> tuple[Option, ...]:
 def load_settings(
     flags: Mapping[str, object], environ: Mapping[str, str], config_file: Path | None = None
 ) -> Settings:
-    """Merge all sources. A flag that is None, or a variable that is empty, is not given.
+    """Merge all sources of settings. A flag that is None or an empty variable counts as not given.
 
-    Without ``config_file``, the variable ``MOCKETMQ_CONFIG`` may name one. Variables that have no effect are
+    Without ``config_file``, the variable ``MOCKETMQ_CONFIG`` may name one. Variables without effect are
     logged. Raises SettingError.
     """
     path = config_file or environ.get(_CONFIG)
     table = _load_toml(Path(path)) if path else {}
     declared = {kind: table.pop(kind, []) for kind in ("topics", "groups", "faults")}
     for sentence in unknown_variables(environ):
-        import logging  # noqa: PLC0415 - importing the settings stays cheap
+        import logging  # noqa: PLC0415 - importing the settings must stay cheap
 
         logging.getLogger(__name__).warning("%s", sentence)
     variables = {name: environ.get(variable_of(name)) or None for name in _by_name(Settings)}
@@ -352,30 +368,30 @@ def load_settings(
 
 
 def flag_of(name: str) -> str:
-    """The long option of a setting: ``--max-wait``."""
+    """The long option of a setting, for example ``--max-wait``."""
     return f"--{name.replace('_', '-')}"
 
 
 def variable_of(name: str) -> str:
-    """The environment's variable of a setting: ``MOCKETMQ_MAX_WAIT``."""
+    """The environment variable of a setting, for example ``MOCKETMQ_MAX_WAIT``."""
     return _PREFIX + name.upper()
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable that begins as ours do, is given, and has no effect."""
+    """Return a sentence for each variable with mocketmq's prefix that has no effect."""
     known = {*map(variable_of, _by_name(Settings)), *_NOT_SETTINGS}
     names = [each.removeprefix(_PREFIX) for each in known]
     sentences = []
     for variable, text in environ.items():
         if text and variable.startswith(_PREFIX) and variable not in known:
-            meant = nearest(variable.removeprefix(_PREFIX).upper(), names)
+            meant = suggestion_for(variable.removeprefix(_PREFIX).upper(), names)
             guess = f"; did you mean {_PREFIX}{meant}?" if meant else ""
             sentences.append(f"the variable {variable} has no effect{guess}")
     return sentences
 
 
 class _Word(str):
-    """A word that an error shows without quotes, in the place of a value."""
+    """A word that errors show in place of a value, without quotes."""
 
     __slots__ = ()
     __repr__ = str.__str__
@@ -390,23 +406,24 @@ def _load_toml(path: Path) -> dict[str, Any]:
 
 
 def _by_name(kind: type[Any]) -> dict[str, Field[Any]]:
-    """The fields that can be read from text, by their names for users."""
+    """Map the users' names of settings to the fields that can be parsed from text."""
     return {each.metadata.get("name") or each.name: each for each in fields(kind) if each.metadata}
 
 
 def _read(
     kind: type[Any], raw: Mapping[str, object], source: str | Callable[[str], str], place: str = ""
 ) -> dict[str, Any]:
-    """The values of one source by their fields, each checked.
+    """Read and check the values of one source, by field.
 
-    The source is a file, where ``place`` stands before a name, or says how else a name is given.
+    ``source`` is the path of a file, with ``place`` as prefix of the names, or a function that returns the
+    flag or variable of a name.
     """
     known = _by_name(kind)
     values = {}
     for name, value in raw.items():
         given, end = (None, f" (given by {source})") if isinstance(source, str) else (source(name), "")
         if name not in known:
-            meant = nearest(name, known)
+            meant = suggestion_for(name, known)
             guess = f" (did you mean {meant}?)" if meant else ""
             allowed = f"{', '.join(known)}{end}"
             raise SettingError(place + name, _Word(f"unknown{guess}"), allowed, given)
@@ -424,7 +441,7 @@ def _given(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _as_text(value: object) -> str:
-    """The text that a user would have typed for this value of a TOML file."""
+    """Convert a value in a TOML file to the text that a user would type."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | str):
@@ -435,7 +452,7 @@ def _as_text(value: object) -> str:
 def _declarations(
     kind: type[Any], name: str, tables: object, defaults: dict[str, Any], path: object
 ) -> tuple[Any, ...]:
-    """The tables ``[[name]]`` of the file at ``path``, as declarations of names."""
+    """Read the tables ``[[name]]`` of the file at ``path`` as declarations."""
     found: dict[str, object] = {}
     for index, table in enumerate(_tables(name, tables, path)):
         place = f"{name}[{index}]."
@@ -452,7 +469,7 @@ def _declarations(
 
 
 def _tables(name: str, tables: object, path: object) -> list[dict[str, Any]]:
-    """The tables ``[[name]]`` of the file at ``path``."""
+    """Return the tables ``[[name]]`` of the file at ``path``."""
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise SettingError(name, tables, f"[[{name}]] tables (given by {path})")
     return tables

@@ -1,8 +1,8 @@
 """Logs the stack of a blocked event loop.
 
-A handler that blocks stalls every door, timer and signal, and the loop cannot report itself. A thread
-therefore pings the loop each second. The thread counts its own waits instead of reading a clock, so that a
-stopped process or a suspended laptop raises no alarm.
+A handler that blocks stalls every protocol, timer and signal, and the loop cannot report the problem itself.
+A thread therefore pings the loop each second. The thread counts its own waits instead of reading a clock, so
+that a stopped process or a suspended laptop raises no alarm.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ log = logging.getLogger(__name__)
 
 _PERIOD_S: Final = 1.0
 _PATIENCE: Final = 10
-"""Periods without an answer before the alarm: 10 s."""
+"""Number of pings without a response before the alarm, 10 s in all."""
 
 
 class Watchdog:
-    """Watches the running event loop of the thread that makes it, until ``close``."""
+    """Watches the event loop that runs in the calling thread, until ``close``."""
 
     def __init__(self, period_s: float = _PERIOD_S) -> None:
         self._period_s = period_s
@@ -35,7 +35,7 @@ class Watchdog:
         self._closed.set()
 
     def _watch(self) -> None:
-        with suppress(RuntimeError):  # the loop is closed
+        with suppress(RuntimeError):  # the loop is already closed
             while not self._closed.wait(self._period_s):
                 answer = threading.Event()
                 self._loop.call_soon_threadsafe(answer.set)
@@ -48,7 +48,7 @@ class Watchdog:
     def _report(self, answer: threading.Event) -> None:
         stack = "".join(traceback.format_stack(sys._current_frames()[self._watched]))
         log.critical(
-            "the event loop has not run for %g s, so nothing is served; it stands here:\n%s",
+            "the event loop has not run for %g s, so no request is served; its stack:\n%s",
             self._period_s * _PATIENCE,
             stack.rstrip(),
         )

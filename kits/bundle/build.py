@@ -1,10 +1,13 @@
-"""Builds the bundle: mocketmq with its own Python, for the system it is built on.
+"""Builds the bundle, which is mocketmq with its own Python, for the system that runs the build.
 
-``make bundle`` runs it in an environment made from ``requirements-bundle.lock``. It leaves in ``dist/`` the
-folder ``mocketmq-VERSION-SYSTEM``, an archive of it and the archive's SHA-256 sum. The folder holds, beside
-the program, ``LICENSES.txt`` and ``sbom.cdx.json`` (CycloneDX 1.6) for all that is inside.
+``make bundle`` runs this script in an environment made from ``requirements-bundle.lock``. The script leaves
+in ``dist/`` the folder ``mocketmq-VERSION-SYSTEM``, an archive of the folder, the archive's SHA-256 sum and,
+except on Windows, a single file that unpacks itself. The folder holds the program, and ``LICENSES.txt`` and
+``sbom.cdx.json`` (CycloneDX 1.6) for all components. With ``--folder PATH`` the script makes only the folder,
+at that path, for the container image.
 """
 
+import argparse
 import hashlib
 import json
 import os
@@ -25,6 +28,7 @@ from cyclonedx.model.license import DisjunctiveLicense
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
+from one_file import make_one_file
 from packageurl import PackageURL
 from packaging.requirements import Requirement
 
@@ -32,12 +36,13 @@ ROOT = Path(__file__).parents[2]
 WORK = ROOT / "build" / "bundle"
 DIST = ROOT / "dist"
 EXTRAS = {"relay", "sorted"}
-"""What mocketmq is asked to bring; the extra ``report`` is too large."""
+"""Extras of mocketmq in the bundle. The extra ``report`` is too large for it."""
 _SYSTEMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
+_MACHINES = {"amd64": "x86_64"}  # Windows' name and ours
 
 
 class Part(NamedTuple):
-    """Something inside the bundle that has a licence of its own: ``terms`` is the licence's name."""
+    """A component of the bundle with its own licence; ``terms`` is the licence's name."""
 
     name: str
     version: str
@@ -47,9 +52,13 @@ class Part(NamedTuple):
 
 
 def main() -> None:
-    """Build everything, saying each step."""
-    name = f"mocketmq-{version('mocketmq')}-{_SYSTEMS[sys.platform]}-{platform.machine().lower()}"
-    folder = DIST / name
+    """Build the bundle, printing each step."""
+    machine = platform.machine().lower()
+    name = f"mocketmq-{version('mocketmq')}-{_SYSTEMS[sys.platform]}-{_MACHINES.get(machine, machine)}"
+    parser = argparse.ArgumentParser(description="Build the bundle.")
+    parser.add_argument("--folder", type=Path, help="make this folder, and no archive of it")
+    only: Path | None = parser.parse_args().folder
+    folder = only or DIST / name
     print(f"Collecting {name} …", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     spec = Path(__file__).with_name("mocketmq.spec")
@@ -64,6 +73,7 @@ def main() -> None:
     )
     if built.returncode:
         raise SystemExit(f"PyInstaller failed:\n{built.stdout}{built.stderr}")
+    folder.parent.mkdir(parents=True, exist_ok=True)
     shutil.move(WORK / "dist" / "mocketmq", folder)
 
     libraries = json.loads((WORK / "work" / "mocketmq" / "libraries.json").read_text())
@@ -71,15 +81,19 @@ def main() -> None:
     (folder / "LICENSES.txt").write_text(licences(parts), encoding="utf-8")
     (folder / "sbom.cdx.json").write_text(bill_of_materials(parts), encoding="utf-8")
 
+    if only:
+        return
     print("Packing it …", flush=True)
     archive = pack(folder)
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     archive.with_name(f"{archive.name}.sha256").write_text(f"{digest}  {archive.name}\n")
     print(f"Built {archive.relative_to(ROOT)}: {archive.stat().st_size / 1e6:.1f} MB", flush=True)
+    if sys.platform != "win32":
+        make_one_file(archive)
 
 
 def python_packages() -> Iterator[Part]:
-    """Mocketmq and all it needs, found by the requirements that each package states."""
+    """List mocketmq and its dependencies, by following the requirements of each package."""
     waiting, seen = [Requirement(f"mocketmq[{','.join(sorted(EXTRAS))}]")], set[str]()
     while waiting:
         wanted = waiting.pop()
@@ -113,14 +127,17 @@ def _texts(package: Distribution) -> list[str]:
 
 
 def python_itself() -> Part:
-    """The interpreter and its standard library."""
-    text = Path(sysconfig.get_path("stdlib"), "LICENSE.txt").read_text(encoding="utf-8")
+    """Describe the interpreter and its standard library."""
+    places = [Path(sysconfig.get_path("stdlib")), Path(sys.base_prefix)]  # the second on Windows
+    [text, *_] = [file.read_text("utf-8") for place in places if (file := place / "LICENSE.txt").exists()]
     number = platform.python_version()
     return Part("Python", number, "PSF-2.0", [text], PackageURL("generic", name="python", version=number))
 
 
 def system_packages(libraries: list[str]) -> Iterator[Part]:
-    """The packages of the system whose shared libraries Python needs, where dpkg knows them."""
+    """List the system packages whose shared libraries Python needs, where dpkg knows them."""
+    if shutil.which("dpkg-query") is None:
+        return
     ours = (sys.prefix, sys.base_prefix)
     files = {Path(file).resolve() for file in libraries if not file.startswith(ours)}
     owners = {_dpkg("--search", f"*/{file.name}").partition(":")[0] for file in files}
@@ -136,7 +153,7 @@ def _dpkg(*arguments: str) -> str:
 
 
 def licences(parts: list[Part]) -> str:
-    """One text, in which each part has a heading."""
+    """Join all licences into one text with a heading for each part."""
     rule = "=" * 80
     return "\n\n".join(
         "\n".join([rule, f"{part.name} {part.version}: {part.terms}", rule, *part.texts]) for part in parts
@@ -144,7 +161,7 @@ def licences(parts: list[Part]) -> str:
 
 
 def bill_of_materials(parts: list[Part]) -> str:
-    """CycloneDX's JSON, checked against its schema."""
+    """Make the CycloneDX JSON, checked against its schema."""
     components = [
         Component(
             type=ComponentType.LIBRARY,
@@ -167,7 +184,7 @@ def bill_of_materials(parts: list[Part]) -> str:
 
 
 def pack(folder: Path) -> Path:
-    """A ``.tar.xz``, or on Windows a ``.zip``; equal files make equal archives."""
+    """Make a reproducible ``.tar.xz``, or on Windows a ``.zip``."""
     if sys.platform == "win32":
         return Path(shutil.make_archive(str(folder), "zip", folder.parent, folder.name))
     archive = folder.with_name(f"{folder.name}.tar.xz")

@@ -1,43 +1,45 @@
-"""Alembic's history of the schema; ``upgrade`` brings a database to the newest revision.
+"""The migrations of the store's schema; ``upgrade`` brings a database to the newest revision.
 
-CONTRIBUTING.md says how to add a migration.
+Alembic makes the SQL of all migrations from ``versions``: see ``as_sql``. It is kept in ``upgrades.sql``, so
+that a broker needs neither Alembic nor SQLAlchemy. CONTRIBUTING.md says how to add a migration.
 """
 
+import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
-
-from alembic import command
-from alembic.config import Config
-from alembic.util import CommandError
-from sqlalchemy import URL, create_engine
-from sqlalchemy.exc import DBAPIError
+from typing import Final
 
 from mocketmq.errors import StoreUnreadableError
+from mocketmq.failpoint import pass_point
+
+UPGRADES: Final = Path(__file__).with_name("upgrades.sql")
+_STEP: Final = re.compile(r"^-- Running upgrade (\w*) -> (\w+)\n", re.MULTILINE)
 
 
-def alembic_config() -> Config:
-    """Alembic's configuration, without a connection."""
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent))
-    return config
+def upgrade(path: str, revision: str | None = None) -> None:
+    """Upgrade the database file to ``revision``, or else the newest, in one transaction.
 
-
-def upgrade(path: str, revision: str = "head") -> None:
-    """Bring the database file to ``revision`` in one transaction.
-
-    Raises StoreUnreadableError when it was made by a newer version of this program, or an error of sqlite3.
+    A kill leaves the old schema. Raises StoreUnreadableError for a database of a newer version of this
+    program, or an error of sqlite3.
     """
-    config = alembic_config()
-    engine = create_engine(URL.create("sqlite", database=path))
-    try:
-        with engine.connect() as connection:
-            config.attributes["connection"] = connection  # for env.py
-            command.upgrade(config, revision)
-    except DBAPIError as error:
-        raise error.orig or error from error
-    except CommandError as error:
-        raise StoreUnreadableError(
-            f"{path} has a schema that this version does not know ({error}); it was left as it is."
-            " Start it with the newer version that made it"
-        ) from error
-    finally:
-        engine.dispose()
+    first, *parts = _STEP.split(UPGRADES.read_text("utf-8"))
+    steps = dict(zip(parts[1::3], parts[2::3], strict=True))
+    revisions = list(steps)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        begin = 0
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
+            current = ", ".join(
+                row[0] for row in connection.execute("SELECT version_num FROM alembic_version")
+            )
+            if current not in steps:
+                raise StoreUnreadableError(
+                    f"{path} has a schema that this version does not know ({current or 'no version'});"
+                    " it was left as it is. Start it with the newer version that made it"
+                )
+            begin = revisions.index(current) + 1
+        end = len(revisions) if revision is None else revisions.index(revision) + 1
+        wanted = [*([] if begin else [first]), *(steps[each] for each in revisions[begin:end])]
+        connection.executescript("".join(["BEGIN IMMEDIATE;", *wanted]))
+        pass_point("migrate.upgraded")
+        connection.execute("COMMIT")

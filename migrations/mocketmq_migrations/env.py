@@ -1,14 +1,6 @@
-"""Run the migrations for Alembic, in one transaction: a kill in the middle leaves the old schema."""
+"""Alembic's environment: writes the migrations as SQL. Their caller begins and ends the transaction."""
 
 from alembic import context
 
-from mocketmq.failpoint import pass_point
-
-connection = context.config.attributes["connection"]
-connection.rollback()
-# Python's sqlite3 opens no transaction for DDL by itself.
-connection.exec_driver_sql("BEGIN IMMEDIATE")
-context.configure(connection=connection, transactional_ddl=True, render_as_batch=True)
+context.configure(dialect_name="sqlite", literal_binds=True, transactional_ddl=False)
 context.run_migrations()
-pass_point("migrate.upgraded")
-connection.commit()

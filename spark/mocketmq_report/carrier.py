@@ -1,4 +1,4 @@
-"""Carry the kernel to the parts of a ledger, by Spark to its executors."""
+"""Runs the kernel on the parts of a ledger, on Spark's executors."""
 
 import pickle
 import re
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 
 from mocketmq.errors import EmulatorError
-from mocketmq_report.ledger.ledger import Part
+from mocketmq_report.ledger.ledger import LedgerPart
 from mocketmq_report.ledger.work import Work
 
 if TYPE_CHECKING:
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 
-_TASKS: Final = 4  # for each core, at most
+_TASKS: Final = 4  # maximum number of tasks for each core
 _MISSING: Final = re.compile(r"No module named '([\w.]+)'")
 _SAID: Final = re.compile(r"^mocketmq[\w.]*\.\w+Error: (.+)$", re.MULTILINE)
 _KILLED: Final = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure|Python worker failed to")
 
 
 class ExecutorError(EmulatorError):
-    """Spark's executors cannot do the work; the sentence says why."""
+    """Spark's executors cannot do the work; the message says why."""
 
 
 class SparkCarrier:
-    """Gives the work to Spark's tasks, which read their parts themselves.
+    """Distributes work to Spark's tasks, which read their parts themselves.
 
-    What only Spark can read passes through its JVM to the same work.
+    Rows that only Spark can read pass through Spark's JVM.
     """
 
     def __init__(self, context: Callable[[], "SparkContext"]) -> None:
         self._context = context
 
-    def __call__(self, work: Work[Made], parts: Mapping[int, Part]) -> Made:
-        """Do the work on all parts.
+    def __call__(self, work: Work[Made], parts: Mapping[int, LedgerPart]) -> Made:
+        """Run the work on all parts.
 
-        Raises ExecutorError if executors lack what it needs, cannot read a part, or are killed.
+        Raises ExecutorError if executors lack a module, cannot read a part, or are killed.
         """
         from py4j.protocol import Py4JJavaError  # noqa: PLC0415
-        from pyspark.errors import PySparkException  # noqa: PLC0415 - once it has started
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - once Spark has started
 
         from mocketmq_report.ledger.spark_rows import SparkRows  # noqa: PLC0415
 
@@ -66,7 +66,7 @@ class SparkCarrier:
 
 
 def _sentence(failure: str) -> str | None:
-    """Why Spark's tasks failed, if that is known."""
+    """Return the reason of a failed task as a sentence; None if the reason is unknown."""
     if missing := _MISSING.search(failure):
         return (
             f"Spark's executors lack the Python module {missing[1]}: each needs Python 3.11 or newer,"
@@ -76,13 +76,13 @@ def _sentence(failure: str) -> str | None:
         return said[1]
     if _KILLED.search(failure):
         return (
-            "the processes in which Spark reads the data were killed, and no other could take over; most"
-            " often the machine lacks memory: use fewer cores (--master 'local[1]'), or a machine with more"
+            "the processes that read the data for Spark were killed, and none could replace them, most often"
+            " for lack of memory: use fewer cores (--master 'local[1]') or a machine with more memory"
         )
     return None
 
 
-def _on_parts(work: Work[Any], parts: Iterable[tuple[int, Part]]) -> Iterator[bytes]:
+def _on_parts(work: Work[Any], parts: Iterable[tuple[int, LedgerPart]]) -> Iterator[bytes]:
     made = [work.on(number, part.batches(work.columns(number))) for number, part in parts]
     yield _packed(work.join(made))
 
@@ -96,7 +96,7 @@ def _on_rows(work: Work[Any], first: int, batches: Iterable[pa.RecordBatch]) -> 
 
 
 def _packed(made: object) -> bytes:
-    """A tenth of what it would take in the memory of Spark's JVM, through which it passes."""
+    """Compress a result to a tenth, because it passes through the memory of Spark's JVM."""
     packed = pa.BufferOutputStream()
     with pa.CompressedOutputStream(packed, "zstd") as out:
         pickle.dump(made, out)

@@ -1,7 +1,7 @@
-"""Keep an archive of the classes of Spark's JVM, with which the next one starts with less work.
+"""Keeps an archive of the classes of Spark's JVM, so that later JVMs start with less work.
 
-Java calls it application class-data sharing: a JVM writes the classes that it has loaded as it ends, and
-later ones map them. An archive fits one Java and one set of jars; the JVM itself ignores any other.
+This is Java's application class-data sharing: a JVM writes its loaded classes to an archive when it ends, and
+later JVMs map the archive into memory. An archive fits one Java and one set of jars; a JVM ignores any other.
 """
 
 import fcntl
@@ -15,21 +15,21 @@ from types import TracebackType
 from typing import Any, Final
 
 _SILENT: Final = ("-Xlog:cds*=off,class+path=off", "-XX:+DisplayVMOutputToStderr")
-"""Java would write to stdout what it thinks of an archive, and of the classes that it leaves out."""
+"""Options that stop Java's messages about an archive on stdout."""
 
 
 class ClassArchive:
-    """The archive in a directory, which is made if none there fits. There is never more than one.
+    """The only archive in a directory. If the archive does not fit, a new archive replaces it.
 
-    Its name says what it fits, and ends with its digest: one that was damaged is made anew. Spark runs while
-    this is entered. If all goes well, its JVM then writes what is to be made, which is kept.
+    The file name has a digest of the archive's environment and one of its content, so a damaged archive is
+    replaced. Spark runs inside this context. After a success, Spark's JVM writes the new archive, if needed.
     """
 
     def __init__(self, directory: Path) -> None:
         self.problem: str | None = None
-        """A sentence: why there is none."""
+        """Why there is no archive, as a sentence."""
         self.jvm: Popen[Any] | None = None
-        """Spark's, once it has started."""
+        """Spark's JVM, once it has started."""
         self._directory = directory
         self._key = ""
         self._new: Path | None = None
@@ -49,17 +49,17 @@ class ClassArchive:
 
     @property
     def is_made(self) -> bool:
-        """Whether the JVM makes it as it ends, which takes seconds."""
+        """Whether the JVM writes a new archive when it ends, which takes seconds."""
         return self._new is not None
 
     def options(self, java: str) -> str:
-        """The options with which Spark's JVM uses or makes it; ``java`` is what that calls itself."""
-        import pyspark  # noqa: PLC0415 - it takes a while
+        """Return the JVM options to use or make the archive; ``java`` is Java's version text."""
+        import pyspark  # noqa: PLC0415 - importing it takes a while
 
         home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
         settings = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
         if settings.is_dir() and any(settings.iterdir()):
-            self.fail(f"Java makes none while {settings}, which is on Spark's class path, holds files")
+            self.fail(f"Java makes none while {settings}, which is on Spark's class path, contains files")
             return ""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,28 +74,28 @@ class ClassArchive:
         kept = self._kept()
         if kept is None:
             if not self._is_locked():
-                self.fail("another report is making it")
+                self.fail("another report is making one")
                 return None
-            kept = self._kept()  # what was made until now
+            kept = self._kept()  # another process may have made the archive meanwhile
         if kept is not None:
             return f"-XX:SharedArchiveFile={kept.absolute()}"
         for useless in self._directory.glob("mocketmq-*.jsa"):
             useless.unlink()
         new = self._directory.absolute() / f"mocketmq-new-{secrets.token_hex(8)}.jsa"
-        new.touch()  # if that fails, before the work rather than after it
+        new.touch()  # fails now rather than after the work if no file can be written
         new.unlink()
         self._new = new
         return f"-XX:ArchiveClassesAtExit={new}"
 
     def fail(self, why: str) -> None:
-        """Note why there is none."""
+        """Record why there is no archive."""
         self.problem = f"there is no class archive in {self._directory}: {why}"
 
     def abandon(self) -> None:
-        """Leave nothing half made."""
+        """Remove an incomplete archive."""
         if self._new is not None:
             if self.jvm is not None:
-                self.jvm.kill()  # it would write the archive otherwise
+                self.jvm.kill()  # otherwise the JVM would write the archive
                 _ended(self.jvm)
             self._new.unlink(missing_ok=True)
             self._new = None
@@ -114,14 +114,14 @@ class ClassArchive:
             self.fail(str(error))
 
     def _kept(self) -> Path | None:
-        """The one that fits and is whole."""
+        """Return the archive if it fits and is intact."""
         for each in self._directory.glob(f"mocketmq-{self._key}-*.jsa"):
             if each.stem.endswith(_digest(each)):
                 return each
         return None
 
     def _is_locked(self) -> bool:
-        """Have the directory for this process, until it ends, unless another process has it."""
+        """Lock the directory until this process ends. False if another process holds the lock."""
         self._lock = os.open(self._directory, os.O_RDONLY)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -131,14 +131,14 @@ class ClassArchive:
 
 
 def _ended(jvm: "Popen[Any]") -> int:
-    """End Spark's JVM, which waits for the end of its standard input, and return its exit code."""
+    """End Spark's JVM by closing its standard input, and return its exit code."""
     if jvm.stdin is not None:
         jvm.stdin.close()
     return jvm.wait()
 
 
 def _key(java: str, settings: Path, jars: Path) -> str:
-    """A digest of what an archive depends on: Java, and the class path with its times."""
+    """Compute a digest of Java's version, and of the class path with the times of its files."""
     made_of = [java, str(settings), str(jars)]
     for jar in sorted(jars.iterdir()):
         found = jar.stat()

@@ -1,9 +1,10 @@
 """``mocketmq report``: the command line of lateness reports, for a laptop and for ``spark-submit``.
 
-It has exit codes of its own: 0 passed, 1 a threshold failed, 2 wrong usage, 3 the job failed.
-Spark is imported when the job runs, so that a wrong command line is refused at once.
+Exit codes: 0 passed, 1 a threshold failed, 2 wrong usage, 3 the job failed. Spark is imported when the job
+runs, so that an invalid command line is refused at once.
 """
 
+import os
 import sys
 import traceback
 import webbrowser
@@ -18,15 +19,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.contracts.systems import CONTRACTS
+from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
+from mocketmq.delay_limits.systems import DELAY_LIMITS
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import EmulatorError, InvalidArgumentError
 from mocketmq.instant import parse_instant_ms
 from mocketmq_report.class_archive import ClassArchive
 from mocketmq_report.interruption import ended_by_signals
+from mocketmq_report.java import JavaError
 from mocketmq_report.judge import compare, thresholds
 from mocketmq_report.judge.condition import InvalidThresholdError
+from mocketmq_report.on_time import DEFAULT_ON_TIME
 
 if TYPE_CHECKING:
     from mocketmq_report.document import Report
@@ -55,20 +58,29 @@ Examples:
 Exit codes:
   0    passed
   1    a threshold or a fail-if rule failed; the report is written
-  2    wrong usage: an option, a threshold or a rule that is not understood
-  3    the job failed: no Java, no readable data, too many rows to drop
+  2    wrong usage: an invalid option, threshold or rule
+  3    the job failed: no Java, no readable data, too many unusable rows
   130  interrupted by Ctrl-C; 143 by SIGTERM
 """
 
 
+_QUICK_ROWS: Final = 100_000
+"""Number of rows of which a quick report takes about a second."""
+_QUICKER: Final = (
+    "made in {:.1f} s, most of which Spark took to start: --quick gives the same figures in about a second,"
+    " without Spark and Java"
+)
+_QUICK_INSTEAD: Final = "Or give --quick: it makes the same report without Spark and Java"
+
+
 class NoReport(click.ClickException):
-    """Ends the command without a report, and says why."""
+    """Ends the command without a report; the message says why."""
 
     exit_code = ReportExit.NO_REPORT
 
 
-class _Parsed(click.ParamType):  # type: ignore[type-arg]  # which older versions of click do not take
-    """An option that a function parses, or refuses with a sentence."""
+class _Parsed(click.ParamType):  # type: ignore[type-arg]  # older versions of click have no type argument
+    """An option type whose parser is a function that raises EmulatorError."""
 
     def __init__(self, name: str, parse: Any) -> None:
         self.name = name
@@ -105,7 +117,7 @@ _INSTANT: Final = _Parsed("instant", lambda text: parse_instant_ms(text, "the in
     default="mocketmq-report",
     show_default=True,
     metavar="DIR|URL",
-    help="Where to write the report.",
+    help="Directory or URL for the report.",
 )
 @click.option("--title", help="Title of the report; by default the names of DATA.")
 @click.option(
@@ -134,14 +146,14 @@ _INSTANT: Final = _Parsed("instant", lambda text: parse_instant_ms(text, "the in
     "rules",
     multiple=True,
     type=_Parsed("rule", compare.parse_rule),
-    help="Fail if this holds against the baseline, such as 'p99 > 1.5x' or 'level=* max > +50ms'.",
+    help="Fail if this is true against the baseline, such as 'p99 > 1.5x' or 'level=* max > +50ms'.",
 )
 @click.option(
     "--on-time",
     type=_DURATION,
-    default="100ms",
+    default=DEFAULT_ON_TIME,
     show_default=True,
-    help="A delivery is on time if it is not later.",
+    help="Count a delivery as on time if it is neither early nor later than this.",
 )
 @click.option(
     "--percentiles",
@@ -149,38 +161,37 @@ _INSTANT: Final = _Parsed("instant", lambda text: parse_instant_ms(text, "the in
     type=click.Choice(["auto", "exact", "bins"]),
     default="auto",
     show_default=True,
-    help="From every value, or from bins within 0.1 %; auto takes bins for more than a million rows.",
+    help="Compute percentiles from every value, or from bins within 0.1 %; auto uses bins for more than a"
+    " million rows.",
 )
 @click.option(
     "--as-of",
     "as_of_ms",
     type=_INSTANT,
-    help="Messages due by this instant and not delivered are overdue; by default the latest instant in the"
-    " data, or now for a running broker. Epoch milliseconds, or as 2030-01-31T08:00:00Z.",
+    help="Undelivered messages due by this instant are overdue; by default the latest instant in the data, or"
+    " now for a running broker. Epoch milliseconds, or as 2030-01-31T08:00:00Z.",
 )
 @click.option(
     "--max-dropped",
     type=_Parsed("share", _share),
     default="1%",
     show_default=True,
-    help="Refuse data if a greater share of its rows cannot be used.",
+    help="Fail if a greater share of the rows is unusable.",
 )
-@click.option(
-    "--rollup", metavar="DIR|URL", help="Also write a rollup, from which reports can be made later."
-)
+@click.option("--rollup", metavar="DIR|URL", help="Also write a rollup, which later reports can read.")
 @click.option(
     "--quick",
     is_flag=True,
-    help="Make the report in this process, without Spark and Java: the same figures, for data that fits.",
+    help="Make the report in this process, without Spark and Java. The figures are the same.",
 )
 @click.option(
-    "--contract",
-    type=click.Choice(list(CONTRACTS)),
+    "--delay-limits",
+    type=click.Choice(list(DELAY_LIMITS)),
     metavar="NAME",
-    help="Say which delays another system would have refused, rounded or held up (docs/contracts.md):"
-    f" {', '.join(CONTRACTS)}.",
+    help="Show which delays another system would have refused, rounded or held up (docs/delay-limits.md):"
+    f" {', '.join(DELAY_LIMITS)}.",
 )
-@click.option("--follow", is_flag=True, help="Show a rolling table of a running broker instead.")
+@click.option("--follow", is_flag=True, help="Show a rolling table of a running broker instead of a report.")
 @click.option(
     "--window", type=_DURATION, default="1m", show_default=True, help="Length of the window of --follow."
 )
@@ -189,9 +200,9 @@ _INSTANT: Final = _Parsed("instant", lambda text: parse_instant_ms(text, "the in
     "--class-archive",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Keep an archive of Java's classes there (116 MB), with which the next report starts sooner.",
+    help="Keep an archive of Java's classes (116 MB) in this directory, so that later reports start sooner.",
 )
-@click.option("--chatter", is_flag=True, help="Let Spark write its own log to the screen.")
+@click.option("--chatter", is_flag=True, help="Show Spark's log.")
 @click.option("--json", "as_json", is_flag=True, help="Print report.json instead of a summary.")
 @click.option("--open", "is_opened", is_flag=True, help="Open the report in a browser.")
 def report(
@@ -208,26 +219,26 @@ def report(
     is_opened: bool,
     **options: Any,
 ) -> None:
-    """Report how late every delayed delivery was, why, and whether that passes.
+    """Report how late every delayed delivery was and why, and check thresholds.
 
-    DATA is a data directory of mocketmq, running or stopped, what `mocketmq export` wrote, a rollup, a folder
-    of any of these, or a CSV, JSON lines or Parquet file with the columns of docs/ledger-format.md. A URL
-    such as s3a://bucket/ledgers is read by Spark.
+    DATA is the data directory of a running or stopped broker, an export, a rollup, a folder of these, or a
+    CSV, JSON lines or Parquet file with the columns of docs/ledger-format.md. Spark also reads URLs such as
+    s3a://bucket/ledgers.
     """
     try:
         judged_by = [*wanted, *(each for file in files for each in thresholds.parse_file(file))]
     except InvalidThresholdError as error:
         raise click.UsageError(str(error)) from error
     if options["rules"] and not options["baselines"]:
-        raise click.UsageError("--fail-if compares with a baseline: give one with --compare")
+        raise click.UsageError("--fail-if needs a baseline: add --compare")
     if quick and (follow or master is not None):
         raise click.UsageError("--quick does not use Spark; it cannot be combined with --follow or --master")
     if class_archive is not None and (quick or follow):
         raise click.UsageError(
             "--class-archive only speeds up Spark reports; it cannot be combined with --quick or --follow"
         )
-    if follow and options["contract"]:
-        raise click.UsageError("--contract judges a whole ledger: give it without --follow")
+    if follow and options["delay_limits"]:
+        raise click.UsageError("--delay-limits judges a whole ledger; it cannot be combined with --follow")
     with failing():
         if follow:
             ended_by_signals(lambda: _follow(data, window, master, chatter))
@@ -242,16 +253,16 @@ def report(
 
 
 def _job(data: tuple[str, ...], judged_by: list[thresholds.Threshold], **options: Any) -> "Job":
-    from mocketmq_report.job import Job  # noqa: PLC0415 - once the command line is known to be right
+    from mocketmq_report.job import Job  # noqa: PLC0415 - after the command line was checked
 
-    as_of_ms, method, contract = (options.pop(name) for name in ("as_of_ms", "method", "contract"))
+    as_of_ms, method, delay_limits = (options.pop(name) for name in ("as_of_ms", "method", "delay_limits"))
     return Job(
         data=data,
         thresholds=judged_by,
         on_time_us=options.pop("on_time"),
         exact=None if method == "auto" else method == "exact",
         as_of_us=None if as_of_ms is None else as_of_ms * US_PER_MS,
-        contract=CONTRACTS.get(contract),
+        delay_limits=DELAY_LIMITS.get(delay_limits),
         **options,
     )
 
@@ -285,9 +296,9 @@ def make_report(
     class_archive: Path | None = None,
     clean: Callable[[], object] = lambda: None,
 ) -> WrittenReport:
-    """Run the job, with a progress bar, and write the report; ``quick`` does it without Spark.
+    """Run the job with a progress bar, and write the report; ``quick`` uses no Spark.
 
-    A signal ends the process, after ``clean``.
+    A signal ends the process after ``clean``.
     """
     archive = None if class_archive is None else ClassArchive(class_archive)
 
@@ -302,15 +313,19 @@ def make_report(
 def _make_report(
     job: "Job", master: str | None, chatter: bool, quick: bool, archive: ClassArchive | None
 ) -> WrittenReport:
-    from mocketmq_report.job import Engine, run  # noqa: PLC0415
-    from mocketmq_report.judge.limits import drawn_limits  # noqa: PLC0415
+    from mocketmq_report.job import ReportRunner, run  # noqa: PLC0415
+    from mocketmq_report.judge.drawn_limits import drawn_limits  # noqa: PLC0415
     from mocketmq_report.ledger.places import is_here  # noqa: PLC0415
     from mocketmq_report.report.output import check_out, write  # noqa: PLC0415
 
     check_out(job.out)
+    began_us = steady_us()
     is_carrier = all(map(is_here, (*job.data, *job.baselines)))
     with progress_shown() as tell, spark_unless(quick, master, chatter, is_carrier, archive) as spark:
-        report = run(Engine(spark), job, tell)
+        try:
+            report = run(ReportRunner(spark), job, tell)
+        except JavaError as error:
+            raise NoReport(f"{error}. {_QUICK_INSTEAD}" if is_carrier else str(error)) from error
         tell("writing", 0, None)
         limits = list(drawn_limits(job.thresholds, report))
         made = WrittenReport(report, write(report, job.out, limits, spark=spark))
@@ -318,6 +333,10 @@ def _make_report(
             tell("archiving Java's classes", 0, None)
     if archive is not None and archive.problem is not None:
         click.echo(archive.problem, err=True)
+    is_local = is_carrier and master is None and "PYSPARK_GATEWAY_PORT" not in os.environ
+    if spark is not None and is_local and report.quality.read <= _QUICK_ROWS:
+        took_s = (steady_us() - began_us) / US_PER_S
+        click.echo(_QUICKER.format(took_s), err=True)
     return made
 
 
@@ -328,9 +347,9 @@ def spark_unless(
     is_carrier: bool = True,
     archive: ClassArchive | None = None,
 ) -> "AbstractContextManager[StartingSpark | None]":
-    """Spark, which starts in the background; None if the report is to be quick.
+    """Start Spark in the background; None for a quick report.
 
-    ``is_carrier`` says that Spark itself reads no data, as it would behind URLs.
+    ``is_carrier`` means that Spark itself reads no data, because there are no URLs.
     """
     if quick:
         return nullcontext()
@@ -341,10 +360,10 @@ def spark_unless(
 
 def _follow(data: tuple[str, ...], window_us: int, master: str | None, chatter: bool) -> None:
     if len(data) != 1:
-        raise click.UsageError("--follow shows one broker: give its data directory and nothing else")
+        raise click.UsageError("--follow shows one broker: give only its data directory")
     with progress_shown() as tell:
         tell("starting", 0, None)
-        from mocketmq_report.live.follow import follow  # noqa: PLC0415 - they take seconds
+        from mocketmq_report.live.follow import follow  # noqa: PLC0415 - these imports take seconds
         from mocketmq_report.session import starting  # noqa: PLC0415
     with starting(master=master, chatter=chatter) as spark:
         follow(spark, Path(data[0]), window_s=window_us / US_PER_S, console=Console(highlight=False))
@@ -352,7 +371,7 @@ def _follow(data: tuple[str, ...], window_us: int, master: str | None, chatter: 
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """End the command with a sentence and exit code 3 if the job fails."""
+    """Turn a failure of the job into a sentence and exit code 3."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -375,7 +394,7 @@ def failing() -> Iterator[None]:
 
 @contextmanager
 def progress_shown() -> Iterator["ProgressCallback"]:
-    """A progress bar on stderr, or a line for each step if that is no terminal."""
+    """Show a progress bar on stderr, or a line for each step if stderr is not a terminal."""
     if not sys.stderr.isatty():
         last = ""
 

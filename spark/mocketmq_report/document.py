@@ -1,34 +1,33 @@
 """The report as data: what ``report.json`` holds. Its JSON schema is ``docs/report.schema.json``.
 
-The other forms, HTML, Markdown, JUnit XML and the terminal's table, are made from this. Durations and
-instants are microseconds (``_us``); instants are epoch time by the broker's clock, or by the wall clock if
-the name says ``wall``. A percentile is nearest-rank: the least value that so many per cent of all values do
-not exceed.
+HTML, Markdown, JUnit XML and the terminal's table are made from this data. Durations and instants are
+microseconds (``_us``); instants are epoch time by the broker's clock, or by the wall clock if the name says
+``wall``. A percentile is nearest-rank: the 99th is the least value that 99 % of all values do not exceed.
 """
 
 from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
-SCHEMA_VERSION: Final = "1.3"
+SCHEMA_VERSION: Final = "1.4"
 """The second number rises when fields are added or may be null, the first when they change or go."""
 
 Dimension = Literal["total", "level", "scheme", "profile", "topic", "run"]
-"""How deliveries are grouped. The name of a group is the level's number, the scheme's name and so on."""
+"""Groupings of deliveries. A group's name is the level's number, the scheme's name and so on."""
 
 StageDimension = Literal["total", "level", "scheme", "group"]
-"""How stages are grouped; ``group`` is a group of consumers."""
+"""Groupings of stages; ``group`` is a consumer group."""
 
 StageName = Literal["born-stored", "due-picked", "picked-delivered", "delivered-pulled", "pulled-acked"]
-"""The stages of a message, in order, each named by its begin and its end."""
+"""The stages of a message in order, each named by its begin and end."""
 STAGES: Final[dict[StageName, tuple[str, str]]] = {
     stage: (f"{begin}_us", f"{end}_us") for stage in get_args(StageName) for begin, end in [stage.split("-")]
 }
-"""For each stage the columns of the ledger with its begin and its end."""
+"""The ledger's columns with begin and end of each stage."""
 
 
 class Run(Struct, kw_only=True):
-    """One start of a broker; texts are ``unknown`` where a file from elsewhere does not say."""
+    """One start of a broker. Texts that a file from elsewhere lacks are ``unknown``."""
 
     run: str
     source: str
@@ -40,7 +39,7 @@ class Run(Struct, kw_only=True):
     durability: str
     started_wall_us: int | None
     started_us: int | None
-    as_of_us: int | None  # messages due by then and not delivered are overdue
+    as_of_us: int | None  # undelivered messages due by then are overdue
     moves: int  # of the clock
     deliveries: int
     per_second: float | None  # deliveries, from the first to the last
@@ -56,27 +55,27 @@ class Header(Struct, kw_only=True):
     is_performance: bool  # every clock was real and never moved
     method: Literal["exact", "bins"]
     error: float  # of percentiles: 0, or 0.001 of the value
-    on_time_us: int  # a delivery is on time if it is not later
+    on_time_us: int  # a delivery is on time if it is neither early nor later than this
     cutoffs_us: list[int]  # the limits of ``Lateness.within``
     runs: list[Run]
     warnings: list[str]  # sentences
 
     @property
     def load(self) -> float | None:
-        """Deliveries per second while runs went on; None if no run says."""
+        """Deliveries per second of the runs' time; None if unknown."""
         runs = [(run.deliveries, run.per_second) for run in self.runs if run.per_second]
         return sum(count for count, _ in runs) / sum(count / rate for count, rate in runs) if runs else None
 
 
 class Drop(Struct, kw_only=True):
-    """Rows that could not be used."""
+    """Unusable rows."""
 
     reason: str
     rows: int
 
 
 class BrokenSource(Struct, kw_only=True):
-    """A file or directory that could not be read, and why."""
+    """An unreadable file or directory, with the reason."""
 
     source: str
     reason: str
@@ -94,7 +93,7 @@ class Quality(Struct, kw_only=True):
 
 
 class Lateness(Struct, kw_only=True):
-    """How late the deliveries of one group were. Times are null where nothing was measured.
+    """Lateness of the deliveries of one group. Times are null if nothing was measured.
 
     Overdue messages count with their lateness so far. Forced deliveries do not count.
     """
@@ -103,19 +102,19 @@ class Lateness(Struct, kw_only=True):
     name: str
     delay: str | None  # of a level, such as 10s
     measured: int
-    overdue: int  # of the measured: not delivered
+    overdue: int  # measured but not delivered
     early: int
     on_time: int  # neither early nor later than ``Header.on_time_us``
     on_time_share: float | None
     min_us: int | None
     mean_us: float | None
     max_us: int | None
-    percentiles: dict[str, int | None]  # p50 to p99.9, and those of thresholds; null: too few rows
-    within: list[int]  # not early, and not later than each of ``Header.cutoffs_us``
+    percentiles: dict[str, int | None]  # p50 to p99.9, and those in thresholds; null: too few rows
+    within: list[int]  # deliveries not early and at most each of ``Header.cutoffs_us`` late
 
 
 class Reconciliation(Struct, kw_only=True):
-    """What became of the messages of one group: sent = delivered + pending + cancelled + expired + lost."""
+    """Outcomes of the messages of one group: sent = delivered + pending + cancelled + expired + lost."""
 
     dimension: Dimension
     name: str
@@ -129,23 +128,24 @@ class Reconciliation(Struct, kw_only=True):
     repeats: int  # deliveries beyond a message's first
     forced: int  # of the delivered
     overdue: int  # of the pending
-    is_silent: bool  # a message is overdue by more than on_time_us, and none was delivered since
+    is_silent: bool  # a message is overdue by more than on_time_us, without deliveries since its due time
 
 
 class Stage(Struct, kw_only=True):
-    """One stage, over all messages of a group that have its begin and its end.
+    """One stage, over all messages of a group with a begin and an end of the stage.
 
-    ``total`` is the time from born to acknowledged without the requested delay, over the messages that have
-    all stages. ``complete_sum_us`` of the other stages is over the same messages, and adds up to its own.
+    Stages of consumers leave out the time that moves of the clock skipped. ``total`` is the time from born to
+    acknowledged without that and without the requested delay, over the messages that have all stages.
+    ``complete_sum_us`` of the other stages is over the same messages, and adds up to its own.
     """
 
-    dimension: StageDimension  # a group of consumers has the stages of consumers only
+    dimension: StageDimension  # a consumer group has only the stages of consumers
     name: str
     stage: Literal[StageName, "total"]
     count: int
     mean_us: float | None
     p50_us: int | None  # from coarse bins: up to 1.6 % too high
-    p99_us: int | None  # the same
+    p99_us: int | None  # from coarse bins: up to 1.6 % too high
     max_us: int | None
     complete: int
     complete_sum_us: int
@@ -162,7 +162,7 @@ class Instant(Struct, kw_only=True):
 
 
 class Cell(Struct, kw_only=True):
-    """One cell of the heat map: how many deliveries of a step were how late."""
+    """One cell of the heat map: a count of deliveries by step and lateness."""
 
     at_us: int
     low_us: int  # inclusive; below 0 is early
@@ -190,7 +190,7 @@ class Timeline(Struct, kw_only=True):
 
 
 class Herd(Struct, kw_only=True):
-    """All seconds in which ``due_low`` to ``due_high`` deliveries were due, and how late these were."""
+    """All seconds with ``due_low`` to ``due_high`` due deliveries, and their lateness."""
 
     due_low: int
     due_high: int
@@ -202,14 +202,14 @@ class Herd(Struct, kw_only=True):
 
 
 class Disorder(Struct, kw_only=True):
-    """Deliveries of a level, or of another scheme, that came after one of it that was due later.
+    """Deliveries of a level or another scheme, and how many followed a delivery that was due later.
 
-    A message that was stored after its due time counts as due when it was stored.
+    A message stored after its due time counts as due at its store time.
     """
 
     run: str
-    scheme: str = "levels"  # version 1.1 has no others
-    level: int | None  # of a scheme without levels, such as that of start-deliver times, null
+    scheme: str = "levels"  # the only one in version 1.1
+    level: int | None  # null for schemes without levels, such as start-deliver times
     deliveries: int
     violations: int
 
@@ -237,43 +237,62 @@ class Worst(Struct, kw_only=True):
 
 
 CauseName = Literal["fault", "overdue", "stored", "line", "waking", "written", "unknown", "absent", "slow"]
-"""A fault on purpose. Of deliveries: none at all, stored after the due time, in line behind others due in the
-same second, the timer woke late, written slowly, unknown. Of consumers: nobody was pulling, or slow."""
+"""``fault``: an injected fault. Of deliveries: not delivered, stored after the due time, behind others due in
+the same second, the timer woke late, written slowly, unknown. Of consumers: nobody was pulling, or slow."""
 
 
 class StruckRequests(Struct, kw_only=True):
-    """Requests of consumers that a fault struck, or its absences."""
+    """Requests of consumers into which a fault was injected, or its outages."""
 
     do: str  # what the fault did, such as refuse, late, never, close or broker-away
-    operation: str  # receive or ack; of an absence nothing
-    group: str  # of consumers; nothing if it is not known
+    operation: str  # receive or ack; empty for an outage
+    group: str  # the consumer group; empty if unknown
     count: int
-    away_us: int | None  # how long the absences lasted together; of requests null
+    away_us: int | None  # total length of the outages; null for requests
+
+
+class CauseGroup(Struct, kw_only=True):
+    """A group of consumers to which messages came late for one cause."""
+
+    name: str
+    messages: int
+    max_us: int
+
+
+class CauseShare(Struct, kw_only=True):
+    """How much of the time from delivered to acknowledged a fault took, or a consumer."""
+
+    by: Literal["fault", "consumer"]
+    share: float  # of the time of all messages of the cause
+    max_us: int  # of one message
 
 
 class Cause(Struct, kw_only=True):
-    """Why some messages were late: by their longest stage, or by a fault. Each late message has one cause.
+    """A cause of late messages: their longest stage, or a fault. Each late message has one cause.
 
     Deliveries are late beyond ``Header.on_time_us``; to its consumer a message comes late if it was not
-    acknowledged so soon after its delivery.
+    acknowledged so soon after its delivery. Time that moves of the clock skipped counts only while a fault
+    held a message up.
     """
 
     at: Literal["delivery", "consumer"]
     cause: CauseName
-    fault: str  # its name, or nothing
+    fault: str  # its name, or nothing; the cause is another if the fault took less than half of the time
     messages: int
-    share: float  # of the late ones there
+    share: float  # of all late messages at this place
     max_us: int  # lateness, or the time from delivered to acknowledged
     due_together: int  # the most that were due in the same second
     struck: list[StruckRequests] = []  # of consumers, by this fault; none in version 1.1
+    groups: list[CauseGroup] = []  # of consumers, the most frequent first; none before version 1.4
+    shares: list[CauseShare] = []  # if a fault and a consumer had a part in it; none before version 1.4
 
 
 class SpectrumPoint(Struct, kw_only=True):
-    """A point of a distribution: so many per cent of all are not later than ``value_us``."""
+    """A point of a distribution: ``percentile`` per cent of all are not later than ``value_us``."""
 
     percentile: float  # 0 to 100
     value_us: int
-    count: int  # of those not later
+    count: int  # of deliveries not later
 
 
 class Spectrum(Struct, kw_only=True):
@@ -285,11 +304,11 @@ class Spectrum(Struct, kw_only=True):
 
 
 class Judgement(Struct, kw_only=True):
-    """A threshold, and whether it passed."""
+    """The result of a threshold."""
 
     text: str
     passed: bool
-    actual: str  # written as in the threshold: 12.3ms, 99.95%, 0; or why there is none
+    actual: str  # the value as in a threshold: 12.3ms, 99.95%, 0; or why there is none
     reason: str  # a sentence
 
 
@@ -302,7 +321,7 @@ class Side(Struct, kw_only=True):
 
 
 class Change(Struct, kw_only=True):
-    """One figure of one group on every side; ``deltas`` and ``ratios`` are to the baseline.
+    """One figure of one group on every side; ``deltas`` and ``ratios`` are relative to the baseline.
 
     Missing values are null. Durations are in microseconds, shares from 0 to 1.
     """
@@ -327,42 +346,42 @@ class Comparison(Struct, kw_only=True):
 
 
 VerdictName = Literal["refused", "at once", "rounded", "held up"]
-"""What another system would have made of a delay. One may be both rounded and held up."""
+"""Another system's treatment of a delay. A delay may be both rounded and held up."""
 
 
-class ContractExample(Struct, kw_only=True):
+class DelayLimitsExample(Struct, kw_only=True):
     """A message whose delay the system would have changed."""
 
-    message_id: str | None  # null where the ledger does not say
+    message_id: str | None  # null if the ledger does not say
     run: str
     topic: str
     stored_us: int
-    delay_us: int  # that it had
-    granted_us: int | None  # that it would have had; null: refused
-    words: str | None  # of the refusal
+    delay_us: int  # the requested delay
+    granted_us: int | None  # the delay in the other system; null: refused
+    words: str | None  # the text of the refusal
 
 
-class ContractVerdict(Struct, kw_only=True):
-    """The messages of one verdict, and by how much their due times would have moved.
+class DelayLimitsVerdict(Struct, kw_only=True):
+    """The messages of one verdict, and how far their due times would have moved.
 
-    Of refused ones, how much longer than the longest delay theirs is. At once is a move to earlier, below 0.
+    For refused messages, the excess over the longest delay. Moves of ``at once`` are negative, to earlier.
     """
 
     verdict: VerdictName
     messages: int
     p50_us: int
     max_us: int  # the furthest move
-    examples: list[ContractExample]  # the worst first
+    examples: list[DelayLimitsExample]  # the worst first
 
 
-class ContractFindings(Struct, kw_only=True):
-    """What another system would have made of the delays that producers asked for, by its contract."""
+class DelayLimitsFindings(Struct, kw_only=True):
+    """Another system's treatment of the delays that producers requested, by its delay limits."""
 
     name: str
     title: str
     delays: int  # of first attempts
-    delayed: int  # of these: neither refused nor delivered at once
-    verdicts: list[ContractVerdict]  # those that occur
+    delayed: int  # neither refused nor delivered at once
+    verdicts: list[DelayLimitsVerdict]  # those that occur
 
 
 class Report(Struct, kw_only=True):
@@ -383,4 +402,4 @@ class Report(Struct, kw_only=True):
     spectra: list[Spectrum]
     causes: list[Cause] = []  # the most frequent first; none in version 1.0
     comparison: Comparison | None = None
-    contract: ContractFindings | None = None  # if one was asked for; none before version 1.3
+    delay_limits: DelayLimitsFindings | None = None  # with --delay-limits; none before version 1.3

@@ -1,31 +1,30 @@
-"""Write figures for every form of a report: short, and with their unit.
+"""Formats figures for all forms of a report: short, with units.
 
-``–`` stands for a missing value. Values that are judged are written in full, by ``judge/metric.py``.
+``–`` means a missing value. ``judge/metric.py`` formats judged values in full.
 """
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from mocketmq.duration import format_duration
+from mocketmq.instant import format_instant
 
 NONE: Final = "–"
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_UNITS: Final = ((1, "us"), (1_000, "ms"), (1_000_000, "s"))
+_UNITS: Final = ((1, "µs"), (1_000, "ms"), (1_000_000, "s"))
 _MINUTE_US: Final = 60_000_000
 _DECIMALS: Final = 6
 _SCHEMES: Final = {
     "levels": "all levels",
     "directories": "start-deliver time",
-    "second-directories": "start-deliver time",  # its name in exports of earlier versions
+    "second-directories": "start-deliver time",  # earlier exports' name of ``directories``
     **{name: f"start-deliver time ({name})" for name in ("wheel", "slots", "sorted")},
     "absolute": "absolute time",
 }
 
 
 def duration(us: float | None) -> str:
-    """Microseconds with three digits: ``870us``, ``12.3ms``, ``1.05s``; from a minute on ``7m37s``."""
+    """Format microseconds with three digits: ``870µs``, ``12.3ms``, ``1.05s``; from a minute on ``7m37s``."""
     if us is None:
         return NONE
     size = abs(us)
@@ -42,12 +41,12 @@ def duration(us: float | None) -> str:
 
 
 def count(number: float | None) -> str:
-    """A whole number with commas: ``12,345``."""
+    """Format a whole number with commas: ``12,345``."""
     return NONE if number is None else f"{round(number):,}"
 
 
 def share(part: float | None) -> str:
-    """A share from 0 to 1 as per cent, with two decimals, or more where it would round to 0% or 100%."""
+    """Format a share from 0 to 1 as per cent: two decimals, or more if these would round to 0% or 100%."""
     if part is None:
         return NONE
     for decimals in range(2, _DECIMALS + 1):
@@ -58,7 +57,7 @@ def share(part: float | None) -> str:
 
 
 def ratio(times: float | None) -> str:
-    """How many times the baseline: ``0.98x``, ``1.50x``, ``24.6x``, ``1,234x``."""
+    """Format a multiple of the baseline: ``0.98x``, ``1.50x``, ``24.6x``, ``1,234x``."""
     if times is None:
         return NONE
     if times < 9.995:
@@ -67,32 +66,26 @@ def ratio(times: float | None) -> str:
 
 
 def rate(per_second: float | None) -> str:
-    """A number per second: ``0.34/s``, ``200/s``, ``12,345/s``."""
+    """Format a number per second: ``0.34/s``, ``200/s``, ``12,345/s``."""
     if per_second is None:
         return NONE
     return f"{_three(per_second) if per_second < 999.5 else count(per_second)}/s"
 
 
 def instant(us: int | None) -> str:
-    """Epoch microseconds as UTC with milliseconds, rounded down."""
-    if us is None:
-        return NONE
-    try:
-        at = _EPOCH + timedelta(microseconds=us)
-    except OverflowError:
-        return f"{us} us"  # beyond the year 9999
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Format epoch microseconds as UTC with milliseconds, rounded down."""
+    return NONE if us is None else format_instant(us)
 
 
 def figure(metric: str, value: float | None) -> str:
-    """The value of a metric of ``document.Change``, in its own unit."""
+    """Format the value of a metric of ``document.Change``, in the metric's unit."""
     if metric == "on_time_share":
         return share(value)
     return duration(value) if is_time(metric) else count(value)
 
 
 def change(metric: str, delta: float | None) -> str:
-    """A difference between two values of a metric, with its sign. Shares differ by points."""
+    """Format the difference between two values of a metric, with its sign. Shares differ by points."""
     if delta is None:
         return NONE
     if delta == 0:
@@ -106,12 +99,12 @@ def change(metric: str, delta: float | None) -> str:
 
 
 def is_time(metric: str) -> bool:
-    """Whether the metric is a duration: min, mean, max or a percentile."""
+    """Return whether the metric is a duration: min, mean, max or a percentile."""
     return metric in {"min", "mean", "max"} or (metric[0] == "p" and metric[1:2].isdigit())
 
 
 def group(dimension: str, name: str, delay: str | None = None) -> str:
-    """The name of a group: ``total``, ``level 3 (10s)``, ``topic orders``."""
+    """Name a group: ``total``, ``level 3 (10s)``, ``topic orders``."""
     if dimension == "total":
         return "total"
     if dimension == "scheme":
@@ -120,27 +113,27 @@ def group(dimension: str, name: str, delay: str | None = None) -> str:
 
 
 def scheme(name: str) -> str:
-    """What users call the messages of a delay scheme."""
+    """Return the users' term for the messages of a delay scheme."""
     return _SCHEMES.get(name, f"scheme {name}")
 
 
 def is_beside_levels(dimension: str, name: str) -> bool:
-    """Whether a group is the total, a level, or messages without levels, which stand beside them."""
+    """Return whether a group is the total, a level, or a scheme without levels."""
     return dimension in ("total", "level") or (dimension == "scheme" and name != "levels")
 
 
 def stage(name: str) -> str:
-    """A stage by its start and its end: ``due → picked``, ``pulled → acknowledged``."""
+    """Name a stage by its start and its end: ``due → picked``, ``pulled → acknowledged``."""
     return name.replace("-", " → ").replace("acked", "acknowledged")
 
 
 def harmless(text: str) -> str:
-    """Text from outside with control characters spelled out, which a terminal or a page might obey."""
+    """Escape control characters in external text, because they could affect a terminal or a page."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def listed(things: Iterable[str], most: int = 5) -> str:
-    """``a``, ``a and b``, ``a, b and c``, ``a, b and 7 more``."""
+    """Join names: ``a``, ``a and b``, ``a, b and c``, ``a, b and 7 more``."""
     all_of = list(things)
     if len(all_of) > most:
         all_of = [*all_of[: most - 1], f"{len(all_of) - most + 1} more"]
@@ -148,7 +141,7 @@ def listed(things: Iterable[str], most: int = 5) -> str:
 
 
 def plain(text: str) -> str:
-    """A decimal number without trailing zeros."""
+    """Remove trailing zeros from a decimal number."""
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -157,7 +150,7 @@ def _rounded(us: float, unit_us: int) -> int:
 
 
 def _three(number: float) -> str:
-    """A number with three digits, before and after the point."""
+    """Format a number with three digits in all, before and after the point."""
     for decimals in (2, 1):
         text = f"{number:.{decimals}f}"
         if len(text) <= 4:

@@ -1,7 +1,7 @@
-"""End a command at once on Ctrl-C (SIGINT) and SIGTERM.
+"""Ends a command at once on Ctrl-C (SIGINT) and SIGTERM.
 
-Spark's libraries lose a KeyboardInterrupt that is raised while they let go of an object of the JVM, as Python
-ignores exceptions there. So their work is done in a thread of its own, and no signal becomes an exception.
+A KeyboardInterrupt is lost while Spark's libraries release an object of the JVM, because Python ignores
+exceptions during a release. So the work runs in a separate thread, and no signal becomes an exception.
 """
 
 import os
@@ -21,9 +21,9 @@ _SHOW_CURSOR: Final = b"\x1b[?25h\n"
 
 
 def ended_by_signals(work: Callable[[], T], clean: Callable[[], object] = lambda: None) -> T:
-    """Do the work, during which a signal ends the process with exit code 128 + its number, after ``clean``.
+    """Do the work; a signal calls ``clean`` and ends the process with exit code 128 + its number.
 
-    A JVM that the work has started ends by itself, as its standard input is closed.
+    A JVM that the work has started ends when its standard input closes.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -54,9 +54,9 @@ def ended_by_signals(work: Callable[[], T], clean: Callable[[], object] = lambda
 
 @contextmanager
 def _woken_by_signals() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A socket to wait at and its other end: each signal sends a byte, as does whoever else has news.
+    """Yield a socket pair, whose first socket receives a byte for each signal, and when the thread ends.
 
-    A thread that waits for a lock would sleep on after a signal that came just before.
+    Waiting for a lock instead would miss a signal that arrives just before the wait.
     """
     woken, wake = socket.socketpair()
     with woken, wake:

@@ -1,18 +1,18 @@
-"""Make a report: measure the data, make the tables, judge them, and compare them with others."""
+"""The job of a report: measures the data, makes the tables, judges and compares them."""
 
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from mocketmq import __version__
-from mocketmq.clock import US_PER_MS, wall_us
-from mocketmq.contracts.contract import Contract
+from mocketmq.clock import wall_us
+from mocketmq.delay_limits.delay_limits import DelayLimits
 from mocketmq.errors import RefusedError
 from mocketmq_report.carrier import SparkCarrier
 from mocketmq_report.compute import rollup
 from mocketmq_report.compute.one_pass import measure
 from mocketmq_report.compute.tables import CUTOFFS_US, ReportTables, TablePlan, tables
-from mocketmq_report.document import ContractFindings, Header, Quality, Report
+from mocketmq_report.document import DelayLimitsFindings, Header, Quality, Report
 from mocketmq_report.judge.compare import FailRule, compare, load_report
 from mocketmq_report.judge.thresholds import Threshold, judge, required_figures
 from mocketmq_report.ledger import quality, sources
@@ -20,6 +20,7 @@ from mocketmq_report.ledger.columns import UNKNOWN
 from mocketmq_report.ledger.places import Places
 from mocketmq_report.ledger.table_files import TableFiles
 from mocketmq_report.ledger.work import Carrier, carry_here
+from mocketmq_report.on_time import DEFAULT_ON_TIME_US
 from mocketmq_report.progress import ProgressCallback
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _ROLLED_UP: Final = "made from rollups, which do not say how many rows were drop
 
 
 class Job(NamedTuple):
-    """The data of a report, and how to make it. Paths may be URLs."""
+    """The data and options of a report. Paths may be URLs."""
 
     data: Sequence[str]
     out: str = "mocketmq-report"
@@ -38,78 +39,78 @@ class Job(NamedTuple):
     thresholds: Sequence[Threshold] = ()
     baselines: Sequence[str] = ()  # other data, or report.json of earlier reports
     rules: Sequence[FailRule] = ()
-    on_time_us: int = 100 * US_PER_MS
-    exact: bool | None = None  # percentiles; None: if there are not too many rows
+    on_time_us: int = DEFAULT_ON_TIME_US  # see ``on_time.py``
+    exact: bool | None = None  # exact percentiles; None: depends on the number of rows
     as_of_us: int | None = None
     max_dropped: float = quality.MAX_DROPPED
-    rollup: str | None = None  # where to write one
-    contract: Contract | None = None  # of another system, by which to judge the delays
+    rollup: str | None = None  # where to write a rollup
+    delay_limits: DelayLimits | None = None  # another system's limits, by which to judge the delays
 
 
 class _Measured(NamedTuple):
     tables: ReportTables
     quality: Quality
     warnings: list[str]
-    contract: ContractFindings | None = None
+    delay_limits: DelayLimitsFindings | None = None
 
 
 class StartingSpark(Protocol):
     """Spark, which is starting or has started."""
 
     def context(self) -> "SparkContext":
-        """Its context, which carries work to executors."""
+        """Spark's context, which carries work to executors."""
 
     def __call__(self) -> "SparkSession":
-        """Its session, which reads and writes tables, and takes a second more to start."""
+        """Spark's session, which reads and writes tables, and starts a second after the context."""
 
 
-class Engine(NamedTuple):
-    """What runs a report: Spark, or without it this process."""
+class ReportRunner(NamedTuple):
+    """Runs a report, with Spark or in this process."""
 
     spark: StartingSpark | None
 
     @property
     def carry(self) -> Carrier:
-        """What carries the kernel to the data."""
+        """The carrier that runs the kernel on the data."""
         return SparkCarrier(self.spark.context) if self.spark else carry_here
 
     @property
     def version(self) -> str:
-        """The version of Spark, or none."""
+        """The version of Spark, or ``none``."""
         return self.spark.context().version if self.spark else "none"
 
 
-def run(engine: Engine, job: Job, progress: ProgressCallback) -> Report:
+def run(runner: ReportRunner, job: Job, progress: ProgressCallback) -> Report:
     """Make the report of the job's data, and judge it.
 
-    Raises BrokenLedgerError if nothing can be read, RefusedError if too many rows cannot be used, and
-    ReportUnreadableError if a baseline is no report.
+    Raises BrokenLedgerError if no source is readable, RefusedError if too many rows are unusable, and
+    ReportUnreadableError if a baseline is not a report.
     """
-    report = _report(engine, job, progress)
+    report = _report(runner, job, progress)
     report.judgements = [judge(each, report) for each in job.thresholds]
     if job.baselines:
-        others = [_baseline(engine, each, job, progress) for each in job.baselines]
+        others = [_baseline(runner, each, job, progress) for each in job.baselines]
         report.comparison = compare(report, others, job.rules)
     judged = [*report.judgements, *(report.comparison.judgements if report.comparison else ())]
     report.passed = all(each.passed for each in judged)
     return report
 
 
-def _baseline(engine: Engine, data: str, job: Job, progress: ProgressCallback) -> Report:
+def _baseline(runner: ReportRunner, data: str, job: Job, progress: ProgressCallback) -> Report:
     if data.endswith(".json") and "://" not in data:
         return load_report(Path(data))
-    return _report(engine, job._replace(data=[data], title=None, rollup=None, contract=None), progress)
+    return _report(runner, job._replace(data=[data], title=None, rollup=None, delay_limits=None), progress)
 
 
-def _report(engine: Engine, job: Job, progress: ProgressCallback) -> Report:
+def _report(runner: ReportRunner, job: Job, progress: ProgressCallback) -> Report:
     """Make a report without judging it."""
-    found = _measure(engine, job, progress)
+    found = _measure(runner, job, progress)
     made = found.tables
     return Report(
         header=Header(
             title=job.title or ", ".join(PurePosixPath(each).name or each for each in job.data),
             version=__version__,
-            spark=engine.version,
+            spark=runner.version,
             created_wall_us=wall_us(),
             is_performance=all(run.clock in ("real", UNKNOWN) and not run.moves for run in made.runs),
             method=made.method,
@@ -131,11 +132,11 @@ def _report(engine: Engine, job: Job, progress: ProgressCallback) -> Report:
         worst=made.worst,
         causes=made.causes,
         spectra=made.spectra,
-        contract=found.contract,
+        delay_limits=found.delay_limits,
     )
 
 
-def _measure(engine: Engine, job: Job, progress: ProgressCallback) -> _Measured:
+def _measure(runner: ReportRunner, job: Job, progress: ProgressCallback) -> _Measured:
     asked = required_figures([*job.thresholds, *job.rules])
     plan = TablePlan(job.on_time_us)
     plan = plan._replace(
@@ -143,26 +144,28 @@ def _measure(engine: Engine, job: Job, progress: ProgressCallback) -> _Measured:
         percentiles=(*plan.percentiles, *asked.percentiles),
     )
     progress("reading", 0, None)
-    files = TableFiles(engine.spark)
-    if rollups := rollup.find(Places(engine.spark), job.data):
-        if job.contract is not None:
-            raise RefusedError("--contract judges each delay, and a rollup has none: give the data itself")
+    files = TableFiles(runner.spark)
+    if rollups := rollup.find_rollups(Places(runner.spark), job.data):
+        if job.delay_limits is not None:
+            raise RefusedError(
+                "--delay-limits judges each delay, and a rollup has none: give the data itself"
+            )
         found = rollup.load(rollups, files, progress)
         progress("making tables", 0, None)
         made = tables(found.measured, found.runs, found.moves, plan)
         rows = sum(each.deliveries for each in made.runs)
         odd = Quality(read=rows, kept=rows, dropped=[], skewed=0, disorder=[], broken=[])
         return _Measured(made, odd, [_ROLLED_UP])
-    ledger, broken, warnings = sources.read(job.data, engine.spark, engine.carry, as_of_us=job.as_of_us)
+    ledger, broken, warnings = sources.read(job.data, runner.spark, runner.carry, as_of_us=job.as_of_us)
     progress("measuring", 0, None)
     measured = measure(
         ledger,
-        engine.carry,
+        runner.carry,
         plan.split_us,
         job.exact,
         None if job.rollup is None else CUTOFFS_US,
         job.on_time_us,
-        job.contract,
+        job.delay_limits,
     )
     odd = quality.quality(measured.summary.faults, measured.summary.odd)
     odd.broken = broken
@@ -171,4 +174,4 @@ def _measure(engine: Engine, job: Job, progress: ProgressCallback) -> _Measured:
         rollup.save(measured, ledger.runs, ledger.moves, job.rollup, files, progress)
     progress("making tables", 0, None)
     made = tables(measured, ledger.runs, ledger.moves, plan, ledger.struck)
-    return _Measured(made, odd, warnings, measured.contract)
+    return _Measured(made, odd, warnings, measured.delay_limits)

@@ -1,6 +1,6 @@
-"""Reach the JVM of PySpark, for which it has no public name: no other file uses a private name of it.
+"""Access to PySpark's JVM through private names of PySpark. No other file may use private names of PySpark.
 
-``tests/unit/test_private_names.py`` lists the versions of PySpark in which the name was checked.
+PySpark has no public names for this. ``tests/unit/test_private_names.py`` lists the checked versions.
 """
 
 from subprocess import Popen
@@ -10,20 +10,20 @@ from pyspark import SparkContext
 
 
 def gateway() -> Any:
-    """Py4J's gateway to the JVM that this process, or spark-submit, has started; None before."""
+    """Return Py4J's gateway to the JVM; None until this process or spark-submit has started the JVM."""
     return SparkContext._gateway
 
 
 def jvm() -> Any:
-    """Java's packages, once Spark has started."""
+    """Return Java's packages. Spark must have started."""
     return gateway().jvm
 
 
 def hadoop_configuration() -> Any:
-    """The configuration of Hadoop's file systems, once Spark has started."""
+    """Return the configuration of Hadoop's file systems. Spark must have started."""
     return jvm().org.apache.spark.SparkContext.getOrCreate().hadoopConfiguration()
 
 
 def process() -> "Popen[Any] | None":
-    """The JVM's process, if this one has started it."""
+    """Return the JVM's process; None if this process did not start the JVM."""
     return getattr(gateway(), "proc", None)

@@ -1,98 +1,63 @@
-"""Start the Spark session of a report, and check the Java that it needs."""
+"""Start the Spark session of a report."""
 
 import os
-import re
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from mocketmq.errors import EmulatorError
 from mocketmq_report import jvm
 from mocketmq_report.class_archive import ClassArchive
-
-JAVA: Final = 17
-"""The oldest version on which Spark 4.3 runs."""
-
-_ADVICE: Final = (
-    f"install a Java runtime {JAVA} or newer (Debian and Ubuntu: openjdk-{JAVA}-jre-headless; macOS:"
-    f" brew install openjdk@{JAVA}), or let JAVA_HOME name one; only reports need it, the broker does not"
-)
-
-
-class JavaError(EmulatorError):
-    """There is no Java, or it is too old; the sentence says what to install."""
-
-
-def check_java() -> str:
-    """What the Java that Spark would start calls itself. Raises JavaError unless it is new enough."""
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which(Path(home, "bin", "java") if home else "java")
-    if java is None:
-        where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "there is no java on the PATH"
-        raise JavaError(f"lateness reports run on Spark, which needs Java, and {where}: {_ADVICE}")
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
-    if answer.returncode or found is None:
-        raise JavaError(f"{java} does not run (java -version: {answer.stderr.strip()!r}): {_ADVICE}")
-    if int(found[1]) < JAVA:
-        raise JavaError(
-            f"lateness reports run on Spark, which needs Java {JAVA}, and {java} is {found[1]}: {_ADVICE}"
-        )
-    return answer.stderr + answer.stdout
-
+from mocketmq_report.java import check_java
 
 _SETTINGS: Final = {
     "spark.driver.memory": "2g",  # if this process starts the JVM
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    "spark.python.sql.dataFrameDebugging.enabled": "false",  # otherwise building a plan takes twice as long
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # "false" halves the time to build a plan
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
 }
 
 _OPTIONS_OF_JVMS: Final = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS")
-"""Environment variables: of Spark's JVM, and of the one that finds out how to start it."""
+"""Environment variables with options of Spark's JVM, and of the launcher's JVM."""
 _LITTLE_WORK: Final = "-XX:TieredStopAtLevel=1"
-"""For a JVM with so little work that its second compiler would take longer than the work."""
+"""Option for JVMs with little work, because Java's second compiler would cost more than it saves."""
 
 
 class BackgroundSpark:
-    """Spark, which starts in the background. Its session is made when it is first asked for."""
+    """Spark, starting in the background. The session is created on first use."""
 
     def __init__(self, context: Future[SparkContext]) -> None:
         self._context = context
         self._session: SparkSession | None = None
 
     def context(self) -> SparkContext:
-        """Its context, once it has started. Raises JavaError."""
+        """Spark's context, once Spark has started. Raises JavaError."""
         return self._context.result()
 
     def __call__(self) -> SparkSession:
-        """Its session, once it has started. Raises JavaError."""
+        """Spark's session, once Spark has started. Raises JavaError."""
         if self._session is None:
             self._session = SparkSession(self.context())
         return self._session
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stop Spark."""
         (self._session or self.context()).stop()
 
 
 @contextmanager
 def session(*, master: str | None = None, chatter: bool = False) -> Iterator[SparkSession]:
-    """A session that is stopped at the end. Under spark-submit it is the submitted one.
+    """Start a session and stop it at the end; under spark-submit, use the submitted session.
 
     ``chatter`` lets Spark log to stderr. Raises JavaError.
     """
@@ -108,10 +73,10 @@ def starting(
     is_carrier: bool = False,
     archive: ClassArchive | None = None,
 ) -> Iterator[BackgroundSpark]:
-    """Spark starts while other work is done, and is stopped at the end.
+    """Start Spark in the background, and stop it at the end.
 
-    ``is_carrier`` says that Spark reads no data itself; then its JVM starts with less CPU time. So it does
-    with an ``archive`` of its classes; if the JVM makes that, it ends, and this process cannot start another.
+    With ``is_carrier`` Spark itself reads no data, and its JVM starts with less CPU time. An ``archive`` of
+    classes also saves CPU time. A JVM must end to make the archive, and this process cannot start another.
     """
     with archive or nullcontext(), ThreadPoolExecutor(1, "spark-start") as thread:
         context = thread.submit(_start, master, chatter, is_carrier, archive)
@@ -124,7 +89,7 @@ def starting(
 
 
 def _start(master: str | None, chatter: bool, is_carrier: bool, archive: ClassArchive | None) -> SparkContext:
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # otherwise a JVM started this process
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set if a JVM started this process
         java = check_java()
         for name in _OPTIONS_OF_JVMS if is_carrier else ():
             os.environ.setdefault(name, _LITTLE_WORK)
@@ -145,7 +110,7 @@ def _start(master: str | None, chatter: bool, is_carrier: bool, archive: ClassAr
 
 
 def _started_silently(settings: SparkConf) -> SparkContext:
-    """A context, whose JVM writes to nobody's screen; what it wrote is shown if it does not start."""
+    """Start a context with a silent JVM, whose output is shown only if the start fails."""
     if jvm.gateway() is not None:  # the JVM of an earlier report
         return SparkContext.getOrCreate(settings)
     with tempfile.TemporaryFile() as said:

@@ -1,1 +1,1 @@
-"""Measurements: ``make bench``. They judge nothing in CI, where a machine's mood would decide."""
+"""Measurements: ``make bench``. CI does not judge them, because its machines are too noisy."""

@@ -1,7 +1,7 @@
 """``python -m tests.bench [names…] [--quick | --save] [--json FILE]``.
 
-Whatever is measured, the exit code is 0; it is 1 only when a benchmark broke. Each runs in a process of
-its own, so that none inherits another's memory.
+The exit code is 0 whatever the figures are, and 1 only if a benchmark broke. Each benchmark runs in its own
+process, so that it does not inherit another's memory.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from tests.bench.saved import save
 
 
 def main() -> int:
-    """Run what was asked for and show it."""
+    """Run the chosen benchmarks, and print their figures."""
     options = _options()
     console = Console(width=None if sys.stdout.isatty() else 140)
     results: dict[str, list[Figure]] = {}
@@ -31,7 +31,7 @@ def main() -> int:
         try:
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
                 results[name] = process.submit(run, name, options.quick).result()
-        except Exception:  # noqa: BLE001 - the others are still worth measuring
+        except Exception:  # noqa: BLE001 - a broken benchmark does not end the others
             traceback.print_exc()
             continue
         console.print(table_of(BENCHES[name].title, results[name]))
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _verdict(results: Mapping[str, Sequence[Figure]]) -> str:
-    """How many aims were met, and each that was missed."""
+    """Return the number of aims met, and each missed aim."""
     judged = [figure for figures in results.values() for figure in figures if figure.aim]
     missed = [f"  {figure}, aim {figure.aim}" for figure in judged if not figure.is_met]
     return "\n".join(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import uvloop
 
 from tests.bench import (
+    bundle,
     commands,
     console,
     files,
@@ -15,11 +16,13 @@ from tests.bench import (
     grpc_upstream,
     herd,
     http_sends,
+    kits,
     lateness,
     mixes,
     moves,
     pending,
     plugin,
+    priorities,
     remoting,
     reports,
     schemes,
@@ -33,7 +36,7 @@ from tests.bench.figures import Figure
 
 
 class Bench(NamedTuple):
-    """``measure(quick)`` takes some seconds, or a minute."""
+    """A benchmark. ``measure(quick)`` takes seconds if quick, otherwise about a minute."""
 
     title: str
     measure: Callable[[bool], Coroutine[Any, Any, list[Figure]]]
@@ -42,6 +45,7 @@ class Bench(NamedTuple):
 BENCHES = {
     "start": Bench("Start of an empty broker", start.measure),
     "start-grpc": Bench("Start of an empty broker with gRPC's port (floor: without)", start.with_grpc),
+    "bundle": Bench("The bundle, as a folder and as one file (floor: the environment)", bundle.measure),
     "commands": Bench("Commands of the command line (floor: python -c pass)", commands.measure),
     "sends": Bench("Acknowledged sends, straight to the broker", sends.measure),
     "http": Bench("Acknowledged sends, through HTTP", http_sends.measure),
@@ -64,7 +68,9 @@ BENCHES = {
     "file-pending": Bench("Second directories: many pending files", files.pending),
     "schemes": Bench("Delay schemes side by side", schemes.measure),
     "pending": Bench("Many pending messages", pending.measure),
+    "priorities": Bench("Receives by priority (floor: the same without)", priorities.measure),
     "plugin": Bench("Test runs with the pytest plugin (floor: a fixture that does nothing)", plugin.measure),
+    "kits": Bench("Tests with each kit (floor: empty tests)", kits.measure),
     "console": Bench("The console: what an open page costs", console.measure),
     "upstream-start": Bench("Start beside a real RocketMQ (floor)", upstream.starts),
     "upstream-sends": Bench("Sends beside a real RocketMQ (floor)", upstream.sends),
@@ -83,11 +89,11 @@ BENCHES = {
 
 
 def named(name: str) -> list[str]:
-    """The benchmarks of this name, or whose names begin with it: ``reports`` is all that are of reports."""
+    """Return the benchmarks whose names are or begin with ``name``; ``reports`` selects all of reports."""
     return [each for each in BENCHES if each == name or each.startswith(f"{name}-")]
 
 
 def run(name: str, quick: bool) -> list[Figure]:
-    """Run one, on the kind of event loop that the broker runs on."""
+    """Run a benchmark on the broker's kind of event loop."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(BENCHES[name].measure(quick))

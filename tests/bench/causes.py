@@ -1,7 +1,7 @@
-"""Why deliveries were late: what went on between their due time and the moment in which a consumer had them.
+"""Causes of late deliveries: activities between the due time and the moment when a consumer had the message.
 
-Each instant of a delivery's lateness goes to one cause: the first of ``CAUSES`` that was going on. The cause
-of the delivery is the one that has most of it.
+Each instant of a delivery's lateness is assigned to one cause, the first active one of ``CAUSES``. The cause
+with the largest part of the lateness is the cause of the delivery.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,11 +35,11 @@ CAUSES: Final = (
     *(f"{CLIENT}{LOOP} {state}" for state in STATES),
     *(COPY, SYNC, CPU_PRESSURE, IO_PRESSURE),
 )
-"""The nearest first: whatever goes on beside a delivery explains only what nothing else does."""
+"""Causes, nearest first. Other activity explains only lateness without a nearer cause."""
 
 
 class Mark(NamedTuple):
-    """Something that went on, in microseconds of the wall clock."""
+    """An activity with its begin and end, in microseconds of the wall clock."""
 
     kind: str
     begin_us: int
@@ -47,14 +47,14 @@ class Mark(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """Why one delivery was late, and how many microseconds of its lateness that was."""
+    """The cause of a late delivery, and the microseconds of lateness that it explains."""
 
     kind: str
     us: int
 
 
 def cause_of(due_us: int, got_us: int, marks: Iterable[Mark], usual_us: int) -> Cause:
-    """The cause of a delivery. As much of it as is ``usual_us`` needs no explanation."""
+    """Return the cause of a delivery's lateness beyond ``usual_us``."""
     found = dict(_shares(due_us, got_us, marks))
     found[UNEXPLAINED] = max(found[UNEXPLAINED] - usual_us, 0)
     kind = max(found, key=lambda each: found[each])
@@ -62,7 +62,7 @@ def cause_of(due_us: int, got_us: int, marks: Iterable[Mark], usual_us: int) -> 
 
 
 def _shares(due_us: int, got_us: int, marks: Iterable[Mark]) -> Mapping[str, int]:
-    """How much of the time goes to each kind, and how much to none."""
+    """Return the part of the time that each kind explains, and the unexplained part."""
     by_kind: dict[str, list[Mark]] = {kind: [] for kind in CAUSES}
     for mark in marks:
         if mark.begin_us < got_us and mark.end_us > due_us:

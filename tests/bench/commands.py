@@ -1,4 +1,4 @@
-"""Commands that talk to a broker: from the start of their process to its end."""
+"""Client commands, from the start of their process to its end."""
 
 import asyncio
 import sys
@@ -12,11 +12,11 @@ _COMMANDS = ("healthcheck", "clock", "levels", "topics", "send bench hello", "re
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """Each in a process of its own, in turn with an interpreter that does nothing."""
+    """Run each command in its own process, in turn with an idle interpreter."""
     floors: list[float] = []
     runs: dict[str, list[float]] = {command: [] for command in _COMMANDS}
     async with broker_process("--data", ":memory:") as broker:
-        await _seconds(broker.url, "-m", "mocketmq", *_COMMANDS[0].split())  # compiles what is new
+        await _seconds(broker.url, "-m", "mocketmq", *_COMMANDS[0].split())  # compiles new modules
         for _ in rounds("commands", 1 if quick else 15):
             floors.append(await _seconds(broker.url, "-c", "pass"))
             for command, taken in runs.items():

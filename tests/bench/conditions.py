@@ -1,4 +1,4 @@
-"""What a load is measured under, as the environment says:
+"""Conditions under which a load is measured, from the environment:
 
 ``BENCH_STORES``        some of ``disk``, ``memory`` (a file system in memory) and ``noisy``: the disk, beside
                         a neighbour that writes and syncs 64 MB twice a second
@@ -27,12 +27,12 @@ SECONDS: Final = float(os.environ.get("BENCH_SECONDS", "60"))
 ROUNDS: Final = int(os.environ.get("BENCH_ROUNDS", "5"))
 LONG_SECONDS: Final = float(os.environ.get("BENCH_LONG_SECONDS", "300"))
 
-_FOLDERS: Final = {MEMORY: "/dev/shm"}  # noqa: S108 - a directory of our own in it
+_FOLDERS: Final = {MEMORY: "/dev/shm"}  # noqa: S108 - it is the parent of a temporary directory
 
 
 @asynccontextmanager
 async def place(store: str) -> AsyncIterator[Path]:
-    """A new directory for a broker's data in such a store, with the neighbour beside it if it has one."""
+    """Create a data directory in such a store, with a writing neighbour if the store has one."""
     with TemporaryDirectory(prefix="mocketmq-bench-", dir=_FOLDERS.get(store)) as directory:
         data = Path(directory, "data")
         if store != NOISY:

@@ -1,4 +1,4 @@
-"""What an open page of the console costs the broker, idle and at 1,000 messages a second; its own memory."""
+"""The cost of the console: the broker's CPU for an open page, the page's memory, and how fast views open."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 PENDING = 100_000
 RATE = 1_000
+TOPICS = 5_000
+_VIEWS = ("topics", "messages")
 _BATCH = 50
 _CALM = 2.0
-"""Share of a core of a broker that has nothing to do."""
+"""Share of a core that an idle broker takes, in percent."""
 _CALM_S = 5
 _SLOWEST_FRAMES = """seconds => new Promise(done => {
     const gaps = [], began = performance.now();
@@ -33,18 +35,19 @@ _SLOWEST_FRAMES = """seconds => new Promise(done => {
         else done(gaps.sort((a, b) => a - b)[Math.floor(gaps.length * 0.99)]);
     });
 })"""
-"""The 99th percentile of the milliseconds between two frames."""
+"""Limit on the 99th percentile of the milliseconds between two frames."""
 _DELAYED: dict[str, Any] = {"body": "order 4712 was not paid", "delay_level": 18, "keys": ["4712"]}
 _SENT: dict[str, Any] = {"body": "order 4712 was not paid", "delay_level": 1, "keys": ["4712"]}
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """CPU of the broker for one page, as a share of a core; the page's frames; its heap after ten minutes."""
+    """Measure the broker's CPU for one page as a share of a core, the page's frames, and its later heap."""
     seconds, count, age_s = (3.0, 1, 10.0) if quick else (20.0, 3, 600.0)
     shares: dict[str, list[float]] = {"idle": [], "busy": []}
     frames: dict[str, list[float]] = {"idle": [], "busy": []}
     begun: list[float] = []
     grown: list[float] = []
+    opened: dict[str, list[float]] = {view: [] for view in _VIEWS}
     async with (
         broker_process("--data", ":memory:") as broker,
         running_browser() as browser,
@@ -54,7 +57,7 @@ async def measure(quick: bool) -> list[Figure]:
             await _batch(client, [_DELAYED] * 1_000)
         process = psutil.Process(broker.pid)
         while max([await _share(process, 1) for _ in range(_CALM_S)]) > _CALM:
-            pass  # it indexes the keys of what was sent, by and by
+            pass  # the broker indexes the keys of sent messages in the background
         for _ in rounds("console", count):
             for name, rate in (("idle", 0), ("busy", RATE)):
                 async with _sending(client, rate):
@@ -67,6 +70,11 @@ async def measure(quick: bool) -> list[Figure]:
             begun.append(await _heap_mb(page))
             await asyncio.sleep(age_s)
             grown.append(await _heap_mb(page))
+        await _make_topics(client)
+        for view in _VIEWS * count:
+            async with console_page(browser, broker.url, view) as page:
+                await page.wait_for_selector("tbody tr")
+                opened[view].append(await page.evaluate("performance.now()"))
     return [
         Figure(
             "broker's CPU for an open page, 100,000 pending, idle",
@@ -85,6 +93,10 @@ async def measure(quick: bool) -> list[Figure]:
             at_most(50),
         ),
         Figure("page's heap after 10 minutes of that (floor: after 30 s)", "MB", grown, begun, at_most(30)),
+        *(
+            Figure(f"{view} shown, of a broker with 5,000 topics", "ms", opened[view], aim=at_most(1_000))
+            for view in _VIEWS
+        ),
     ]
 
 
@@ -93,9 +105,18 @@ async def _batch(client: ClientSession, messages: list[dict[str, Any]]) -> None:
         answer.raise_for_status()
 
 
+async def _make_topics(client: ClientSession) -> None:
+    async def make(number: int) -> None:
+        async with client.put(f"/v1/topics/team-{number % 97}-orders-{number}") as answer:
+            answer.raise_for_status()
+
+    for first in range(0, TOPICS, 100):
+        await asyncio.gather(*map(make, range(first, first + 100)))
+
+
 @asynccontextmanager
 async def _sending(client: ClientSession, rate: int) -> AsyncIterator[None]:
-    """Send so many messages a second meanwhile."""
+    """Send this many messages a second during the context."""
 
     async def send() -> None:
         began = perf_counter()
@@ -116,7 +137,7 @@ async def _sending(client: ClientSession, rate: int) -> AsyncIterator[None]:
 
 
 async def _share(process: psutil.Process, seconds: float) -> float:
-    """The CPU time of the process as a percentage of this time."""
+    """Return the CPU time of the process as a percentage of this time."""
     before, began = sum(process.cpu_times()[:2]), perf_counter()
     await asyncio.sleep(seconds)
     return (sum(process.cpu_times()[:2]) - before) / (perf_counter() - began) * 100
@@ -130,7 +151,7 @@ async def _open(browser: "Browser", url: str) -> AsyncIterator[Any]:
 
 
 async def _heap_mb(page: Any) -> float:
-    """What the page's scripts hold, after collecting what they do not."""
+    """Return the heap of the page's scripts in MB, after a garbage collection."""
     session = await page.context.new_cdp_session(page)
     await session.send("HeapProfiler.collectGarbage")
     used: int = (await session.send("Runtime.getHeapUsage"))["usedSize"]

@@ -1,4 +1,4 @@
-"""Delayed messages to any broker of RocketMQ's protocol, and how late a consumer had them."""
+"""Sends delayed messages to any broker of RocketMQ's protocol, and measures lateness at a consumer."""
 
 import asyncio
 import re
@@ -21,10 +21,10 @@ _LOOK_UPS: Final = 64
 
 
 async def delayed(port: int, count: int, per_second: float | None, levels: Sequence[str]) -> list[float]:
-    """How many milliseconds late each message was in the hands of a consumer that holds pulls.
+    """Return the lateness of each message in milliseconds, at a consumer that uses long polls.
 
-    They are sent at a pace, or as fast as they are answered. They were due their delay after the broker had
-    stored them, of which it tells when the parked messages are looked at in the end.
+    Messages are sent at a pace, or as fast as they are answered. A message's due time is its delay after its
+    store time, which the parked messages show at the end.
     """
     parked: dict[int, int] = {}
     got_us: dict[int, int] = {}
@@ -48,7 +48,7 @@ async def delayed(port: int, count: int, per_second: float | None, levels: Seque
 
     producer = await connect(HOST, port, sent)
     consumer = await connect(HOST, port, pulled)
-    await producer.ask(send_frame(count, flag=count))  # makes the topic
+    await producer.ask(send_frame(count, flag=count))  # creates the topic
     for queue_id in range(QUEUES):
         consumer.write(pull_frame(queue_id, queue_id, 0, wait_ms=15_000))
     started = perf_counter()
@@ -70,7 +70,7 @@ async def delayed(port: int, count: int, per_second: float | None, levels: Seque
 
 
 async def _stored_ms(port: int, parked: dict[int, int]) -> dict[int, int]:
-    """When each of the parked messages was stored."""
+    """Return the store time of each parked message."""
     stored: dict[int, int] = {}
     async with connected(HOST, port) as client:
         numbers = list(parked)

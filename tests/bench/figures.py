@@ -1,4 +1,4 @@
-"""A figure: what was measured, run by run, beside a floor of the same run, and what the project aims for."""
+"""A figure: measured runs, the floor of the same runs, and the project's aim."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -11,9 +11,9 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """Where the median should be: at most or at least at ``limit``, or at so many times the floor.
+    """Target for the median: at most or at least ``limit``, as a number or as a multiple of the floor.
 
-    ``in_every_run``: not only the median, but each run beside the floor's of the same round.
+    With ``in_every_run``, each run must also meet the aim against the floor's run of the same round.
     """
 
     limit: float
@@ -22,7 +22,7 @@ class Aim:
     in_every_run: bool = False
 
     def is_met(self, value: float, floor: float | None) -> bool:
-        """Whether the median of a figure is where it should be."""
+        """Whether a figure meets the aim."""
         if self.is_of_floor:
             if not floor:
                 return False
@@ -35,12 +35,12 @@ class Aim:
 
 
 def at_most(limit: float, *, of_floor: bool = False, in_every_run: bool = False) -> Aim:
-    """No more than this, or than this share of the floor."""
+    """Aim at no more than this value, or than this share of the floor."""
     return Aim(limit, is_most=True, is_of_floor=of_floor, in_every_run=in_every_run)
 
 
 def at_least(limit: float, *, of_floor: bool = False) -> Aim:
-    """No less than this, or than this share of the floor."""
+    """Aim at no less than this value, or than this share of the floor."""
     return Aim(limit, is_most=False, is_of_floor=of_floor)
 
 
@@ -56,22 +56,22 @@ class Figure:
 
     @property
     def median(self) -> float:
-        """The run in the middle: what the figure is judged by."""
+        """The median run, by which the figure is judged."""
         return median(self.runs)
 
     @property
     def floor(self) -> float | None:
-        """The floor's run in the middle; None for a figure without floor."""
+        """The median run of the floor, or None for a figure without floor."""
         return median(self.floors) if self.floors else None
 
     @property
     def ratio(self) -> float | None:
-        """How many times the floor it is."""
+        """The median as a multiple of the floor."""
         return self.median / self.floor if self.floor else None
 
     @property
     def is_met(self) -> bool | None:
-        """Whether it is where the project wants it; None if nothing is wanted."""
+        """Whether the figure meets its aim, or None without an aim."""
         aim = self.aim
         if aim is None:
             return None
@@ -85,7 +85,7 @@ class Figure:
         return f"{self.name}: {_short(self.median)} {self.unit}{floor}"
 
     def as_json(self) -> dict[str, Any]:
-        """Everything about it, for scripts that compare runs."""
+        """Return the figure as JSON, for scripts that compare runs."""
         return {
             "name": self.name,
             "unit": self.unit,
@@ -100,13 +100,13 @@ class Figure:
 
 
 def quantile(values: Iterable[float], share: float) -> float:
-    """The smallest value that at least this share of all values do not exceed."""
+    """Return the smallest value that at least this share of all values do not exceed."""
     ordered = sorted(values)
     return ordered[max(math.ceil(len(ordered) * share), 1) - 1]
 
 
 def table_of(title: str, figures: Iterable[Figure]) -> Table:
-    """The figures of one benchmark, for people."""
+    """Return a text table of the figures of one benchmark."""
     table = Table(title=title, title_justify="left")
     table.add_column("figure", overflow="fold")
     for heading in ("median", "min – max", "runs", "floor", "ratio", "aim"):

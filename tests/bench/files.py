@@ -1,4 +1,4 @@
-"""Second directories: acknowledged saves, deliveries, and what many pending files cost at the next start."""
+"""Second directories: acknowledged saves, deliveries, and the cost of many pending files at a start."""
 
 import asyncio
 import itertools
@@ -24,14 +24,14 @@ POLICIES = ("never", "interval", "always")
 IN_FLIGHT = (1, 64, 256)
 AIMS = {("never", 64): at_least(0.5, of_floor=True), ("always", 64): at_least(2, of_floor=True)}
 FILE_BYTES = 900
-"""About the size of a saved order."""
+"""Approximate size of a saved order."""
 HERD_SENDS_PER_S = 200
 
 _numbers = itertools.count(1)
 
 
 async def saves(quick: bool) -> list[Figure]:
-    """Saves a second by policy; the floor writes, syncs as the policy asks, and renames, file by file."""
+    """Measure saves a second by policy; the floor writes, syncs as the policy requires, and renames files."""
     seconds, count = (0.2, 1) if quick else (1.0, 5)
     rates: dict[tuple[str, int], list[float]] = {}
     floors: dict[tuple[str, int], list[float]] = {}
@@ -81,7 +81,7 @@ def _bare_saves(folder: Path, seconds: float, is_synced: bool) -> float:
 
 
 async def herd(quick: bool) -> list[Figure]:
-    """Files that are all due in one second, drained on a moved clock, and what sends take meanwhile."""
+    """Deliver files due in one second by a clock move, and measure the latency of concurrent sends."""
     size, count = (1_000, 1) if quick else (50_000, 3)
     drained, p99_ms, floors = [], [], []
     for _ in rounds(f"herd of {size:,} files", count):
@@ -119,7 +119,7 @@ def _read_and_unlink(root: Path) -> float:
 
 
 async def pending(quick: bool) -> list[Figure]:
-    """The time to be ready, and the memory, with many files that wait, a hundred in each second."""
+    """Measure start time and memory with many pending files, a hundred in each second."""
     figures = []
     sizes = [(1_000, 1, 1.0)] if quick else [(100_000, 5, 1.0), (1_000_000, 3, 8.0)]
     for size, count, limit_s in sizes:

@@ -1,4 +1,4 @@
-"""What floods of HTTP/2 frames do to the sends of others and to memory; docs/hostile.md has the table."""
+"""Effects of HTTP/2 floods on other clients' sends and on memory; docs/hostile.md has the table."""
 
 import asyncio
 import sys
@@ -21,13 +21,13 @@ _AFTER_S: Final = 10.0
 _AIM_MS: Final = 50
 _AIM_MB: Final = 250
 _BACK_MB: Final = 60
-"""Above what it was before, memory is back."""
+"""Excess over the level before the flood up to which memory counts as freed."""
 _MANY: Final = 20
 _ROUNDS: Final = 3
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """Each over one connection until it is closed, and over many, each replaced twice."""
+    """Run each flood over one connection until it is closed, and over many, each replaced twice."""
     figures = []
     for flood in FLOODS:
         for connections in (1,) if quick else (1, _MANY):

@@ -1,4 +1,4 @@
-"""Floors: the least that anything could do for the same task, measured in the same run."""
+"""Floors: the least possible cost of the same task, measured in the same run."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ class FileLog:
         await done
 
     def append_then(self, record: bytes, act: Callable[[], object]) -> None:
-        """The same, and ``act`` is called when the record is stored."""
+        """Append the record, and call ``act`` when it is stored."""
         self._waiting.append((record, act))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
@@ -56,7 +56,7 @@ class FileLog:
             await loop.run_in_executor(self._thread, self._store, b"".join(record for record, _ in batch))
             for _, act in batch:
                 act()
-            await asyncio.sleep(0)  # those who were answered send again
+            await asyncio.sleep(0)  # lets answered senders send again
         self._writing = None
 
     def _store(self, records: bytes) -> None:
@@ -64,20 +64,20 @@ class FileLog:
         os.fdatasync(self._file)
 
     def close(self) -> None:
-        """Nothing more is appended."""
+        """Stop appending."""
         self._thread.shutdown()
         os.close(self._file)
 
 
 class Bare(NamedTuple):
-    """What a process needs that has imported the libraries and opened a database, and does nothing."""
+    """Start time and memory of an idle process with the libraries and an open database."""
 
     ready_s: float
     memory_mb: float
 
 
 async def bare_process(data: Path) -> Bare:
-    """Start such a process and stop it."""
+    """Start and stop such a process."""
     started = perf_counter()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", _BARE, str(data / "bare.db")),
@@ -94,7 +94,7 @@ async def bare_process(data: Path) -> Bare:
 
 @asynccontextmanager
 async def server(name: str, *arguments: str) -> AsyncIterator[str]:
-    """What the server of this module says first, which is where it listens; in a process of its own."""
+    """Run this module's server in its own process, and return its first line, which is its address."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", f"tests.bench.{name}", *arguments), env=clean_environment(), stdout=PIPE
     )
@@ -107,7 +107,7 @@ async def server(name: str, *arguments: str) -> AsyncIterator[str]:
 
 
 async def bare_timer(rate: float, seconds: float) -> list[float]:
-    """How many milliseconds late a loop is that does nothing but sleep until the next of many instants."""
+    """Return the lateness in milliseconds of a loop that only sleeps until each of many instants."""
     started = perf_counter()
     late_ms = []
     for number in range(int(rate * seconds)):
@@ -119,5 +119,5 @@ async def bare_timer(rate: float, seconds: float) -> list[float]:
 
 
 def memory_mb(pid: int) -> float:
-    """The memory that a process has in use, in 10^6 bytes."""
+    """Return the memory used by a process, in 10^6 bytes."""
     return float(psutil.Process(pid).memory_info().rss) / 1e6

@@ -1,4 +1,4 @@
-"""gRPC over the wire, to a broker in a process of its own. The client is grpclib, as the floor is."""
+"""gRPC over the wire to a broker in its own process. Client and floor both use grpclib."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -31,7 +31,7 @@ async def _broker() -> AsyncIterator[tuple[BrokerProcess, int]]:
 
 
 async def sends(quick: bool) -> list[Figure]:
-    """Unary sends a second over one connection, and those that an empty handler answers."""
+    """Measure unary sends a second over one connection; the floor is an empty handler."""
     seconds, count = (0.3, 1) if quick else (2.0, 5)
     measured: dict[int, list[float]] = {n: [] for n in IN_FLIGHT}
     floors: dict[int, list[float]] = {n: [] for n in IN_FLIGHT}
@@ -51,14 +51,14 @@ async def _load(port: int, rates: Mapping[int, list[float]], seconds: float) -> 
 
 
 async def send(client: GrpcClient) -> None:
-    """A send that succeeds."""
+    """Send a message; the send must succeed."""
     message = client.message(BODY.decode(), TOPIC, tag="created", keys=["order-1"])
     answer = await client.send(message)
     assert answer.status.code == 20_000, answer
 
 
 async def latency(quick: bool) -> list[Figure]:
-    """From the moment a send begins until a receive that waits has brought the message."""
+    """Measure the time from the start of a send until a waiting receive returns the message."""
     sends, count = (20, 1) if quick else (300, 3)
     took: dict[str, list[float]] = {"p50": [], "p99": []}
     floors: dict[str, list[float]] = {"p50": [], "p99": []}
@@ -79,9 +79,9 @@ def _note(figures: Mapping[str, list[float]], took_ms: list[float]) -> None:
 
 
 async def send_to_receive(client: GrpcClient, consumer: GrpcClient) -> float:
-    """Milliseconds from the beginning of a send to the end of a receive that waited for it."""
+    """Return the milliseconds from the start of a send to the end of a waiting receive."""
     receiving = asyncio.create_task(consumer.receive(GROUP, TOPIC, wait_s=10))
-    await asyncio.sleep(0.005)  # until it waits
+    await asyncio.sleep(0.005)  # until the receive waits
     began = perf_counter()
     await send(client)
     got: list[Any] = await receiving
@@ -97,14 +97,14 @@ async def _round_trip(client: GrpcClient) -> float:
 
 
 async def idle(quick: bool) -> list[Figure]:
-    """What clients cost that have said their settings on a Telemetry stream, and do nothing more."""
+    """Measure memory of idle clients that have sent their settings on a Telemetry stream."""
     number, seconds = (100, 0.5) if quick else (IDLE, 10.0)
     memory: list[float] = []
     cpu: list[float] = []
     say(f"{number} idle gRPC clients")
     async with _broker() as (process, port), AsyncExitStack() as stack:
         first = await stack.enter_async_context(grpc_client(port, "first@0"))
-        await send(first)  # the libraries are imported by then
+        await send(first)  # imports the libraries
         before_mb = memory_mb(process.pid)
         for n in range(number):
             client = await stack.enter_async_context(grpc_client(port, f"idle@{n}"))

@@ -1,7 +1,8 @@
-"""The same load over gRPC on mocketmq and on RocketMQ 5.3.3's proxy in local mode, by turns: its figures are
-the floor.
+"""The same gRPC load in turn on mocketmq and on RocketMQ 5.3.3's proxy in local mode, whose figures are the
+floor.
 
-Both get it from this process, by the same client. Neither syncs each send to the disk: RocketMQ's default.
+This process sends the load to both with the same client. Neither syncs each send to the disk, which is
+RocketMQ's default.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from tests.upstream.process import HEAPS, HOST, running_upstream
 
 _QUEUES: Final = 4
 _WARM_S: Final = 3.0
-"""Real seconds of sends before any are measured: Java compiles meanwhile."""
+"""Duration in real seconds of unmeasured sends while Java compiles."""
 
 
 @asynccontextmanager
@@ -48,7 +49,7 @@ async def _theirs() -> AsyncIterator[tuple[int, int]]:
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """Sends, and the way from a send to a receive that waits; nothing without Java and Maven."""
+    """Sends, and time from a send to a waiting receive; nothing without Java and Maven."""
     try:
         await asyncio.to_thread(class_path, V5)
     except JarsMissingError as error:
@@ -90,7 +91,7 @@ async def _make_topic(broker_port: int) -> None:
 
 
 async def _consumer(grpc_port: int, stack: AsyncExitStack) -> GrpcClient:
-    """A consumer that has said its settings, without which RocketMQ gives it nothing."""
+    """A consumer that has sent its settings, which RocketMQ requires before it delivers."""
     consumer = await stack.enter_async_context(grpc_client(grpc_port, "consumer@2"))
     telemetry = await stack.enter_async_context(consumer.telemetry())
     await telemetry.consume(GROUP, TOPIC)

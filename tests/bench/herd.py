@@ -20,14 +20,14 @@ SEND_P99 = at_most(50)
 
 
 class Herd(NamedTuple):
-    """How fast it was drained, and what sends took meanwhile."""
+    """Rate of deliveries, and latency of concurrent sends."""
 
     per_second: float
     send_p99_ms: float
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """Drained a second, and the p99 of sends meanwhile, on a real clock and when a manual one is moved."""
+    """Measure deliveries a second and the p99 of concurrent sends, on a real clock and in a clock move."""
     size, delay_s, count = (2_000, 2, 1) if quick else (100_000, 7, 3)
     real, moved, lone = [], [], []
     for _ in rounds(f"herd of {size:,}", count):
@@ -46,7 +46,7 @@ async def measure(quick: bool) -> list[Figure]:
 
 
 async def _real_herd(size: int, delay_s: int) -> Herd:
-    """Parked while a manual clock stands still, and so due at one instant, which then comes by itself."""
+    """Park messages that are due at one instant under a manual clock, then deliver them on a real clock."""
     with TemporaryDirectory(prefix="mocketmq-bench-") as data:
         async with running_broker(data, levels=f"{delay_s}s") as broker:
             await fill(broker, size, lambda _: 1)

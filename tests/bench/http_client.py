@@ -1,4 +1,4 @@
-"""An HTTP client that costs next to nothing, so that figures are the server's."""
+"""A minimal HTTP client, so that the server dominates the figures."""
 
 import asyncio
 import re
@@ -61,7 +61,7 @@ class _Repeater(asyncio.Protocol):
 
 
 async def posts_per_second(url: str, path: str, body: bytes, in_flight: int, seconds: float) -> float:
-    """How many POSTs a second are answered with 201 on so many connections, one under way on each."""
+    """Return POSTs a second answered with 201, over this many connections with one request in flight each."""
     host, _, port = urlsplit(url).netloc.rpartition(":")
     request = (
         f"POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"

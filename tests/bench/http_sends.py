@@ -1,4 +1,4 @@
-"""Acknowledged sends through the JSON API of a broker in a process of its own."""
+"""Acknowledged sends through the JSON API of a broker in its own process."""
 
 from tempfile import TemporaryDirectory
 
@@ -18,7 +18,7 @@ MESSAGE = msgspec.json.encode({"body": BODY.decode(), "tag": "created", "keys": 
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """Sends a second, and the same requests to a handler that does nothing."""
+    """Sends a second; the floor is an empty handler."""
     seconds, count = (0.2, 1) if quick else (1.0, 5)
     sends: dict[int, list[float]] = {n: [] for n in IN_FLIGHT}
     floors: dict[int, list[float]] = {n: [] for n in IN_FLIGHT}

@@ -1,4 +1,4 @@
-"""Lateness of delayed messages on a real clock: when they are due, stored as visible, and told of."""
+"""Lateness of delayed messages on a real clock, when they are stored and at a waiting consumer."""
 
 import asyncio
 from pathlib import Path
@@ -18,12 +18,12 @@ LEVELS = "1s 2s"
 
 
 class Pace(NamedTuple):
-    """How many deliveries a second, and where their p99 should be."""
+    """Deliveries a second, and the aim of their p99."""
 
     name: str
     rate: int
     aim: Aim | None
-    is_timed: bool = False  # any due times, by second directories
+    is_timed: bool = False  # arbitrary due times, stored in second directories
 
 
 PACES = (
@@ -35,10 +35,10 @@ PACES = (
 
 
 class Lateness(NamedTuple):
-    """Of each message, in milliseconds after it was due."""
+    """Milliseconds of lateness of each message."""
 
-    stored_ms: list[float]  # visible, by the ledger
-    told_ms: list[float]  # a waiting consumer was woken
+    stored_ms: list[float]  # until it was visible, from the ledger
+    told_ms: list[float]  # until a waiting consumer woke up
 
 
 async def measure(quick: bool) -> list[Figure]:
@@ -64,7 +64,7 @@ async def measure(quick: bool) -> list[Figure]:
 
 
 async def _deliveries(pace: Pace, seconds: float) -> Lateness:
-    """Send at a steady pace for so long, to two levels in turn or as late, and wait for all to come."""
+    """Send at a steady pace, to two levels in turn or with equal due times, and wait for all deliveries."""
     rate = pace.rate
     with TemporaryDirectory(prefix="mocketmq-bench-") as data:
         async with running_broker(data, clock="real", levels=LEVELS, topic_queues=1) as broker:
@@ -89,7 +89,7 @@ async def _deliveries(pace: Pace, seconds: float) -> Lateness:
 
 
 async def _told(broker: Broker, queue: Queue, count: int) -> list[int]:
-    """When a consumer that waits for the topic knew of each message of the queue."""
+    """Return when a waiting consumer was notified of each message of the queue."""
     told_us: list[int] = []
     with broker.polls.listening([queue.topic]) as arrival:
         while len(told_us) < count:

@@ -1,4 +1,4 @@
-"""Load on a broker: the messages, and the two ways to send them — as fast as answers come, or at a pace."""
+"""Load on a broker: messages, sent either as fast as answers arrive or at a steady pace."""
 
 import asyncio
 import itertools
@@ -13,16 +13,16 @@ from mocketmq.message.properties import DELAY, KEYS, TAGS, TIMER_DELAY_MS
 
 TOPIC = "orders"
 BODY = b'{"order": 20240517, "state": "unpaid", "customer": "c-881", "total": "129.90"}'.ljust(350, b".")
-"""With properties, key and numbers, a row of about 500 bytes."""
+"""Body that makes a row of about 500 bytes, with properties and key."""
 
 TICK_S = 0.001
-"""The shortest sleep: uvloop counts milliseconds and does not sleep at all for less."""
+"""Shortest sleep, because uvloop counts milliseconds and does not sleep at all for less."""
 
 _orders = itertools.count()
 
 
 def order(level: int = 0, *, delay_ms: int = 0, topic: str = TOPIC, body: bytes = BODY) -> Message:
-    """A new message, delayed if there is a level, or any number of milliseconds."""
+    """Build a message, optionally delayed by a level or by milliseconds."""
     properties = {TAGS: "created", KEYS: f"order-{next(_orders)}"}
     if level:
         properties[DELAY] = str(level)
@@ -32,7 +32,7 @@ def order(level: int = 0, *, delay_ms: int = 0, topic: str = TOPIC, body: bytes 
 
 
 async def fill(broker: Broker, count: int, level_of: Callable[[int], int], body: bytes = BODY) -> None:
-    """Send ``count`` messages as fast as it goes, in batches; ``level_of`` numbers them from 0."""
+    """Send ``count`` messages in batches, as fast as possible; ``level_of`` gets their numbers from 0."""
     for start in range(0, count, 2 * MAX_BATCH):
         numbers = range(start, min(start + 2 * MAX_BATCH, count))
         messages = [order(level_of(number), body=body) for number in numbers]
@@ -42,9 +42,9 @@ async def fill(broker: Broker, count: int, level_of: Callable[[int], int], body:
 
 @asynccontextmanager
 async def paced(rate: float, act: Callable[[], Awaitable[object]]) -> AsyncIterator[list[float]]:
-    """Begin ``act`` so often a second until the block ends, whether or not earlier ones have ended.
+    """Start ``act`` at this rate until the block ends, without waiting for earlier calls.
 
-    Gives a list that grows by the milliseconds each took, counted from when it should have begun.
+    Yields a growing list of the calls' milliseconds, counted from when each call should have started.
     """
     took_ms: list[float] = []
     stop = asyncio.Event()

@@ -1,6 +1,6 @@
-"""``marked_broker MARKS LOG python -m mocketmq …``: that command, noting what goes on in it.
+"""``marked_broker MARKS LOG python -m mocketmq …``: runs the command, noting the activities of its process.
 
-Its parts are wrapped from outside, so the broker itself has nothing to do with it. ``LOG`` is SQLite's
+The broker's parts are wrapped from outside, so the broker has no code for this. ``LOG`` is SQLite's
 write-ahead log. Marks are saved to the file ``MARKS`` when the broker has stopped.
 """
 
@@ -25,11 +25,11 @@ from tests.bench.marks import Marks, Stopwatch
 
 _HEADER_BYTES = 32
 _WORK = {"executemany": TRANSACTION, "_execute_fetchall": READ}
-"""By the function that aiosqlite calls in a connection's thread."""
+"""Names of activities by the function that aiosqlite calls in a connection's thread."""
 
 
 def mark(marks: Marks, log: Path) -> None:
-    """Wrap what may hold up a delivery in this process."""
+    """Wrap every activity that may delay a delivery in this process."""
     gc.callbacks.append(marks.collecting)
     _mark_loop(marks)
     _mark_threads(marks)

@@ -1,4 +1,4 @@
-"""Notes of what goes on in a process: pauses for garbage, turns of its event loop, work in its threads."""
+"""Records a process's activities: garbage collections, turns of its event loop, work in its threads."""
 
 import asyncio
 import gc
@@ -16,14 +16,14 @@ from mocketmq.clock import US_PER_MS, wall_us
 from tests.bench.causes import BLOCKED, BUSY, CPU_PRESSURE, GARBAGE, IO_PRESSURE, LOOP, WAITS, Mark
 
 LEAST_US: Final = 1_000
-"""What takes less is not noted."""
+"""Minimum duration of recorded activities."""
 _STEP_S: Final = 0.002
 _SAMPLE_S: Final = 0.02
 _PRESSURES: Final = {CPU_PRESSURE: "/proc/pressure/cpu", IO_PRESSURE: "/proc/pressure/io"}
 
 
 class Marks:
-    """The notes of a process; ``who`` begins the names of all that is not particular to the broker."""
+    """Activities of a process; ``who`` prefixes names of activities that every process has."""
 
     def __init__(self, who: str = "") -> None:
         self.marks: list[Mark] = []
@@ -33,12 +33,12 @@ class Marks:
         self._pause_began_us = 0
 
     def add(self, kind: str, begin_us: int, end_us: int) -> None:
-        """Note what took long enough."""
+        """Record an activity unless it was too short."""
         if end_us - begin_us >= LEAST_US:
             self.marks.append(Mark(kind, begin_us, end_us))
 
     def collecting(self, phase: str, info: dict[str, Any]) -> None:
-        """For ``gc.callbacks``."""
+        """A callback for ``gc.callbacks``."""
         now_us = wall_us()
         if phase == "start":
             self._pause_began_us = now_us
@@ -47,7 +47,7 @@ class Marks:
         self.add(self._who + GARBAGE, self._pause_began_us, now_us)
 
     async def watch_loop(self) -> None:
-        """Note when this loop, asked to go on after two milliseconds, does so later."""
+        """Note delays of this loop beyond a sleep of two milliseconds."""
         while True:
             stopwatch = Stopwatch()
             await asyncio.sleep(_STEP_S)
@@ -77,7 +77,7 @@ class Marks:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Within, this process's collector, this loop and the machine are watched."""
+        """Watch this process's collector, this loop and the machine."""
         gc.callbacks.append(self.collecting)
         tasks = [asyncio.create_task(each) for each in (self.watch_loop(), self.watch_machine())]
         try:
@@ -93,7 +93,7 @@ class Marks:
         path.write_text(json.dumps(saved))
 
     def since(self, instant_us: int) -> "Marks":
-        """What went on from an instant on; the counts are of everything."""
+        """Return the activities from an instant on; counts include all activities."""
         later = Marks(self._who)
         later.marks = [mark for mark in self.marks if mark.end_us >= instant_us]
         later.pauses = [pause for pause in self.pauses if pause[2] >= instant_us]
@@ -102,7 +102,7 @@ class Marks:
 
     @classmethod
     def load(cls, path: Path) -> "Marks":
-        """What another process has saved."""
+        """Load the notes that another process has saved."""
         saved = json.loads(path.read_text())
         loaded = cls()
         loaded.marks = [Mark(*each) for each in saved["marks"]]
@@ -112,14 +112,14 @@ class Marks:
 
 
 class Stopwatch:
-    """Runs from when it is made, for work in this thread."""
+    """Measures work in this thread from its creation."""
 
     def __init__(self) -> None:
         self.begin_us = wall_us()
         self._cpu_ns, self._queued_ns = thread_time_ns(), _queued_ns()
 
     def stop(self, asleep_us: int = 0) -> tuple[int, str]:
-        """When it ended, and what the thread did for most of the time in which it was not ``asleep_us``."""
+        """Return the end, and what the thread mostly did, apart from ``asleep_us`` of sleep."""
         end_us = wall_us()
         busy_us = (thread_time_ns() - self._cpu_ns) // 1_000
         queued_us = (_queued_ns() - self._queued_ns) // 1_000
@@ -129,7 +129,7 @@ class Stopwatch:
 
 
 class _Schedstat(threading.local):
-    """A thread's file of how long it waited for a CPU; -1 where the kernel has none."""
+    """A thread's file with its waiting time for a CPU; -1 where the kernel has none."""
 
     def __init__(self) -> None:
         self.file = -1
@@ -142,15 +142,15 @@ _schedstat = _Schedstat()
 
 
 def _queued_ns() -> int:
-    """How long this thread has waited for a CPU since it began."""
+    """Return the nanoseconds that this thread has waited for a CPU."""
     return int(os.pread(_schedstat.file, 100, 0).split()[1]) if _schedstat.file >= 0 else 0
 
 
 def _stalled_us(file: int) -> int:
-    """How long some task has waited, by a file of /proc/pressure."""
+    """Return the microseconds that some task has waited, from a file of /proc/pressure."""
     return int(os.pread(file, 300, 0).partition(b"total=")[2].split()[0])
 
 
 def in_ms(values_us: list[int]) -> list[float]:
-    """The same in milliseconds."""
+    """Microseconds as milliseconds."""
     return [value / US_PER_MS for value in values_us]

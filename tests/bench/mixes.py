@@ -1,4 +1,4 @@
-"""Mixes of what is due: level queues and second directories in turns, receipts that run out, check-backs.
+"""Mixed due sources: level queues and second directories in turn, expiring receipts, check-backs.
 
 No mix may be much slower than the slower scheme alone, and lateness must not grow with time.
 """
@@ -24,17 +24,17 @@ from tests.support.brokers import acknowledge, give_back, receive, rows, running
 KINDS: Final = ("levels", "times", "half and half")
 RATES: Final = (500, 2_000)
 IN_FLIGHT: Final = 2
-"""Few, so that nearly every message has a due time of its own."""
+"""Number of sends in flight, so low that nearly every message has its own due time."""
 STEADY_DELAY_MS: Final = 1_000
 HALF_EVERY: Final = 20
-"""Of so many sends one is a half message, which nobody decides about."""
+"""One send in this many is a half message, which stays undecided."""
 
 _TROUBLED: Final = 10
-"""Of so many messages one is given back once, and the receipt of another runs out once."""
+"""One message in this many is given back once, and the receipt of another expires once."""
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """Drained a second, after a restart and in a move of the clock, and lateness under steady load."""
+    """Measure deliveries a second after a restart and in a clock move, and lateness under steady load."""
     size, delay_s, count, seconds = (1_000, 3, 1, 3.0) if quick else (50_000, 60, 3, LONG_SECONDS)
     figures = []
     for name, drain in (("overdue after a restart", overdue), ("in a move", moved)):
@@ -53,7 +53,7 @@ async def measure(quick: bool) -> list[Figure]:
 
 
 async def overdue(kind: str, size: int, delay_s: int) -> float:
-    """How many a second a broker delivers that was down when they were due."""
+    """Overdue deliveries a second after a restart."""
     with TemporaryDirectory(prefix="mocketmq-bench-") as data:
         last_us = await _fill(data, kind, size, delay_s)
         async with running_broker(clock="real") as bystander:
@@ -63,7 +63,7 @@ async def overdue(kind: str, size: int, delay_s: int) -> float:
 
 
 async def _drained(data: Path, size: int) -> float:
-    """Deliveries a second, once there are so many of them."""
+    """Deliveries a second, once all are delivered."""
     while True:
         await asyncio.sleep(0.2)  # the ledger has the times
         [row] = rows(data, "SELECT count(*) AS n, max(delivered_us) - min(picked_us) AS us FROM deliveries")
@@ -72,7 +72,7 @@ async def _drained(data: Path, size: int) -> float:
 
 
 async def moved(kind: str, size: int, delay_s: int) -> float:
-    """How many a second a move of the clock delivers."""
+    """Deliveries a second of a clock move."""
     with TemporaryDirectory(prefix="mocketmq-bench-") as data:
         await _fill(data, kind, size, delay_s)
         async with running_broker(data, levels=f"{delay_s}s") as broker:
@@ -84,7 +84,7 @@ async def moved(kind: str, size: int, delay_s: int) -> float:
 
 
 async def _fill(data: str, kind: str, size: int, delay_s: int) -> int:
-    """Send so many on a real clock, due in the order in which they are sent; when the last is due."""
+    """Send messages on a real clock, due in order of sending, and return the last due time."""
     settings = {"levels": f"{delay_s}s", "delay_sync": "never", "durability": "normal"}  # before any is due
     async with running_broker(data, clock="real", **settings) as broker:
         messages = itertools.islice(_delayed(kind, delay_s * 1_000), size)
@@ -98,7 +98,7 @@ async def _fill(data: str, kind: str, size: int, delay_s: int) -> int:
 
 
 def _delayed(kind: str, delay_ms: int) -> Iterator[Message]:
-    """Messages that all wait equally long: on level 1, until an instant, or in turns."""
+    """Messages with equal delays: by level 1, by a due time, or in turns."""
     while True:
         if kind != "times":
             yield order(1)
@@ -107,7 +107,7 @@ def _delayed(kind: str, delay_ms: int) -> Iterator[Message]:
 
 
 async def steady(rate: int, seconds: float) -> list[Figure]:
-    """Lateness at the begin and the end of a load of everything that becomes due by itself."""
+    """Lateness at the start and the end of a mixed load on a real clock."""
     delay_us = STEADY_DELAY_MS * US_PER_MS
     settings = {
         "levels": f"{STEADY_DELAY_MS // 1_000}s",
@@ -149,7 +149,7 @@ async def steady(rate: int, seconds: float) -> list[Figure]:
 
 
 def _sending(broker: Broker) -> Callable[[], Awaitable[object]]:
-    """What sends the next message of the mix."""
+    """Return a function that sends the next message of the mix."""
     messages = _delayed(KINDS[2], STEADY_DELAY_MS)
     numbers = itertools.count(1)
 

@@ -1,4 +1,4 @@
-"""Between two tests: a move of the clock by two hours, and a reset."""
+"""A two-hour clock move and a reset, as between two tests."""
 
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -14,7 +14,7 @@ SMALL = 100
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """How long each takes until it is answered."""
+    """Measure the time until each is answered."""
     size, moves, resets = (1_800, 1, 10) if quick else (100_000, 3, 50)
     move_s = [await _move(size) for _ in rounds(f"move over {size:,} messages", moves)]
     reset_ms = await _resets(resets)
@@ -27,7 +27,7 @@ async def measure(quick: bool) -> list[Figure]:
 async def _move(size: int) -> float:
     with TemporaryDirectory(prefix="mocketmq-bench-") as data:
         async with running_broker(data) as broker:
-            steps = 50  # so that not all of a level is due at one instant
+            steps = 50  # spreads the due times of a level
             for _ in range(steps):
                 await fill(broker, size // steps, lambda number: 1 + number % len(DELAYS_US))
                 await broker.mover.advance(10 * US_PER_MS)

@@ -1,4 +1,4 @@
-"""A million pending messages: what they cost in memory, and at the next start."""
+"""A million pending messages: their memory, and the next start."""
 
 import gc
 import os
@@ -38,7 +38,7 @@ async def measure(quick: bool) -> list[Figure]:
 
 
 async def _fill(data: str, size: int) -> tuple[float, float]:
-    """Megabytes grown and seconds taken."""
+    """Return the growth in megabytes and the seconds taken."""
     async with running_broker(data) as broker:
         before_mb = _own_memory_mb()
         started = perf_counter()

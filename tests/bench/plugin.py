@@ -1,4 +1,4 @@
-"""Test runs with the pytest plugin, beside the same runs with a fixture that does nothing."""
+"""Test runs with the pytest plugin; the floor is the same run with an empty fixture."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ _ACT = 'mocketmq.send("orders", str(number), delay_level=16); mocketmq.clock.adv
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """From the start of pytest to its end; and resets by themselves, after a test of 100 messages."""
+    """Measure pytest from start to end, and separately resets after a test of 100 messages."""
     alone: list[float] = []
     alone_floor: list[float] = []
     many: list[float] = []
@@ -79,7 +79,7 @@ def _resets(count: int) -> list[float]:
             broker.clock.advance("30m")
             broker.acknowledge("g", broker.receive("orders", group="g", max_messages=32))
             started = perf_counter()
-            broker.begin(())
+            broker.reset_for_test(())
             taken.append((perf_counter() - started) * 1000)
         broker.close()
     finally:

@@ -1,16 +1,16 @@
-"""What a benchmark says while it runs, on standard error."""
+"""Progress of a benchmark, on standard error."""
 
 import sys
 from collections.abc import Iterator
 
 
 def say(text: str) -> None:
-    """One line of progress."""
+    """Print a line of progress."""
     print(f"  {text}", file=sys.stderr, flush=True)
 
 
 def rounds(what: str, count: int) -> Iterator[int]:
-    """Number the rounds from 1, saying each."""
+    """Number the rounds from 1, printing each."""
     for number in range(1, count + 1):
         say(f"{what}: round {number} of {count}")
         yield number

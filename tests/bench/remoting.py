@@ -1,4 +1,4 @@
-"""Remoting over the wire, to a broker in a process of its own."""
+"""Remoting over the wire to a broker in its own process."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ Runs = dict[str, list[float]]
 
 
 class _Target(NamedTuple):
-    """A broker, or the floor, and where it listens."""
+    """A broker or the floor, and its address."""
 
     host: str
     port: int
@@ -91,7 +91,7 @@ async def _load(target: _Target, rates: dict[tuple[int, int], list[float]], seco
 
 
 async def pulls(quick: bool) -> list[Figure]:
-    """Messages pulled a second by 32, and from a server that answers the same 32 always."""
+    """Messages pulled a second, 32 at a time; the floor always answers the same 32."""
     seconds, count = (0.3, 1) if quick else (2.0, 3)
     pulled: list[float] = []
     floors: list[float] = []
@@ -105,7 +105,7 @@ async def pulls(quick: bool) -> list[Figure]:
 
 
 async def _pull_all(target: _Target, most: int = 100_000) -> float:
-    """Pull every queue to its end, all of them at once."""
+    """Pull every queue to its end, concurrently."""
     messages = ended = 0
 
     def answered(queue_id: int, head: bytes, body: bytes) -> bytes | None:
@@ -127,7 +127,7 @@ async def _pull_all(target: _Target, most: int = 100_000) -> float:
 
 
 async def latency(quick: bool) -> list[Figure]:
-    """From the moment a send is written until a held pull has brought the message to its consumer."""
+    """Time from writing a send until a held pull returns the message."""
     sends, count = (20, 1) if quick else (300, 3)
     pushed: dict[str, list[float]] = {"p50": [], "p99": []}
     floors: dict[str, list[float]] = {"p50": [], "p99": []}
@@ -170,12 +170,12 @@ async def _pushes(target: _Target, count: int) -> list[float]:
         return pull_frame(held, 0, number_in(head, b"nextBeginOffset"), wait_ms=15_000)
 
     producer = await connect(*target, acknowledged)
-    await producer.ask(send_frame(0))  # makes the topic
+    await producer.ask(send_frame(0))  # creates the topic
     consumer = await connect(*target, pulled)
     consumer.write(pull_frame(0, 0, 0, wait_ms=15_000))
     await arrived.wait()
     for number in range(1, count + 1):
-        await asyncio.sleep(5 * TICK_S)  # the next pull is held by then
+        await asyncio.sleep(5 * TICK_S)  # by then the next pull waits
         arrived.clear()
         started = perf_counter()
         producer.write(send_frame(number))
@@ -187,7 +187,7 @@ async def _pushes(target: _Target, count: int) -> list[float]:
 
 
 async def idle(quick: bool) -> list[Figure]:
-    """What connections cost that do nothing but to have sent one heartbeat."""
+    """Memory of idle connections that have sent one heartbeat."""
     number, seconds = (100, 0.5) if quick else (IDLE, 10.0)
     memory: list[float] = []
     cpu: list[float] = []

@@ -1,4 +1,4 @@
-"""A remoting client that costs next to nothing, so that figures are the server's."""
+"""A minimal remoting client, so that the server dominates the figures."""
 
 import asyncio
 import re
@@ -16,7 +16,7 @@ _CODE = re.compile(rb'"code":(\d+)')
 
 
 def send_frame(opaque: int, *, level: int = 0, queue_id: int = 0, flag: int = 0) -> bytes:
-    """What a Java producer sends for one message of about 500 stored bytes."""
+    """A Java producer's send of one message of about 500 stored bytes."""
     properties = "KEYS\x01order-20240517\x02TAGS\x01created\x02WAIT\x01true\x02"
     properties += "UNIQ_KEY\x017F0000010A2F18B4AAC2893CB4B80000\x02"
     if level:
@@ -30,7 +30,7 @@ def send_frame(opaque: int, *, level: int = 0, queue_id: int = 0, flag: int = 0)
 
 
 def pull_frame(opaque: int, queue_id: int, offset: int, *, wait_ms: int = 0) -> bytes:
-    """What a consumer asks for: 32 messages at most."""
+    """A consumer's pull of up to 32 messages."""
     ext = {
         **{"consumerGroup": "bench", "topic": TOPIC, "queueId": str(queue_id), "queueOffset": str(offset)},
         **{"maxMsgNums": "32", "sysFlag": "6" if wait_ms else "4", "commitOffset": "0"},
@@ -40,7 +40,7 @@ def pull_frame(opaque: int, queue_id: int, offset: int, *, wait_ms: int = 0) -> 
 
 
 class Connection(asyncio.Protocol):
-    """Gives each answer to ``answered(opaque, head, body)``; what that gives is sent in one write."""
+    """Passes each answer to ``answered(opaque, head, body)``, and sends what it returns in one write."""
 
     def __init__(self, answered: Callable[[int, bytes, bytes], bytes | None]) -> None:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -59,7 +59,7 @@ class Connection(asyncio.Protocol):
         self.transport.write(data)
 
     async def ask(self, frame: bytes) -> None:
-        """Send a frame, and wait until something is answered."""
+        """Send a frame, and wait for an answer."""
         self._answers.clear()
         self.write(frame)
         await self._answers.wait()
@@ -92,26 +92,26 @@ class Connection(asyncio.Protocol):
             self.ended.set_exception(exc or AssertionError("the server closed the connection"))
 
     def close(self) -> None:
-        """Nothing more is asked."""
+        """Close the connection."""
         assert self.transport
         self._is_closed = True
         self.transport.close()
 
     def end(self) -> None:
-        """All that was wanted has been answered."""
+        """End the wait: all answers have arrived."""
         if not self.ended.done():
             self.ended.set_result(None)
 
 
 async def connect(host: str, port: int, answered: Callable[[int, bytes, bytes], bytes | None]) -> Connection:
-    """A connection that is open."""
+    """Open a connection."""
     loop = asyncio.get_running_loop()
     _, protocol = await loop.create_connection(lambda: Connection(answered), host, port)
     return protocol
 
 
 def check(head: bytes, allowed: Sequence[int] = (0,)) -> int:
-    """The code of an answer. Raises AssertionError for one that means trouble."""
+    """Return the code of an answer. Raises AssertionError for an error."""
     code = _CODE.search(head)
     assert code, f"an answer without code: {head!r}"
     assert int(code[1]) in allowed, f"not the expected answer: {head!r}"
@@ -119,18 +119,18 @@ def check(head: bytes, allowed: Sequence[int] = (0,)) -> int:
 
 
 def number_in(head: bytes, name: bytes) -> int:
-    """A number that a field of an answer has."""
+    """Return the number in a field of an answer."""
     _, _, text = head.partition(b'"' + name + b'":"')
     return int(text.partition(b'"')[0])
 
 
 def acknowledged(_opaque: int, head: bytes, _body: bytes) -> None:
-    """For connections whose answers need only be right."""
+    """Check an answer without using it."""
     check(head)
 
 
 async def sends_per_second(host: str, port: int, connections: int, in_flight: int, seconds: float) -> float:
-    """How many sends a second are acknowledged, so many always under way over so many connections."""
+    """Acknowledged sends a second, with this many in flight over this many connections."""
     opened: list[Connection] = []
     done = 0
     until = perf_counter() + seconds

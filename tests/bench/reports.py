@@ -1,8 +1,8 @@
 """Lateness reports of ledgers of 2,000 to 50 million rows, from Parquet and from SQLite.
 
-The whole report is what a user waits for, ``mocketmq report``. The floor of a small one is a bare start of
-Spark with one grouping. That of a large one from Parquet is DuckDB, which computes nothing but the
-percentiles, and that of one from SQLite is ADBC, which only reads the rows.
+The whole report, ``mocketmq report``, is what a user waits for. The floor of a small report is a bare start
+of Spark with one grouping. The floor of a large report from Parquet is DuckDB, which computes only the
+percentiles, and from SQLite it is ADBC, which only reads the rows.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ GROUP BY GROUPING SETS ((), (level), (scheme), (topic), (run))"""
 
 
 class Ran(NamedTuple):
-    """What a command and all processes that it started took; the memory is that of all at its peak."""
+    """CPU time and peak memory of a command and its child processes."""
 
     seconds: float
     cpu_s: float
@@ -123,7 +123,7 @@ def _of_floor(times: float) -> Aim:
 
 
 def _said(*figures: Figure) -> list[Figure]:
-    """The same, said at once: all of them take the better part of an hour."""
+    """Print figures at once, because all of them take most of an hour."""
     for figure in figures:
         say(str(figure))
     return list(figures)
@@ -134,7 +134,7 @@ async def _report(root: Path, data: Path, *options: str) -> Ran:
 
 
 async def _run(*arguments: str) -> Ran:
-    """Run Python, and look at all that it starts until it is done."""
+    """Run Python, and watch its processes until it ends."""
     began = perf_counter()
     process = await asyncio.create_subprocess_exec(
         sys.executable, *arguments, env=clean_environment(), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
@@ -154,7 +154,7 @@ async def _run(*arguments: str) -> Ran:
 def _look(pid: int, cpu_s: dict[int, float]) -> float:
     """Note the processor time of a process and all below it, and return their memory in MB.
 
-    What is shared with a forked worker is counted in both: never too little.
+    Memory shared with a forked worker counts for both, so the sum is never too small.
     """
     total = 0
     with suppress(psutil.NoSuchProcess):
@@ -182,7 +182,7 @@ def _adbc(data: Path) -> None:
 
 
 def _ran(work: Callable[[Path], None], data: Path) -> Ran:
-    """What work in this process takes, but its memory."""
+    """CPU time of work in this process, without its memory."""
     began, used = perf_counter(), process_time()
     work(data)
     return Ran(perf_counter() - began, process_time() - used, 0)

@@ -14,7 +14,7 @@ FIGURES: Final = Path(__file__).parents[2] / "docs" / "figures.json"
 
 
 def save(results: Mapping[str, Sequence[Figure]], path: Path = FIGURES) -> None:
-    """Replace the groups of these benchmarks, and leave all others."""
+    """Replace the groups of these benchmarks only."""
     groups: dict[str, Any] = json.loads(path.read_text())
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
     for name, figures in results.items():
@@ -41,12 +41,12 @@ def _saved(figure: Figure) -> dict[str, Any]:
 
 
 def _rounded(value: Any) -> Any:
-    """Four digits: more are chance."""
+    """Round to four digits; more are noise."""
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def as_text(groups: Mapping[str, Any]) -> str:
-    """JSON with a line for each figure, so that a change shows what has changed."""
+    """JSON with a line for each figure, for readable diffs."""
     parts = []
     for name, group in groups.items():
         about = {key: value for key, value in group.items() if key != "figures"}

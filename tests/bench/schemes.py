@@ -1,4 +1,4 @@
-"""The delay schemes side by side, by the lab; saves without syncs, too, as those measure the disk.
+"""Compares the delay schemes with the lab, also for saves without syncs, because syncs measure the disk.
 
 ``SCHEMES_PENDING`` in the environment says how many are pending at most, such as 1000000 or 10000000; a tenth
 and a hundredth of that are measured too. Data of one size is removed before the next.
@@ -14,7 +14,7 @@ from mocketmq.lab.laboratory import run_lab
 from mocketmq.lab.load import LEVELS, Load, SchemeName
 from mocketmq.lab.scheme_run import saves_per_second
 from mocketmq.settings import TimedSchemeName
-from mocketmq_report.job import Engine
+from mocketmq_report.job import ReportRunner
 from mocketmq_report.lab.document import Subject
 from mocketmq_report.lab.making import make_lab_report
 from mocketmq_report.progress import ignore_progress
@@ -22,16 +22,16 @@ from tests.bench.figures import Figure
 from tests.bench.progress import rounds, say
 
 SCHEMES: tuple[SchemeName, ...] = (LEVELS, *reversed(get_args(TimedSchemeName)))
-"""Second directories come last, as they take longest to fill."""
+"""Schemes in order. Second directories come last, because they take longest to fill."""
 PENDING = int(os.environ.get("SCHEMES_PENDING", "100000"))
 MOST_FOR_ROUNDS = 1_000_000
-"""More than this takes hours, so it is measured once."""
+"""Size above which a size is measured only once, because it takes hours."""
 USUAL = Load(seconds=6, herd=50_000, saves_s=3.0, pending=(PENDING // 100, PENDING // 10, PENDING))
 QUICK = Load(rate=100, seconds=1, delays_us=(US_PER_S,), herd=1_000, saves_s=0.2, pending=(2_000,))
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """The lab, in rounds. What a scheme showed is said at once, as all of them can take hours."""
+    """Run the lab in rounds, which may take hours; each scheme's figures are printed at once."""
     load = QUICK if quick else USUAL
     figures: dict[tuple[str, str], list[float]] = {}
     for _ in rounds("schemes", 1 if quick or PENDING > MOST_FOR_ROUNDS else 3):
@@ -47,7 +47,7 @@ async def _measured(scheme: SchemeName, load: Load) -> list[tuple[str, str, floa
     with TemporaryDirectory(prefix="mocketmq-bench-") as data:
         place = Path(data)
         results = await run_lab([scheme], load, place, _say_step, None)
-        lab = make_lab_report(Engine(None), load, results, place, "schemes", ignore_progress)
+        lab = make_lab_report(ReportRunner(None), load, results, place, "schemes", ignore_progress)
         rate = await saves_per_second(scheme, load._replace(delay_sync="never"), place / "never")
         return [
             *(figure for subject in lab.subjects for figure in _of(subject)),

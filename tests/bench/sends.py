@@ -1,4 +1,4 @@
-"""Acknowledged sends straight to the broker."""
+"""Acknowledged sends by the broker's own API."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +21,7 @@ async def measure(quick: bool) -> list[Figure]:
     sends: dict[int, list[float]] = {n: [] for n in IN_FLIGHT}
     floors: dict[int, list[float]] = {n: [] for n in IN_FLIGHT}
     for _ in rounds("sends", count):
-        # A new broker for each round: when it is closed, nothing runs behind the floor's back.
+        # A new broker for each round, so that none runs during the floor.
         with TemporaryDirectory(prefix="mocketmq-bench-") as data:
             record = await _send(data, seconds, sends)
             await _append(Path(data) / "floor.log", record, seconds, floors)
@@ -29,7 +29,7 @@ async def measure(quick: bool) -> list[Figure]:
 
 
 async def _send(data: str, seconds: float, rates: dict[int, list[float]]) -> bytes:
-    """One round; gives as many bytes as a stored message has."""
+    """Run one round, and return the size of a stored message."""
     async with running_broker(data, clock="real") as broker:
         sent = await broker.sender.send(order())
         for n in IN_FLIGHT:

@@ -1,7 +1,7 @@
-"""The late ones of a steady load: for each delivery above the p99, what held it up.
+"""Late deliveries of a steady load, and the cause of each above the p99.
 
-The broker and this process, which is producer and consumer, note what goes on in them (``marks``), and
-``causes`` lays that beside the deliveries. A broker that is watched is a little slower than others.
+The broker and this process, which produces and consumes, record their activities (``marks``), and ``causes``
+compares the activities with the deliveries. A watched broker is a little slower than others.
 """
 
 import sys
@@ -21,7 +21,7 @@ _LATE: Final = 0.99
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """Of each store and rate: lateness, the causes of the late ones, and what went on in all."""
+    """For each store and rate: lateness, causes of late deliveries, and activities of the broker."""
     figures = []
     for store in STORES:
         for rate in RATES:
@@ -64,7 +64,7 @@ def _late(found: Sequence[Delivered]) -> list[Delivered]:
 
 
 def _causes(name: str, found: Sequence[Delivered], marks: Sequence[Mark]) -> list[Figure]:
-    """For each cause a figure with a run for each late delivery: what of its lateness that was."""
+    """Return a figure for each cause, with its part of each late delivery's lateness."""
     usual_us = int(quantile((one.late_ms for one in found), 0.5) * US_PER_MS)
     by_kind: dict[str, list[int]] = {}
     for one in _late(found):
@@ -78,7 +78,7 @@ def _causes(name: str, found: Sequence[Delivered], marks: Sequence[Mark]) -> lis
 
 
 def _stages(name: str, found: Sequence[Delivered]) -> list[Figure]:
-    """Where the late ones were late, by the ledger."""
+    """The stages in which late deliveries were late, by the ledger."""
     late = _late(found)
     stages = {
         "due → picked": [one.picked_us - one.due_us for one in late],
@@ -89,7 +89,7 @@ def _stages(name: str, found: Sequence[Delivered]) -> list[Figure]:
 
 
 def _went_on(name: str, its: Marks) -> list[Figure]:
-    """All that was noted in the broker, whether it held up anything or not."""
+    """Return all activities recorded in the broker, whether or not they delayed a delivery."""
     by_kind: dict[str, list[int]] = {}
     for mark in its.marks:
         by_kind.setdefault(mark.kind, []).append(mark.end_us - mark.begin_us)

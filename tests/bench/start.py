@@ -22,7 +22,7 @@ async def measure(quick: bool) -> list[Figure]:
     again: list[Bare] = []
     bare: list[Bare] = []
     with TemporaryDirectory(prefix="mocketmq-bench-") as warm:
-        await _start(warm)  # compiles what was never imported, and warms the disk's cache
+        await _start(warm)  # compiles new modules, and warms the disk cache
     for _ in rounds("start", count):
         with TemporaryDirectory(prefix="mocketmq-bench-") as data:
             first.append(await _start(data))
@@ -45,7 +45,7 @@ async def measure(quick: bool) -> list[Figure]:
 
 
 async def with_grpc(quick: bool) -> list[Figure]:
-    """With gRPC's port, which no client uses, and without, by turns."""
+    """Start with and without an unused gRPC port, by turns."""
     count = 1 if quick else 9
     on: list[Bare] = []
     off: list[Bare] = []

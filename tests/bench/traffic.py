@@ -34,7 +34,7 @@ _RECEIVERS = 2
 
 
 async def main() -> None:
-    """Send for so long, then wait until all has come."""
+    """Send for ``minutes``, then wait for all deliveries."""
     options = _options()
     async with asyncio.TaskGroup() as profiles:
         for profile in PROFILES:
@@ -79,7 +79,7 @@ async def _run(profile: str, data: Path, seconds: float) -> None:
 
 
 async def _send(client: Client, profile: str, count: int) -> None:
-    """Begin so many sends at a steady pace, whether or not earlier ones have ended."""
+    """Start sends at a steady pace, without waiting for earlier ones."""
     dice = random.Random(count)
     started = perf_counter()
     sent = 0

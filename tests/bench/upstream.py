@@ -1,7 +1,7 @@
-"""The same load on mocketmq and on a real RocketMQ, by turns in the same run: its figures are the floor.
+"""The same load in turn on mocketmq and on a real RocketMQ, whose figures are the floor.
 
-Both get it from this process over remoting. RocketMQ has its own settings but for its heaps and one more: it
-does not turn away sends that wait for 200 ms (``brokerFastFailureEnable``).
+This process sends the load to both over remoting. RocketMQ has its default settings except its heaps and
+``brokerFastFailureEnable``, so that it does not refuse sends that have waited for 200 ms.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tests.upstream.jars import V4, JarsMissingError, class_path
 from tests.upstream.process import HEAPS, HOST, ready, running_upstream
 
 LOADS: Final = ((1, 1), (8, 64), (8, 256))
-"""Connections, and sends in flight."""
+"""Numbers of connections and of sends in flight."""
 LEVELS: Final = ("1s", "5s")
 HERD: Final = 20_000
 HERD_DELAY: Final = "10s"
@@ -32,7 +32,7 @@ IDLE_S: Final = 2.0
 
 _TENTH: Final = Aim(0.1, is_most=True, is_of_floor=True)
 _SENDS: Final = {1: 0.9, 64: 0.9, 256: 0.6}
-"""Shares of RocketMQ's sends a second, by how many are in flight."""
+"""Aims as shares of RocketMQ's sends a second, by sends in flight."""
 _CPU_US: Final = 35
 _SHARES: Final = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
 
@@ -74,7 +74,7 @@ _BOTH: Final = (_ours, _theirs)
 
 
 def _beside_rocketmq(measure: Measure) -> Measure:
-    """Nothing without Java and Maven."""
+    """Make a benchmark return no figures without Java and Maven."""
 
     @wraps(measure)
     async def measured(quick: bool) -> list[Figure]:
@@ -92,7 +92,7 @@ def _beside_rocketmq(measure: Measure) -> Measure:
 
 @_beside_rocketmq
 async def starts(quick: bool) -> list[Figure]:
-    """Until both parts of a broker in a new directory answer, and what it has in memory then."""
+    """Time until name server and broker answer in a new directory, and their memory then."""
     took_s: Both = ([], [])
     memory: Both = ([], [])
     for _ in rounds("start beside RocketMQ", 1 if quick else 3):
@@ -110,7 +110,7 @@ async def starts(quick: bool) -> list[Figure]:
 
 @_beside_rocketmq
 async def sends(quick: bool) -> list[Figure]:
-    """Sends a second, and what each costs the broker, by turns."""
+    """Sends a second, and the broker's CPU time for each, by turns."""
     seconds, count = (0.3, 1) if quick else (3.0, ROUNDS)
     kinds = [(store, True) for store in STORES if store != NOISY] + [(DISK, False)]
     rates: dict[tuple[str, bool, int], Both] = {}
@@ -138,7 +138,7 @@ async def sends(quick: bool) -> list[Figure]:
 
 
 def _cpu_s(broker: _Broker) -> float:
-    """The CPU time of its processes so far, in seconds."""
+    """Return the CPU time of the broker's processes so far, in seconds."""
     return float(sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in broker.pids))
 
 
@@ -169,7 +169,7 @@ async def lateness(quick: bool) -> list[Figure]:
 
 @_beside_rocketmq
 async def herd(quick: bool) -> list[Figure]:
-    """Lateness of many that are sent at once, and are due within as short a time."""
+    """Lateness of a herd of messages sent and due within a short time."""
     size, delay, count = (500, "1s", 1) if quick else (HERD, HERD_DELAY, ROUNDS)
     late_ms: dict[tuple[str, str], Both] = {}
     for _ in rounds(f"a herd of {size:,} beside RocketMQ", count):

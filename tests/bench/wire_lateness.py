@@ -1,4 +1,4 @@
-"""Lateness over the wire: deliveries at a steady pace, to a consumer that holds a pull."""
+"""Lateness over the wire: deliveries at a steady pace to a consumer with a long poll."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -25,14 +25,14 @@ HOST: Final = "127.0.0.1"
 
 _SAMPLE_S: Final = 1.0
 _PARTS: Final = 5
-"""A long run is cut into so many; the last is compared with the first."""
+"""Number of parts of a long run; the last part is compared with the first."""
 _LONGEST_LOG_MB: Final = 250
-"""Four times the length from which the log may begin anew, and what comes until it does."""
+"""Limit on the log: four times the length at which it may restart, plus the writes until it does."""
 _STAGES: Final = "SELECT queue_offset, due_us, picked_us, delivered_us FROM deliveries ORDER BY due_us"
 
 
 class Delivered(NamedTuple):
-    """One message, by the ledger and by the clock of its consumer."""
+    """A message, timed by the ledger and by the consumer's clock."""
 
     due_us: int
     picked_us: int
@@ -41,12 +41,12 @@ class Delivered(NamedTuple):
 
     @property
     def late_ms(self) -> float:
-        """From its due time until the consumer had it in its hands."""
+        """Milliseconds from the due time until the consumer had the message."""
         return (self.got_us - self.due_us) / US_PER_MS
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """Short rounds on each store, beside a bare loop; then long ones on the disk: nothing may grow."""
+    """Run short rounds on each store next to a bare loop, then long rounds on the disk."""
     seconds, count, long_s = (1.0, 1, 5.0) if quick else (5.0, 3, LONG_SECONDS)
     figures = []
     rates = [*RATES, BUSY_RATE]
@@ -130,12 +130,12 @@ async def _sampled(
 
 
 def log_of(data: Path) -> Path:
-    """SQLite's write-ahead log."""
+    """Return the path of SQLite's write-ahead log."""
     return data / f"{FILE_NAME}-wal"
 
 
 async def deliveries(port: int, data: Path, rate: int, seconds: float) -> list[Delivered]:
-    """Send to two levels in turns at a steady pace, and wait until a consumer has them all; by due time."""
+    """Send to two levels in turns at a steady pace, and return the messages received, by due time."""
     count = int(rate * seconds)
     got_us: dict[int, int] = {}
     all_there = asyncio.Event()
@@ -152,7 +152,7 @@ async def deliveries(port: int, data: Path, rate: int, seconds: float) -> list[D
     producer = await connect(HOST, port, acknowledged)
     consumer = await connect(HOST, port, pulled)
     started = perf_counter()
-    await producer.ask(send_frame(0, level=1))  # makes the topic
+    await producer.ask(send_frame(0, level=1))  # creates the topic
     consumer.write(pull_frame(1, 0, 0, wait_ms=15_000))
     number = 1
     while number < count:

@@ -1,4 +1,4 @@
-"""Fixtures of tests with a broker in their own process."""
+"""Fixtures of tests that run a broker in the test's process."""
 
 from functools import partial
 from pathlib import Path
@@ -12,11 +12,11 @@ from tests.support.second_directories import WALL_US
 
 @pytest.fixture(params=["disk", "memory"])
 def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
-    """Where a broker keeps its messages; it must make no difference."""
+    """Storage of a broker, on disk or in memory. Tests must pass with either."""
     return tmp_path if request.param == "disk" else MEMORY
 
 
 @pytest.fixture
 def wall(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the wall clock stand, so that what a client computes from it is known."""
+    """Stop the wall clock, so that times computed from it are known."""
     monkeypatch.setattr("mocketmq.broker.building.Clock", partial(Clock, wall=lambda: WALL_US))

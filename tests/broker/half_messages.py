@@ -1,4 +1,4 @@
-"""Half messages as tests of the broker prepare, pop and decide them."""
+"""Helpers to prepare, pop and decide half messages in broker tests."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ Decide = Callable[[Broker, Sequence[PreparedHalf | InFlightMessage]], Awaitable[
 
 
 async def prepare(broker: Broker, body: str = "half", **how: Any) -> PreparedHalf:
-    """Prepare one message for the topic; what is not a field of Message is a property."""
+    """Prepare one half message for the topic. Keywords that are no field of Message become properties."""
     fields = {name: how.pop(name) for name in ("topic", "queue_id", "born_us") if name in how}
     message = Message(**{"topic": TOPIC, **fields}, body=body.encode(), properties=how)
     return await broker.popped_halves.prepare(message, IMMUNITY_US)

@@ -1,9 +1,9 @@
-"""Building a broker: no part that it declares is left out."""
+"""Building a broker sets every part that the broker declares."""
 
 from mocketmq.broker.broker import Broker
 from tests.support.brokers import running_broker
 
 
-async def test_every_part_is_there_once_the_broker_is_open() -> None:
+async def test_open_broker_has_every_part() -> None:
     async with running_broker() as broker:
         assert vars(broker).keys() == Broker.__annotations__.keys()

@@ -1,4 +1,4 @@
-"""The clock of a running broker: how it runs, how it is moved, what it remembers, and whom a move wakes."""
+"""The clock of a running broker: its modes, its moves, its state after restarts, and whom a move wakes."""
 
 import asyncio
 from itertools import pairwise
@@ -25,7 +25,7 @@ from tests.support.brokers import (
 # Modes
 
 
-async def test_a_real_clock_is_the_wall_clock_and_delivers_by_itself() -> None:
+async def test_real_clock_delivers_by_itself() -> None:
     async with running_broker(clock="real") as broker:
         before_us = wall_us()
         assert before_us - 1 * S < broker.clock.now_us() < wall_us() + 1 * S
@@ -43,7 +43,7 @@ async def test_a_scaled_clock_delivers_hours_in_milliseconds() -> None:
         assert due_us <= taken.message.store_us
 
 
-async def test_a_manual_clock_stands_until_it_is_moved() -> None:
+async def test_manual_clock_stands_until_moved() -> None:
     async with running_broker() as broker:
         stands_us = broker.clock.now_us()
         assert stands_us % 1_000 == 0
@@ -53,7 +53,7 @@ async def test_a_manual_clock_stands_until_it_is_moved() -> None:
 
 
 @pytest.mark.parametrize("mode", ["real", "x60"])
-async def test_a_clock_that_runs_can_be_moved_too(mode: str) -> None:
+async def test_running_clock_can_be_moved(mode: str) -> None:
     async with running_broker(clock=mode) as broker:
         await send(broker, level=18)
         move = await broker.mover.advance(7200 * S)
@@ -65,7 +65,7 @@ async def test_a_clock_that_runs_can_be_moved_too(mode: str) -> None:
 # Moves
 
 
-async def test_the_clock_is_moved_by_to_and_to_the_next_due_time() -> None:
+async def test_clock_moves_by_a_duration_to_an_instant_and_to_the_next() -> None:
     async with running_broker() as broker:
         start_us = broker.clock.now_us()
         for level in (1, 3):
@@ -82,7 +82,7 @@ async def test_the_clock_is_moved_by_to_and_to_the_next_due_time() -> None:
             await broker.mover.move_to_next()
 
 
-async def test_next_is_the_next_delayed_message_and_receipts_run_out_on_the_way() -> None:
+async def test_move_to_next_expires_receipts_on_its_way() -> None:
     async with running_broker() as broker:
         due_us = (await send(broker, level=3)).stored.due_us
         await send(broker)
@@ -117,8 +117,8 @@ async def test_the_clock_ends_with_the_year_9999() -> None:
         assert (await broker.mover.move_to(LATEST_US)).now_us == LATEST_US
 
 
-async def test_deliveries_and_expiring_receipts_happen_in_the_order_of_their_times() -> None:
-    """A message that comes back before another becomes due is stored as dead before that one is delivered."""
+async def test_deliveries_and_expiries_happen_in_order_of_time() -> None:
+    """A message that expires before another is due becomes a dead letter before the other is delivered."""
     async with running_broker() as broker:
         await broker.registry.groups.put("billing", 0, 1)
         await send(broker, "dead at 3 s")
@@ -172,7 +172,7 @@ async def test_two_hours_with_many_messages_over_18_levels_take_few_transactions
     assert wrong == []
 
 
-async def test_a_move_ends_where_the_store_gave_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_move_stops_at_a_failed_write(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker() as broker:
         start_us = broker.clock.now_us()
         await send(broker, level=1)
@@ -195,7 +195,7 @@ async def test_a_move_ends_where_the_store_gave_out(monkeypatch: pytest.MonkeyPa
 # Restarts
 
 
-async def test_a_manual_clock_goes_on_where_it_stood(tmp_path: Path) -> None:
+async def test_a_manual_clock_keeps_its_time_over_a_restart(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker, level=18)
         stood_us = (await broker.mover.advance(7199 * S)).now_us
@@ -204,7 +204,7 @@ async def test_a_manual_clock_goes_on_where_it_stood(tmp_path: Path) -> None:
         assert (await broker.mover.advance(1 * S)).fired == 1
 
 
-async def test_a_real_clock_keeps_the_offset_it_was_moved_by(tmp_path: Path) -> None:
+async def test_real_clock_keeps_its_offset_over_a_restart(tmp_path: Path) -> None:
     async with running_broker(tmp_path, clock="real") as broker:
         await send(broker, level=18)
         await broker.mover.advance(3600 * S)
@@ -234,14 +234,14 @@ async def test_moves_and_runs_are_recorded(tmp_path: Path) -> None:
     ]
 
 
-async def test_what_became_due_while_the_broker_was_down_is_delivered_at_the_start(tmp_path: Path) -> None:
+async def test_messages_due_while_the_broker_was_down_are_delivered_at_the_start(tmp_path: Path) -> None:
     async with running_broker(tmp_path, clock="real", levels="0s 1s") as broker:
         await send(broker, "later", level=2)
     async with running_broker(tmp_path, clock="x1000000") as broker:
         assert bodies(await receive(broker, wait_s=30)) == ["later"]
 
 
-async def test_what_is_sent_during_a_move_is_delivered_at_its_due_time(tmp_path: Path) -> None:
+async def test_a_message_sent_during_a_move_is_delivered_at_its_due_time(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker, level=18)
         for _ in range(20):
@@ -251,7 +251,7 @@ async def test_what_is_sent_during_a_move_is_delivered_at_its_due_time(tmp_path:
     assert rows(tmp_path, late) == [{"count": 41, "late": 0}]
 
 
-async def test_what_is_due_next_is_known_from_the_start(tmp_path: Path) -> None:
+async def test_the_next_due_time_is_known_from_the_start(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         due_us = (await send(broker, level=7)).stored.due_us
     async with running_broker(tmp_path) as broker:

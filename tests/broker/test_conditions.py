@@ -1,4 +1,4 @@
-"""Consuming by a condition on properties: what it chooses, wakes and passes over."""
+"""Consuming by a condition on properties: what the condition selects, wakes and skips."""
 
 import asyncio
 from typing import Any
@@ -10,7 +10,7 @@ from mocketmq.store.database import Database
 from tests.support.brokers import TOPIC, bodies, give_back, receive, running_broker, send
 
 
-async def test_a_condition_chooses_among_all_queues_and_passes_over_the_rest() -> None:
+async def test_condition_selects_over_all_queues_and_skips_the_rest() -> None:
     async with running_broker() as broker:
         prices = range(1, 501)
         await broker.sender.send_batch(
@@ -32,7 +32,7 @@ async def test_a_retry_meets_the_condition_that_its_message_met() -> None:
         assert again.message.reconsume_times == 1
 
 
-async def test_one_of_many_is_found_in_few_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_match_among_many_is_found_in_few_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker() as broker:
         await broker.sender.send_batch([Message(TOPIC, b"x", {"n": str(n)}, 0) for n in range(1_000)])
         reads, rows = 0, Database.rows
@@ -48,7 +48,7 @@ async def test_one_of_many_is_found_in_few_reads(monkeypatch: pytest.MonkeyPatch
         assert reads < 20
 
 
-async def test_a_condition_is_waited_for() -> None:
+async def test_receive_waits_for_a_match() -> None:
     async with running_broker() as broker:
         receiving = asyncio.create_task(receive(broker, wait_s=30, sql="price > 10"))
         for price in ("9", "x", "11"):

@@ -1,6 +1,8 @@
-"""Consuming by receipt: who is given what, when it comes back, and what filters leave out."""
+"""Consuming by receipt: who receives which message, when it is redelivered, and what filters skip."""
 
 import asyncio
+import errno
+import gc
 from typing import Any
 
 import pytest
@@ -12,8 +14,7 @@ from mocketmq.errors import (
     StoreBusyError,
 )
 from mocketmq.message.message import Message
-from mocketmq.store import writer
-from mocketmq.store.writer import Work
+from mocketmq.store.writer import Work, WriterLimits
 from tests.support.brokers import (
     GROUP,
     TOPIC,
@@ -31,7 +32,7 @@ from tests.support.patience import PATIENCE_S
 # Receive
 
 
-async def test_messages_of_all_queues_come_in_the_order_in_which_they_were_sent() -> None:
+async def test_messages_of_all_queues_are_received_in_order() -> None:
     async with running_broker() as broker:
         for n in range(20):
             await send(broker, str(n))
@@ -40,7 +41,7 @@ async def test_messages_of_all_queues_come_in_the_order_in_which_they_were_sent(
         assert bodies(taken) == [str(n) for n in range(20)]
 
 
-async def test_what_is_taken_is_invisible_to_its_group_and_no_other() -> None:
+async def test_a_received_message_is_invisible_to_its_group_only() -> None:
     async with running_broker() as broker:
         await send(broker)
         assert len(await receive(broker)) == 1
@@ -48,7 +49,7 @@ async def test_what_is_taken_is_invisible_to_its_group_and_no_other() -> None:
         assert len(await receive(broker, group="shipping")) == 1
 
 
-async def test_what_is_not_settled_in_time_comes_back_first() -> None:
+async def test_an_unsettled_message_is_redelivered_first() -> None:
     async with running_broker() as broker:
         await send(broker, "slow")
         [first] = await receive(broker, invisible_us=10 * S)
@@ -65,7 +66,7 @@ async def test_what_is_not_settled_in_time_comes_back_first() -> None:
         assert (await acknowledge(broker, again)).failed == []
 
 
-async def test_what_is_acknowledged_never_comes_back() -> None:
+async def test_an_acknowledged_message_is_never_redelivered() -> None:
     async with running_broker() as broker:
         await send(broker)
         taken = await receive(broker)
@@ -73,10 +74,10 @@ async def test_what_is_acknowledged_never_comes_back() -> None:
         await broker.mover.advance(3600 * S)
         assert await receive(broker) == []
         [(_, error)] = (await acknowledge(broker, taken)).failed
-        assert "settled before" in str(error)
+        assert "settled or removed" in str(error)
 
 
-async def test_good_handles_are_settled_beside_bad_ones() -> None:
+async def test_valid_receipts_are_acknowledged_beside_invalid_ones() -> None:
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker)
@@ -103,7 +104,7 @@ async def test_the_receipt_of_another_group_is_refused() -> None:
             await acknowledge(broker, [mine], "nobody")
 
 
-async def test_a_receipt_is_extended_from_now_on() -> None:
+async def test_extended_receipt_lasts_from_now() -> None:
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker, invisible_us=10 * S)
@@ -116,7 +117,7 @@ async def test_a_receipt_is_extended_from_now_on() -> None:
         assert (await broker.receiver.extend(GROUP, [taken.handle], 5 * S)).failed
 
 
-async def test_extending_by_nothing_gives_the_message_free_at_once() -> None:
+async def test_extending_by_zero_makes_the_message_visible_at_once() -> None:
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker)
@@ -128,7 +129,7 @@ async def test_extending_by_nothing_gives_the_message_free_at_once() -> None:
 # Long polls
 
 
-async def test_a_waiting_receiver_is_given_what_is_sent() -> None:
+async def test_a_waiting_receiver_gets_a_new_message() -> None:
     async with running_broker() as broker:
         receiver = asyncio.create_task(receive(broker, wait_s=30))
         await send(broker, "elsewhere", topic="other")
@@ -138,7 +139,7 @@ async def test_a_waiting_receiver_is_given_what_is_sent() -> None:
         assert broker.polls.count == 0
 
 
-async def test_a_waiting_receiver_is_given_what_is_sent_to_a_queue_that_is_new() -> None:
+async def test_a_waiting_receiver_gets_a_message_of_a_new_queue() -> None:
     async with running_broker() as broker:
         await broker.registry.topics.put(TOPIC, 1, 1, PERM_READ | PERM_WRITE)
         receiver = asyncio.create_task(receive(broker, wait_s=30))
@@ -159,12 +160,12 @@ async def test_one_message_goes_to_one_of_many_waiting_receivers() -> None:
         assert sorted(found) == [[str(n)] for n in range(5)]
 
 
-async def test_waiting_ends_when_its_time_is_up() -> None:
+async def test_wait_ends_in_time() -> None:
     async with running_broker() as broker:
         assert await receive(broker, wait_s=0.01) == []
 
 
-async def test_a_receiver_that_goes_away_while_it_waits_consumes_nothing() -> None:
+async def test_receiver_disconnecting_while_waiting_consumes_nothing() -> None:
     async with running_broker() as broker:
         receiver = asyncio.create_task(receive(broker, wait_s=30))
         await send(broker, topic="other")
@@ -175,7 +176,7 @@ async def test_a_receiver_that_goes_away_while_it_waits_consumes_nothing() -> No
         assert [one.times for one in await receive(broker)] == [1]
 
 
-async def test_a_receiver_that_goes_away_while_its_take_is_written_gives_it_back(
+async def test_receiver_disconnecting_during_the_commit_frees_its_messages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
@@ -199,6 +200,34 @@ async def test_a_receiver_that_goes_away_while_its_take_is_written_gives_it_back
         assert (await acknowledge(broker, [taken])).done
 
 
+async def test_failure_after_the_receiver_has_left_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_broker() as broker:
+        await send(broker)
+        await broker.registry.groups.put(GROUP, 16, 1)
+        writing = asyncio.Event()
+
+        async def fail(_work: Work, **_how: Any) -> object:
+            writing.set()
+            await asyncio.sleep(0)
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(broker.store.writer, "commit", fail)
+        receiver = asyncio.create_task(receive(broker))
+        await writing.wait()
+        receiver.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await receiver
+        for _ in range(10):
+            await asyncio.sleep(0)
+        monkeypatch.undo()
+        gc.collect()  # on collection, asyncio reports exceptions that were never retrieved
+    [record] = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert record.name == "mocketmq.run_to_completion"
+    assert "Input/output error" in caplog.text
+
+
 async def test_released_messages_are_visible_at_once_and_do_not_count() -> None:
     async with running_broker() as broker:
         await send(broker)
@@ -207,20 +236,21 @@ async def test_released_messages_are_visible_at_once_and_do_not_count() -> None:
         assert [one.times for one in await receive(broker, wait_s=30)] == [1]
 
 
-async def test_a_receiver_that_was_refused_for_now_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_refused_receive_loses_no_message() -> None:
     async with running_broker() as broker:
         await send(broker, "taken before")
         await receive(broker, invisible_us=1)
         await broker.mover.advance(1)
         await send(broker, "new")
-        with monkeypatch.context() as patched:
-            patched.setattr(writer, "MAX_WAITING", 0)
-            with pytest.raises(StoreBusyError):
-                await receive(broker)
+        writer = broker.store.writer
+        writer.limits = WriterLimits(waiting=0)
+        with pytest.raises(StoreBusyError):
+            await receive(broker)
+        writer.limits = WriterLimits()
         assert bodies(await receive(broker)) == ["taken before", "new"]
 
 
-async def test_a_topic_may_have_more_queues_than_a_query_has_parts() -> None:
+async def test_topic_may_have_more_queues_than_a_query_has_parts() -> None:
     async with running_broker() as broker:
         await broker.registry.topics.put(TOPIC, 600, 600, PERM_READ | PERM_WRITE)
         contents = [str(queue) for queue in range(600)]
@@ -231,7 +261,7 @@ async def test_a_topic_may_have_more_queues_than_a_query_has_parts() -> None:
 # Filters
 
 
-async def test_a_filter_passes_over_what_it_does_not_want_for_the_whole_group() -> None:
+async def test_a_filter_skips_other_messages_for_the_whole_group() -> None:
     async with running_broker() as broker:
         for n, tag in enumerate(["A", "B", None, "C", "A"]):
             await send(broker, str(n), tag=tag, queue=0)
@@ -240,14 +270,14 @@ async def test_a_filter_passes_over_what_it_does_not_want_for_the_whole_group() 
         assert bodies(await receive(broker, group="shipping", tags="*")) == list("01234")
 
 
-async def test_two_tags_with_one_hash_are_two_tags() -> None:
+async def test_tags_with_equal_hashes_are_distinguished() -> None:
     async with running_broker() as broker:
         await send(broker, "wanted", tag="Aa")
         await send(broker, "not", tag="BB")
         assert bodies(await receive(broker, tags="Aa")) == ["wanted"]
 
 
-async def test_what_comes_back_to_another_filter_hides_nothing_from_it() -> None:
+async def test_redelivery_rejected_by_a_filter_hides_no_message() -> None:
     async with running_broker() as broker:
         for _ in range(3):
             await send(broker, tag="A", queue=0)
@@ -265,10 +295,10 @@ async def test_a_filter_finds_one_message_among_very_many() -> None:
         assert bodies(await receive(broker, tags="A")) == ["needle"]
 
 
-# What an audit found
+# Regressions found by an audit
 
 
-async def test_an_old_receipt_is_refused_while_the_message_is_taken_again(
+async def test_old_receipt_is_refused_once_the_message_is_taken_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
@@ -288,7 +318,7 @@ async def test_an_old_receipt_is_refused_while_the_message_is_taken_again(
         assert (await acknowledge(broker, new)).failed == []
 
 
-async def test_a_receipt_does_not_run_out_while_its_extension_is_stored(
+async def test_receipt_does_not_expire_while_its_extension_is_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
@@ -308,7 +338,7 @@ async def test_a_receipt_does_not_run_out_while_its_extension_is_stored(
         assert await receive(broker) == []
 
 
-async def test_what_no_client_may_do_with_the_brokers_own_topics() -> None:
+async def test_clients_cannot_use_system_topics() -> None:
     async with running_broker(auto_create_groups=False) as broker:
         with pytest.raises(NoPermissionError):
             await receive(broker, topic="SCHEDULE_TOPIC_XXXX", group="TOOLS_CONSUMER")

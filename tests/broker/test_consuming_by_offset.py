@@ -24,7 +24,7 @@ from tests.support.brokers import (
 )
 
 
-async def test_pulling_waits_reads_and_moves_nothing() -> None:
+async def test_pull_waits_and_moves_no_offset() -> None:
     async with running_broker() as broker:
         await broker.registry.topics.ensure(TOPIC, 4)
         waiting = asyncio.create_task(broker.pull.pull(GROUP, TOPIC, 0, 0, 10, wait_s=30))
@@ -41,13 +41,13 @@ async def test_pulling_waits_reads_and_moves_nothing() -> None:
 @pytest.mark.parametrize(
     ("offset", "status", "next_offset"),
     [
-        (1, PullStatus.NO_MATCHED_MESSAGE, 2),  # a client goes on there at once
+        (1, PullStatus.NO_MATCHED_MESSAGE, 2),  # a client continues there at once
         (2, PullStatus.FOUND, 3),
         (3, PullStatus.OFFSET_OVERFLOW_ONE, 3),
         (4, PullStatus.OFFSET_OVERFLOW_BADLY, 3),
     ],
 )
-async def test_a_pull_outside_the_queue_says_where_to_go(
+async def test_a_pull_outside_the_queue_returns_the_next_offset(
     offset: int, status: PullStatus, next_offset: int
 ) -> None:
     async with running_broker() as broker:
@@ -61,7 +61,7 @@ async def test_a_pull_outside_the_queue_says_where_to_go(
         assert (empty.status, empty.next_offset) == (PullStatus.NO_MESSAGE_IN_QUEUE, 0)
 
 
-async def test_a_pull_with_a_filter_goes_past_what_it_does_not_want() -> None:
+async def test_a_pull_with_a_filter_skips_other_messages() -> None:
     async with running_broker() as broker:
         for tag in "ABA":
             await send(broker, tag, tag=tag, queue=0)
@@ -89,7 +89,7 @@ async def test_both_ways_of_consuming_share_their_offsets(tmp_path: Path) -> Non
         assert bodies(await receive(broker)) == ["5"]
 
 
-async def test_going_back_begins_again_from_there_and_is_not_forgotten(tmp_path: Path) -> None:
+async def test_an_offset_committed_backwards_is_durable(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for n in range(3):
             await send(broker, str(n), queue=0)
@@ -112,7 +112,7 @@ async def test_only_offsets_of_the_queue_can_be_committed(offset: int) -> None:
             await broker.committed_offsets.commit(GROUP, TOPIC, 4, 0)
 
 
-async def test_groups_are_made_on_first_use_unless_that_is_off() -> None:
+async def test_groups_are_created_on_first_use_unless_disabled() -> None:
     async with running_broker(auto_create_groups=False) as broker:
         await send(broker)
         with pytest.raises(GroupNotFoundError):
@@ -121,7 +121,7 @@ async def test_groups_are_made_on_first_use_unless_that_is_off() -> None:
         assert len(await receive(broker)) == 1
 
 
-async def test_lag_counts_what_a_group_has_not_finished() -> None:
+async def test_lag_counts_messages_that_a_group_has_not_settled() -> None:
     async with running_broker() as broker:
         for _ in range(5):
             await send(broker, queue=0)

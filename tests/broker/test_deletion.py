@@ -1,4 +1,4 @@
-"""Deleting topics and groups: what goes with them, what stays, and what those learn who wait."""
+"""Deleting topics and groups: what is deleted with them, what stays, and how waiting clients are notified."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.waiting import Waiting
 
 
-async def test_a_topic_goes_with_its_messages_and_what_is_pending_for_it(tmp_path: Path) -> None:
+async def test_deleting_a_topic_deletes_its_messages_and_pending_ones(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker, "visible")
         await send(broker, "given back")
@@ -42,21 +42,19 @@ async def test_a_topic_goes_with_its_messages_and_what_is_pending_for_it(tmp_pat
         await send(broker, "of another", topic="another", level=3)
         assert broker.pending.count == 4
         assert await broker.reset.delete_topic(TOPIC) == 3
-        assert broker.registry.topics.find(TOPIC) is None
+        assert broker.registry.topics.find_topic(TOPIC) is None
         assert bodies(p.message for p in await broker.pending.list()) == ["of another"]
         assert (await broker.mover.advance(3_600 * S)).fired == 1
-        assert broker.registry.topics.find(TOPIC) is None
+        assert broker.registry.topics.find_topic(TOPIC) is None
     assert rows(tmp_path, "SELECT * FROM progress") == []
     assert rows(tmp_path, f"SELECT * FROM topics WHERE name = '{TOPIC}'") == []
     async with running_broker(tmp_path) as broker:
-        assert broker.registry.topics.find(TOPIC) is None
+        assert broker.registry.topics.find_topic(TOPIC) is None
         assert bodies(await visible(broker, "another")) == ["of another"]
 
 
 @pytest.mark.parametrize("is_restarted", [True, False])
-async def test_a_topic_made_again_goes_on_with_its_offsets_and_nothing_else(
-    tmp_path: Path, is_restarted: bool
-) -> None:
+async def test_recreated_topic_keeps_only_its_offsets(tmp_path: Path, is_restarted: bool) -> None:
     async with running_broker(tmp_path) as broker:
         await broker.registry.topics.put(TOPIC, 2, 2, 6, TopicConfig(order=True))
         for _ in range(3):
@@ -77,11 +75,11 @@ async def check_topic_made_again(broker: Broker) -> None:
     assert not topic.config.order
     assert [(queue.min_offset, queue.next_offset) for queue in topic.queues] == [(0, 0), (3, 3), (0, 0)]
     assert (await send(broker, "after", queue=1)).stored.queue_offset == 3
-    assert broker.committed_offsets.first(GROUP, TOPIC, 1) == 3
+    assert broker.committed_offsets.start_offset(GROUP, TOPIC, 1) == 3
     assert bodies(await receive(broker)) == ["after"]
 
 
-async def test_what_a_group_holds_of_a_deleted_topic_is_gone(tmp_path: Path) -> None:
+async def test_deleting_a_topic_drops_what_groups_have_in_flight(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker)
         taken = await receive(broker)
@@ -97,7 +95,7 @@ async def test_what_a_group_holds_of_a_deleted_topic_is_gone(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("is_pull", [True, False])
-async def test_who_waits_learns_that_the_topic_is_gone(
+async def test_a_waiting_receiver_is_refused_when_its_topic_is_deleted(
     monkeypatch: pytest.MonkeyPatch, is_pull: bool
 ) -> None:
     async with running_broker() as broker:
@@ -117,7 +115,7 @@ async def test_who_waits_learns_that_the_topic_is_gone(
     ("topic", "error"),
     [("nowhere", TopicNotFoundError), ("TBW102", NoPermissionError), ("%HALF%orders", NoPermissionError)],
 )
-async def test_topics_that_cannot_be_deleted(topic: str, error: type[Exception]) -> None:
+async def test_undeletable_topics_are_refused(topic: str, error: type[Exception]) -> None:
     async with running_broker() as broker:
         with pytest.raises(error):
             await broker.reset.delete_topic(topic)
@@ -125,7 +123,7 @@ async def test_topics_that_cannot_be_deleted(topic: str, error: type[Exception])
 
 @pytest.mark.parametrize("is_restarted", [True, False])
 @pytest.mark.parametrize("is_cleaned", [True, False])
-async def test_a_group_leaves_its_offsets_and_frees_what_it_holds(
+async def test_deleted_group_keeps_its_offsets_and_frees_its_messages(
     tmp_path: Path, is_restarted: bool, is_cleaned: bool
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -143,7 +141,7 @@ async def test_a_group_leaves_its_offsets_and_frees_what_it_holds(
     if is_restarted:
         assert rows(tmp_path, "SELECT * FROM receipts") == []
         async with running_broker(tmp_path) as broker:
-            assert broker.registry.groups.find(GROUP) is None
+            assert broker.registry.groups.find_group(GROUP) is None
             await check_group_made_again(broker, is_cleaned)
 
 
@@ -151,10 +149,10 @@ async def check_group_made_again(broker: Broker, is_cleaned: bool) -> None:
     assert bodies(await receive(broker)) == (["0", "1", "2"] if is_cleaned else ["1", "2"])
     group = broker.registry.groups.get(GROUP)
     assert (group.max_retries, group.config) == (16, GroupConfig())
-    await broker.mover.advance(60 * S)  # no receipt of the group before runs out
+    await broker.mover.advance(60 * S)  # no receipt of the former group expires
 
 
-async def test_nothing_is_taken_for_a_group_that_is_deleted_meanwhile(
+async def test_receive_takes_no_message_for_a_group_being_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -170,10 +168,10 @@ async def test_nothing_is_taken_for_a_group_that_is_deleted_meanwhile(
             await receiving
         assert bodies(await receive(broker)) == ["hello"]
     async with running_broker(tmp_path) as broker:
-        assert broker.registry.groups.find(GROUP)
+        assert broker.registry.groups.find_group(GROUP)
 
 
-async def test_nothing_is_taken_of_a_topic_that_is_deleted_meanwhile(
+async def test_receive_takes_no_message_of_a_topic_being_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -214,7 +212,7 @@ def timed(broker: Broker) -> Message:
 
 
 @pytest.mark.parametrize("way", SENDS)
-async def test_what_was_judged_before_the_deletion_is_refused_after_it(
+async def test_send_checked_before_the_deletion_is_refused_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -237,15 +235,13 @@ async def test_what_was_judged_before_the_deletion_is_refused_after_it(
             [],
         )
         assert (await broker.mover.advance(60 * S)).fired == 0
-        assert broker.registry.topics.find(TOPIC) is None
+        assert broker.registry.topics.find_topic(TOPIC) is None
         await broker.registry.topics.put(TOPIC, 1, 1, 6)
         assert [*await visible(broker), *await visible(broker, "another")] == []
 
 
 @pytest.mark.parametrize("way", ["at once", "by level", "half"])
-async def test_nothing_is_sent_to_a_topic_that_is_just_being_deleted(
-    monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+async def test_send_to_a_topic_being_deleted_is_refused(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     async with running_broker() as broker:
         await broker.registry.topics.put(TOPIC, 1, 1, 6)
         page = broker.schemes.timed().page
@@ -257,16 +253,16 @@ async def test_nothing_is_sent_to_a_topic_that_is_just_being_deleted(
 
         monkeypatch.setattr(broker.schemes.timed(), "page", meanwhile)
         assert await broker.reset.delete_topic(TOPIC) == 0
-        await SENDS[way](broker)  # makes it anew
+        await SENDS[way](broker)  # creates the topic anew
 
 
 @pytest.mark.parametrize("is_half", [True, False])
-async def test_a_deletion_finds_what_is_just_being_stored(
+async def test_a_deletion_includes_messages_being_stored(
     monkeypatch: pytest.MonkeyPatch, is_half: bool
 ) -> None:
     async with running_broker() as broker:
         await broker.registry.topics.put(TOPIC, 1, 1, 6)
-        await SENDS["half"](broker)  # its topic is there
+        await SENDS["half"](broker)  # its topic exists
         begun, go_on = asyncio.Event(), asyncio.Event()
         transact = Database.transact
 
@@ -313,17 +309,17 @@ async def test_deleting_a_topic_takes_the_offsets_of_deleted_groups_with_it() ->
 @pytest.mark.parametrize(
     ("group", "error"), [("nobody", GroupNotFoundError), ("CID_RMQ_SYS_HALF", NoPermissionError)]
 )
-async def test_groups_that_cannot_be_deleted(group: str, error: type[Exception]) -> None:
+async def test_undeletable_groups_are_refused(group: str, error: type[Exception]) -> None:
     async with running_broker() as broker:
         with pytest.raises(error):
             await broker.consuming_groups.delete(group, clean_offsets=True)
 
 
-async def test_a_topic_that_is_changed_while_it_is_deleted_can_be_made_again(tmp_path: Path) -> None:
+async def test_topic_changed_during_its_deletion_can_be_recreated(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker)
         await asyncio.gather(broker.reset.delete_topic(TOPIC), broker.registry.topics.put(TOPIC, 9, 9, 6))
-        assert broker.registry.topics.find(TOPIC) is None
+        assert broker.registry.topics.find_topic(TOPIC) is None
         topic = await broker.registry.topics.put(TOPIC, 12, 12, 6)
         assert [queue.queue_id for queue in topic.queues] == list(range(12))
     async with running_broker(tmp_path) as broker:

@@ -1,6 +1,6 @@
-"""Mode ``dongwo``, rule by rule: what the broker patch does that one can see, without its weaknesses.
+"""Mode ``dongwo``, rule by rule: the visible behaviour of the broker patch, without its weaknesses.
 
-The numbers are those of docs/protocol/aliyun.md §3.2 and §3.3.
+Rule numbers refer to docs/protocol/aliyun.md §3.2 and §3.3.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,6 @@ from mocketmq.errors import (
 from mocketmq.message.message import Message
 from mocketmq.message.properties import START_DELIVER_TIME, decode_properties
 from mocketmq.store.database import Database
-from mocketmq_compat.delay import group_saves
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from mocketmq_compat.delay.directories.dongwo import SCAN_US
@@ -58,23 +57,23 @@ running_dongwo = partial(running_broker, start_deliver_time="dongwo")
 
 @pytest.fixture(autouse=True)
 def wall(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the wall clock stand, from which clients compute their start-deliver times."""
+    """Stop the wall clock, from which clients compute their start-deliver times."""
     monkeypatch.setattr("mocketmq.broker.building.Clock", partial(Clock, wall=lambda: WALL_MS * MS))
 
 
 async def send_at(
     broker: Broker, ahead_ms: int, body: str = "hello", queue: int | None = None, **more: Any
 ) -> SendResult:
-    """Send a message with a start-deliver time so many milliseconds from now; ``more`` are properties."""
+    """Send a message with a start-deliver time some milliseconds from now; ``more`` adds properties."""
     properties = {START_DELIVER_TIME: str(WALL_MS + ahead_ms), **more}
     return await broker.sender.send(Message(TOPIC, body.encode(), properties, queue))
 
 
 async def delivered(broker: Broker) -> list[str]:
-    return bodies(await visible(broker)) if broker.registry.topics.find(TOPIC) else []
+    return bodies(await visible(broker)) if broker.registry.topics.find_topic(TOPIC) else []
 
 
-# D-2: what is delayed
+# D-2: which messages are delayed
 
 
 @pytest.mark.parametrize(("mode", "is_delayed"), [("dongwo", True), ("aliyun4", False), ("aliyun5", False)])
@@ -88,7 +87,7 @@ async def test_d2_now_counts_as_delayed(mode: str, is_delayed: bool) -> None:
 
 
 @pytest.mark.parametrize(("within_us", "past_ms"), [(0, -1), (1, -2), (999, -2)])
-async def test_d2_the_whole_millisecond_is_now_and_what_was_before_is_past(
+async def test_d2_the_current_millisecond_is_now_and_earlier_ones_are_past(
     within_us: int, past_ms: int
 ) -> None:
     async with running_dongwo() as broker:
@@ -111,13 +110,13 @@ async def test_d2_a_delay_level_wins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("level", ["0", "-3"])
-async def test_d2_a_level_that_is_none_does_not(level: str) -> None:
+async def test_d2_an_invalid_level_does_not_delay(level: str) -> None:
     async with running_dongwo() as broker:
         await send_at(broker, 1_000, DELAY=level)
         assert broker.schemes.timed().pending == 1
 
 
-# D-3: no upper bound, and nothing before its commit
+# D-3: no upper bound on delays, and no delivery before the commit
 
 
 async def test_d3_there_is_no_upper_bound_but_the_end_of_the_calendar() -> None:
@@ -135,7 +134,7 @@ async def test_d3_there_is_no_upper_bound_but_the_end_of_the_calendar() -> None:
             assert 0 <= moved.now_us - (start_us + ahead_ms * MS) < 1_200 * MS
 
 
-async def test_d3_half_messages_wait_for_their_commit_as_they_do_not_there() -> None:
+async def test_d3_half_messages_wait_for_their_commit_unlike_upstream() -> None:
     async with running_dongwo() as broker:
         message = Message(TOPIC, b"half", {START_DELIVER_TIME: str(WALL_MS + 1_000)}, 2)
         half = await broker.popped_halves.prepare(message, 3_600 * S)
@@ -174,7 +173,7 @@ async def test_d4_a_batch_is_answered_message_by_message() -> None:
 
 
 class Refusing:
-    """A directory that does not let a message be saved, in one way or another."""
+    """Ways in which a delay directory fails to save a message."""
 
     @staticmethod
     def write(*_: object) -> None:
@@ -187,14 +186,14 @@ class Refusing:
 
 
 @pytest.mark.parametrize("fault", ["write", "sync", "quota", "busy"])
-async def test_d4_a_failure_to_save_is_said_in_the_words_of_the_patch(
+async def test_d4_a_failed_save_is_refused_in_the_patchs_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     quota = 1 if fault == "quota" else 0
     async with running_api(data=str(tmp_path), start_deliver_time="dongwo", delay_quota_bytes=quota) as api:
         broker = api.emulator.broker
         if fault == "busy":
-            monkeypatch.setattr(group_saves, "MAX_WAITING", 0)
+            scheme_of(broker).saves.most_waiting = 0
         elif fault != "quota":
             monkeypatch.setattr(DelayDirectory, fault, getattr(Refusing, fault))
         with pytest.raises(DelayedSendError) as failed:
@@ -209,7 +208,7 @@ async def test_d4_a_failure_to_save_is_said_in_the_words_of_the_patch(
         assert len(await delivered(broker)) == 1
 
 
-# D-6: malformed
+# D-6: malformed values
 
 
 @pytest.mark.parametrize("text", ["soon", "", "1.5", "99999999999999999999"])
@@ -222,13 +221,11 @@ async def test_d6_a_malformed_value_is_answered_with_the_exception_of_java(text:
         assert (broker.pending.count, await delivered(broker)) == (0, [])
 
 
-# D-7, D-8, D-9: what a consumer sees
+# D-7, D-8, D-9: the consumer's view
 
 
 @pytest.mark.parametrize("queue", [0, 1, 3])
-async def test_d7_it_goes_to_the_queue_that_was_chosen_whatever_the_answer_said(
-    tmp_path: Path, queue: int
-) -> None:
+async def test_d7_a_message_goes_to_its_chosen_queue(tmp_path: Path, queue: int) -> None:
     async with running_dongwo(tmp_path) as broker:
         sent = await send_at(broker, 1_000, queue=queue)
         assert (sent.queue.queue_id, sent.receipt.queue_id) == (queue, 1)
@@ -253,7 +250,7 @@ async def test_d8_the_property_stays_and_is_not_acted_upon_again() -> None:
         assert (await acknowledge(broker, [again])).done
 
 
-async def test_d9_nobody_who_consumes_knows_of_it_before(tmp_path: Path) -> None:
+async def test_d9_consumers_do_not_see_a_message_before_it_is_due(tmp_path: Path) -> None:
     async with running_dongwo(tmp_path) as broker:
         await broker.registry.topics.ensure(TOPIC, 4)
         assert await receive(broker) == []
@@ -318,7 +315,7 @@ async def test_d11_scans_come_each_200_ms_and_look_at_whole_seconds(tmp_path: Pa
     assert any(row["late_us"] > 0 for row in late)
 
 
-async def test_d11_what_is_overdue_is_delivered_by_the_run_at_the_start(tmp_path: Path) -> None:
+async def test_d11_overdue_messages_are_delivered_at_startup(tmp_path: Path) -> None:
     async with running_dongwo(tmp_path) as broker:
         start_us = broker.clock.now_us()
     for number, late_ms in enumerate([60_000, 1_000, 30_000]):
@@ -357,7 +354,7 @@ async def test_d12_seconds_go_in_order_and_one_poison_file_stops_no_others(tmp_p
         assert broker.schemes.file_figures().quarantined == 1
 
 
-async def test_d12_what_could_not_be_put_stays_and_is_tried_again(
+async def test_d12_an_undeliverable_message_is_kept_and_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_dongwo(tmp_path) as broker:
@@ -405,7 +402,7 @@ async def test_d13_the_directory_of_a_second_goes_with_its_last_message(tmp_path
         assert broker.schemes.file_figures().parts == 1
 
 
-async def test_the_files_are_those_of_every_mode_so_the_mode_can_be_changed(tmp_path: Path) -> None:
+async def test_files_do_not_depend_on_the_mode(tmp_path: Path) -> None:
     async with running_dongwo(tmp_path) as broker:
         sent = await send_at(broker, 60_000)
         assert broker.schemes.timed().name == "dongwo"

@@ -1,4 +1,4 @@
-"""Consumer groups: first use never undoes what somebody asked for, and system groups always exist."""
+"""Consumer groups: first use never overwrites requested settings, and system groups always exist."""
 
 import asyncio
 from pathlib import Path
@@ -10,9 +10,7 @@ from tests.support.brokers import GROUP, receive, rows, running_broker, send
 
 
 @pytest.mark.parametrize("is_used_first", [True, False])
-async def test_first_use_beside_an_explicit_creation_does_not_undo_it(
-    tmp_path: Path, is_used_first: bool
-) -> None:
+async def test_first_use_keeps_a_concurrent_explicit_creation(tmp_path: Path, is_used_first: bool) -> None:
     async with running_broker(tmp_path) as broker:
         groups = broker.registry.groups
         both = [groups.put(GROUP, 3, 2), groups.for_use(GROUP)]
@@ -26,7 +24,7 @@ async def test_first_use_beside_an_explicit_creation_does_not_undo_it(
     ]
 
 
-async def test_a_first_use_that_another_overtook_changes_nothing(tmp_path: Path) -> None:
+async def test_a_concurrent_first_use_changes_nothing(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for _ in range(2):
             made = await broker.registry.groups.put(GROUP, 16, 1, replace=False)
@@ -48,7 +46,7 @@ async def test_a_first_use_that_another_overtook_changes_nothing(tmp_path: Path)
         "CID_RMQ_SYS_ANY",
     ],
 )
-async def test_system_groups_can_be_used_even_when_no_group_is_made_on_first_use(group: str) -> None:
+async def test_system_groups_can_be_used_even_when_no_group_is_created_on_first_use(group: str) -> None:
     async with running_broker(auto_create_groups=False) as broker:
         await send(broker)
         assert len(await receive(broker, group=group)) == 1
@@ -56,7 +54,7 @@ async def test_system_groups_can_be_used_even_when_no_group_is_made_on_first_use
             await receive(broker, group=f"X{group}")
 
 
-async def test_group_that_is_deleted_while_it_is_made_is_returned_all_the_same(tmp_path: Path) -> None:
+async def test_group_deleted_during_its_creation_is_returned(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         groups = broker.registry.groups
         making = asyncio.create_task(groups.put(GROUP, 3, 2))

@@ -1,4 +1,4 @@
-"""A broker that is as late as another cluster was: by each level's distribution, and from a seed."""
+"""A broker plays back another cluster's lateness, drawn with a seed from each level's distribution."""
 
 import asyncio
 import csv
@@ -18,7 +18,7 @@ from mocketmq.faults.rule import FaultRule
 from mocketmq.schedule.lateness_playback import RECORDED
 from mocketmq.store.database import MEMORY
 from mocketmq_report.document import Report
-from mocketmq_report.job import Engine, Job, run
+from mocketmq_report.job import Job, ReportRunner, run
 from mocketmq_report.progress import ignore_progress
 from mocketmq_report.report.output import json
 from tests.support.brokers import S, running_broker, send
@@ -29,7 +29,7 @@ LEVELS = (1, 3, None)
 
 
 def recorded() -> dict[int | None, list[int]]:
-    """Like clusters that look each 100 ms, that stall at times, and that are either quick or slow."""
+    """Return lateness of clusters that check every 100 ms, that stall at times, and that are fast or slow."""
     draw = Random(20)
     return {
         1: [draw.randint(0, 100 * US_PER_MS) for _ in range(4_000)],
@@ -49,7 +49,7 @@ def write_ledger(path: Path, late_us: Mapping[int | None, Sequence[int]]) -> Non
 
 
 def report_of(data: Path, *baselines: Path) -> Report:
-    return run(Engine(None), Job([str(data)], baselines=list(map(str, baselines))), ignore_progress)
+    return run(ReportRunner(None), Job([str(data)], baselines=list(map(str, baselines))), ignore_progress)
 
 
 def quantile(values: Sequence[int], share: float) -> int:
@@ -57,7 +57,7 @@ def quantile(values: Sequence[int], share: float) -> int:
 
 
 async def play(broker: Broker, count: int = COUNT, levels: Sequence[int | None] = LEVELS) -> None:
-    """Send so many at each level at once, and let all of them be delivered."""
+    """Send ``count`` messages at each level at once, and wait until all are delivered."""
     for level in levels:
         given: dict[str, Any] = {"TIMER_DELAY_MS": "5000"} if level is None else {"level": level}
         await asyncio.gather(*(send(broker, **given) for _ in range(count)))
@@ -65,7 +65,7 @@ async def play(broker: Broker, count: int = COUNT, levels: Sequence[int | None] 
 
 
 async def late_of(broker: Broker) -> dict[int | None, list[int]]:
-    """The lateness of each delivery, in order of sending."""
+    """Return the lateness of each delivery, in order of sending."""
     found = defaultdict(list)
     for level, late in await broker.store.database.rows(
         "SELECT level, delivered_us - due_us FROM deliveries ORDER BY parked_offset"
@@ -92,7 +92,7 @@ async def test_quantiles_agree_with_the_recording(form: str, tmp_path: Path) -> 
             assert abs(got - wanted) <= max(0.05 * wanted, 2 * US_PER_MS), (level, share, wanted, got)
 
 
-async def test_the_report_lays_both_side_by_side(tmp_path: Path) -> None:
+async def test_report_compares_playback_and_recording(tmp_path: Path) -> None:
     ledger, data = tmp_path / "ledger.csv", tmp_path / "data"
     write_ledger(ledger, recorded())
     async with running_broker(data, lateness_from=str(ledger)) as broker:
@@ -111,14 +111,14 @@ async def test_the_report_lays_both_side_by_side(tmp_path: Path) -> None:
             assert now is not None
             assert abs(now - before) <= max(0.05 * before, 2 * US_PER_MS), (level, metric)
     assert {cause.fault for cause in report.causes if cause.at == "delivery"} == {RECORDED}
-    # What was played back can be played back.
+    # The playback can itself be recorded and played back.
     async with running_broker(lateness_from=str(data)) as broker:
         await play(broker, 100)
         again = await late_of(broker)
     assert abs(quantile(again[1], 0.5) - 50 * US_PER_MS) < 5 * US_PER_MS
 
 
-async def test_the_same_seed_has_the_same_lateness_after_a_reset_and_after_a_restart(
+async def test_equal_seeds_give_equal_lateness_after_reset_and_restart(
     anywhere: Path | str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     ledger = tmp_path_factory.mktemp("recorded") / "ledger.csv"
@@ -136,7 +136,7 @@ async def test_the_same_seed_has_the_same_lateness_after_a_reset_and_after_a_res
     assert first != played[4] == played[5]
 
 
-async def test_levels_that_the_recording_lacks_are_as_late_as_all_of_it(tmp_path: Path) -> None:
+async def test_levels_missing_in_the_recording_use_its_total(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.csv"
     write_ledger(ledger, {1: [7_000], 2: [9_000]})
     async with running_broker(lateness_from=str(ledger)) as broker:
@@ -147,7 +147,7 @@ async def test_levels_that_the_recording_lacks_are_as_late_as_all_of_it(tmp_path
         assert 7_000 <= min(played[level]) < max(played[level]) <= 9_000
 
 
-async def test_nothing_is_early_though_the_recording_was(tmp_path: Path) -> None:
+async def test_early_deliveries_of_the_recording_are_on_time(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.csv"
     write_ledger(ledger, {1: [-5_000] * 10})
     async with running_broker(lateness_from=str(ledger)) as broker:
@@ -156,11 +156,11 @@ async def test_nothing_is_early_though_the_recording_was(tmp_path: Path) -> None
         assert broker.schemes.early == 0
 
 
-async def test_a_rule_for_faults_takes_the_place_of_the_recording(tmp_path: Path) -> None:
+async def test_fault_rule_overrides_the_recording(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.csv"
     write_ledger(ledger, {1: [5_000]})
     async with running_broker(lateness_from=str(ledger)) as broker:
-        await broker.faults.add(FaultRule(do="deliver-late", by="1s", next=1))
+        await broker.faults.add_rule(FaultRule(do="deliver-late", by="1s", next=1))
         await play(broker, 2, [1])
         assert (await late_of(broker))[1] == [S, 5_000]
         assert [*await broker.store.database.rows("SELECT fault FROM deliveries ORDER BY fault")] == [
@@ -169,7 +169,7 @@ async def test_a_rule_for_faults_takes_the_place_of_the_recording(tmp_path: Path
         ]
 
 
-async def test_a_restart_delivers_what_was_held_no_sooner(tmp_path: Path) -> None:
+async def test_a_restart_does_not_deliver_held_messages_sooner(tmp_path: Path) -> None:
     ledger, data = tmp_path / "ledger.csv", tmp_path / "data"
     write_ledger(ledger, {1: [60 * S]})
     async with running_broker(data, lateness_from=str(ledger)) as broker:
@@ -185,7 +185,7 @@ async def test_a_restart_delivers_what_was_held_no_sooner(tmp_path: Path) -> Non
     ("name", "content", "reason"),
     [
         ("nosuch.csv", None, "No such file or directory"),
-        ("ledger.xlsx", "", "its name ends otherwise"),
+        ("ledger.xlsx", "", "its name has another ending"),
         ("ledger.csv", "message_id,due_us\nA,1\n", "it has no column delivered_us"),
         ("ledger.csv", "message_id,due_us,delivered_us\nA,1,\n", "it has no delivery"),
         ("ledger.csv", "message_id,due_us,delivered_us\nA,soon,2\n", "invalid literal"),
@@ -195,7 +195,7 @@ async def test_a_restart_delivers_what_was_held_no_sooner(tmp_path: Path) -> Non
         ("folder", None, "unable to open database file"),
     ],
 )
-async def test_a_recording_that_cannot_be_read_is_refused_with_the_reason(
+async def test_unreadable_recording_is_refused_with_the_reason(
     name: str, content: str | None, reason: str, tmp_path: Path
 ) -> None:
     (tmp_path / "folder").mkdir()

@@ -1,4 +1,4 @@
-"""The ledger: the columns that are promised, and what each of them holds after every kind of delivery."""
+"""The ledger: its documented columns, and the value of each column after every kind of delivery."""
 
 import asyncio
 import re
@@ -89,14 +89,14 @@ async def test_stages_follow_each_other_in_real_time(tmp_path: Path) -> None:
         assert stages == sorted(stages)
 
 
-async def test_what_is_not_delayed_is_not_recorded(tmp_path: Path) -> None:
+async def test_undelayed_messages_are_not_recorded(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker)
         await acknowledge(broker, await receive(broker))
         assert recorded(tmp_path) == []
 
 
-async def test_a_forced_delivery_says_so(tmp_path: Path) -> None:
+async def test_a_forced_delivery_is_marked(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         sent = await send(broker, level=18)
         await broker.pending.deliver_now(sent.stored.unique_key)
@@ -108,7 +108,7 @@ async def test_a_forced_delivery_says_so(tmp_path: Path) -> None:
     )
 
 
-async def test_attempts_are_counted_as_a_consumer_gives_back(tmp_path: Path) -> None:
+async def test_attempts_count_messages_given_back(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker, level=1)
         await broker.mover.move_to_next()
@@ -150,12 +150,10 @@ async def test_a_pull_by_offset_counts_as_well(tmp_path: Path) -> None:
     assert (row["pulled_by"], row["pulled_us"]) == ("puller", row["delivered_us"])
 
 
-async def test_no_pull_waits_for_its_note_in_the_ledger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_pulls_do_not_wait_for_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker(tmp_path) as broker:
         await delivered(broker)
-        await broker.pull.pull("puller", TOPIC, 1, 0, 10)  # the group is stored
+        await broker.pull.pull("puller", TOPIC, 1, 0, 10)  # stores the group
         held_up = HeldUp(broker, monkeypatch)
         other = asyncio.create_task(send(broker))
         await held_up.begun()
@@ -169,13 +167,11 @@ async def test_no_pull_waits_for_its_note_in_the_ledger(
         await other
 
 
-async def test_a_note_has_the_time_of_the_pull_however_late_it_is_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_late_note_has_the_time_of_the_pull(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker(tmp_path) as broker:
         await delivered(broker)
         pull = broker.pull.pull
-        await pull("puller", TOPIC, 1, 0, 10)  # the group is stored
+        await pull("puller", TOPIC, 1, 0, 10)  # stores the group
         pulled_us = broker.clock.now_us()
         held_up = HeldUp(broker, monkeypatch)
         other = asyncio.create_task(send(broker))
@@ -191,7 +187,7 @@ async def test_a_note_has_the_time_of_the_pull_however_late_it_is_stored(
     assert (row["pulled_us"], row["acked_us"]) == (pulled_us, pulled_us + 5 * S)
 
 
-async def test_browsing_and_looking_up_leave_no_trace(tmp_path: Path) -> None:
+async def test_browsing_and_lookup_leave_no_trace(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await delivered(broker)
         [message] = await visible(broker)

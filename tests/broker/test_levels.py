@@ -1,4 +1,4 @@
-"""Delay levels in manual time: nothing early, nothing late, everything in order, the record as upstream's."""
+"""Delay levels in manual time: deliveries are on time and in order, and records equal upstream's."""
 
 import logging
 from itertools import accumulate
@@ -16,9 +16,7 @@ LEVELS = range(1, 19)
 
 
 @pytest.mark.parametrize(("level", "delay_us"), [*zip(LEVELS, DELAYS_US, strict=True)])
-async def test_a_message_is_visible_at_its_due_time_and_not_a_microsecond_earlier(
-    level: int, delay_us: int
-) -> None:
+async def test_message_is_visible_at_its_due_microsecond(level: int, delay_us: int) -> None:
     async with running_broker() as broker:
         sent = await send(broker, level=level)
         assert sent.stored.due_us == sent.stored.store_us + delay_us
@@ -29,7 +27,7 @@ async def test_a_message_is_visible_at_its_due_time_and_not_a_microsecond_earlie
         assert delivered.store_us == sent.stored.due_us == broker.clock.now_us()
 
 
-async def test_one_move_delivers_all_levels_in_order_each_at_its_due_time() -> None:
+async def test_one_move_delivers_all_levels_in_order_of_due_time() -> None:
     async with running_broker() as broker:
         for round_ in "ab":
             for level in reversed(LEVELS):
@@ -45,7 +43,7 @@ async def test_one_move_delivers_all_levels_in_order_each_at_its_due_time() -> N
         ]
 
 
-async def test_what_is_due_at_one_instant_comes_in_the_order_in_which_it_was_sent() -> None:
+async def test_messages_due_at_one_instant_arrive_in_the_order_sent() -> None:
     async with running_broker(levels="3s 2s 1s") as broker:
         for body in ("first", "second", "third"):
             await send(broker, body, level=("first", "second", "third").index(body) + 1)
@@ -54,7 +52,7 @@ async def test_what_is_due_at_one_instant_comes_in_the_order_in_which_it_was_sen
         assert {m.store_us for m in await visible(broker)} == {broker.clock.now_us()}
 
 
-async def test_thousands_on_one_level_come_in_order_and_once() -> None:
+async def test_thousands_on_one_level_are_delivered_once_in_order() -> None:
     async with running_broker() as broker:
         messages = [Message(TOPIC, b"%d" % n, {DELAY: "1"}, 0) for n in range(3_000)]
         for first in range(0, 3_000, 1_000):
@@ -63,7 +61,7 @@ async def test_thousands_on_one_level_come_in_order_and_once() -> None:
         assert bodies(await visible(broker)) == [str(n) for n in range(3_000)]
 
 
-async def test_the_parked_record_lies_in_its_level_queue_and_says_where_it_goes() -> None:
+async def test_the_parked_record_in_the_level_queue_names_its_target() -> None:
     async with running_broker() as broker:
         sent = await send(broker, queue=2, level=3, tag="vip", KEYS="k1 k2")
         level_queue = broker.registry.topics.queue(sent.stored.queue_key)
@@ -74,7 +72,7 @@ async def test_the_parked_record_lies_in_its_level_queue_and_says_where_it_goes(
         assert (await broker.pull.browse(SCHEDULE_TOPIC, 2, 0, 10)).messages == [sent.stored]
 
 
-async def test_the_delivered_record_is_the_parked_one_at_a_new_place() -> None:
+async def test_delivered_record_copies_the_parked_one() -> None:
     async with running_broker() as broker:
         message = Message(
             TOPIC, b"\0\xff", {"TAGS": "vip", "own": "1", DELAY: "3"}, 2, 7, 8, 1_234_567, "10.0.0.7:4711", 5
@@ -90,6 +88,7 @@ async def test_the_delivered_record_is_the_parked_one_at_a_new_place() -> None:
             due_us=None,
             real_queue_key=None,
             parked_offset=parked.log_offset,
+            kind="delivered",
         )
         assert (delivered.tag_hash, delivered.born_us) == (java_hash("vip"), 1_234_567)
 
@@ -102,7 +101,7 @@ async def test_a_tag_filter_still_matches_after_the_delay() -> None:
         assert bodies(await receive(broker, tags="A")) == ["yes"]
 
 
-async def test_a_level_above_the_highest_is_the_highest_and_says_so() -> None:
+async def test_a_level_above_the_highest_is_clamped_and_reported() -> None:
     async with running_broker() as broker:
         sent = await send(broker, level=19)
         assert sent.level == 18
@@ -112,7 +111,7 @@ async def test_a_level_above_the_highest_is_the_highest_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("level", ["0", "-1"])
-async def test_zero_and_less_is_no_delay(level: str) -> None:
+async def test_levels_below_one_are_no_delay(level: str) -> None:
     async with running_broker() as broker:
         sent = await send(broker, level=level)
         assert (sent.level, sent.stored.due_us) == (0, None)
@@ -120,7 +119,7 @@ async def test_zero_and_less_is_no_delay(level: str) -> None:
         assert decode_properties(stored.properties)[DELAY] == level
 
 
-async def test_what_is_not_a_number_is_refused_and_nothing_is_stored() -> None:
+async def test_non_numeric_level_is_refused_and_not_stored() -> None:
     async with running_broker() as broker:
         before = broker.store.writer.next_log_offset
         with pytest.raises(InvalidArgumentError, match=r'string: "abc"; property DELAY .*1 to 18') as refused:
@@ -129,7 +128,7 @@ async def test_what_is_not_a_number_is_refused_and_nothing_is_stored() -> None:
         assert broker.store.writer.next_log_offset == before
 
 
-async def test_a_batch_is_parked_or_refused_as_a_whole() -> None:
+async def test_batch_is_parked_or_refused_whole() -> None:
     async with running_broker() as broker:
         good, bad = Message(TOPIC, b"good", {DELAY: "1"}), Message(TOPIC, b"bad", {DELAY: "x"})
         with pytest.raises(InvalidArgumentError):
@@ -139,11 +138,11 @@ async def test_a_batch_is_parked_or_refused_as_a_whole() -> None:
         assert (broker.pending.count, bodies(await visible(broker))) == (1, ["at once"])
 
 
-# The level table was changed while messages waited
+# Changes of the level table while messages wait
 
 
 @pytest.mark.parametrize("changed", ["5s", "20s"])
-async def test_pending_messages_keep_the_due_times_they_were_given(
+async def test_changed_level_table_keeps_pending_due_times(
     tmp_path: Path, changed: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_broker(tmp_path, levels="10s") as broker:
@@ -165,7 +164,7 @@ async def test_a_shortened_level_stays_first_in_first_out(tmp_path: Path) -> Non
         assert bodies(await visible(broker)) == ["long", "short"]
 
 
-async def test_a_level_that_is_gone_still_delivers_what_it_holds(
+async def test_removed_level_still_delivers_its_messages(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_broker(tmp_path, levels=" ".join(["1s"] * 19 + ["1h"])) as broker:
@@ -177,7 +176,9 @@ async def test_a_level_that_is_gone_still_delivers_what_it_holds(
     assert "level 20 was changed with 1 messages pending" in caplog.text
 
 
-async def test_an_unchanged_table_warns_of_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unchanged_level_table_logs_no_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker, level=1)
         await broker.mover.advance(1 * S)
@@ -189,7 +190,7 @@ async def test_an_unchanged_table_warns_of_nothing(tmp_path: Path, caplog: pytes
 # The level table as the broker shows it
 
 
-async def test_the_level_table_shows_what_waits_and_how_far_each_level_has_come() -> None:
+async def test_the_level_table_shows_pending_messages_and_delay_offsets() -> None:
     async with running_broker() as broker:
         for level in (1, 1, 3):
             await send(broker, level=level)

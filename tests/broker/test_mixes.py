@@ -1,4 +1,4 @@
-"""Whatever is due in several schemes and sources is done together, in order of due time."""
+"""Messages due in several schemes and sources are processed together, in order of due time."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.support.second_directories import MS, message_files, no_removal_left,
 EACH = BATCH + 1
 
 
-async def test_levels_and_due_times_in_turns_take_few_transactions(tmp_path: Path) -> None:
+async def test_alternating_levels_and_due_times_take_few_transactions(tmp_path: Path) -> None:
     async with running_broker(tmp_path, levels="10s", delay_sync="never", topic_queues=1) as broker:
         start_us = broker.clock.now_us()
         for number in range(0, 2 * EACH, 2):
@@ -29,7 +29,7 @@ async def test_levels_and_due_times_in_turns_take_few_transactions(tmp_path: Pat
     assert message_files(tmp_path) == []
 
 
-async def test_receipts_run_out_among_the_deliveries() -> None:
+async def test_receipts_expire_among_deliveries() -> None:
     async with running_broker(levels="10s") as broker:
         for number in range(EACH):
             await send(broker, f"taken {number}")

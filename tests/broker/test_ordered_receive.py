@@ -1,4 +1,4 @@
-"""Receiving in order: a queue goes on when everything that was given of it is settled, and not before."""
+"""Ordered receives: a queue continues only when all messages received from it are settled."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -38,7 +38,7 @@ async def fill(broker: Broker, *contents: str, queue: int = 0, **how: Any) -> No
 
 
 class Looks:
-    """What receivers found each time that they looked."""
+    """Records what receivers find each time they look."""
 
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found: list[list[str]] = []
@@ -53,7 +53,7 @@ class Looks:
         return taken
 
 
-async def test_the_next_batch_waits_until_all_of_the_previous_one_is_settled() -> None:
+async def test_next_batch_waits_until_the_previous_one_is_settled() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1", "2", "3")
         batch = await receive_in_order(broker, 2)
@@ -65,7 +65,7 @@ async def test_the_next_batch_waits_until_all_of_the_previous_one_is_settled() -
         assert bodies(await receive_in_order(broker)) == ["2", "3"]
 
 
-async def test_what_was_not_settled_in_time_comes_again_in_order_and_alone() -> None:
+async def test_unsettled_messages_are_redelivered_in_order_and_alone() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1", "2")
         batch = await receive_in_order(broker)
@@ -81,7 +81,7 @@ async def test_what_was_not_settled_in_time_comes_again_in_order_and_alone() -> 
         assert bodies(await receive_in_order(broker)) == ["new"]
 
 
-async def test_what_comes_again_may_be_taken_in_parts_one_at_a_time() -> None:
+async def test_redelivered_messages_may_be_received_in_parts() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1", "2", "new")
         await receive_in_order(broker, 3)
@@ -94,7 +94,7 @@ async def test_what_comes_again_may_be_taken_in_parts_one_at_a_time() -> None:
         assert found == [["0", "1"], ["2"], ["new"]]
 
 
-async def test_a_part_whose_time_ran_out_waits_for_the_rest() -> None:
+async def test_expired_part_of_a_batch_waits_for_the_rest() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1")
         _, second = await receive_in_order(broker)
@@ -105,7 +105,7 @@ async def test_a_part_whose_time_ran_out_waits_for_the_rest() -> None:
         assert bodies(await receive_in_order(broker)) == ["0", "1"]
 
 
-async def test_queues_do_not_hold_each_other_up_and_may_be_mixed() -> None:
+async def test_queues_are_independent_and_may_be_mixed() -> None:
     async with running_broker() as broker:
         await fill(broker, "a0", "a1")
         assert bodies(await receive_in_order(broker, 1)) == ["a0"]
@@ -118,7 +118,7 @@ async def test_queues_do_not_hold_each_other_up_and_may_be_mixed() -> None:
         assert bodies(await receive_in_order(broker)) == ["a0", "b0", "c0", "b1", "d0"]
 
 
-async def test_groups_do_not_hold_each_other_up() -> None:
+async def test_groups_are_independent() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1")
         assert bodies(await receive_in_order(broker, 1)) == ["0"]
@@ -159,7 +159,7 @@ async def test_a_waiting_receiver_gets_the_next_batch_once_the_last_one_is_settl
             assert bodies(await receiver) == ["next"]
 
 
-async def test_a_waiting_receiver_is_given_what_was_not_settled_in_time() -> None:
+async def test_a_waiting_receiver_gets_an_unsettled_message() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1")
         await receive_in_order(broker, 1)
@@ -169,7 +169,7 @@ async def test_a_waiting_receiver_is_given_what_was_not_settled_in_time() -> Non
             assert bodies(await receiver) == ["0"]
 
 
-async def test_only_receivers_in_order_are_woken_by_what_others_settle(
+async def test_only_ordered_receivers_are_woken_when_others_settle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
@@ -187,7 +187,7 @@ async def test_only_receivers_in_order_are_woken_by_what_others_settle(
 # Filters
 
 
-async def test_what_a_filter_does_not_want_is_passed_over() -> None:
+async def test_a_filter_skips_other_messages() -> None:
     async with running_broker() as broker:
         for body, tag in ("0", "A"), ("1", "B"), ("2", "A"):
             await send(broker, body, queue=0, tag=tag)
@@ -197,7 +197,7 @@ async def test_what_a_filter_does_not_want_is_passed_over() -> None:
         assert bodies(await receive_in_order(broker, tags="A")) == ["2"]
 
 
-async def test_what_comes_again_and_is_not_wanted_holds_up_what_is_behind_it() -> None:
+async def test_a_filtered_redelivery_blocks_the_messages_behind_it() -> None:
     async with running_broker() as broker:
         for body, tag in ("0", "A"), ("1", "B"), ("2", "B"):
             await send(broker, body, queue=0, tag=tag)
@@ -211,7 +211,7 @@ async def test_what_comes_again_and_is_not_wanted_holds_up_what_is_behind_it() -
 # Retries
 
 
-async def test_retries_come_in_order_too() -> None:
+async def test_retries_are_received_in_order() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1", "2")
         await give_back(broker, await receive_in_order(broker, 2), 1)
@@ -225,7 +225,7 @@ async def test_retries_come_in_order_too() -> None:
         assert bodies(await receive_in_order(broker)) == ["1"]
 
 
-async def test_retries_of_one_topic_do_not_hold_up_those_of_another() -> None:
+async def test_retries_of_topics_are_independent() -> None:
     async with running_broker() as broker:
         for topic in (TOPIC, "other", TOPIC):
             await fill(broker, topic, topic=topic)
@@ -247,7 +247,7 @@ async def test_the_retry_topic_itself_can_be_received_in_order() -> None:
         assert bodies(await receive_in_order(broker, topic=RETRY)) == ["1"]
 
 
-# What goes wrong
+# Failures
 
 
 async def test_order_survives_a_restart(tmp_path: Path) -> None:
@@ -264,7 +264,9 @@ async def test_order_survives_a_restart(tmp_path: Path) -> None:
         assert bodies(await receive_in_order(broker)) == ["3"]
 
 
-async def test_a_batch_whose_receiver_went_away_comes_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_batch_is_redelivered_at_once_when_its_receiver_disconnects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1", "2")
         commit, writing = broker.store.writer.commit, asyncio.Event()
@@ -283,7 +285,7 @@ async def test_a_batch_whose_receiver_went_away_comes_again_at_once(monkeypatch:
         assert bodies(await receive_in_order(broker, wait_s=30)) == ["0", "1"]
 
 
-async def test_a_batch_that_could_not_be_stored_goes_to_the_next_who_waits(
+async def test_a_batch_whose_commit_failed_goes_to_the_next_receiver(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
@@ -306,7 +308,7 @@ async def test_a_batch_that_could_not_be_stored_goes_to_the_next_who_waits(
             assert bodies(await others[0]) == ["0", "1"]
 
 
-async def test_whatever_is_reset_holds_nothing_up() -> None:
+async def test_messages_removed_by_a_reset_do_not_block() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1")
         await receive_in_order(broker, 1)
@@ -315,7 +317,7 @@ async def test_whatever_is_reset_holds_nothing_up() -> None:
         assert bodies(await receive_in_order(broker)) == ["2"]
 
 
-async def test_many_consumers_work_through_each_queue_in_its_order() -> None:
+async def test_many_consumers_receive_each_queue_in_order() -> None:
     async with running_broker(topic_queues=3) as broker:
         for n in range(60):
             await send(broker, str(n), queue=n % 3)

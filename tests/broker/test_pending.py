@@ -1,10 +1,11 @@
-"""Pending messages: listed, cancelled and delivered by hand, and looked up with their whole life."""
+"""Pending messages can be listed, cancelled, delivered by hand, and looked up with their whole life."""
 
 from pathlib import Path
 
 import pytest
 
-from mocketmq.broker.inspection.history import InterventionRecord, ReceiptRecord
+from mocketmq.broker.inspection.history import InterventionRecord
+from mocketmq.broker.life import ReceiptRecord
 from mocketmq.errors import MessageNotFoundError, NotPendingError
 from mocketmq.message.message_id import offset_message_id
 from tests.support.brokers import (
@@ -21,7 +22,7 @@ from tests.support.brokers import (
 )
 
 
-async def test_pending_messages_are_listed_in_the_order_in_which_they_were_sent() -> None:
+async def test_pending_messages_are_listed_in_order_of_sending() -> None:
     async with running_broker() as broker:
         for n, (level, topic) in enumerate([(18, TOPIC), (1, "other"), (1, TOPIC), (5, TOPIC)]):
             await send(broker, str(n), level=level, topic=topic, queue=n)
@@ -83,7 +84,7 @@ async def test_a_message_delivered_by_hand_is_not_delivered_again(tmp_path: Path
             await broker.pending.deliver_now(sent[1].unique_key)
 
 
-async def test_the_only_message_of_a_level_can_be_cancelled_and_the_level_goes_on() -> None:
+async def test_level_continues_after_its_only_message_is_cancelled() -> None:
     async with running_broker() as broker:
         await broker.pending.cancel((await send(broker, "cancelled", level=1)).stored.unique_key)
         assert broker.timer.next_due_us() is None
@@ -92,7 +93,7 @@ async def test_the_only_message_of_a_level_can_be_cancelled_and_the_level_goes_o
         assert bodies(await visible(broker)) == ["next"]
 
 
-async def test_what_does_not_wait_can_be_neither_cancelled_nor_delivered() -> None:
+async def test_only_pending_messages_can_be_cancelled_or_forced() -> None:
     async with running_broker() as broker:
         at_once = (await send(broker)).stored
         delivered = (await send(broker, level=1)).stored
@@ -113,7 +114,7 @@ async def test_delivering_by_hand_wakes_a_receiver() -> None:
             assert arrival.is_set()
 
 
-async def test_a_retry_that_waits_is_pending_too() -> None:
+async def test_a_delayed_retry_is_pending_too() -> None:
     async with running_broker() as broker:
         sent = await send(broker)
         await give_back(broker, await receive(broker))
@@ -127,7 +128,7 @@ async def test_a_retry_that_waits_is_pending_too() -> None:
 # The whole life
 
 
-async def test_the_life_of_a_message_is_all_its_records_and_what_befell_them() -> None:
+async def test_the_history_of_a_message_has_all_its_records_and_events() -> None:
     async with running_broker() as broker:
         parked = (await send(broker, level=1)).stored
         start_us = broker.clock.now_us()
@@ -164,7 +165,7 @@ async def test_messages_are_found_by_any_of_their_keys() -> None:
         assert await broker.histories.by_key("customer") == []
 
 
-async def test_the_limit_of_a_search_counts_messages_of_the_topic_searched() -> None:
+async def test_search_limit_counts_messages_of_the_topic() -> None:
     async with running_broker() as broker:
         for _ in range(3):
             await send(broker, topic="other", KEYS="k")
@@ -172,7 +173,7 @@ async def test_the_limit_of_a_search_counts_messages_of_the_topic_searched() -> 
         assert await broker.histories.by_key("k", topic=TOPIC, limit=2) == [mine]
 
 
-async def test_an_id_that_looks_like_an_offset_id_is_not_taken_for_one() -> None:
+async def test_unique_key_resembling_an_offset_id_is_a_unique_key() -> None:
     async with running_broker() as broker:
         await send(broker, "first")
         key = f"{'C0A80001' * 2}{0:016X}"

@@ -1,4 +1,4 @@
-"""When each profile looks for due messages and saves how far it came, and what a kill repeats."""
+"""When each profile checks for due messages and saves its offsets, and what a kill repeats."""
 
 import shutil
 import sqlite3
@@ -13,7 +13,7 @@ MS = 1_000
 
 
 async def delivered_at_ms(data: Path, *sent_at_ms: int, profile: str = "rocketmq4") -> list[int]:
-    """When messages of level 1, one second, are delivered, counted as their sending from the start."""
+    """Return when messages of level 1 (one second) are delivered; both times count from the start."""
     async with running_broker(data, profile=profile) as broker:
         start_us = broker.clock.now_us()
         for at_ms in sent_at_ms:
@@ -31,17 +31,17 @@ async def test_rocketmq4_delivers_at_its_next_look_each_100_ms(tmp_path: Path) -
     assert await delivered_at_ms(tmp_path, 0, 1, 50, 777, 2000) == [1000, 1100, 1100, 1800, 3000]
 
 
-async def test_rocketmq4_looks_for_the_first_time_a_second_after_its_start(tmp_path: Path) -> None:
+async def test_rocketmq4_looks_first_a_second_after_its_start(tmp_path: Path) -> None:
     async with running_broker(tmp_path, profile="rocketmq4") as broker:
         await send(broker, level=1)
         await broker.mover.advance(1 * S - 1)
     async with running_broker(tmp_path, profile="rocketmq4") as broker:
-        assert (await broker.mover.advance(1 * S - 1)).fired == 0  # overdue, but nobody looks yet
+        assert (await broker.mover.advance(1 * S - 1)).fired == 0  # overdue, but not checked yet
         assert (await broker.mover.advance(1)).fired == 1
 
 
-async def test_rocketmq4_does_not_believe_a_due_time_beyond_the_whole_delay(tmp_path: Path) -> None:
-    """correctDeliverTimestamp: a level that was shortened delivers at once, one that was not when due."""
+async def test_rocketmq4_cuts_a_due_time_beyond_the_whole_delay(tmp_path: Path) -> None:
+    """correctDeliverTimestamp: a shortened level delivers at once, a lengthened level at the due time."""
     async with running_broker(tmp_path, profile="rocketmq4", levels="1h 1h") as broker:
         await send(broker, "shortened", level=1)
         await send(broker, "lengthened", level=2)
@@ -84,12 +84,12 @@ async def test_exact_repeats_nothing_after_a_kill(tmp_path: Path) -> None:
     assert await after_restart(tmp_path / "killed", "exact") == [str(n) for n in range(10)]
 
 
-async def test_rocketmq4_repeats_after_a_kill_what_it_delivered_since_it_saved(tmp_path: Path) -> None:
+async def test_rocketmq4_repeats_unsaved_deliveries_after_a_kill(tmp_path: Path) -> None:
     await deliver_ten_one_after_the_other(tmp_path, "rocketmq4")
     killed = tmp_path / "killed"
     found = await after_restart(killed, "rocketmq4")
     assert found[:10] == [str(n) for n in range(10)]
-    assert found[10:] == ["7", "8", "9"]  # saved at 10 s, when seven were delivered
+    assert found[10:] == ["7", "8", "9"]  # offset saved at 10 s, after seven deliveries
     repeats = Counter(row["parked_offset"] for row in rows(killed, "SELECT parked_offset FROM deliveries"))
     assert sorted(repeats.values()) == [1] * 7 + [2] * 3
     keys = [row["unique_key"] for row in rows(killed, "SELECT unique_key FROM deliveries")]
@@ -118,7 +118,7 @@ async def test_offsets_beyond_the_queue_are_clamped_to_it(tmp_path: Path) -> Non
         assert bodies(await visible(broker)) == ["next"]
 
 
-async def test_rocketmq4_saves_at_its_own_instants_also_after_a_quiet_time(tmp_path: Path) -> None:
+async def test_rocketmq4_saves_at_fixed_instants_after_a_quiet_time(tmp_path: Path) -> None:
     saved = "SELECT next_offset FROM delay_offsets WHERE level = 4"
     async with running_broker(tmp_path, profile="rocketmq4") as broker:
         await send(broker, level=4)

@@ -1,4 +1,4 @@
-"""Reset: what is gone afterwards, what stays, and that it stays so after a restart."""
+"""Reset: what it removes, what it keeps, and that a restart does not change the result."""
 
 import asyncio
 from pathlib import Path
@@ -30,7 +30,7 @@ from tests.support.patience import HANGING_S
 from tests.support.waiting import Waiting
 
 
-async def test_a_reset_forgets_every_message_and_keeps_topics_groups_and_the_clock(tmp_path: Path) -> None:
+async def test_reset_deletes_messages_and_keeps_topics_groups_and_clock(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         kept = (await send(broker, "visible", queue=0)).stored
         await send(broker, "taken", queue=0)
@@ -56,7 +56,7 @@ async def test_a_reset_forgets_every_message_and_keeps_topics_groups_and_the_clo
         assert await receive(broker) == []
 
 
-async def test_after_a_reset_offsets_go_on_and_everything_works(tmp_path: Path) -> None:
+async def test_offsets_continue_after_a_reset(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         before = (await send(broker, queue=0)).stored
         await send(broker, level=1)
@@ -108,13 +108,13 @@ async def test_a_topic_is_reset_at_the_head_of_a_level_and_behind_it() -> None:
         assert broker.pending.count == 0
 
 
-async def test_a_topic_that_does_not_exist_cannot_be_reset() -> None:
+async def test_unknown_topic_cannot_be_reset() -> None:
     async with running_broker() as broker:
         with pytest.raises(TopicNotFoundError):
             await broker.reset.topic(TOPIC)
 
 
-async def test_a_reset_ends_a_long_poll_and_the_next_one_gets_what_comes_after(
+async def test_a_reset_ends_a_long_poll_and_the_next_one_gets_newer_messages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
@@ -128,7 +128,7 @@ async def test_a_reset_ends_a_long_poll_and_the_next_one_gets_what_comes_after(
         assert bodies(await receiver) == ["after"]
 
 
-async def test_a_reset_of_a_topic_takes_its_retries_and_dead_letters_along() -> None:
+async def test_reset_of_a_topic_includes_its_retries_and_dead_letters() -> None:
     async with running_broker() as broker:
         for topic in (TOPIC, "other"):
             for fate in (0, 0, -1):
@@ -151,7 +151,7 @@ async def test_forgetting_single_messages_reads_no_whole_table(tmp_path: Path) -
             assert not [step for step in plan if step["detail"].startswith(("SCAN takes", "SCAN messages"))]
 
 
-async def test_a_reset_that_forgets_leaves_what_is_declared_and_what_clients_consume(tmp_path: Path) -> None:
+async def test_forgetting_reset_keeps_declared_and_consumed_topics(tmp_path: Path) -> None:
     declared: dict[str, Any] = {
         "topics": (TopicDeclaration(name="declared", read_queues=2, write_queues=2),),
         "groups": (GroupDeclaration(name="known", max_retries=3),),

@@ -1,4 +1,4 @@
-"""A reset at which the clock begins anew, also earlier: what is sent then is due by that clock."""
+"""A reset may restart the clock at another, even earlier time, which then determines due times."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ LATER = 2_000_000_000 * S
 
 
 async def moved_far(broker: Broker) -> int:
-    """Where the clock was before it was moved by days; something of each kind is left open."""
+    """Move the clock by days, leave work of each kind open, and return the earlier clock time."""
     start_us = broker.clock.now_us()
     await send(broker, "taken")
     await receive(broker)
@@ -40,7 +40,7 @@ async def moved_far(broker: Broker) -> int:
 
 @pytest.mark.parametrize("begin_us", [None, LATER])
 @pytest.mark.parametrize("profile", ["exact", "rocketmq4"])
-async def test_what_is_sent_then_is_due_by_the_new_clock(
+async def test_later_messages_follow_the_reset_clock(
     tmp_path: Path, begin_us: int | None, profile: str
 ) -> None:
     async with running_broker(tmp_path, profile=profile) as broker:
@@ -69,7 +69,7 @@ async def test_what_is_sent_then_is_due_by_the_new_clock(
         assert sorted(bodies(await receive(broker))) == ["file", "level"]
 
 
-async def test_dongwo_scans_on_by_the_new_clock() -> None:
+async def test_dongwo_scans_follow_the_reset_clock() -> None:
     async with running_broker(profile="dongwo", start_deliver_time="dongwo") as broker:
         await broker.mover.advance(DAY)
         await broker.reset.all(broker.clock.start_us)
@@ -78,7 +78,7 @@ async def test_dongwo_scans_on_by_the_new_clock() -> None:
         assert (await broker.mover.advance(4 * S)).fired == 1
 
 
-async def test_a_restart_goes_on_where_the_reset_began(tmp_path: Path) -> None:
+async def test_a_restart_continues_at_the_reset_offsets(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await moved_far(broker)
         await broker.reset.all(LATER)
@@ -104,7 +104,7 @@ async def test_other_clocks_begin_at_the_wall_clock(mode: str) -> None:
         assert (await broker.mover.advance(3_601 * S)).fired == 1
 
 
-async def test_a_pull_from_before_a_reset_goes_on_at_the_new_beginning() -> None:
+async def test_a_pull_from_before_a_reset_continues_at_the_new_beginning() -> None:
     async with running_broker() as broker:
         for body in ("a", "b"):
             await send(broker, body, queue=0)
@@ -118,7 +118,7 @@ async def test_a_pull_from_before_a_reset_goes_on_at_the_new_beginning() -> None
         assert bodies((await pull("audit", TOPIC, 0, pulled.next_offset, 32)).messages) == ["c"]
 
 
-async def test_a_clock_does_not_begin_before_its_start() -> None:
+async def test_reset_clock_never_precedes_its_start() -> None:
     async with running_broker() as broker:
         await send(broker)
         with pytest.raises(ClockError):

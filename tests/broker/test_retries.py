@@ -1,4 +1,4 @@
-"""Retries by level, dead letters, and what of them outlives a restart."""
+"""Retries by level, dead letters, and what survives a restart."""
 
 import asyncio
 from pathlib import Path
@@ -36,7 +36,7 @@ async def take_one(broker: Broker, **how: Any) -> InFlightMessage:
     return taken
 
 
-async def test_sixteen_retries_from_level_3_to_18_and_then_a_dead_letter() -> None:
+async def test_sixteen_retries_precede_the_dead_letter() -> None:
     async with running_broker() as broker:
         original = (await send(broker, tag="A", KEYS="k")).stored
         for times in range(16):
@@ -62,10 +62,12 @@ async def test_sixteen_retries_from_level_3_to_18_and_then_a_dead_letter() -> No
         assert broker.pending.count == 0
         [dead] = await visible(broker, DLQ)
         assert (dead.reconsume_times, decode_properties(dead.properties)[DELAY]) == (17, "0")
+        assert (dead.body, dead.born_us) == (original.body, original.born_us)
+        assert broker.registry.topics.get(DLQ).perm == 6
         assert (await take_one(broker, topic=DLQ, group="mourners")).message == dead
 
 
-async def test_a_message_that_is_never_settled_ends_as_a_dead_letter_too() -> None:
+async def test_expired_receipts_end_in_a_dead_letter() -> None:
     async with running_broker() as broker:
         await send(broker)
         for times in range(1, 18):
@@ -76,7 +78,7 @@ async def test_a_message_that_is_never_settled_ends_as_a_dead_letter_too() -> No
         assert bodies(await visible(broker, DLQ)) == ["hello"]
 
 
-async def test_giving_back_and_running_out_count_together() -> None:
+async def test_given_back_and_expired_takes_count_together() -> None:
     async with running_broker() as broker:
         await broker.registry.groups.put(GROUP, 2, 1)
         await send(broker)
@@ -97,14 +99,14 @@ async def test_a_consumer_may_choose_the_level_of_the_retry(level: int, delay_us
         assert move.now_us - move.from_us == delay_us
 
 
-async def test_a_consumer_may_give_a_message_up_at_once() -> None:
+async def test_consumer_may_send_a_message_to_the_dead_letters() -> None:
     async with running_broker() as broker:
         await send(broker)
         await give_back(broker, await receive(broker), -1)
         assert (broker.pending.count, bodies(await visible(broker, DLQ))) == (0, ["hello"])
 
 
-async def test_a_retry_is_for_its_group_alone() -> None:
+async def test_retry_is_private_to_its_group() -> None:
     async with running_broker() as broker:
         await send(broker)
         await acknowledge(broker, await receive(broker, group="shipping"), "shipping")
@@ -114,7 +116,7 @@ async def test_a_retry_is_for_its_group_alone() -> None:
         assert len(await receive(broker)) == 1
 
 
-async def test_a_retry_reaches_its_receiver_whatever_the_filter() -> None:
+async def test_retry_ignores_the_filter() -> None:
     async with running_broker() as broker:
         await send(broker, tag="A")
         await give_back(broker, await receive(broker, tags="A"))
@@ -137,7 +139,7 @@ async def test_the_retry_of_another_topic_is_left_for_its_own_receiver(tmp_path:
         assert [(one.topic, one.times) for one in await receive(broker, wait_s=30)] == [(TOPIC, 1)]
 
 
-async def test_what_was_left_wakes_the_receiver_it_was_left_for() -> None:
+async def test_retry_of_another_topic_wakes_its_own_receiver() -> None:
     async with running_broker() as broker:
         await send(broker)
         await give_back(broker, await receive(broker))
@@ -180,10 +182,10 @@ async def test_attempts_are_counted_across_restarts(tmp_path: Path) -> None:
         assert bodies(await visible(broker, DLQ)) == ["hello"]
 
 
-# What an audit found
+# Regressions found by an audit
 
 
-async def test_the_retry_topic_can_be_received_from_itself() -> None:
+async def test_retry_topic_can_be_received_directly() -> None:
     async with running_broker() as broker:
         await send(broker)
         await give_back(broker, await receive(broker))
@@ -193,7 +195,7 @@ async def test_the_retry_topic_can_be_received_from_itself() -> None:
         assert len(await receive(broker, topic=RETRY)) == 1
 
 
-async def test_a_message_full_of_properties_can_be_retried_and_given_up() -> None:
+async def test_message_with_maximal_properties_is_retried_and_dies() -> None:
     async with running_broker() as broker:
         await broker.registry.groups.put(GROUP, 1, 1)
         await send(broker, filler="x" * 32_600)

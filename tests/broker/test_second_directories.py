@@ -1,4 +1,4 @@
-"""Second directories seen from the broker: messages are kept, ordered, delivered and accounted for."""
+"""Second directories in the broker: messages are kept, ordered, delivered and accounted for."""
 
 import asyncio
 import os
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from mocketmq.broker.removal.retention import Retention
 from mocketmq.message.message import Message
@@ -25,7 +24,7 @@ from mocketmq.message.properties import (
 from mocketmq.schedule import scheme_context
 from mocketmq.store.database import MEMORY
 from mocketmq_compat.delay.delayed_file import decode
-from tests.support.api import running_api
+from tests.support.api import metrics_of, running_api
 from tests.support.brokers import (
     GROUP,
     TOPIC,
@@ -51,10 +50,10 @@ from tests.support.second_directories import (
     turn_by_hand,
 )
 
-# Kept
+# Keeping messages
 
 
-async def test_a_message_lies_whole_in_the_directory_of_its_second(tmp_path: Path) -> None:
+async def test_message_is_one_file_in_the_directory_of_its_second(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         now_us = broker.clock.now_us()
         sent = await send(broker, "hällo", queue=2, tag="A", own="mine", **{TIMER_DELAY_MS: "1500"})
@@ -70,7 +69,7 @@ async def test_a_message_lies_whole_in_the_directory_of_its_second(tmp_path: Pat
         assert await visible(broker) == []
 
 
-async def test_a_message_is_delivered_at_its_millisecond_and_its_file_is_gone(tmp_path: Path) -> None:
+async def test_delivery_at_its_millisecond_removes_the_file(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         due_us = (await send_in(broker, 1_500)).stored.due_us
         assert due_us == broker.clock.now_us() + 1_500 * MS
@@ -102,7 +101,7 @@ async def test_a_due_time_between_two_milliseconds_is_never_rounded_down(anywher
         (TIMER_DELAY_MS, 7_000),
     ],
 )
-async def test_every_kind_of_absolute_due_time_is_kept_here(
+async def test_every_absolute_due_time_is_kept_in_second_directories(
     anywhere: Path | str, name: str, value: int
 ) -> None:
     async with running_broker(anywhere) as broker:
@@ -115,7 +114,7 @@ async def test_every_kind_of_absolute_due_time_is_kept_here(
         assert (message.store_us, decode_properties(message.properties)[name]) == (now_us + 7 * S, str(value))
 
 
-async def test_everything_about_a_message_survives(anywhere: Path | str) -> None:
+async def test_every_field_of_a_message_survives(anywhere: Path | str) -> None:
     properties = {"KEYS": "k1 k2", "TAGS": "A", "own": "ü\n|:", UNIQ_KEY: "my-key", TIMER_DELAY_MS: "5"}
     message = Message(TOPIC, b"\xff\0\n", dict(properties), 3, 7, 8, 1_234, "10.1.2.3:4567", 2)
     async with running_broker(anywhere) as broker:
@@ -142,7 +141,7 @@ async def test_a_delivery_wakes_a_receiver(anywhere: Path | str) -> None:
         assert taken.message.store_us >= due_us
 
 
-async def test_a_start_time_that_is_past_is_no_delay(anywhere: Path | str) -> None:
+async def test_a_past_start_deliver_time_is_no_delay(anywhere: Path | str) -> None:
     async with running_broker(anywhere) as broker:
         for name, value in ((TIMER_DELAY_MS, "0"), (TIMER_DELAY_SEC, "-1"), (START_DELIVER_TIME, "1")):
             due: dict[str, Any] = {name: value}
@@ -151,7 +150,7 @@ async def test_a_start_time_that_is_past_is_no_delay(anywhere: Path | str) -> No
         assert (broker.pending.count, len(await visible(broker))) == (0, 3)
 
 
-# A delay level wins
+# A delay level has priority
 
 
 async def test_a_delay_level_wins_over_every_absolute_due_time(tmp_path: Path) -> None:
@@ -169,7 +168,7 @@ async def test_a_delay_level_wins_over_every_absolute_due_time(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("level", ["0", "-1"])
-async def test_a_level_that_is_none_does_not(level: str) -> None:
+async def test_an_invalid_level_does_not_delay(level: str) -> None:
     async with running_broker() as broker:
         sent = await send_in(broker, 1_000, **{DELAY: level})
         assert (sent.level, broker.schemes.timed().pending) == (0, 1)
@@ -178,28 +177,15 @@ async def test_a_level_that_is_none_does_not(level: str) -> None:
 # Order
 
 
-async def test_messages_come_in_order_of_their_milliseconds_then_of_arrival(anywhere: Path | str) -> None:
-    dice = random.Random(11)
-    expected = []
-    async with running_broker(anywhere) as broker:
-        for number in range(400):
-            delay_ms = dice.choice((1, 500, 501, 999, 1_000, 1_001, dice.randrange(1, 3_000)))
-            await send_in(broker, delay_ms, str(number))
-            expected.append((delay_ms, number))
-        assert (await broker.mover.advance(3 * S)).fired == 400
-        assert await in_order_of_delivery(broker) == [str(number) for _, number in sorted(expected)]
-        assert broker.schemes.timed().early == 0
-
-
-async def test_the_order_of_a_thousand_in_one_second_outlives_restarts_in_the_middle(
+async def test_order_of_a_thousand_in_one_second_survives_restarts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dice = random.Random(12)
-    expected: list[tuple[int, int]] = []  # due millisecond within the second, and arrival
+    expected: list[tuple[int, int]] = []  # due millisecond within the second, and order of arrival
     second_us = 0
     for run in range(3):
         async with running_broker(tmp_path, delay_sync="never") as broker:
-            # Though the wall clock is set back in between, what comes later stays behind.
+            # Later messages stay behind earlier messages although the wall clock is set back in between.
             monkeypatch.setattr(scheme_context, "wall_us", partial(int, WALL_US - run * 3_600 * S))
             second_us = second_us or (broker.clock.now_us() // S + 2) * S
             numbers = range(400 * run, 400 * (run + 1))
@@ -233,7 +219,7 @@ async def test_both_schemes_deliver_in_the_order_of_their_times(anywhere: Path |
 # In memory
 
 
-async def test_in_memory_nothing_is_written_and_everything_ends_with_the_broker(
+async def test_memory_broker_writes_no_files_and_forgets_its_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -249,23 +235,14 @@ async def test_in_memory_nothing_is_written_and_everything_ends_with_the_broker(
     assert [*os.scandir(tmp_path)] == []
 
 
-# What is said about it
+# What the broker reports
 
 
-async def test_metrics_and_the_level_table_show_it_beside_the_levels(tmp_path: Path) -> None:
+async def test_metrics_and_level_table_include_second_directories(tmp_path: Path) -> None:
     async with running_api(data=str(tmp_path)) as api:
         first = await api.send(delay_ms=1_000)
         second = await api.send(delay_ms=60_000)
         await api.send(delay_level=18)
-
-        async def metrics() -> dict[Any, float]:
-            answer = await api.call("GET", "/metrics")
-            return {
-                (sample.name.removeprefix("mocketmq_"), *sample.labels.values()): sample.value
-                for family in text_string_to_metric_families(answer.body.decode())
-                for sample in family.samples
-            }
-
         levels = await api.ok("GET", "/v1/levels")
         assert levels["levels"][17]["pending"] == 1
         assert sum(level["pending"] for level in levels["levels"]) == 1
@@ -280,7 +257,7 @@ async def test_metrics_and_the_level_table_show_it_beside_the_levels(tmp_path: P
         assert state | expected == state
         assert (state["oldest_overdue_ms"], state["quarantined"], state["unremoved"]) == (None, 0, 0)
         scheme = "directories"
-        found = await metrics()
+        found = await metrics_of(api)
         assert found["pending_messages", "", scheme] == 2
         assert found["pending_messages", "18", "levels"] == 1
         assert found["next_due_seconds", "", scheme] == 1
@@ -288,7 +265,7 @@ async def test_metrics_and_the_level_table_show_it_beside_the_levels(tmp_path: P
         assert found["delay_disk_bytes",] == 2 * 4_096
         await api.ok("POST", "/v1/clock/next")
         await no_removal_left(api.emulator.broker)
-        found = await metrics()
+        found = await metrics_of(api)
         assert (found["pending_messages", "", scheme], found["next_due_seconds", "", scheme]) == (1, 59)
         assert (found["delivered_delayed_messages_total",], found["early_messages_total",]) == (1, 0)
         assert (found["delay_disk_bytes",], found["unremoved_files",]) == (4_096, 0)
@@ -333,7 +310,7 @@ async def test_every_delivery_has_its_row_in_the_ledger(tmp_path: Path) -> None:
     }
 
 
-async def test_retention_leaves_alone_what_waits(tmp_path: Path) -> None:
+async def test_retention_keeps_pending_messages(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for text in ("pending", "cancelled", "delivered"):
             sent = await send_in(broker, 500 if text == "delivered" else HOUR_MS, text)

@@ -1,4 +1,4 @@
-"""Messages that wait in second directories, looked at, cancelled, delivered by hand, and reset."""
+"""Messages in second directories can be inspected, cancelled, delivered by hand, and reset."""
 
 import asyncio
 import shutil
@@ -50,7 +50,7 @@ from tests.support.second_directories import (
     send_in,
 )
 
-# Looking
+# Inspection
 
 
 async def test_pending_messages_are_listed_by_page_topic_and_level(anywhere: Path | str) -> None:
@@ -81,7 +81,7 @@ async def test_pending_messages_are_listed_by_page_topic_and_level(anywhere: Pat
         assert await listed(broker) == ["level", *"0123"]
 
 
-async def test_many_messages_of_a_topic_are_found_among_many_of_others() -> None:
+async def test_messages_of_a_topic_are_found_among_many_others() -> None:
     async with running_broker() as broker:
         for topic, count in (("many", 1_000), (TOPIC, 3), ("many", 100), (TOPIC, 1)):
             await broker.sender.send_batch(
@@ -91,7 +91,7 @@ async def test_many_messages_of_a_topic_are_found_among_many_of_others() -> None
         assert len(await listed(broker, topic="many", limit=10_000)) == 1_100
 
 
-async def test_a_page_is_full_though_a_file_in_it_cannot_be_read(tmp_path: Path) -> None:
+async def test_unreadable_file_does_not_shorten_a_page(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for number in range(6):
             await send_in(broker, 1_000, str(number))
@@ -103,7 +103,7 @@ async def test_a_page_is_full_though_a_file_in_it_cannot_be_read(tmp_path: Path)
 
 
 async def check_life(broker: Broker, sent: SendResult, outcome: str, topic: str) -> StoredMessage:
-    """Whatever id one asks by, the answer is the same: one record, in this topic."""
+    """Check that a lookup by any id gives the same answer: one record, in this topic."""
     number = sent.stored.log_offset
     deliveries = {
         "delivered": [(number, 0, "directories")],
@@ -111,7 +111,8 @@ async def check_life(broker: Broker, sent: SendResult, outcome: str, topic: str)
     }
     offset_id = sent.receipt.offset_message_id
     for message_id in (sent.stored.unique_key, offset_id, offset_id.lower()):
-        _, [record], delivered, interventions, *_ = await broker.histories.of(message_id)
+        history = await broker.histories.of(message_id)
+        [record], delivered, interventions = history.records, history.deliveries, history.interventions
         assert broker.registry.topics.queue(record.queue_key).topic == topic
         assert record.unique_key == sent.stored.unique_key
         assert [(one.parked_offset, one.forced, one.scheme) for one in delivered] == deliveries.get(
@@ -121,7 +122,7 @@ async def check_life(broker: Broker, sent: SendResult, outcome: str, topic: str)
     return record
 
 
-async def test_the_life_of_a_message_can_be_asked_for_by_any_of_its_ids(anywhere: Path | str) -> None:
+async def test_life_is_found_by_each_id_of_a_message(anywhere: Path | str) -> None:
     async with running_broker(anywhere) as broker:
         sent = [await send_in(broker, HOUR_MS, outcome) for outcome in ("pending", "cancelled", "forced")]
         pending, cancelled, forced = sent
@@ -132,7 +133,7 @@ async def test_the_life_of_a_message_can_be_asked_for_by_any_of_its_ids(anywhere
         await broker.mover.move_to_next()
         for one, outcome, topic in (
             (pending, "pending", TIMER_TOPIC),
-            (cancelled, "cancelled", TIMER_TOPIC),  # a record of it stays
+            (cancelled, "cancelled", TIMER_TOPIC),  # a record of the cancelled message stays
             (forced, "forced", TOPIC),
             (delivered, "delivered", TOPIC),
         ):
@@ -143,7 +144,7 @@ async def test_the_life_of_a_message_can_be_asked_for_by_any_of_its_ids(anywhere
         assert (take.group, take.outcome) == (GROUP, "acked")
 
 
-async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
+async def test_id_of_another_broker_is_not_found() -> None:
     async with running_broker() as broker:
         sent = await send_in(broker, 1_000)
         offset_id = sent.receipt.offset_message_id
@@ -162,7 +163,7 @@ async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
 # By hand
 
 
-async def test_what_is_cancelled_is_never_delivered(tmp_path: Path) -> None:
+async def test_a_cancelled_message_is_never_delivered(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         sent = [await send_in(broker, 1_000, str(number)) for number in range(3)]
         done = await broker.pending.cancel(sent[1].receipt.offset_message_id)
@@ -181,7 +182,7 @@ async def test_what_is_cancelled_is_never_delivered(tmp_path: Path) -> None:
             await broker.pending.cancel(sent[1].stored.unique_key)
 
 
-async def test_what_is_delivered_by_hand_is_delivered_once_and_not_late(tmp_path: Path) -> None:
+async def test_forced_message_is_delivered_once_without_lateness(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         sent = [await send_in(broker, 1_000, str(number)) for number in range(3)]
         with broker.polls.listening((TOPIC,)) as arrival:
@@ -200,7 +201,7 @@ async def test_what_is_delivered_by_hand_is_delivered_once_and_not_late(tmp_path
     assert [row["forced"] for row in forced] == [1, 0, 0]
 
 
-async def test_a_second_whose_last_message_was_taken_out_can_be_used_again(
+async def test_emptied_second_can_be_used_again(
     anywhere: Path | str,
 ) -> None:
     async with running_broker(anywhere) as broker:
@@ -214,7 +215,7 @@ async def test_a_second_whose_last_message_was_taken_out_can_be_used_again(
         assert await in_order_of_delivery(broker) == ["gone", "gone", "next"]
 
 
-async def test_of_several_with_one_key_the_one_that_is_named_is_taken(anywhere: Path | str) -> None:
+async def test_intervention_by_number_picks_among_equal_keys(anywhere: Path | str) -> None:
     async with running_broker(anywhere) as broker:
         sent = [await send_in(broker, 1_000, text, **{UNIQ_KEY: "same"}) for text in "abc"]
         assert len(await broker.histories.records("same")) == 3
@@ -226,7 +227,7 @@ async def test_of_several_with_one_key_the_one_that_is_named_is_taken(anywhere: 
         assert await in_order_of_delivery(broker) == ["a", "c"]
 
 
-async def test_of_two_at_the_same_time_one_is_told_that_it_is_too_late(anywhere: Path | str) -> None:
+async def test_second_of_two_concurrent_interventions_is_refused(anywhere: Path | str) -> None:
     async with running_broker(anywhere) as broker:
         delivered = []
         for acts in (("cancel", "deliver_now"), ("deliver_now", "cancel"), ("cancel", "cancel")):
@@ -242,7 +243,7 @@ async def test_of_two_at_the_same_time_one_is_told_that_it_is_too_late(anywhere:
 
 
 @pytest.mark.parametrize("act", ["cancel", "deliver_now"])
-async def test_what_leaves_while_it_is_looked_up_is_too_late_and_not_unknown(
+async def test_message_delivered_during_its_lookup_is_too_late(
     anywhere: Path | str, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
     async with running_broker(anywhere) as broker:
@@ -262,7 +263,7 @@ async def test_what_leaves_while_it_is_looked_up_is_too_late_and_not_unknown(
 
 
 @pytest.mark.parametrize("act", ["cancel", "deliver_now"])
-async def test_who_goes_away_meanwhile_leaves_nothing_that_waits(
+async def test_a_sender_that_disconnects_leaves_no_pending_message(
     anywhere: Path | str, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
     async with running_broker(anywhere) as broker:
@@ -288,7 +289,7 @@ async def test_who_goes_away_meanwhile_leaves_nothing_that_waits(
 # Resets
 
 
-async def test_a_reset_forgets_what_waits_for_good(tmp_path: Path) -> None:
+async def test_a_reset_forgets_pending_messages_for_good(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         sent = [await send_in(broker, 1_000 * number, str(number)) for number in range(1, 4)]
         copies = tmp_path / "copies"
@@ -310,7 +311,7 @@ async def test_a_reset_forgets_what_waits_for_good(tmp_path: Path) -> None:
         assert await in_order_of_delivery(broker) == ["first of the store again", "after"]
 
 
-async def test_a_reset_of_a_topic_cancels_what_waits_for_it_and_nothing_else(tmp_path: Path) -> None:
+async def test_a_reset_of_a_topic_cancels_only_its_pending_messages(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for number in range(4):
             await send_in(broker, 1_000, str(number), topic=(TOPIC, "other")[number % 2])
@@ -328,7 +329,7 @@ async def test_a_reset_of_a_topic_cancels_what_waits_for_it_and_nothing_else(tmp
 # After a commit of a half message
 
 
-async def test_a_committed_half_message_is_listed_and_cancelled_by_its_halfs_id() -> None:
+async def test_committed_half_message_is_found_by_the_id_of_its_half() -> None:
     async with running_broker() as broker:
         half = await broker.popped_halves.prepare(Message(TOPIC, b"half", {TIMER_DELAY_MS: "60000"}), 20 * S)
         await send(broker, "level", level=18)
@@ -348,7 +349,7 @@ async def test_a_committed_half_message_is_listed_and_cancelled_by_its_halfs_id(
         assert (done.message, broker.pending.count) == (first, 2)
 
 
-async def test_one_who_commits_again_while_the_file_is_being_saved_is_too_late(
+async def test_a_second_commit_during_the_save_is_too_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write, written = DelayDirectory.write, list[Entry]()
@@ -362,7 +363,7 @@ async def test_one_who_commits_again_while_the_file_is_being_saved_is_too_late(
 
     async with running_broker(tmp_path) as broker:
         half = await broker.popped_halves.prepare(Message(TOPIC, b"half", {TIMER_DELAY_MS: "1"}), 20 * S)
-        await broker.mover.advance(10 * MS)  # it is overdue, so each commit keeps it for another instant
+        await broker.mover.advance(10 * MS)  # now overdue, so each commit picks another instant
         monkeypatch.setattr(DelayDirectory, "write", write_slowly)
         gone = asyncio.create_task(broker.popped_halves.commit(TOPIC, [half.handle]))
         assert await asyncio.to_thread(begun.wait, HANGING_S)
@@ -378,7 +379,7 @@ async def test_one_who_commits_again_while_the_file_is_being_saved_is_too_late(
         assert await in_order_of_delivery(broker) == ["half"]
 
 
-async def test_a_message_that_is_there_under_two_due_times_is_delivered_once(tmp_path: Path) -> None:
+async def test_duplicate_file_under_two_due_times_is_delivered_once(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         now_ms = broker.clock.now_us() // MS
     for delay_ms in (1_000, 1_001):
@@ -393,7 +394,7 @@ async def test_a_message_that_is_there_under_two_due_times_is_delivered_once(tmp
 @pytest.mark.parametrize(
     "acts", [("deliver_now", "deliver_now"), ("deliver_now", "cancel"), ("cancel", "cancel")]
 )
-async def test_a_message_that_is_there_under_two_due_times_is_taken_by_hand_once(
+async def test_duplicate_file_under_two_due_times_is_forced_once(
     tmp_path: Path, acts: tuple[str, str]
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -413,7 +414,7 @@ async def test_a_message_that_is_there_under_two_due_times_is_taken_by_hand_once
 
 
 @pytest.mark.parametrize("is_all", [True, False])
-async def test_a_message_that_is_there_under_two_due_times_can_be_reset(tmp_path: Path, is_all: bool) -> None:
+async def test_duplicate_file_under_two_due_times_is_reset(tmp_path: Path, is_all: bool) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker)
         now_ms = broker.clock.now_us() // MS

@@ -1,4 +1,4 @@
-"""Second directories when the clock moves, and when the broker starts again."""
+"""Second directories when the clock moves, and when the broker restarts."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -37,10 +37,10 @@ from tests.support.second_directories import (
     turn_by_hand,
 )
 
-# Moves of the clock
+# Clock moves
 
 
-async def test_the_clock_moves_to_the_next_of_both_schemes() -> None:
+async def test_clock_moves_to_the_next_message_of_both_schemes() -> None:
     async with running_broker() as broker:
         start_us = broker.clock.now_us()
         for delay_ms in (500, 999, 1_001):
@@ -52,7 +52,7 @@ async def test_the_clock_moves_to_the_next_of_both_schemes() -> None:
 
 @pytest.mark.parametrize("is_far_by_level", [True, False])
 @pytest.mark.parametrize("is_near_by_level", [True, False])
-async def test_what_is_sent_during_a_move_is_not_jumped_over(
+async def test_a_message_sent_during_a_move_is_not_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_far_by_level: bool, is_near_by_level: bool
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -60,7 +60,7 @@ async def test_what_is_sent_during_a_move_is_not_jumped_over(
         is_sent = False
 
         async def and_send(real: Callable[..., Awaitable[Any]], *args: object) -> Any:
-            """Between choosing what comes next, which is far ahead, and delivering it."""
+            """Send a nearer message after the broker chose a far message as the next, before its delivery."""
             nonlocal is_sent
             found = await real(*args)
             if not is_sent:
@@ -72,14 +72,14 @@ async def test_what_is_sent_during_a_move_is_not_jumped_over(
         if is_far_by_level:
             monkeypatch.setattr(levels, "read_ahead", partial(and_send, levels.read_ahead))
         else:
-            monkeypatch.setattr(scheme, "_contents", partial(and_send, scheme._contents))
+            monkeypatch.setattr(scheme.records, "contents", partial(and_send, scheme.records.contents))
         assert (await broker.mover.advance(10 * S)).fired == 2
         assert await in_order_of_delivery(broker) == ["near", "far"]
     late = rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us")
     assert late == []
 
 
-async def test_a_move_ends_where_the_store_gave_out_and_goes_on_from_there(
+async def test_move_stops_at_a_failed_write_and_can_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -117,7 +117,7 @@ async def test_many_due_messages_take_few_transactions(tmp_path: Path) -> None:
 # Restarts
 
 
-async def test_a_manual_clock_goes_on_and_so_does_what_waits(tmp_path: Path) -> None:
+async def test_a_manual_clock_and_pending_messages_survive_a_restart(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for number in range(10):
             await send_in(broker, 1_000 - number, str(number))
@@ -136,7 +136,7 @@ async def test_a_manual_clock_goes_on_and_so_does_what_waits(tmp_path: Path) -> 
     assert late == []
 
 
-async def test_what_became_due_while_the_broker_was_down_is_delivered_at_the_start(tmp_path: Path) -> None:
+async def test_messages_due_while_the_broker_was_down_are_delivered_at_the_start(tmp_path: Path) -> None:
     async with running_broker(tmp_path, clock="real") as broker:
         for number in range(3):
             await send_in(broker, HOUR_MS - 60_000 * number, str(number))
@@ -149,7 +149,7 @@ async def test_what_became_due_while_the_broker_was_down_is_delivered_at_the_sta
     assert early == []
 
 
-async def test_a_real_clock_that_was_moved_keeps_what_waits_as_far_away(tmp_path: Path) -> None:
+async def test_a_restart_keeps_the_remaining_delay_under_a_moved_real_clock(tmp_path: Path) -> None:
     async with running_broker(tmp_path, clock="real") as broker:
         await broker.mover.advance(40 * 24 * 3_600 * S)
         due_us = (await send_in(broker, HOUR_MS)).stored.due_us
@@ -161,7 +161,7 @@ async def test_a_real_clock_that_was_moved_keeps_what_waits_as_far_away(tmp_path
         assert (moved.fired, broker.schemes.timed().early) == (1, 0)
 
 
-async def test_a_store_that_is_lost_loses_no_message(tmp_path: Path) -> None:
+async def test_lost_store_loses_no_delayed_message(tmp_path: Path) -> None:
     async with running_broker(tmp_path, clock="real") as broker:
         await send_in(broker, HOUR_MS, "waits", topic="deep", queue=3)
     for name in ("mocketmq.db", "mocketmq.db-wal", "mocketmq.db-shm"):
@@ -173,7 +173,7 @@ async def test_a_store_that_is_lost_loses_no_message(tmp_path: Path) -> None:
         assert broker.registry.topics.queue(message.queue_key).queue_id == 3
 
 
-async def test_files_of_another_broker_are_taken_in_while_this_one_runs(
+async def test_files_of_another_broker_are_adopted_at_run_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turn_by_hand(monkeypatch)
@@ -197,9 +197,7 @@ async def test_files_of_another_broker_are_taken_in_while_this_one_runs(
 
 
 @pytest.mark.parametrize("place", [None, "7/by-hand"])
-async def test_a_number_above_all_others_leaves_room_for_those_of_this_broker(
-    tmp_path: Path, place: str | None
-) -> None:
+async def test_largest_file_number_leaves_room_for_new_messages(tmp_path: Path, place: str | None) -> None:
     async with running_broker(tmp_path) as broker:
         due_ms = broker.clock.now_us() // MS + 1_000
     made("largest", b"largest", due_ms=due_ms, number=(1 << 63) - 1).put(tmp_path / "delay", place)
@@ -225,9 +223,7 @@ IMPOSSIBLE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("changed", IMPOSSIBLE)
-async def test_a_sound_file_that_cannot_be_delivered_is_put_aside(
-    tmp_path: Path, changed: dict[str, Any]
-) -> None:
+async def test_undeliverable_file_is_quarantined(tmp_path: Path, changed: dict[str, Any]) -> None:
     async with running_api(data=str(tmp_path)) as api:
         now_ms = api.emulator.broker.clock.now_us() // MS
     made(due_ms=now_ms + 1_000, number=now_ms, **changed).put(tmp_path / "delay")

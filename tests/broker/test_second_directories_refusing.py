@@ -1,4 +1,4 @@
-"""Second directories keep a batch as a whole or not at all, and refuse what the disk has no room for."""
+"""Second directories save a batch completely or not at all, and refuse messages if the disk is full."""
 
 import asyncio
 from pathlib import Path
@@ -8,9 +8,7 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import (
-    EmulatorError,
     IllegalMessageError,
-    InternalError,
     StoreFullError,
     StoreUnavailableError,
     wire_codes,
@@ -36,7 +34,6 @@ from tests.support.patience import PATIENCE_S
 from tests.support.second_directories import (
     MS,
     in_order_of_delivery,
-    listed,
     message_files,
     no_removal_left,
     send_in,
@@ -77,11 +74,11 @@ async def nothing_was_kept(broker: Broker, data: Path) -> None:
     assert (broker.pending.count, broker.sender.sent, message_files(data)) == (0, 0, [])
     assert broker.schemes.file_figures().disk_bytes == 0
     await broker.mover.advance(60 * S)
-    if broker.registry.topics.find(TOPIC):
+    if broker.registry.topics.find_topic(TOPIC):
         assert await visible(broker) == []
 
 
-async def test_a_batch_with_one_that_is_refused_is_refused_as_a_whole(tmp_path: Path) -> None:
+async def test_batch_with_a_refused_message_is_refused_whole(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for wrong in ({START_DELIVER_TIME: "tomorrow"}, {TIMER_DELAY_SEC: "259201"}, {"a": ""}):
             with pytest.raises(IllegalMessageError):
@@ -89,7 +86,7 @@ async def test_a_batch_with_one_that_is_refused_is_refused_as_a_whole(tmp_path: 
         await nothing_was_kept(broker, tmp_path)
 
 
-async def test_a_batch_whose_sender_goes_away_is_stored_as_a_whole(
+async def test_batch_is_stored_whole_when_its_sender_disconnects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -114,7 +111,7 @@ async def test_a_batch_whose_sender_goes_away_is_stored_as_a_whole(
         assert (broker.pending.count, broker.schemes.timed().pending) == (3, 2)
 
 
-async def test_a_batch_whose_commit_fails_leaves_nothing_behind(
+async def test_batch_with_a_failed_commit_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_broker(tmp_path, topics=()) as broker:
@@ -133,7 +130,7 @@ async def test_a_batch_whose_commit_fails_leaves_nothing_behind(
         assert broker.pending.count == 3
 
 
-async def test_a_batch_of_which_one_file_cannot_be_written_leaves_nothing_behind(
+async def test_batch_with_a_failed_file_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -153,7 +150,7 @@ async def test_a_batch_of_which_one_file_cannot_be_written_leaves_nothing_behind
         await nothing_was_kept(broker, tmp_path)
 
 
-async def test_a_batch_beyond_the_quota_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_batch_beyond_the_quota_leaves_no_files(tmp_path: Path) -> None:
     async with running_broker(tmp_path, delay_quota_bytes=2 * 4_096) as broker:
         with pytest.raises(StoreFullError):
             await broker.sender.send_batch(batch_of(*[{TIMER_DELAY_MS: "1000"}] * 3))
@@ -164,7 +161,7 @@ async def test_a_batch_beyond_the_quota_leaves_nothing_behind(tmp_path: Path) ->
 # Disk
 
 
-async def test_the_quota_refuses_what_does_not_fit_until_something_was_delivered(
+async def test_quota_refuses_messages_until_a_delivery_frees_room(
     anywhere: Path | str,
 ) -> None:
     async with running_broker(anywhere, delay_quota_bytes=4 * 4_096) as broker:
@@ -185,7 +182,7 @@ async def test_the_quota_refuses_what_does_not_fit_until_something_was_delivered
         assert broker.schemes.file_figures().disk_bytes == 3 * 4_096
 
 
-async def test_the_disk_is_counted_from_what_is_there_at_the_start(tmp_path: Path) -> None:
+async def test_disk_use_is_counted_at_the_start(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send_in(broker, 1_000, "x" * 4_096)
         await send_in(broker, 5_000)
@@ -198,44 +195,10 @@ async def test_the_disk_is_counted_from_what_is_there_at_the_start(tmp_path: Pat
         assert (broker.schemes.pending, broker.schemes.file_figures().quarantined) == (1, 1)
 
 
-async def test_what_is_in_the_quarantine_does_not_count(tmp_path: Path) -> None:
+async def test_quarantined_files_do_not_count(tmp_path: Path) -> None:
     async with running_broker(tmp_path, delay_quota_bytes=4_096) as broker:
         await send_in(broker, 1_000)
         message_files(tmp_path)[0].write_bytes(b"damaged")
         await broker.mover.advance(1 * S)
         assert broker.schemes.file_figures().disk_bytes == 0
         await send_in(broker, 1_000)
-
-
-@pytest.mark.parametrize(
-    ("error", "refusal"),
-    [(OSError(5, "Input/output error"), StoreUnavailableError), (RuntimeError("a defect"), InternalError)],
-)
-async def test_a_write_that_fails_is_refused_and_the_next_one_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, refusal: type[EmulatorError]
-) -> None:
-    def fail(*_: object) -> None:
-        raise error
-
-    async with running_broker(tmp_path) as broker:
-        with monkeypatch.context() as patch:
-            patch.setattr(DelayDirectory, "write", fail)
-            with pytest.raises(refusal):
-                await send_in(broker, 1_000)
-        await nothing_was_kept(broker, tmp_path)
-        await send_in(broker, 1_000, "next")
-        assert await listed(broker) == ["next"]
-
-
-async def test_a_sync_that_fails_is_refused_and_leaves_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(5, "Input/output error")
-
-    async with running_broker(tmp_path) as broker:
-        with monkeypatch.context() as patch:
-            patch.setattr(DelayDirectory, "sync", fail)
-            with pytest.raises(StoreUnavailableError):
-                await send_in(broker, 1_000)
-        await nothing_was_kept(broker, tmp_path)

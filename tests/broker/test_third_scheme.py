@@ -1,4 +1,4 @@
-"""A delay scheme that nothing but the app's list names: everything in the broker works with it."""
+"""Every feature of the broker works with a delay scheme that only the app's list mentions."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ from mocketmq.message.message_id import key_hash
 from mocketmq.message.properties import DELAY
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.scheme_context import SchemeContext
-from mocketmq.schedule.timed_scheme import TimedScheme
+from mocketmq.schedule.timed_scheme import NewestPage, TimedScheme
 from mocketmq.settings import Settings
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
@@ -51,7 +51,7 @@ class EggTimer(TimedScheme):
     async def has_kept(self, number: int, unique_key: str) -> bool:
         return number in self.waiting or (number, key_hash(unique_key)) in await self.settled([number])
 
-    def remove(self, messages: Iterable[StoredMessage]) -> None:
+    def remove_settled(self, messages: Iterable[StoredMessage]) -> None:
         for message in messages:
             self.waiting.pop(message.log_offset, None)
 
@@ -79,12 +79,12 @@ class EggTimer(TimedScheme):
 
     def boiled(self, message: StoredMessage, picked_us: int, batch: Batch) -> None:
         self.deliver(batch, message, fires_us=due_of(message), picked_us=picked_us)
-        batch.on_commit(partial(self.remove, [message]))
+        batch.on_commit(partial(self.remove_settled, [message]))
 
     def holds(self, parked: StoredMessage) -> bool:
         return parked.log_offset in self.waiting
 
-    async def find(self, unique_key: str) -> list[StoredMessage]:
+    async def find_by_key(self, unique_key: str) -> list[StoredMessage]:
         return [message for message in self.waiting.values() if message.unique_key == unique_key]
 
     async def numbered(self, number: int) -> StoredMessage | None:
@@ -96,6 +96,12 @@ class EggTimer(TimedScheme):
         keys = {queue.key for queue in self.context.topics.get(topic).queues} if topic else None
         found = [m for m in self.waiting.values() if keys is None or m.real_queue_key in keys]
         return [m for m in found if level is None and m.log_offset > after][:limit]
+
+    async def newest(self, before: int, limit: int) -> NewestPage:
+        earlier = sorted(
+            (m for m in self.waiting.values() if m.log_offset < before), key=lambda m: -m.log_offset
+        )
+        return NewestPage(earlier[:limit], earlier[limit - 1].log_offset if len(earlier) >= limit else None)
 
 
 def due_of(message: StoredMessage) -> int:
@@ -109,7 +115,7 @@ async def open_egg_timer(_settings: Settings, context: SchemeContext) -> TimedSc
 
 @pytest.fixture(autouse=True)
 def plugged_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one line that a new scheme takes."""
+    """Register the scheme, which takes one line."""
     monkeypatch.setattr(app, "DELAY_SCHEMES", (*app.DELAY_SCHEMES, open_egg_timer))
 
 
@@ -120,7 +126,7 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
 
 
 async def boil(api: Api, body: str, delay_ms: int, **more: Any) -> str:
-    """Send a message by the third scheme; its id."""
+    """Send a message by the third scheme, and return its id."""
     sent = await api.send(body=body, properties={EGG_TIMER_MS: str(delay_ms)}, **more)
     message_id: str = sent["message_id"]
     return message_id
@@ -131,7 +137,7 @@ async def listed(api: Api) -> list[tuple[str, int | None]]:
     return sorted((one["body"], one["level"]) for one in found)
 
 
-async def test_it_is_listed_counted_and_delivered_among_the_others(api: Api, tmp_path: Path) -> None:
+async def test_third_scheme_is_listed_counted_and_delivered(api: Api, tmp_path: Path) -> None:
     egg = await boil(api, "egg", 2_500)
     await api.send(body="level", delay_level=1)
     await api.send(body="file", delay_ms=4_000)
@@ -157,7 +163,7 @@ async def test_it_is_listed_counted_and_delivered_among_the_others(api: Api, tmp
     assert delivery["scheme"] == "egg-timer"
 
 
-async def test_it_is_found_cancelled_and_delivered_by_hand(api: Api, tmp_path: Path) -> None:
+async def test_third_scheme_cancels_and_forces_messages(api: Api, tmp_path: Path) -> None:
     cancelled, forced = await boil(api, "cancelled", 1_000), await boil(api, "forced", 1_000)
     assert (await api.ok("DELETE", f"/v1/delayed/{cancelled}"))["body"] == "cancelled"
     assert (await api.ok("POST", f"/v1/delayed/{forced}/deliver"))["body"] == "forced"
@@ -168,11 +174,11 @@ async def test_it_is_found_cancelled_and_delivered_by_hand(api: Api, tmp_path: P
     outcomes = rows(tmp_path, "SELECT outcome FROM timed_messages ORDER BY number")
     assert [row["outcome"] for row in outcomes] == ["cancelled", "forced"]
     records = "interventions i JOIN messages m ON i.parked_offset = m.log_offset"
-    kinds = rows(tmp_path, f"SELECT kind FROM {records}")
+    kinds = rows(tmp_path, f"SELECT i.kind FROM {records}")
     assert kinds == [{"kind": "cancelled"}]
 
 
-async def test_resets_and_deletions_forget_it() -> None:
+async def test_resets_and_deletions_cover_the_third_scheme() -> None:
     async with running_broker() as broker:
         for topic in (TOPIC, TOPIC, "another"):
             await send(broker, topic=topic, EGG_TIMER_MS="1000")
@@ -185,7 +191,7 @@ async def test_resets_and_deletions_forget_it() -> None:
         assert (await broker.mover.advance(60 * S)).fired == 0
 
 
-async def test_a_half_message_goes_back_to_the_scheme_that_claimed_it(tmp_path: Path) -> None:
+async def test_committed_half_message_returns_to_its_scheme(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         halves = broker.popped_halves
         half = await halves.prepare(Message(TOPIC, b"half", {EGG_TIMER_MS: "5000"}), 60 * S)
@@ -197,7 +203,7 @@ async def test_a_half_message_goes_back_to_the_scheme_that_claimed_it(tmp_path: 
     assert rows(tmp_path, "SELECT scheme FROM deliveries") == [{"scheme": "egg-timer"}]
 
 
-async def test_a_batch_that_fails_is_taken_back_and_a_level_goes_before(
+async def test_failed_batch_is_undone_and_a_level_wins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
@@ -217,7 +223,7 @@ async def test_a_batch_that_fails_is_taken_back_and_a_level_goes_before(
         assert (broker.levels.pending, broker.schemes.pending) == (1, 1)
 
 
-async def test_two_schemes_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_duplicate_scheme_names_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "DELAY_SCHEMES", (*app.DELAY_SCHEMES, open_egg_timer))
     with pytest.raises(ValueError, match="egg-timer"):
         async with running_broker():

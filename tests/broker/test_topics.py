@@ -1,4 +1,4 @@
-"""Topics: who makes them, what they may be called, and who may use them for what."""
+"""Topics: who creates them, which names are allowed, and who may use them for what."""
 
 import asyncio
 from pathlib import Path
@@ -27,7 +27,7 @@ async def test_declared_topics_and_groups_exist_from_the_start(tmp_path: Path) -
             assert (hasty.max_retries, hasty.retry_queues) == (2, 3)
 
 
-async def test_a_declaration_changes_a_topic_that_exists(tmp_path: Path) -> None:
+async def test_declaration_changes_an_existing_topic(tmp_path: Path) -> None:
     async with running_broker(
         tmp_path, topics=(TopicDeclaration(name=TOPIC, read_queues=1, write_queues=1),)
     ):
@@ -39,31 +39,31 @@ async def test_a_declaration_changes_a_topic_that_exists(tmp_path: Path) -> None
         assert len(await receive(broker)) == 1
 
 
-async def test_a_topic_is_made_by_the_first_message_or_the_first_receiver() -> None:
+async def test_first_message_or_receiver_creates_the_topic() -> None:
     async with running_broker(topic_queues=3) as broker:
         await send(broker)
         await receive(broker, topic="other")
         assert [broker.registry.topics.get(name).write_queues for name in (TOPIC, "other")] == [3, 3]
 
 
-async def test_a_topic_is_made_once_however_many_ask_for_it_at_the_same_time() -> None:
+async def test_concurrent_first_uses_create_one_topic() -> None:
     async with running_broker() as broker:
         await asyncio.gather(*(send(broker, str(n), topic=f"t{n % 3}") for n in range(60)))
         counts = [len(await visible(broker, f"t{n}")) for n in range(3)]
         assert counts == [20, 20, 20]
 
 
-async def test_a_topic_whose_maker_went_away_can_be_used() -> None:
+async def test_topic_survives_the_disconnect_of_its_first_sender() -> None:
     async with running_broker() as broker:
         maker = asyncio.create_task(send(broker))
-        other = asyncio.create_task(send(broker, topic="other"))  # waits for the first to be made
+        other = asyncio.create_task(send(broker, topic="other"))  # waits until the first topic is created
         await broker.store.writer.commit(lambda _batch: maker.cancel())
         await asyncio.gather(maker, other, return_exceptions=True)
         await send(broker, "after")
         assert bodies(await visible(broker))[-1:] == ["after"]
 
 
-async def test_senders_that_wait_for_their_topic_go_on_in_the_order_they_came() -> None:
+async def test_senders_waiting_for_their_topic_keep_their_order() -> None:
     async with running_broker() as broker:
         went_on: list[int] = []
 
@@ -72,14 +72,14 @@ async def test_senders_that_wait_for_their_topic_go_on_in_the_order_they_came() 
             went_on.append(number)
 
         senders: list[asyncio.Task[None]] = []
-        while len(went_on) < 10:  # some come before the topic is there, and some after
+        while len(went_on) < 10:  # some arrive before the topic exists, and some after
             senders.append(asyncio.create_task(sender(len(senders))))
             await asyncio.sleep(0)
         await asyncio.gather(*senders)
         assert went_on == list(range(len(senders)))
 
 
-async def test_a_sender_that_goes_away_holds_up_no_other() -> None:
+async def test_a_disconnected_sender_does_not_delay_others() -> None:
     async with running_broker() as broker:
         senders = [asyncio.create_task(broker.registry.topics.for_send(TOPIC)) for _ in range(9)]
         await asyncio.sleep(0)
@@ -98,8 +98,8 @@ async def test_with_automatic_creation_off_a_topic_must_exist() -> None:
             await receive(broker)
         await broker.registry.topics.put_by_client(TOPIC, 4, 4, 6)
         await send(broker)
-        await give_back(broker, await receive(broker))  # retry topics are made all the same
-        assert broker.registry.topics.find("%RETRY%billing")
+        await give_back(broker, await receive(broker))  # the broker creates retry topics nevertheless
+        assert broker.registry.topics.find_topic("%RETRY%billing")
 
 
 @pytest.mark.parametrize(
@@ -129,21 +129,21 @@ async def test_bad_names_are_refused_in_upstreams_words(name: str, remark: str) 
 
 
 @pytest.mark.parametrize("name", ["x" * 127, "%DLQ%" + "x" * 255, "A|b%c-d_9"])
-async def test_names_up_to_their_limits_are_taken(name: str) -> None:
+async def test_names_up_to_their_limits_are_accepted(name: str) -> None:
     async with running_broker() as broker:
         await send(broker, topic=name)
         assert len(await visible(broker, name)) == 1
 
 
 @pytest.mark.parametrize("name", sorted(FORBIDDEN_TOPICS))
-async def test_no_client_sends_to_the_brokers_own_topics(name: str) -> None:
+async def test_clients_cannot_send_to_system_topics(name: str) -> None:
     async with running_broker() as broker:
         with pytest.raises(NoPermissionError, match=rf"Sending message to topic\[{name}\] is forbidden\."):
             await send(broker, topic=name)
 
 
 @pytest.mark.parametrize("name", [SCHEDULE_TOPIC, "TBW102", "rmq_sys_wheel_timer"])
-async def test_no_client_makes_or_changes_a_system_topic(name: str) -> None:
+async def test_clients_cannot_change_system_topics(name: str) -> None:
     async with running_broker() as broker:
         with pytest.raises(NoPermissionError, match="conflict with system topic"):
             await broker.registry.topics.put_by_client(name, 1, 1, 6)
@@ -166,7 +166,7 @@ async def test_numbers_out_of_range_are_refused(read: int, write: int, perm: int
         with pytest.raises(InvalidArgumentError) as refused:
             await broker.registry.topics.put_by_client(TOPIC, read, write, perm)
         assert refused.value.field == field
-        assert broker.registry.topics.find(TOPIC) is None
+        assert broker.registry.topics.find_topic(TOPIC) is None
 
 
 async def test_permissions_are_kept_and_obeyed(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ async def test_permissions_are_kept_and_obeyed(tmp_path: Path) -> None:
         assert await receive(broker, topic="inbox") == []
 
 
-async def test_a_message_goes_to_the_queue_it_asks_for_or_is_refused() -> None:
+async def test_message_goes_to_its_queue_or_is_refused() -> None:
     async with running_broker() as broker:
         assert [(await send(broker, queue=n)).queue.queue_id for n in range(4)] == [0, 1, 2, 3]
         assert (await send(broker, queue=-1)).queue.queue_id in range(4)
@@ -201,7 +201,7 @@ async def test_a_narrowed_topic_keeps_its_queues_and_reads_fewer() -> None:
         assert bodies(await receive(broker)) == ["far"]
 
 
-async def test_there_is_a_queue_per_level_but_never_fewer_than_upstreams_18() -> None:
+async def test_level_topic_has_a_queue_per_level_and_at_least_18() -> None:
     for levels, queues in (("1s", 18), (" ".join(["1s"] * 20), 20)):
         async with running_broker(levels=levels) as broker:
             assert len(broker.registry.topics.get(SCHEDULE_TOPIC).queues) == queues

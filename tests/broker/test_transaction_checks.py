@@ -1,4 +1,4 @@
-"""Producers are asked about half messages in time, and what nobody decides is rolled back."""
+"""Producers get check-backs for half messages in time, and undecided half messages are rolled back."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ from tests.support.brokers import (
 from tests.support.patience import PATIENCE_S
 
 
-async def test_the_producer_is_asked_when_the_immunity_time_is_up_and_not_before() -> None:
+async def test_check_starts_when_the_immunity_time_ends() -> None:
     async with running_broker() as broker:
         first = await prepare(broker, "0")
         await broker.mover.advance(1)
@@ -39,7 +39,7 @@ async def test_the_producer_is_asked_when_the_immunity_time_is_up_and_not_before
         assert bodies(await visible(broker)) == ["0"]
 
 
-async def test_a_producer_that_waits_is_woken_when_it_is_to_decide() -> None:
+async def test_due_check_wakes_a_waiting_producer() -> None:
     async with running_broker() as broker:
         waiting = asyncio.create_task(pop(broker, wait_s=30))
         await prepare(broker)
@@ -48,7 +48,7 @@ async def test_a_producer_that_waits_is_woken_when_it_is_to_decide() -> None:
             assert bodies(await waiting) == ["half"]
 
 
-async def test_the_producer_is_asked_every_ten_seconds_however_often_it_takes() -> None:
+async def test_checks_repeat_every_ten_seconds() -> None:
     async with running_broker() as broker:
         half = await prepare(broker)
         await broker.mover.advance(IMMUNITY_US)
@@ -58,7 +58,7 @@ async def test_the_producer_is_asked_every_ten_seconds_however_often_it_takes() 
             await broker.mover.advance(10 * S - 1)
             assert await pop(broker) == []
             await broker.mover.advance(1)
-        assert broker.registry.topics.find(f"%DLQ%{HALF_GROUP}") is None
+        assert broker.registry.topics.find_topic(f"%DLQ%{HALF_GROUP}") is None
         await commit(broker, await pop(broker))
         assert [message.unique_key for message in await visible(broker)] == [half.stored.unique_key]
 
@@ -74,7 +74,7 @@ async def test_half_messages_are_popped_oldest_first_by_topic_and_by_tag() -> No
         assert bodies(await pop(broker, topic="other")) == ["other"]
 
 
-async def test_a_pop_whose_producer_went_away_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pop_by_a_disconnected_producer_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker() as broker:
         await prepare(broker)
         await broker.mover.advance(IMMUNITY_US)
@@ -94,7 +94,7 @@ async def test_a_pop_whose_producer_went_away_counts_for_nothing(monkeypatch: py
         assert [one.times for one in await pop(broker, wait_s=30)] == [1]
 
 
-async def test_what_nobody_decides_is_rolled_back_after_a_day() -> None:
+async def test_an_undecided_half_message_is_rolled_back_after_a_day() -> None:
     async with running_broker() as broker:
         started_us = broker.clock.now_us()
         lazy = await prepare(broker, "never popped")
@@ -130,7 +130,7 @@ async def test_what_nobody_decides_is_rolled_back_after_a_day() -> None:
             assert (take.outcome, take.settled_us) == ("rolled back", settled_us)
 
 
-async def test_a_handle_that_is_still_valid_decides_even_after_a_day() -> None:
+async def test_valid_handle_decides_after_a_day() -> None:
     async with running_broker() as broker:
         await prepare(broker)
         await broker.mover.advance(LIFETIME_US - 1)
@@ -140,11 +140,9 @@ async def test_a_handle_that_is_still_valid_decides_even_after_a_day() -> None:
         assert bodies(await visible(broker)) == ["half"]
 
 
-async def test_very_many_that_nobody_decides_go_in_steps_past_those_that_are_held(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("mocketmq.broker.transactions.popped_halves.BATCH", 3)
+async def test_very_many_undecided_half_messages_are_rolled_back_in_steps() -> None:
     async with running_broker() as broker:
+        broker.popped_halves.batch = 3
         for _ in range(13):
             await prepare(broker)
         await broker.mover.advance(LIFETIME_US - 1)
@@ -154,6 +152,6 @@ async def test_very_many_that_nobody_decides_go_in_steps_past_those_that_are_hel
             await broker.mover.advance(1)
         assert (broker.half_messages.abandoned, broker.store.writer.commits - before) == (
             10,
-            1 + 4 + 1,  # the held ones', the others', and the move's own
+            1 + 4 + 1,  # the held messages', the others', and the move's own
         )
         assert (await commit(broker, held)).failed == []

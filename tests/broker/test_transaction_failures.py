@@ -23,9 +23,8 @@ from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.properties import (
     TIMER_DELAY_MS,
 )
-from mocketmq.store import writer
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Work
+from mocketmq.store.writer import Work, WriterLimits
 from tests.broker.half_messages import IMMUNITY_US, Decide, commit, pop, prepare, rollback
 from tests.support.brokers import (
     TOPIC,
@@ -40,7 +39,7 @@ from tests.support.brokers import (
 from tests.support.patience import PATIENCE_S
 
 
-async def test_a_half_message_that_could_not_be_stored_does_not_exist(
+async def test_unstored_half_message_does_not_exist(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
@@ -54,9 +53,7 @@ async def test_a_half_message_that_could_not_be_stored_does_not_exist(
 
 
 @pytest.mark.parametrize("decide", [commit, rollback])
-async def test_a_decision_that_could_not_be_stored_is_none(
-    decide: Decide, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_decision_has_no_effect(decide: Decide, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker() as broker:
         half = await prepare(broker)
         async with Refusing(broker, monkeypatch):
@@ -69,7 +66,7 @@ async def test_a_decision_that_could_not_be_stored_is_none(
         assert bodies(await visible(broker)) == ["half"]
 
 
-async def test_what_could_not_be_rolled_back_after_a_day_is_when_it_can_be(
+async def test_a_failed_late_rollback_is_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
@@ -94,7 +91,7 @@ async def test_each_decision_is_one_transaction() -> None:
             assert broker.store.writer.commits == before + count + 1
 
 
-async def test_half_messages_survive_a_restart_as_they_were(tmp_path: Path) -> None:
+async def test_half_messages_survive_a_restart(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         kept = await prepare(broker, "kept")
         await broker.mover.advance(1)
@@ -120,7 +117,7 @@ async def test_half_messages_survive_a_restart_as_they_were(tmp_path: Path) -> N
 
 
 async def test_half_and_receipt_are_stored_in_one_transaction(tmp_path: Path) -> None:
-    """So a kill leaves both or none: a half message without its receipt would be popped at once."""
+    """A kill must leave both or neither, because a half message without receipt would be popped at once."""
     async with running_broker(tmp_path) as broker:
         await prepare(broker)
         seen: list[set[str]] = []
@@ -137,7 +134,7 @@ async def test_half_and_receipt_are_stored_in_one_transaction(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("comes_first", ["due time", "second commit"])
-async def test_a_store_that_fails_before_the_half_is_settled_doubles_nothing(
+async def test_failed_write_before_the_half_is_settled_repeats_no_message(
     monkeypatch: pytest.MonkeyPatch, comes_first: str
 ) -> None:
     async with running_broker() as broker:
@@ -155,7 +152,7 @@ async def test_a_store_that_fails_before_the_half_is_settled_doubles_nothing(
 
 
 @pytest.mark.parametrize("is_due", [False, True])
-async def test_a_kill_before_the_half_is_settled_doubles_nothing(
+async def test_kill_before_the_half_is_settled_repeats_no_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_due: bool
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -174,7 +171,7 @@ async def test_a_kill_before_the_half_is_settled_doubles_nothing(
 
 
 @pytest.mark.parametrize("is_checked", [True, False])
-async def test_what_was_kept_though_the_store_failed_can_only_be_committed(
+async def test_half_message_saved_before_a_failed_write_can_only_be_committed(
     monkeypatch: pytest.MonkeyPatch, is_checked: bool
 ) -> None:
     async with running_broker() as broker:
@@ -199,7 +196,7 @@ async def test_what_was_kept_though_the_store_failed_can_only_be_committed(
 
 @pytest.mark.parametrize("is_commit", [True, False])
 @pytest.mark.parametrize("comes_first", ["pop", "decision"])
-async def test_what_is_popped_while_it_is_decided_by_its_id_is_one_of_both(
+async def test_a_pop_during_a_decision_by_id_has_one_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes_first: str, is_commit: bool
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -235,7 +232,9 @@ async def test_what_is_popped_while_it_is_decided_by_its_id_is_one_of_both(
     assert len(rows(tmp_path, "SELECT * FROM receipts WHERE settled_us IS NULL")) == bool(popped)
 
 
-async def test_what_the_timed_scheme_did_not_keep_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_half_message_refused_by_its_scheme_is_not_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with running_broker() as broker:
         halves = [await prepare(broker), await prepare(broker, **{TIMER_DELAY_MS: "60000"})]
 
@@ -252,7 +251,7 @@ async def test_what_the_timed_scheme_did_not_keep_is_not_committed(monkeypatch: 
         assert (len(await visible(broker)), broker.pending.count) == (1, 1)
 
 
-async def test_what_is_popped_just_before_it_is_rolled_back_after_a_day_is_not(
+async def test_a_half_message_popped_just_before_its_late_rollback_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
@@ -274,7 +273,7 @@ async def test_what_is_popped_just_before_it_is_rolled_back_after_a_day_is_not(
 
 
 @pytest.mark.parametrize("is_refused", [True, False])
-async def test_what_is_popped_during_its_late_rollback_is_gone_unless_that_fails(
+async def test_half_message_popped_during_its_late_rollback_is_rolled_back(
     monkeypatch: pytest.MonkeyPatch, is_refused: bool
 ) -> None:
     async with running_broker() as broker:
@@ -304,7 +303,7 @@ async def test_what_is_popped_during_its_late_rollback_is_gone_unless_that_fails
         assert len((await commit(broker, popped)).done) == len(await visible(broker)) == len(popped)
 
 
-async def test_what_is_being_committed_neither_runs_out_nor_is_rolled_back(
+async def test_a_commit_in_progress_neither_expires_nor_is_rolled_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
@@ -325,7 +324,7 @@ async def test_what_is_being_committed_neither_runs_out_nor_is_rolled_back(
         assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
 
 
-async def test_what_is_committed_while_its_topic_is_being_deleted_is_not_kept() -> None:
+async def test_a_commit_during_the_deletion_of_the_topic_is_refused() -> None:
     async with running_broker() as broker:
         half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
         with broker.registry.topics.closing(TOPIC), pytest.raises(TopicNotFoundError):
@@ -333,7 +332,7 @@ async def test_what_is_committed_while_its_topic_is_being_deleted_is_not_kept() 
         assert (broker.pending.count, len((await rollback(broker, [half])).done)) == (0, 1)
 
 
-async def test_a_commit_goes_to_its_end_though_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_completes_although_its_caller_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker() as broker:
         half = (await prepare(broker, **{TIMER_DELAY_MS: "60000"})).stored
         message_id = offset_message_id(half.store_host, half.log_offset)
@@ -362,23 +361,22 @@ async def test_a_commit_goes_to_its_end_though_nobody_waits_for_it(monkeypatch: 
         assert bodies(await visible(broker)) == ["half"]
 
 
-async def test_what_could_neither_be_popped_nor_committed_can_be_popped_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_half_message_after_a_failed_pop_and_commit_can_be_popped_again() -> None:
     async with running_broker() as broker:
         half = (await prepare(broker)).stored
         message_id = offset_message_id(half.store_host, half.log_offset)
         await broker.mover.advance(IMMUNITY_US)
-        with monkeypatch.context() as patched:
-            patched.setattr(writer, "MAX_WAITING", 0)
-            with pytest.raises(StoreBusyError):
-                await pop(broker)
-            with pytest.raises(StoreBusyError):
-                await broker.half_messages.decide(message_id, commit=True)
+        writer = broker.store.writer
+        writer.limits = WriterLimits(waiting=0)
+        with pytest.raises(StoreBusyError):
+            await pop(broker)
+        with pytest.raises(StoreBusyError):
+            await broker.half_messages.decide(message_id, commit=True)
+        writer.limits = WriterLimits()
         assert len(await pop(broker, wait_s=30)) == 1
 
 
-async def test_what_is_reset_while_it_is_being_committed_is_not_committed(
+async def test_a_half_message_reset_during_its_commit_is_not_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
@@ -395,7 +393,7 @@ async def test_what_is_reset_while_it_is_being_committed_is_not_committed(
         assert (handle, type(error), await visible(broker)) == (half.handle, ReceiptSpentError, [])
 
 
-async def test_what_loses_its_topic_while_it_is_being_kept_is_kept_no_longer(
+async def test_a_message_whose_topic_is_deleted_during_the_save_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
@@ -411,4 +409,4 @@ async def test_what_loses_its_topic_while_it_is_being_kept_is_kept_no_longer(
         monkeypatch.setattr(broker.schemes.timed(), "keep", keep_after_all)
         assert (await commit(broker, [half])).done == []
         await broker.mover.advance(60 * S)
-        assert (broker.pending.count, broker.registry.topics.find(TOPIC)) == (0, None)
+        assert (broker.pending.count, broker.registry.topics.find_topic(TOPIC)) == (0, None)

@@ -1,4 +1,4 @@
-"""Transactions: half messages are seen by nobody but their producers, and decided exactly once."""
+"""Transactions: only their producers see half messages, and each is decided exactly once."""
 
 import asyncio
 from pathlib import Path
@@ -45,7 +45,7 @@ from tests.support.brokers import (
 # Decisions
 
 
-async def test_a_half_message_is_seen_by_no_consumer_until_it_is_committed() -> None:
+async def test_half_message_is_invisible_until_its_commit() -> None:
     async with running_broker() as broker:
         half = await prepare(broker, queue_id=2, born_us=17, TAGS="A", KEYS="k", own="mine")
         assert (half.visible_us, broker.half_messages.prepared) == (
@@ -68,7 +68,7 @@ async def test_a_half_message_is_seen_by_no_consumer_until_it_is_committed() -> 
         assert (await acknowledge(broker, [taken])).done
 
 
-async def test_what_is_rolled_back_is_never_seen() -> None:
+async def test_a_rolled_back_message_is_never_visible() -> None:
     async with running_broker() as broker:
         half = await prepare(broker)
         assert (await rollback(broker, [half])).done == [half.handle]
@@ -96,7 +96,7 @@ async def test_a_half_message_is_decided_once(first: Decide, second: Decide) -> 
 
 
 @pytest.mark.parametrize("decide", [commit, rollback])
-async def test_handles_that_are_not_valid_fail_beside_those_that_are(decide: Decide) -> None:
+async def test_invalid_handles_fail_beside_valid_ones(decide: Decide) -> None:
     async with running_broker() as broker:
         await send(broker)
         [other_kind] = await receive(broker)
@@ -110,7 +110,7 @@ async def test_handles_that_are_not_valid_fail_beside_those_that_are(decide: Dec
         assert await visible(broker, "other") == []
 
 
-async def test_a_handle_is_worth_nothing_where_there_never_was_a_half_message() -> None:
+async def test_a_handle_without_half_message_is_invalid() -> None:
     async with running_broker() as broker:
         settled = await broker.popped_halves.commit("nowhere", ["1-0-2-3"])
         assert [handle for handle, _ in settled.failed] == ["1-0-2-3"]
@@ -129,7 +129,7 @@ async def test_a_handle_is_worth_nothing_where_there_never_was_a_half_message() 
         ({HALF_DUE_US: "1"}, IllegalMessageError),
     ],
 )
-async def test_what_is_wrong_with_a_half_message_is_said_at_once(
+async def test_a_faulty_half_message_is_refused_at_once(
     wrong: dict[str, Any], error: type[EmulatorError]
 ) -> None:
     async with running_broker(auto_create_topics=False) as broker:
@@ -174,7 +174,7 @@ async def test_an_absolute_due_time_is_the_same_whenever_it_is_committed(tmp_pat
     assert row == {"due_us": started_us + 15 * S, "delivered_us": started_us + 15 * S}
 
 
-async def test_what_is_committed_after_its_due_time_is_visible_at_once_and_not_late(tmp_path: Path) -> None:
+async def test_commit_after_the_due_time_is_visible_at_once(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         half = await prepare(broker, **{TIMER_DELAY_MS: "5000"})
         await broker.mover.advance(7 * S + 123)
@@ -184,7 +184,7 @@ async def test_what_is_committed_after_its_due_time_is_visible_at_once_and_not_l
     assert row == {"late_us": 123}  # due times are whole milliseconds
 
 
-async def test_a_start_deliver_time_is_one_of_those() -> None:
+async def test_a_start_deliver_time_is_an_absolute_due_time() -> None:
     async with running_broker() as broker:
         due_ms = wall_us() // US_PER_MS + 3_600_000
         half = await prepare(broker, **{START_DELIVER_TIME: str(due_ms)})
@@ -196,10 +196,10 @@ async def test_a_start_deliver_time_is_one_of_those() -> None:
         assert abs(pending.message.due_us - half.stored.store_us - 3_600 * S) < 60 * S
 
 
-# What clients may not do
+# Forbidden requests
 
 
-async def test_no_client_uses_the_topics_of_half_messages(tmp_path: Path) -> None:
+async def test_clients_cannot_use_topics_of_half_messages(tmp_path: Path) -> None:
     for _ in range(2):
         async with running_broker(tmp_path) as broker:
             for topic in (HALF, half_topic("nothing-there")):
@@ -220,7 +220,7 @@ async def test_no_client_uses_the_topics_of_half_messages(tmp_path: Path) -> Non
             assert bodies(await visible(broker, HALF))[0] == "half"
 
 
-async def test_no_client_uses_the_group_of_half_messages() -> None:
+async def test_clients_cannot_use_the_group_of_half_messages() -> None:
     async with running_broker() as broker:
         await send(broker)
         half = await prepare(broker)
@@ -240,7 +240,7 @@ async def test_no_client_uses_the_group_of_half_messages() -> None:
 
 
 @pytest.mark.parametrize("topic", ["t" * 127, "%RETRY%" + "g" * 255])
-async def test_the_longest_topic_has_half_messages_too(topic: str) -> None:
+async def test_topic_of_maximal_length_takes_half_messages(topic: str) -> None:
     async with running_broker() as broker:
         half = await prepare(broker, topic=topic)
         assert (await broker.popped_halves.commit(topic, [half.handle])).done

@@ -1,4 +1,4 @@
-"""What waits for a sync of the disk, and what others can do meanwhile."""
+"""Which requests wait for a sync of the disk, and what others can do during the sync."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ Act = Callable[[Broker, str], Awaitable[object]]
 
 
 class HeldDisk:
-    """While ``is_free`` is not set, syncs begin and do not end."""
+    """A disk whose syncs begin but do not end while ``is_free`` is not set."""
 
     def __init__(self) -> None:
         self.is_free = threading.Event()
@@ -43,9 +43,7 @@ async def disk(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HeldDisk]:
     disk.is_free.set()
 
 
-async def test_a_receive_waits_for_no_sync_and_its_acknowledgement_does(
-    disk: HeldDisk, tmp_path: Path
-) -> None:
+async def test_acknowledgement_waits_for_a_sync_and_receive_does_not(disk: HeldDisk, tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker)
         await broker.registry.groups.for_use(GROUP)
@@ -72,7 +70,7 @@ async def test_a_receive_waits_for_no_sync_and_its_acknowledgement_does(
     ],
     ids=["cancel", "deliver", "cancel all", "move", "reset of a topic", "reset"],
 )
-async def test_deliveries_go_on_while_an_intervention_waits_for_its_sync(
+async def test_deliveries_continue_while_an_intervention_waits_for_its_sync(
     act: Act, disk: HeldDisk, tmp_path: Path
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -86,7 +84,7 @@ async def test_deliveries_go_on_while_an_intervention_waits_for_its_sync(
         await acting
 
 
-async def test_a_group_is_free_while_its_deletion_waits_for_its_sync(disk: HeldDisk, tmp_path: Path) -> None:
+async def test_group_is_usable_while_its_deletion_waits_for_its_sync(disk: HeldDisk, tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await broker.registry.groups.for_use(GROUP)
         group = await broker.consuming_groups.for_consuming(GROUP)
@@ -106,7 +104,7 @@ async def test_a_topic_is_created_while_another_waits_for_its_sync(disk: HeldDis
         first = asyncio.ensure_future(topics.put_by_client("first", 4, 4, 6))
         await _begun(disk)
         second = asyncio.ensure_future(topics.put_by_client("second", 4, 4, 6))
-        await until(lambda: topics.find("second") is not None)
+        await until(lambda: topics.find_topic("second") is not None)
         again = asyncio.ensure_future(topics.put_by_client("second", 4, 4, 6))
         await asyncio.sleep(0)
         assert [each.done() for each in (first, second, again)] == [False] * 3

@@ -16,7 +16,7 @@ from mocketmq.schedule import timed_scheme
 from mocketmq.schedule.timer import BATCH
 from mocketmq.store.database import Database
 from mocketmq.store.writer import INSERT_MESSAGE
-from mocketmq_compat.delay import stored_scheme
+from mocketmq_compat.delay import record_reader
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from mocketmq_compat.delay.group_saves import GroupSaves
@@ -60,7 +60,7 @@ async def test_w1_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
         reading = asyncio.create_task(asyncio.to_thread(read_again_and_again))
         try:
             await until(lambda: seen or reading.done())
-            for number in range(40):  # each into a second that is being read
+            for number in range(40):  # each message enters a second that is being read
                 await send_in(broker, 1_001 + number, body)
             await until(lambda: len(seen) > 1 or reading.done())
         finally:
@@ -69,7 +69,7 @@ async def test_w1_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
 
 
 class Syncs:
-    """Follows every sync of the directory, and lets it begin when the test says so."""
+    """Tracks every sync of the directory, and lets each begin only when the test allows it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.go_on, self.ended = (threading.Event() for _ in range(3))
@@ -87,7 +87,7 @@ class Syncs:
         monkeypatch.setattr(DelayDirectory, "sync", sync)
 
 
-async def test_w2_what_is_acknowledged_is_durable_by_the_policy(
+async def test_w2_acknowledged_messages_are_durable_by_the_policy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     syncs = Syncs(monkeypatch)
@@ -106,7 +106,7 @@ async def test_w2_what_is_acknowledged_is_durable_by_the_policy(
     syncs = Syncs(monkeypatch)
     monkeypatch.setattr(GroupSaves, "interval_s", 0.01)
     async with running_broker(tmp_path / "interval", delay_sync="interval") as broker:
-        sent = await send_in(broker, 1_000)  # answered though no sync has ended
+        sent = await send_in(broker, 1_000)  # answered although no sync has ended
         assert syncs.synced == []
         syncs.go_on.set()
         assert await asyncio.to_thread(syncs.ended.wait, HANGING_S)
@@ -181,7 +181,7 @@ async def test_w5_a_file_that_cannot_be_removed_is_not_delivered_again(
         raise PermissionError(1, "Operation not permitted")
 
     with monkeypatch.context() as patch:
-        patch.setattr(DelayDirectory, "remove", refuse)
+        patch.setattr(DelayDirectory, "remove_file", refuse)
         async with running_broker(tmp_path) as broker:
             sent = [await send_in(broker, 1_000, str(number)) for number in range(4)]
             await broker.pending.cancel(sent[3].stored.unique_key)
@@ -210,7 +210,7 @@ async def test_w6_a_file_that_a_crash_left_is_refused_by_its_identity(
     data = tmp_path / "data"
     async with running_broker(data) as broker:
         sent = [await send_in(broker, 1_000 * number, str(number)) for number in range(1, 5)]
-        shutil.copytree(data / "delay", copies)  # as they are when a crash comes before the removal
+        shutil.copytree(data / "delay", copies)  # the files that a crash before the removal would leave
         await broker.mover.advance(1 * S)
         await broker.pending.deliver_now(sent[1].stored.unique_key)
         await broker.pending.cancel(sent[2].stored.unique_key)
@@ -220,7 +220,7 @@ async def test_w6_a_file_that_a_crash_left_is_refused_by_its_identity(
         await broker.mover.advance(60 * S)
         assert bodies(await visible(broker)) == ["1", "2", "4"]
         assert broker.schemes.file_figures().repeats == 3
-        # Nor when somebody copies them back while it runs.
+        # Nor are they delivered when somebody copies them back while the broker runs.
         await no_removal_left(broker)
         shutil.copytree(copies, data / "delay", dirs_exist_ok=True)
         await scheme_of(broker).tidy()
@@ -248,7 +248,7 @@ async def test_w7_no_save_fails_because_its_directory_is_removed_meanwhile(
             patch.setattr(os, "mkdir", made_and_gone)
             await send_in(broker, 1_000, "first")
         assert len(removed) == 5, "each time between making the directory and putting the file into it"
-        # Each delivery empties the second into which the next message is being saved.
+        # Each delivery empties the second that is about to get the next message.
         last = "first"
         for number in range(100):
             pending = (await broker.pending.list())[0].message.unique_key
@@ -262,7 +262,7 @@ async def test_w7_no_save_fails_because_its_directory_is_removed_meanwhile(
 async def test_w8_no_directory_is_listed_between_start_and_delivery(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turn_by_hand(monkeypatch)  # foreign files are looked for by a slow timer
+    turn_by_hand(monkeypatch)  # in operation, a slow timer looks for foreign files
     assert Tidying.interval_s >= 30
     async with running_broker(tmp_path) as broker:
         for number in range(50):
@@ -289,7 +289,7 @@ async def test_w8_no_directory_is_listed_between_start_and_delivery(
 
 
 class Transactions:
-    """Follows what each transaction of a broker writes."""
+    """Records what each transaction of a broker writes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.deliveries: list[int] = []
@@ -325,7 +325,7 @@ async def test_w9_a_second_with_many_files_is_delivered_in_bounded_steps(
         assert sent > thousands, "sends get through in between"
 
     transactions.bytes.clear()
-    monkeypatch.setattr(stored_scheme, "MAX_BATCH_BYTES", 50_000)
+    monkeypatch.setattr(record_reader, "MAX_BATCH_BYTES", 50_000)
     async with running_broker(tmp_path / "large", delay_sync="never") as broker:
         for _ in range(20):
             await send_in(broker, 1_000, "x" * 20_000)

@@ -28,7 +28,7 @@ from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DELAY_MS
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import StartDeliverMode
-from mocketmq_compat.delay import group_saves, stored_scheme
+from mocketmq_compat.delay import record_reader
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from mocketmq_compat.delay.stored_scheme import StoredScheme
@@ -82,14 +82,14 @@ async def test_w11_one_slow_or_poison_file_holds_up_no_others(
             patch.setattr(DelayDirectory, "read", read_slowly)
             moving = asyncio.create_task(broker.mover.advance(1 * S))
             assert await asyncio.to_thread(begun.wait, HANGING_S)
-            # Whatever else the broker does goes on while the disk takes its time.
+            # The broker's other work continues while the disk is slow.
             await send(broker, "at once", topic="others")
             await send(broker, "by level", topic="others", level=1)
             await send_in(broker, HOUR_MS, "for later", topic="others")
             assert bodies(await acknowledged(broker, "others")) == ["at once"]
             assert not moving.done()
             go_on.set()
-            assert (await moving).fired == 3 * BATCH  # one is poison, one has a level
+            assert (await moving).fired == 3 * BATCH  # one message is poison, one has a level
         assert broker.store.writer.commits - before < 20, "not one transaction each"
         found = await visible(broker)
         assert bodies(found) == [str(number) for number in range(1, 3 * BATCH)]
@@ -97,7 +97,7 @@ async def test_w11_one_slow_or_poison_file_holds_up_no_others(
 
 
 async def acknowledged(broker: Any, topic: str) -> Sequence[Any]:
-    """Everything that can be received of the topic, done with."""
+    """Receive and acknowledge every available message of the topic, and return the messages."""
     taken = await receive(broker, topic=topic)
     await acknowledge(broker, taken)
     return taken
@@ -184,7 +184,7 @@ async def test_w14_steps_of_the_wall_clock_neither_delay_nor_release(
             broker.timer.changed()
             assert await receive(broker, wait_s=0.05) == []
             assert (broker.pending.count, broker.clock.now_us()) == (2, started_us)
-        # What is sent now stays behind what was sent when the wall clock was ahead.
+        # Messages sent now stay behind messages sent while the wall clock was ahead.
         await send_in(broker, 10_000, "third")
         ticks_us = 10 * S + 1 * MS  # due times are whole milliseconds
         broker.timer.changed()
@@ -202,7 +202,7 @@ async def test_w14_steps_of_the_wall_clock_neither_delay_nor_release(
     assert wrong == []
 
 
-def test_w15_that_nothing_is_replicated_is_documented() -> None:
+def test_w15_the_lack_of_replication_is_documented() -> None:
     assert "local to one broker" in DIFFERENCES.read_text()
 
 
@@ -236,9 +236,9 @@ async def test_w16_there_are_limits_and_means_to_look_and_to_take_back(
         with pytest.raises(StoreFullError):
             await send_in(broker, 1, "x" * 4_096)
         await send_in(broker, 1, "there is room for a small one")
-    # Flow control: what the disk cannot keep up with is refused, not gathered in memory.
-    monkeypatch.setattr(group_saves, "MAX_WAITING", 10)
+    # Flow control: the broker refuses messages when the disk is too slow, and does not gather them in memory.
     async with running_broker(tmp_path / "flow") as broker:
+        scheme_of(broker).saves.most_waiting = 10
         results = await asyncio.gather(*(send_in(broker, 1) for _ in range(50)), return_exceptions=True)
         busy = [result for result in results if isinstance(result, StoreBusyError)]
         assert len(busy) >= 30
@@ -262,12 +262,12 @@ async def test_w17_a_malformed_property_is_refused_in_the_words_of_the_mode(
         assert broker.pending.count == 1
 
 
-async def test_w18_what_is_overdue_at_the_start_is_delivered_once_all_is_ready(
+async def test_w18_overdue_messages_are_delivered_once_the_broker_is_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_broker(tmp_path) as broker:
         await broker.registry.topics.ensure(TOPIC, 4)
-        assert await receive(broker) == []  # now there is a group that waits for it
+        assert await receive(broker) == []  # creates a group that is owed the messages
         now_ms = broker.clock.now_us() // MS
     for number, late_ms in enumerate([50_000, 1, 2_000]):
         made(str(number), b"%d" % number, due_ms=now_ms - late_ms, number=number).put(tmp_path / "delay")
@@ -343,7 +343,7 @@ async def test_w20_an_unexpected_error_in_one_pass_ends_no_delivery(
         return decode_file(content)
 
     monkeypatch.setattr(StoredScheme, "firing", fail_once)
-    monkeypatch.setattr(stored_scheme, "decode", fail_for_one)
+    monkeypatch.setattr(record_reader, "decode", fail_for_one)
     async with running_broker(tmp_path, clock="real") as broker:
         for body in ("first", "unlucky", "second"):
             await send_in(broker, 5, body)
@@ -365,7 +365,7 @@ async def test_w21_many_messages_share_syncs_and_no_delivery_waits_for_a_removal
 ) -> None:
     many, synced = 2 * BATCH + 9, list[int]()
     may_sync, may_remove = threading.Event(), threading.Event()
-    real_sync, real_remove = DelayDirectory.sync, DelayDirectory.remove
+    real_sync, real_remove = DelayDirectory.sync, DelayDirectory.remove_file
 
     def sync(directory: DelayDirectory, entries: Iterable[Entry]) -> None:
         assert may_sync.wait(HANGING_S)
@@ -378,7 +378,7 @@ async def test_w21_many_messages_share_syncs_and_no_delivery_waits_for_a_removal
         return real_remove(directory, entry)
 
     monkeypatch.setattr(DelayDirectory, "sync", sync)
-    monkeypatch.setattr(DelayDirectory, "remove", remove)
+    monkeypatch.setattr(DelayDirectory, "remove_file", remove)
     async with running_broker(tmp_path) as broker:
         try:
             sending = asyncio.gather(*(send_in(broker, 1_000) for _ in range(many)))

@@ -1,4 +1,4 @@
-"""Accounts that every client is tried with, and the results that each must get."""
+"""Accounts for the tests of every client, and the expected results."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -24,21 +24,21 @@ accounts:
       - secret-orders=DENY
       - read-orders=SUB
 """
-"""Without an administrator, as no client here needs one."""
+"""Accounts without an administrator, because no client here needs one."""
 
 FORBIDDEN = ["secret-orders", "read-orders"]
-"""Topics that may not be sent to."""
+"""Topics without permission to send."""
 
 
 def written(folder: Path) -> tuple[str, str]:
-    """The options of a broker that knows these accounts alone."""
+    """Return the options of a broker with only these accounts."""
     file = folder / "plain_acl.yml"
     file.write_text(ACCOUNTS)
     return "--acl", str(file)
 
 
 RETRIED = r"Send \[\d\] times, still failed"
-"""The words of some clients for any refused message, whatever the broker's reason."""
+"""Error text of some clients for any refused message, whatever the broker's reason."""
 
 OUT_OF_TIME = "timeout", "Timeout", "defaultMQProducer send exception"
 TRIES = 10
@@ -50,8 +50,9 @@ Start = Callable[[str, str], AbstractAsyncContextManager[Driver]]
 async def keys_are_checked(
     broker: RemotingBroker, start: Start, topic: str, words: str | None = None
 ) -> None:
-    """Right keys work, as far as their permissions go; others do not. ``words`` are what the client says to
-    any refusal, if it does not say why.
+    """Check that valid keys work within their permissions, and that invalid keys are refused.
+
+    ``words`` is the client's text for any refusal, if it hides the reason.
     """
     for forbidden in FORBIDDEN:
         await broker.control.put_topic(forbidden)
@@ -75,7 +76,7 @@ async def keys_are_checked(
 
 
 async def keys_are_needed(client: Driver, topic: str, words: str | None = None) -> None:
-    """A client without keys is refused."""
+    """Check that a client without keys is refused."""
     await _is_refused(client, topic, words or "AclException: No accessKey is configured")
 
 
@@ -85,7 +86,7 @@ async def _is_refused(client: Driver, topic: str, why: str) -> None:
 
 
 async def patiently_sent(client: Driver, topic: str, body: str) -> None:
-    """Send a message, again while the client runs out of time: for a cold JVM, its three seconds are few."""
+    """Send a message, retrying after timeouts, because a cold JVM may exceed the client's three seconds."""
     for _ in range(TRIES):
         try:
             await client.call("send", topic=topic, body=body, tag="a", keys=["7"])

@@ -1,8 +1,8 @@
 """Build the clients that ``make interop`` needs: ``python -m tests.clients.build_ahead``.
 
-The tests build what they need by themselves, one project after the other. Here Maven, which mostly waits for
-downloads, runs beside Cargo, which compiles. A failed build is reported but does not count: its test repeats
-it.
+The tests build their projects by themselves, one after another. This module runs Maven, which mostly waits
+for downloads, in parallel with Cargo, which compiles. A failed build is reported but ignored, because its
+test repeats it.
 """
 
 import sys
@@ -24,7 +24,7 @@ from tests.clients.rust import building as rust_building
 
 
 def _with_maven_and_go(home: Path) -> Iterator[Callable[[], object]]:
-    """Maven's repository is not safe for two processes, so that its builds follow each other."""
+    """Run Maven's builds one after another, because two processes cannot safely share its repository."""
     yield java_building.build
     yield partial(java_building.build, FRAMEWORKS)
     for client in ("java-5.0-grpc", "java-5.2-grpc", "go-grpc"):

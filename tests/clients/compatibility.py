@@ -1,8 +1,8 @@
-"""Make docs/aliyun-clients.md, of what works with which SDK; ``features`` makes docs/compatibility.md.
+"""Make docs/aliyun-clients.md, which shows the features that work with each SDK of Aliyun.
 
-``make test`` and ``make interop`` keep their results; ``python -m tests.clients.compatibility`` makes the
-pages from them. ``python -m tests.clients.compatibility codes`` writes the tables of request codes and of
-newer features, which need no results.
+``make test`` and ``make interop`` save results; ``python -m tests.clients.compatibility`` makes this page and
+docs/compatibility.md (see ``features``) from them. ``python -m tests.clients.compatibility codes`` writes the
+tables of request codes and of newer features, which need no results.
 """
 
 import importlib
@@ -27,7 +27,7 @@ SDKS = {
     "node": "Node `@aliyunmq/mq-http-sdk`",
     "java": "Java `mq-http-sdk`",
 }
-"""Names for users. The locks of each language pin the versions."""
+"""Names of the SDKs for users. The lock files of each language pin the versions."""
 
 SECTIONS = {
     "publish_consume": "Publishing and consuming",
@@ -39,7 +39,7 @@ SECTIONS = {
     "node": "The Node library",
     "java": "The Java library",
 }
-"""The test modules that show points, in the order of the page."""
+"""Test modules that demonstrate conformance points, in the order of the page."""
 
 _HEAD = """\
 # Aliyun's HTTP clients
@@ -51,7 +51,7 @@ _CELLS = {True: "yes", False: "**no**", None: "–"}
 
 
 def points() -> dict[str, dict[str, set[str]]]:
-    """By section and point, the SDKs that tests try the point with."""
+    """Return the SDKs that tests try each point with, by section and point."""
     found: dict[str, dict[str, set[str]]] = {title: {} for title in SECTIONS.values()}
     for file in Path(__file__).parent.glob("test_*.py"):
         module = importlib.import_module(f"{__package__}.{file.stem}")
@@ -64,25 +64,25 @@ def points() -> dict[str, dict[str, set[str]]]:
 
 
 def sdks_of(mark: pytest.Mark) -> list[str]:
-    """The SDKs that a test's point is about: all, unless the mark names some."""
+    """Return the SDKs that a test's point concerns, which are all unless the mark names some."""
     return list(mark.args[1:]) or list(SDKS)
 
 
 def shown_by(item: pytest.Item) -> Iterator[tuple[str, str]]:
-    """The SDKs that this run of a test is about, each with the point."""
+    """Return the SDKs that this run of a test concerns, each with the point."""
     for mark in item.iter_markers("point"):
         sdk: str | None = item.callspec.params.get("open_sdk") if hasattr(item, "callspec") else None
         yield from ((one, mark.args[0]) for one in ([sdk] if sdk else sdks_of(mark)))
 
 
 def tried() -> dict[str, set[str]]:
-    """By SDK, the points that tests try it with."""
+    """Return the points that tests try with each SDK."""
     found = [(name, sdks) for section in points().values() for name, sdks in section.items()]
     return {sdk: {name for name, sdks in found if sdk in sdks} for sdk in SDKS}
 
 
 def versions() -> dict[str, str]:
-    """The version of each SDK that is tested."""
+    """Return the version of each tested SDK."""
     pins = (ROOT / "requirements-dev.lock").read_text()
     package = json.loads((Path(__file__).parent / "node" / "package.json").read_text())
     [python] = re.findall(r"^mq-http-sdk==(\S+)", pins, re.MULTILINE)
@@ -91,7 +91,7 @@ def versions() -> dict[str, str]:
 
 
 def page(results: Results) -> str:
-    """The text of the page, from the results of a whole run."""
+    """Return the text of the page, from the results of a complete run."""
     titles = " | ".join(f"{title} {versions()[sdk]}" for sdk, title in SDKS.items())
     lines = [_HEAD]
     for title, section in points().items():
@@ -103,7 +103,7 @@ def page(results: Results) -> str:
 
 
 def main(*arguments: str) -> str | None:
-    """Write the pages. Returns how to get the results that are missing, if any."""
+    """Write the pages. Returns instructions to get missing results, if any."""
     if arguments == ("codes",):
         features.write_codes()
         return None

@@ -1,8 +1,8 @@
-"""Make docs/compatibility.md, the features that work with each of RocketMQ's clients.
+"""Make docs/compatibility.md, which shows the features that work with each of RocketMQ's clients.
 
-A test names the row that it shows by ``@pytest.mark.feature(row, *clients)``, or commands of ``mqadmin`` by
-``@pytest.mark.mqadmin(*commands)``, with ``only=`` for those of one version. Results are kept by client, so
-that runs of some clients add up to the page.
+A test names its row by ``@pytest.mark.feature(row, *clients)``, or commands of ``mqadmin`` by
+``@pytest.mark.mqadmin(*commands)``, with ``only=`` for commands of one version. Results are saved by client,
+so runs of some clients add up to the page.
 """
 
 import importlib
@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.message.identity import VERSION
 from mocketmq.remoting.requests.families import FAMILIES
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.clients import upstream_codes
@@ -41,7 +40,7 @@ CLIENTS = {
     "go": "Go `rocketmq-client-go`",
     "rust": "Rust `rocketmq-client-rust`",
 }
-"""Names for users. The locks of each language pin the versions."""
+"""Names of the clients for users. The lock files of each language pin the versions."""
 
 GRPC_CLIENTS = {
     "python-grpc": "Python `rocketmq-python-client`",
@@ -51,7 +50,7 @@ GRPC_CLIENTS = {
     "go-grpc": "Go `rocketmq-clients/golang/v5`",
     "rust-grpc": "Rust `rocketmq`",
 }
-"""Those of RocketMQ 5, which have features of their own."""
+"""Clients of RocketMQ 5, which have their own features."""
 
 FRAMEWORKS = {
     "spring-boot-2": "Spring Boot 2.7: `rocketmq-spring-boot-starter`",
@@ -153,33 +152,33 @@ FRAMEWORK_FEATURES = [
     "Pages of messages, dead letters and traces",
     "Metrics for Prometheus",
 ]
-"""Frameworks have all features that clients have; tools have their own."""
+"""Features by kind. Frameworks have all features of clients; tools have their own."""
 
 _HEAD = """\
 # RocketMQ's clients
 
-The features that work with RocketMQ's unmodified clients. This page is made from runs of `make test`,
-`make interop` and `make from-source`, by `python -m tests.clients.compatibility`; do not edit it. A dash: the
-client has no such feature, or no test tries it. The Dashboard and rocketmq-exporter are built by
-`make from-source`, as Maven Central has no release of them. Aliyun's HTTP clients have a
-[page](aliyun-clients.md) of their own."""
+The features that work with RocketMQ's unmodified clients. `python -m tests.clients.compatibility` makes
+this page from runs of `make test`, `make interop` and `make from-source`; do not edit it. A dash: the
+client has no such feature, or no test tries it. `make from-source` builds the Dashboard and
+rocketmq-exporter, because Maven Central has no release of them. [Aliyun's HTTP clients](aliyun-clients.md)
+have their own page."""
 _NEWER = """\
 
 ## RocketMQ 5.4 and 5.5
 
-mocketmq follows RocketMQ 5.3.3 where it follows 5.x. What came later is not there yet, and requests for it
-are refused.
+mocketmq follows RocketMQ 5.3.3 where it follows 5.x. Of newer features it has priority messages, and refuses
+requests for the others.
 
-| feature | since | here |
+| feature | since | mocketmq |
 |---|---|---|"""
 NEWER = {
     "Priority messages: property `_SYS_MSG_PRIORITY_`, `priority` over gRPC, topics of type `PRIORITY`": (
         "5.4.0",
-        "not there yet: such messages and topics are refused by every protocol",
+        "yes: [what comes first](messages.md#priorities), tried with `rocketmq-python-client`",
     ),
-    "`priority.factor`, how strictly a group goes by priorities": (
+    "`priority.factor`, how strictly a group follows priorities": (
         "5.4.0",
-        "not there yet: kept and shown, without effect, as no message has a priority",
+        "yes, by a count instead of a random number",
     ),
     "Switching between timers in files and on RocksDB (5001), transactions and index on RocksDB": (
         "5.4.0",
@@ -187,7 +186,7 @@ NEWER = {
     ),
     "Lite topics: property `__LITE_TOPIC`, `lite_topic` over gRPC, topics of type `LITE`": (
         "5.5.0",
-        "not there yet: such messages and topics are refused by every protocol",
+        "not there yet: every protocol refuses such messages and topics",
     ),
     "Lite consumers: `LitePushConsumer`, `LiteSimpleConsumer`, SyncLiteSubscription, code 200071": (
         "5.5.0",
@@ -201,7 +200,15 @@ NEWER = {
         "5.5.0",
         "not there yet: refused",
     ),
-    "Clients that are sent to other endpoints: ReconnectEndpointsCommand, NotifyUnsubscribeLiteCommand": (
+    "The broker tells clients to reconnect: ReconnectEndpointsCommand": (
+        "rocketmq-apis 2.1.2",
+        "[sent on request](grpc.md#reconnecting)",
+    ),
+    "What an application tells about itself: `client_properties` of a client's settings": (
+        "after rocketmq-apis 2.1.2",
+        "checked, and listed by `GET /v1/clients`",
+    ),
+    "The broker tells lite consumers to unsubscribe: NotifyUnsubscribeLiteCommand": (
         "rocketmq-apis 2.1.2",
         "not there yet: never sent",
     ),
@@ -210,14 +217,14 @@ NEWER = {
         'not there yet: "not supported" (3)',
     ),
 }
-"""What RocketMQ has that came after 5.3.3: since when, and what comes of it here."""
-_CODES = f"""\
+"""Features of RocketMQ newer than 5.3.3: their first version, and their effect here."""
+_CODES = """\
 
 ## Request codes
 
-All request codes of RocketMQ 4.9.8, 5.3.3 and 5.5.1. A code with a dash, and any other code, is answered with
-code 3, "not supported"; [differences](differences.md#administration) says why. Answers have version
-{VERSION}, as those of 4.9.8.
+All request codes of RocketMQ 4.9.8, 5.3.3 and 5.5.1. The broker answers a code with a dash, and any other
+code, with code 3, "not supported"; [differences](differences.md#administration) says why. Answers have the
+version of [`--server-version`](rocketmq.md#the-version-that-clients-are-told).
 
 | code | name | family |
 |---|---|---|"""
@@ -225,7 +232,7 @@ _CELLS = {True: "yes", False: "**no**", None: "–"}
 
 
 def tried() -> dict[str, set[str]]:
-    """By client, the features that tests try it with."""
+    """Return the features that tests try with each client."""
     found: dict[str, set[str]] = {
         client: set() for client in (*GRPC_CLIENTS, *CLIENTS, *FRAMEWORKS, *MQADMIN)
     }
@@ -239,7 +246,7 @@ def tried() -> dict[str, set[str]]:
 
 
 def shown_by(item: pytest.Item) -> Iterator[tuple[str, str]]:
-    """The clients that this run of a test is about, each with a feature or command."""
+    """Return the clients that this run of a test concerns, each with a feature or command."""
     for mark in item.iter_markers("feature"):
         yield from ((client, mark.args[0]) for client in clients_of(mark, item))
     for mark in item.iter_markers("mqadmin"):
@@ -248,7 +255,7 @@ def shown_by(item: pytest.Item) -> Iterator[tuple[str, str]]:
 
 
 def misuse(mark: pytest.Mark) -> str | None:
-    """What is wrong with a test's mark of a feature, or None."""
+    """Return the defect of a test's feature mark, or None."""
     name, *clients = mark.args
     is_grpc = not GRPC_CLIENTS.keys().isdisjoint(clients)
     if name not in (GRPC_FEATURES if is_grpc else FRAMEWORK_FEATURES):
@@ -260,13 +267,13 @@ def misuse(mark: pytest.Mark) -> str | None:
 
 
 def clients_of(mark: pytest.Mark, item: pytest.Item) -> list[str]:
-    """Of the clients that the mark names, those that this run is about: the parameter ``client``, or all."""
+    """Return the mark's clients that this run concerns: the parameter ``client``, or all."""
     client: str | None = item.callspec.params.get("client") if hasattr(item, "callspec") else None
     return [name for name in mark.args[1:] if client in (None, name)]
 
 
 def versions() -> dict[str, str]:
-    """The version of each client that is tested."""
+    """Return the version of each tested client."""
     pins = (ROOT / "requirements-dev.lock").read_text()
     package = json.loads((HERE / "node" / "package.json").read_text())
     [python] = re.findall(r"^rocketmq==(\S+)", pins, re.MULTILINE)
@@ -276,13 +283,13 @@ def versions() -> dict[str, str]:
 
 
 def page(results: Results) -> str:
-    """The text of the page, from the results of whole runs."""
+    """Return the text of the page, from the results of complete runs."""
     made = [*_tables(results), *_frameworks(results), *_commands(results)]
     return "\n".join([_HEAD, *made, *_newer(), codes()]) + "\n"
 
 
 def codes() -> str:
-    """The table of request codes, from the declarations of the requests."""
+    """Return the table of request codes, from the declarations of the requests."""
     families = {request.code: family.name for family in FAMILIES for request in family.requests}
     known = {int(code): families.get(code, "sent by the broker") for code in RequestCode}
     names = upstream_codes.NAMES | {int(code): code.name for code in RequestCode}
@@ -291,7 +298,7 @@ def codes() -> str:
 
 
 def write() -> str | None:
-    """Write the page. Returns how to get the results that are missing, if any."""
+    """Write the page. Returns instructions to get missing results, if any."""
     results = saved(SAVED)
     if how := missing(tried(), results):
         return how
@@ -300,7 +307,7 @@ def write() -> str | None:
 
 
 def write_codes() -> None:
-    """Write the tables that need no results, and leave the rest of the page as it is."""
+    """Write the tables that need no results, and keep the rest of the page."""
     rest, _, _ = PAGE.read_text().partition(_NEWER)
     PAGE.write_text("\n".join([rest.removesuffix("\n"), *_newer(), codes()]) + "\n")
 
@@ -312,7 +319,7 @@ def _tables(results: Results) -> Iterator[str]:
 
 
 def _table(title: str, names: Sequence[str], clients: Mapping[str, str], results: Results) -> Iterator[str]:
-    """The clients that were tried; nothing if none was."""
+    """Return a table of the clients that were tried, or nothing if none was."""
     shown, found = [client for client in clients if client in results], versions()
     if shown:
         titles = " | ".join(f"{clients[client]} {found[client]}" for client in shown)

@@ -1,4 +1,4 @@
-"""Spring applications that no registry has: built from one commit of their source, and run."""
+"""Builds and runs Spring applications that no registry has, from one commit of their source."""
 
 import asyncio
 import re
@@ -17,29 +17,29 @@ from tests.support.patience import HANGING_S
 
 FETCH_S, BUILD_S = 120.0, 900.0
 START_S = HANGING_S
-"""Real seconds: Spring takes its time on a machine that does other things as well."""
+"""Time limit in real seconds for Spring to start on a busy machine."""
 
 _LISTENS = re.compile(rb"Tomcat started on port(?:\(s\):)? (\d+)")
 
 
 class Source(NamedTuple):
-    """A commit, which the tag named when the test was written, and where to build it."""
+    """A commit that the tag named when the test was written, and where to build it."""
 
     name: str
     repository: str
-    """Any copy will do, since the commit is checked."""
+    """URLs of the repository. Any copy will do, because the commit is checked."""
     tag: str
     commit: str
     folder: Path
 
     @property
     def project(self) -> Path:
-        """The commit's own folder."""
+        """Folder of the commit."""
         return self.folder / "target" / self.commit
 
 
 def build(source: Source) -> None:
-    """Fetch and compile it, unless that has been done. Skips the test if the repository is out of reach."""
+    """Fetch and compile the commit if necessary. Skips the test if the repository is out of reach."""
     mvn = shutil.which("mvn")
     if mvn is None or shutil.which("java") is None or shutil.which("git") is None:
         pytest.skip("needs Java, Maven and git")
@@ -72,14 +72,14 @@ def build(source: Source) -> None:
 
 @asynccontextmanager
 async def running(source: Source, home: Path, main: str, *options: str) -> AsyncIterator[str]:
-    """The URL of the built application, which listens there until the end."""
+    """Run the built application, and return its URL."""
     command = (*project_command(source.project, home), main, "--server.port=0", *options)
     process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
     reading: asyncio.Task[bytes] | None = None
     try:
         port = await _port(source, process)
         assert process.stdout
-        reading = asyncio.create_task(process.stdout.read())  # or it would wait for room in the pipe
+        reading = asyncio.create_task(process.stdout.read())  # otherwise a full pipe would block the process
         yield f"http://127.0.0.1:{port}"
     finally:
         if process.returncode is None:
@@ -96,7 +96,7 @@ def _run(source: Source, *command: str, timeout_s: float) -> subprocess.Complete
 
 
 async def _port(source: Source, process: Process) -> int:
-    """Where it listens, once it does."""
+    """Wait until the application has a port."""
     assert process.stdout
     log = []
     async with asyncio.timeout(START_S):

@@ -22,7 +22,7 @@ _numbers = itertools.count()
 
 
 class JavaSdk(Sdk):
-    """Made by :func:`open_java_sdk`."""
+    """A client for Java, opened by :func:`open_java_sdk`."""
 
     def __init__(self, driver: Driver, name: str, instance: str) -> None:
         self._driver = driver
@@ -60,7 +60,7 @@ class JavaSdk(Sdk):
         await self.call("rollback", topic=topic, group=group, handle=handle)
 
     async def call(self, call: str, **arguments: object) -> Any:
-        """What a call of the driver returned. Raises RefusedError, NotSettledError, ClientError."""
+        """Call the driver. Raises RefusedError, NotSettledError, ClientError."""
         answer = await self.answer(call, **arguments)
         if failed := answer.get("failed"):
             raise NotSettledError(failed)
@@ -69,14 +69,14 @@ class JavaSdk(Sdk):
         return answer.get("returned")
 
     async def answer(self, call: str, **arguments: object) -> dict[str, Any]:
-        """The driver's own answer to a call. Raises ClientError."""
+        """Return the driver's own answer to a call. Raises ClientError."""
         answer: dict[str, Any] = await self._driver.call(call, **self._client, **arguments)
         return answer
 
 
 @asynccontextmanager
 async def open_java_sdk(driver: Driver, account: Account) -> AsyncIterator[JavaSdk]:
-    """A client of its own for the account."""
+    """Open a separate client for the account."""
     name = str(next(_numbers))
     await driver.call("open", client=name, **account._asdict())
     try:
@@ -90,8 +90,8 @@ def _published(published: dict[str, Any]) -> Published:
 
 
 def _received(messages: list[dict[str, Any]] | None) -> list[Received]:
-    """Where the service says that there is nothing, the library returns null, without the request's id."""
+    """Convert the answer. The library returns null without request id if the service has no message."""
     if messages is None:
         raise RefusedError(NOTHING, request_id="")
-    nothing: dict[str, Any] = dict.fromkeys(Received._fields)  # the driver leaves null out
+    nothing: dict[str, Any] = dict.fromkeys(Received._fields)  # the driver omits null
     return [Received(**nothing | message) for message in messages]

@@ -1,4 +1,4 @@
-"""Aliyun's client for Node, ``@aliyunmq/mq-http-sdk``, in a process of its own that ``driver.js`` drives."""
+"""Aliyun's client for Node, ``@aliyunmq/mq-http-sdk``, in its own process driven by ``driver.js``."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ class EndedError(Exception):
 
 
 class NodeSdk(Sdk):
-    """Made by :func:`open_node_sdk`."""
+    """A client for Node, opened by :func:`open_node_sdk`."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -74,7 +74,7 @@ class NodeSdk(Sdk):
         _settled(await self.call("rollback", topic=topic, group=group, handle=handle))
 
     async def call(self, name: str, **arguments: object) -> dict[str, Any]:
-        """The client's own response to a call of the driver. Raises RefusedError, NodeError."""
+        """Return the client's own response to a call of the driver. Raises RefusedError, NodeError."""
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(json.dumps({"call": name, **arguments}).encode() + b"\n")
         async with asyncio.timeout(HANGING_S):
@@ -99,7 +99,7 @@ class NodeSdk(Sdk):
 
 @asynccontextmanager
 async def open_node_sdk(account: Account) -> AsyncIterator[NodeSdk]:
-    """A client of its own for the account. Its package must have been installed."""
+    """Open a new client for the account. Its package must be installed."""
     process = await asyncio.create_subprocess_exec(
         *("node", "driver.js", *account), cwd=FOLDER, stdin=PIPE, stdout=PIPE, limit=_LONGEST_LINE
     )
@@ -111,7 +111,7 @@ async def open_node_sdk(account: Account) -> AsyncIterator[NodeSdk]:
 
 
 def install() -> None:
-    """Install what the lock file says into ``node_modules``, unless that has been done."""
+    """Install the lock file's packages into ``node_modules`` unless they are already there."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         pytest.skip("needs node and npm")
@@ -148,7 +148,7 @@ def _received(message: Mapping[str, Any]) -> Received:
 
 
 def _settled(response: Mapping[str, Any]) -> None:
-    """Of failed handles the client throws nothing."""
+    """The client does not throw for failed handles."""
     if failed := response.get("body"):
         raise NotSettledError({one["ReceiptHandle"]: one["ErrorCode"] for one in failed})
     assert response["code"] == 204

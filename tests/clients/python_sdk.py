@@ -17,7 +17,7 @@ _WITH_GETTER = {"KEYS", "__STARTDELIVERTIME", "__SHARDINGKEY", "__TransCheckT"}
 
 
 class PythonSdk(Sdk):
-    """Made by :func:`open_python_sdk`."""
+    """A client for Python, opened by :func:`open_python_sdk`."""
 
     def __init__(self, account: Account) -> None:
         self.client = MQClient(account.url, account.key_id, account.secret, account.token)
@@ -68,7 +68,7 @@ class PythonSdk(Sdk):
 
 @asynccontextmanager
 async def open_python_sdk(account: Account) -> AsyncIterator[PythonSdk]:
-    """A client of its own for the account."""
+    """Open a new client for the account."""
     sdk = PythonSdk(account)
     try:
         yield sdk

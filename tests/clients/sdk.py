@@ -1,4 +1,4 @@
-"""What the tests ask of a client library, in one form for all of them."""
+"""One interface to all client libraries, for the tests."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -6,22 +6,22 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypedDict, Unpack
 
 NOTHING = "MessageNotExist"
-"""How the service says that there is no message, or that a handle no longer holds one."""
+"""The service's error codes for a missing message and for an expired handle."""
 
 
 class Account(NamedTuple):
-    """Whom a client library speaks to, and as who."""
+    """Address and credentials of a client library."""
 
     url: str
     key_id: str = "any"
-    secret: str = "any"  # noqa: S105 - the broker takes any unless told otherwise
-    token: str = ""  # of temporary credentials
+    secret: str = "any"  # noqa: S105 - the broker accepts any by default
+    token: str = ""  # for temporary credentials
     instance: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outgoing:
-    """A message to publish; what is None is not set."""
+    """A message to publish; fields that are None are not set."""
 
     body: str = "hello"
     tag: str | None = None
@@ -33,7 +33,7 @@ class Outgoing:
 
 
 class Published(NamedTuple):
-    """What the service says of a published message; the handle only for half messages."""
+    """The service's answer to a published message; only half messages have a handle."""
 
     message_id: str
     body_md5: str
@@ -41,7 +41,7 @@ class Published(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A message as the library shows it, in ``properties`` those without a getter of their own."""
+    """A message as the library shows it; ``properties`` has the properties without their own getter."""
 
     message_id: str
     body: str
@@ -59,7 +59,7 @@ class Received(NamedTuple):
 
 
 class How(TypedDict, total=False):
-    """What :meth:`Sdk.consume` can be told."""
+    """Options of :meth:`Sdk.consume`."""
 
     limit: int
     wait_s: int
@@ -77,7 +77,7 @@ class RefusedError(Exception):
 
 
 class NotSettledError(Exception):
-    """Some handles could not be acknowledged, committed or rolled back: their error codes."""
+    """Some handles could not be acknowledged, committed or rolled back; has their error codes."""
 
     def __init__(self, failed: Mapping[str, str]) -> None:
         super().__init__(failed)
@@ -85,7 +85,7 @@ class NotSettledError(Exception):
 
 
 class Sdk(ABC):
-    """One connected client library. Its methods raise RefusedError, and one at a time may run."""
+    """One connected client library. Its methods raise RefusedError, and do not run concurrently."""
 
     @abstractmethod
     async def publish(self, topic: str, message: Outgoing) -> Published:
@@ -102,7 +102,7 @@ class Sdk(ABC):
         tags: str | None = None,
         orderly: bool = False,
     ) -> list[Received]:
-        """Take messages; that there is none is refused with ``NOTHING``."""
+        """Receive messages. Raises RefusedError with ``NOTHING`` if there are none."""
 
     @abstractmethod
     async def acknowledge(self, topic: str, group: str, handles: Sequence[str]) -> None:
@@ -110,22 +110,22 @@ class Sdk(ABC):
 
     @abstractmethod
     async def publish_half(self, topic: str, group: str, message: Outgoing) -> Published:
-        """Publish a half message, of a transaction that is not decided."""
+        """Publish a half message."""
 
     @abstractmethod
     async def consume_half(self, topic: str, group: str) -> list[Received]:
-        """Take half messages whose transactions should be looked at."""
+        """Receive half messages whose transactions are due for a check."""
 
     @abstractmethod
     async def commit(self, topic: str, group: str, handle: str) -> None:
-        """Let consumers see a half message. Raises NotSettledError."""
+        """Commit a half message. Raises NotSettledError."""
 
     @abstractmethod
     async def rollback(self, topic: str, group: str, handle: str) -> None:
-        """Never let consumers see a half message. Raises NotSettledError."""
+        """Roll back a half message. Raises NotSettledError."""
 
     async def take(self, topic: str, group: str, **how: Unpack[How]) -> list[Received]:
-        """As :meth:`consume`, but no message is an empty list."""
+        """Like :meth:`consume`, but returns an empty list if there are no messages."""
         try:
             return await self.consume(topic, group, **how)
         except RefusedError as refusal:
@@ -134,11 +134,11 @@ class Sdk(ABC):
             return []
 
     async def bodies(self, topic: str, group: str, **how: Unpack[How]) -> list[str]:
-        """The bodies of what there is; it stays unacknowledged."""
+        """Return the bodies of available messages, which stay unacknowledged."""
         return [message.body for message in await self.take(topic, group, **how)]
 
     async def halves(self, topic: str, group: str) -> list[Received]:
-        """As :meth:`consume_half`, but no message is an empty list."""
+        """Like :meth:`consume_half`, but returns an empty list if there are no messages."""
         try:
             return await self.consume_half(topic, group)
         except RefusedError as refusal:

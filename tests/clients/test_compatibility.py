@@ -1,4 +1,4 @@
-"""The pages about clients are up to date, and made as they should be."""
+"""The pages about clients are up to date."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def test_every_feature_is_tried_with_a_client() -> None:
     assert set().union(*(tried[client] for client in features.GRPC_CLIENTS)) == set(features.GRPC_FEATURES)
 
 
-def test_a_feature_that_failed_and_one_that_was_not_tried_are_shown() -> None:
+def test_failed_and_untried_features_are_shown() -> None:
     results = {"node": {"Batches": False, "Send and wait": True}, "python": {"Batches": True}}
     lines = features.page(results).splitlines()
     assert f"| | {features.CLIENTS['python']} 0.4.4 | {features.CLIENTS['node']} 3.12.0 |" in lines
@@ -49,20 +49,20 @@ def test_a_feature_that_failed_and_one_that_was_not_tried_are_shown() -> None:
     )
 
 
-def test_a_framework_has_a_row_with_what_works_and_what_does_not() -> None:
+def test_framework_row_shows_working_and_failing_features() -> None:
     results = {"camel": {"Metrics for Prometheus": True, "Batches": False, "Send and wait": True}}
     title = features.FRAMEWORKS["camel"]
     row = f"| {title} | 4.17.0 | Send and wait; **not:** Batches; Metrics for Prometheus |"
     assert row in features.page(results).splitlines()
 
 
-def test_codes_are_called_as_upstream_calls_them() -> None:
+def test_codes_have_upstreams_names() -> None:
     ours = {int(code): code.name for code in RequestCode}
     of_5 = {code: name for code, name in ours.items() if code not in upstream_codes.NAMES}
     assert {code: upstream_codes.NAMES.get(code) for code in ours if code not in of_5} | of_5 == ours
 
 
-def test_the_table_of_codes_tells_families_from_what_is_not_answered() -> None:
+def test_the_table_of_codes_separates_families_from_unsupported_codes() -> None:
     lines = features.codes().splitlines()
     assert "| 105 | GET_ROUTEINFO_BY_TOPIC | The name server |" in lines
     assert "| 40 | NOTIFY_CONSUMER_IDS_CHANGED | sent by the broker |" in lines
@@ -95,12 +95,12 @@ def test_the_table_of_codes_is_written_without_results(
         (("Batches", "go-grpc", "go"), r"names the clients \['go-grpc', 'go'\]; allowed: "),
     ],
 )
-def test_marks_that_name_no_row_or_no_client_are_refused(args: tuple[str, ...], wrong: str | None) -> None:
+def test_marks_of_unknown_rows_or_clients_are_refused(args: tuple[str, ...], wrong: str | None) -> None:
     told = features.misuse(pytest.mark.feature(*args).mark)
     assert told is wrong is None or re.search(wrong or "$^", told or "")
 
 
-def test_a_run_counts_for_its_client_or_for_all_that_the_mark_names() -> None:
+def test_run_counts_for_the_clients_of_its_mark() -> None:
     mark = pytest.mark.feature("Batches", "node", "go").mark
     of_one = SimpleNamespace(callspec=SimpleNamespace(params={"client": "go"}))
     of_all = SimpleNamespace(callspec=SimpleNamespace(params={"other": "go"}))
@@ -120,16 +120,14 @@ def test_results_of_other_clients_are_kept(tmp_path: Path) -> None:
     assert saved(file) == {"go": {"Batches": False}, "node": {"Batches": True}}
 
 
-def test_a_feature_holds_if_it_does_in_each_of_its_tests() -> None:
+def test_feature_holds_if_each_of_its_tests_passes() -> None:
     results: Results = {}
     for held in (True, False, True):
         note(results, "go", "Batches", held)
     assert results == {"go": {"Batches": False}}
 
 
-def test_the_page_is_not_written_from_a_part_of_the_tests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partial_runs_do_not_write_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(features, "SAVED", tmp_path / "saved.json")
     monkeypatch.setattr(features, "PAGE", tmp_path / "page.md")
     results = {client: dict.fromkeys(names, True) for client, names in features.tried().items()}
@@ -141,7 +139,7 @@ def test_the_page_is_not_written_from_a_part_of_the_tests(
     assert features.PAGE.read_text() == features.page(results)
 
 
-def test_the_node_lock_holds_what_is_asked_for_and_names_no_place() -> None:
+def test_node_lock_satisfies_the_request_and_names_no_registry() -> None:
     text = (FOLDER / "package-lock.json").read_text()
     wanted = json.loads((FOLDER / "package.json").read_text())["dependencies"]
     assert json.loads(text)["packages"][""]["dependencies"] == wanted

@@ -1,4 +1,4 @@
-"""One broker, several protocols: between every SDK and the JSON API."""
+"""One broker, several protocols: messages between every SDK and the JSON API."""
 
 import pytest
 

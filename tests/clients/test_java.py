@@ -1,4 +1,4 @@
-"""What only Aliyun's HTTP client for Java shows."""
+"""Features that only Aliyun's HTTP client for Java has."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What only Aliyun's client for Node shows."""
+"""Features that only Aliyun's client for Node has."""
 
 import asyncio
 from collections.abc import AsyncIterator

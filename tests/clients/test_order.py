@@ -29,7 +29,7 @@ async def test_batches(sdk: Sdk, topic: str) -> None:
 
 
 @pytest.mark.point("Messages not acknowledged within 60 s come again, in order")
-async def test_comes_again(broker: Broker, sdk: Sdk, topic: str) -> None:
+async def test_the_message_is_redelivered(broker: Broker, sdk: Sdk, topic: str) -> None:
     await publish_steps(sdk, topic, "order-1", 3)
     first = await sdk.take(topic, GROUP, limit=2, orderly=True)
     assert {message.next_consume_ms for message in first} == {await broker.now_ms() + 60_000}

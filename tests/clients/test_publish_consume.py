@@ -1,4 +1,4 @@
-"""Publish, consume and acknowledge with every SDK; ids in brackets are of docs/protocol/aliyun.md §1."""
+"""Publish, consume and acknowledge with every SDK; ids in brackets are from docs/protocol/aliyun.md §1."""
 
 import asyncio
 from hashlib import md5
@@ -175,7 +175,7 @@ async def test_groups(sdk: Sdk, topic: str) -> None:
 
 
 @pytest.mark.point("An unacknowledged message comes again after 300 s, with a new handle")
-async def test_comes_again(broker: Broker, sdk: Sdk, topic: str) -> None:
+async def test_the_message_is_redelivered(broker: Broker, sdk: Sdk, topic: str) -> None:
     published = await sdk.publish(topic, Outgoing(body="again"))
     [first] = await sdk.take(topic, GROUP)
     await broker.control.move_to(first.next_consume_ms - 1)

@@ -1,4 +1,4 @@
-"""What only Aliyun's client for Python shows."""
+"""Features that only Aliyun's client for Python has."""
 
 import asyncio
 

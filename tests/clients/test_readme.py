@@ -1,7 +1,7 @@
-"""The README and the pages after it, followed by a new user: one session, whose steps build on each other.
+"""Follows the README and the pages after it as a new user would, in one session of dependent steps.
 
-It runs in a network of its own, where the ports that the pages name are free, in a directory that is to
-``make`` a checkout with everything installed. A client whose runtime this machine lacks is skipped by name.
+The session runs in a separate network, where the ports of the pages are free. Its directory looks to ``make``
+like a checkout with everything installed. Clients whose runtime this machine lacks are skipped by name.
 """
 
 import os
@@ -30,16 +30,16 @@ NETWORK = f"mocketmq-{os.getpid()}-reader"
 
 QUICK = {"rocketmq-python", "ali-ons"}
 """Clients that ``make test`` runs; the others need Maven or Go."""
-LATER = {"make", "tools", "pip"}
-"""Kinds that take long: see test_readme_installing.py."""
+LATER = {"make", "path", "tools", "pip", "client", "kit-java", "kit-go", "kit-node", "kit-python"}
+"""Slow kinds, which test_readme_installing.py and tests/kits/test_readme.py cover."""
 
 CHANGES = re.compile(r"[0-9A-F]{32}|[0-9]{4}-\S+Z|queue [0-9]+")
-"""What is different each time: ids of messages, instants, the queue that was next."""
+"""Matches parts that vary between runs: message ids, instants, the next queue."""
 BODIES = re.compile(r"order \d+ was not paid|sent by (?:\w+'s )?\w+")
 
 
 def prepared_checkout(directory: Path) -> None:
-    """What ``make run`` and ``make setup-report`` find when they have been called before."""
+    """Create a checkout as it is after ``make run`` and ``make setup-report``."""
     directory.mkdir()
     for name in ("Makefile", "pyproject.toml", "requirements.lock", "requirements-report.lock"):
         shutil.copyfile(ROOT / name, directory / name)
@@ -58,10 +58,10 @@ class Reader:
         self._first = first
         self._second = second
         self.received: set[str] = set()
-        """The bodies of all messages that the second terminal has shown."""
+        """Bodies of all messages that the second terminal has shown."""
 
     async def follow(self, kind: str, text: str) -> None:
-        """Do what a reader would do with a block of this kind."""
+        """Follow a block as a reader would."""
         act: Callable[[str], Any] = {
             "broker": self._start,
             "session": self._type,
@@ -83,7 +83,7 @@ class Reader:
             assert "make" not in line, line
 
     async def _type(self, text: str) -> None:
-        """Type what stands after ``$``. What is shown is printed; what shows nothing succeeds."""
+        """Type the text after ``$``. Shown output must be printed; commands without output must succeed."""
         for command, _, shown in (part.partition("\n") for part in text.split("$ ")[1:]):
             ended = await self._second.run(command)
             if shown:
@@ -111,7 +111,7 @@ class Reader:
         assert [group.max_retries for group in settings.groups] == [3]
 
     async def _program(self, text: str, name: str, command: str) -> None:
-        """A program that sends a message and prints its id."""
+        """Run a program that sends a message and prints the message id."""
         (self._directory / name).write_text(text)
         ended = await self._second.run(command)
         assert ended.code == 0, ended.output
@@ -138,12 +138,12 @@ def _without_changes(text: str) -> list[str]:
 
 @asynccontextmanager
 async def reading(tmp_path: Path) -> AsyncIterator[Reader]:
-    """A reader, with two terminals in a fresh checkout. Ctrl-C in the first one ends the broker."""
+    """Run a reader with two terminals in a fresh checkout. Ctrl-C in the first ends the broker."""
     directory, home = tmp_path / "mocketmq", tmp_path / "home"
     prepared_checkout(directory)
     home.mkdir()
     environment = clean_environment() | {"HOME": str(home), "COLUMNS": "120"}
-    environment.pop("MAKELEVEL", None)  # make in make says which directory it enters
+    environment.pop("MAKELEVEL", None)  # a nested make prints the directories it enters
     environment.pop("MAKEFLAGS", None)
     with namespaces(NETWORK):
         async with (
@@ -166,11 +166,11 @@ RUNTIMES: Mapping[str, Callable[[], None]] = {
     "ons-java": build_java,
     "rocketmq-go": lambda: build_go(".", node_sdk.FOLDER.parent / "go" / "build" / "driver"),
 }
-"""Builds or installs what each client needs; skips where that is not possible."""
+"""Functions that build or install each client's requirements, and skip if that is impossible."""
 
 
 def is_there(client: str, subtests: pytest.Subtests) -> bool:
-    """Whether this machine has what a client needs; otherwise that is reported as skipped."""
+    """Whether this machine has what a client needs; otherwise the client is reported as skipped."""
     with subtests.test(client):
         RUNTIMES[client]()
         return True
@@ -181,7 +181,7 @@ def is_there(client: str, subtests: pytest.Subtests) -> bool:
     "is_whole", [pytest.param(False, id="quick"), pytest.param(True, id="whole", marks=pytest.mark.interop)]
 )
 async def test_from_top_to_bottom(tmp_path: Path, subtests: pytest.Subtests, is_whole: bool) -> None:
-    """Whole, with Java's and Go's clients and the report, it needs Maven, Go and a minute."""
+    """The complete test with the Java and Go clients and the report needs Maven, Go and a minute."""
     slow = set() if is_whole else {"report", *RUNTIMES.keys() - QUICK}
     sent = set()
     async with reading(tmp_path) as reader:
@@ -189,17 +189,17 @@ async def test_from_top_to_bottom(tmp_path: Path, subtests: pytest.Subtests, is_
             if kind in LATER | slow or (kind in RUNTIMES and not is_there(kind, subtests)):
                 continue
             await reader.follow(kind, text)
-            if kind != "python":  # its messages are received in it
+            if kind != "python":  # the Python program receives its own messages
                 sent.update(BODIES.findall(text))
     assert sent
     assert sent <= reader.received
 
 
-def test_every_block_says_how_it_is_tried() -> None:
+def test_every_code_block_is_marked_with_its_test() -> None:
     assert [block.text for block in BLOCKS if not block.kind] == []
 
 
-def test_the_example_for_aliyun_is_the_one_that_is_run() -> None:
-    [example] = examples("aliyun")  # by test_send_delay_message.py
+def test_example_for_aliyun_is_the_tested_one() -> None:
+    [example] = examples("aliyun")  # test_send_delay_message.py runs it
     program = Path(__file__).with_name("send_delay_message.py").read_text()
     assert program.endswith(f'"""\n\n{example}')

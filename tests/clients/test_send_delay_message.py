@@ -1,4 +1,4 @@
-"""The example for Aliyun's client in docs/clients.md does what applications of that kind rely on."""
+"""The example for Aliyun's client in docs/clients.md works as its applications expect."""
 
 import asyncio
 import re

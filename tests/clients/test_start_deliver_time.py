@@ -1,7 +1,7 @@
 """Delayed messages: ``__STARTDELIVERTIME`` as every SDK sets and shows it.
 
-The broker's clock stands still, the SDK's is the wall clock. So what is due in a minute by the latter is due
-in a minute by the former, less what the message took to arrive.
+The broker's clock stands still, and the SDK uses the wall clock. So a message that is due in a minute by the
+wall clock is due in a minute by the broker's clock, minus the time the message took to arrive.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ GROUP = "GID_billing"
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
 SLOWEST_MS = 30_000
-"""A message that takes longer to arrive fails the test."""
+"""Maximum time that a message may take to arrive."""
 
 
 def in_ms(delay_ms: int) -> int:
-    """A start-deliver time, as an application computes it."""
+    """Compute a start-deliver time from the wall clock, as applications do."""
     return int(time.time() * 1000) + delay_ms
 
 
@@ -75,7 +75,7 @@ async def test_long_poll(broker: Broker, sdk: Sdk, topic: str) -> None:
 @pytest.mark.point("With the real clock, a long poll is answered at the start-deliver time and not before")
 async def test_real_clock(open_sdk: Open, topic: str) -> None:
     async with running_broker(clock="real") as real, open_sdk(Account(real.url)) as sdk:
-        for delay_ms in (1_000, 4_000, 16_000):  # a busy machine may take longer to send than the first
+        for delay_ms in (1_000, 4_000, 16_000):  # a busy machine may take longer to send than the first delay
             start_ms = in_ms(delay_ms)
             await sdk.publish(topic, Outgoing(body="soon", start_deliver_ms=start_ms))
             [message] = await sdk.take(topic, GROUP, wait_s=30)
@@ -119,7 +119,7 @@ async def test_malformed(sdk: Sdk, topic: str) -> None:
 
 
 @pytest.mark.point("A delayed message that is not acknowledged comes again without the delay")
-async def test_comes_again(broker: Broker, sdk: Sdk, topic: str) -> None:
+async def test_the_message_is_redelivered(broker: Broker, sdk: Sdk, topic: str) -> None:
     await sdk.publish(topic, Outgoing(body="later", start_deliver_ms=in_ms(MINUTE_MS)))
     await broker.control.advance("60s")
     [first] = await sdk.take(topic, GROUP)

@@ -1,4 +1,4 @@
-"""Half messages: committed, rolled back and asked about, with every SDK."""
+"""Half messages: committed, rolled back and checked, with every SDK."""
 
 import pytest
 

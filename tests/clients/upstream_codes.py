@@ -167,12 +167,12 @@ V5_3_3 = {
     200056: "POP_ROLLBACK",
     200151: "BATCH_ACK_MESSAGE",
 }
-"""Those that 5.3.3 has beside."""
+"""Codes that 5.3.3 adds."""
 
 V5_4_0 = {
     5001: "SWITCH_TIMER_ENGINE",
 }
-"""Those that came with 5.4.0."""
+"""Codes added by 5.4.0."""
 
 V5_5_1 = {
     5002: "DELETE_TOPIC_IN_BROKER_LIST",
@@ -188,6 +188,6 @@ V5_5_1 = {
     200078: "GET_LITE_GROUP_INFO",
     200079: "TRIGGER_LITE_DISPATCH",
 }
-"""Those that came with 5.5.0 and, as the first two, 5.5.1."""
+"""Codes added by 5.5.1 (the first two) and by 5.5.0 (the others)."""
 
 NAMES = V4_9_8 | V5_3_3 | V5_4_0 | V5_5_1

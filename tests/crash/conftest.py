@@ -12,14 +12,14 @@ from tests.crash.disks import DISKS, Disk
 
 @pytest.fixture(params=DISKS, ids=lambda disk: disk.__name__)
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
-    """A disk of each kind, which a test can fill."""
+    """Each kind of disk; a test can fill it."""
     with request.param(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 def first_turn(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Set once a broker has looked for foreign files: it does at its start, and again much later."""
+    """Set once a broker has looked for foreign files, which it does at its start and then only much later."""
     turned = asyncio.Event()
     turn = Tidying.turn
 

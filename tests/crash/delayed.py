@@ -1,4 +1,4 @@
-"""Delayed messages of the crash tests: stored, delivered and counted."""
+"""Stores, delivers and counts delayed messages for the crash tests."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ HOUR_US = HOUR_MS * US_PER_MS
 
 
 def timed_of(running: Broker) -> StoredScheme:
-    """The second directories of a broker in this process."""
+    """Return the second directories of a broker in this process."""
     scheme = running.schemes.timed()
     assert isinstance(scheme, StoredScheme)
     return scheme
@@ -31,14 +31,14 @@ async def keep(running: Broker, message_id: str, delay_ms: int) -> None:
 
 
 async def come(running: Broker, after_us: int = 0) -> list[str]:
-    """Move the clock by ``after_us``; the visible messages, in order."""
+    """Move the clock by ``after_us``, and return the visible messages in order."""
     await running.mover.advance(after_us)
     await timed_of(running).marked()
-    return [m.unique_key for m in await visible(running)] if running.registry.topics.find(TOPIC) else []
+    return [m.unique_key for m in await visible(running)] if running.registry.topics.find_topic(TOPIC) else []
 
 
 def reasons(data: Path) -> dict[str, str]:
-    """The reason of each quarantined file."""
+    """Return the reason for each quarantined file."""
     bad = data / "delay" / QUARANTINE
     names = [path.name for path in bad.glob("*") if path.suffix != ".reason"]
     return {name: (bad / f"{name}.reason").read_text() for name in names}

@@ -21,10 +21,10 @@ class Disk(Protocol):
     error: int
 
     def fill(self, broker: BrokerProcess, *, room: int = 0) -> None:
-        """Leave so many bytes free."""
+        """Fill the disk, except for ``room`` bytes."""
 
     def free(self, broker: BrokerProcess) -> None:
-        """End it."""
+        """Remove the limit."""
 
 
 class SmallFilesystem:
@@ -50,7 +50,7 @@ class SmallFilesystem:
 
 
 class WriteLimit:
-    """The kernel's limit on the size of a file: the log is the longest. It needs no rights."""
+    """The kernel's limit on file sizes, which hits the log first. Needs no privileges."""
 
     error = errno.EFBIG
 
@@ -80,7 +80,7 @@ def small_filesystem(directory: Path) -> Iterator[SmallFilesystem]:
 
 @contextmanager
 def write_limit(directory: Path) -> Iterator[WriteLimit]:
-    """As :func:`small_filesystem`."""
+    """Limit the size of files during a test."""
     yield WriteLimit(directory)
 
 

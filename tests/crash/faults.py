@@ -1,4 +1,4 @@
-"""Helpers of the tests with faults: brokers, sends, and reads of what is left."""
+"""Helpers of the fault tests: brokers, sends, and reads of the remaining data."""
 
 import asyncio
 import sqlite3
@@ -26,7 +26,7 @@ FRAME_BYTES = 24 + 4096
 WITHOUT_ROOTS_RIGHTS = (
     sys.executable,
     "-c",
-    # PR_CAPBSET_DROP of CAP_DAC_OVERRIDE: permission bits bind root, too, after the exec.
+    # PR_CAPBSET_DROP of CAP_DAC_OVERRIDE: after the exec, permission bits apply to root too.
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])",
 )
 WITHOUT_WRITES = ("/bin/sh", "-c", 'ulimit -f 0; exec "$@"', "sh")
@@ -36,7 +36,7 @@ WITHOUT_WRITES = ("/bin/sh", "-c", 'ulimit -f 0; exec "$@"', "sh")
 async def broker(
     data: Path, *args: str, wrapper: tuple[str, ...] = ()
 ) -> AsyncIterator[tuple[BrokerProcess, Client]]:
-    """A broker in a process of its own, and a client of it."""
+    """Run a broker in its own process, and a client of it."""
     options = ("--data", str(data), "--topic-queues", "1", *args)
     running = broker_process(*options, wrapper=wrapper) if wrapper else forked_broker(*options)
     async with running as process, Client(process.url) as client:
@@ -53,7 +53,7 @@ async def send(
 
 
 async def delivered(client: Client) -> list[str]:
-    """The ids of visible messages, in order."""
+    """Return the ids of visible messages, in order."""
     ids: list[str] = []
     while page := (await client.browse(TOPIC, 0, offset=len(ids), max_messages=256))["messages"]:
         ids += [message["message_id"] for message in page]
@@ -61,7 +61,7 @@ async def delivered(client: Client) -> list[str]:
 
 
 async def refusal_to_start(data: Path, *args: str, wrapper: tuple[str, ...] = ()) -> str:
-    """The output of a broker that does not start."""
+    """Return the output of a broker that fails to start."""
     with pytest.raises(StartError) as error:
         async with broker(data, *args, wrapper=wrapper):
             pass
@@ -71,13 +71,13 @@ async def refusal_to_start(data: Path, *args: str, wrapper: tuple[str, ...] = ()
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """All files but the lock file."""
+    """Return all files except the lock file."""
     paths = [path for path in directory.rglob("*") if path.is_file() and path.name != LOCK_FILE]
     return {str(path.relative_to(directory)): path.read_bytes() for path in paths}
 
 
 def assert_refused_by_the_store(error: BrokerError, sentence: str = "the store cannot be written") -> None:
-    """Check that the broker refused with 503 and this sentence, and not by a defect."""
+    """Check that the broker refused with 503 and this text, and not because of a defect."""
     assert error.status == 503, error
     assert error.title == "Store unavailable"
     assert sentence in error.detail
@@ -85,7 +85,7 @@ def assert_refused_by_the_store(error: BrokerError, sentence: str = "the store c
 
 @contextmanager
 def read_only(directory: Path) -> Iterator[None]:
-    """Make a directory read-only; for a broker of root, too, if started ``WITHOUT_ROOTS_RIGHTS``."""
+    """Make a directory read-only, also for root if the broker was started ``WITHOUT_ROOTS_RIGHTS``."""
     directory.chmod(0o555)
     yield
     directory.chmod(0o755)
@@ -99,7 +99,7 @@ async def wait_for_log(process: BrokerProcess, client: Client, sentence: str) ->
 
 
 async def files_removed(client: Client) -> None:
-    """Wait until no delayed message has a file: a broker that stops may leave some to its next start."""
+    """Wait until every delayed file is removed. A stopping broker may leave some to its next start."""
     async with asyncio.timeout(HANGING_S):
         while (await client.levels())["timed"]["disk_bytes"]:
             await client.clock()
@@ -107,10 +107,10 @@ async def files_removed(client: Client) -> None:
 
 @asynccontextmanager
 async def emptied_log(directory: Path, client: Client) -> AsyncIterator[None]:
-    """Within, the log begins empty and only grows: what is written needs as much room on every machine.
+    """Keep the log growing from empty, so that writes need the same room on every machine.
 
-    A broker copies its log back beside its work, and then writes it from its start again. While it copies,
-    nobody else can, so this tries until it has ended. Nothing is copied under somebody who reads.
+    A broker copies its log back in the background, and then writes the log from its start again. Meanwhile
+    no other process can copy, so this function retries. A reader keeps the log from being copied.
     """
     with closing(sqlite3.connect(directory / FILE_NAME, isolation_level=None)) as other:
         async with asyncio.timeout(HANGING_S):
@@ -122,11 +122,11 @@ async def emptied_log(directory: Path, client: Client) -> AsyncIterator[None]:
 
 
 Park = Callable[[Client, int, list[str]], Awaitable[None]]
-"""``park(client, minute, message_ids)`` sends messages that are due in so many minutes."""
+"""``park(client, minute, message_ids)`` sends messages that are due in ``minute`` minutes."""
 
 
 async def stop_a_move(disk: Disk, then: str, park: Park, count: int, *settings: str, room: int) -> None:
-    """The disk is full after ``room`` more bytes: the clock stops at what was stored, and nothing is lost."""
+    """Fill the disk except ``room`` bytes; the clock must stop at the last stored delivery without losses."""
     parked = [f"m{number}" for number in range(count)]
     third = count // 3
     manual = ("--clock", "manual", *settings)
@@ -159,15 +159,15 @@ async def stop_a_move(disk: Disk, then: str, park: Park, count: int, *settings: 
 
 
 DELAYS_S = (1, 10, 100)
-"""A disk should be full before what was sent is due; a machine that took too long gets more time."""
+"""Delays to try; on slow machines, it takes longer to fill the disk before the messages are due."""
 
 
 async def keep_due_waiting(
     disk: Disk, park: Park, figures: Callable[[JsonObject, int], JsonObject], *settings: str
 ) -> None:
-    """Messages that become due on a full disk are delivered once it has room.
+    """Check that messages which fall due on a full disk are delivered once the disk has room.
 
-    ``park`` counts in ``DELAYS_S`` instead of minutes; ``figures(levels, number)`` are of what it parked.
+    ``park`` counts in ``DELAYS_S`` instead of minutes; ``figures(levels, number)`` concern what it parked.
     """
     sentence = "delivery of due messages failed"
     for number, _ in enumerate(DELAYS_S, 1):

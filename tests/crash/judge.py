@@ -1,7 +1,7 @@
 """The judge of a crash test: compares the answers to clients with the state of the broker.
 
-It only listens. Whoever talks to a broker tells it what was asked before, and what was answered after;
-what was asked and not answered may have happened or not. Instants are emulated milliseconds.
+It only listens. Clients of a broker report each request before sending it, and each answer afterwards. An
+unanswered request may or may not have taken effect. Instants are emulated milliseconds.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ class Copy(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A copy in a queue. No other copy ever has its log offset."""
+    """A copy's record in a queue. Log offsets are unique."""
 
     log_offset: int
     copy: Copy
@@ -27,34 +27,34 @@ class Record(NamedTuple):
 
 
 class Judge:
-    """Collects ``faults``, a sentence each. One judge serves all brokers that run on a store.
+    """Collects ``faults``, each as a sentence. One judge serves all brokers that run on a store.
 
-    ``may_repeat``: what waited in delay levels; what waited for an absolute due time never may.
-    ``whole_seconds``: the latter comes at the end of its second.
+    ``may_repeat`` allows repeats of messages from delay levels; timed messages must never repeat.
+    ``whole_seconds`` means that timed messages arrive at the end of their second.
     """
 
     def __init__(self, *, may_repeat: bool = False, whole_seconds: bool = False) -> None:
         self.faults: list[str] = []
-        self.records: dict[tuple[str, int], list[Record]] = {}  # by topic and queue, offsets from 0 on
-        self.acked: set[int] = set()  # log offsets, as all that consumers did
+        self.records: dict[tuple[str, int], list[Record]] = {}  # by topic and queue, with offsets from 0
+        self.acked: set[int] = set()  # log offsets, as in all consumer operations
         self.given_back: set[int] = set()
         self.may_repeat = may_repeat
         self._whole_seconds = whole_seconds
-        # What may be stored, and when it may be seen at the earliest.
+        # Messages that may be stored, and their earliest due times
         self._not_before_ms: dict[Copy, int] = {}
-        self._timed: set[Copy] = set()  # of these, what has an absolute due time
+        self._timed: set[Copy] = set()  # copies with an absolute due time
         self._promised: set[Copy] = set()
         self._cancelling: set[Copy] = set()
         self._cancelled: set[Copy] = set()
         self._settling: set[int] = set()
         self._latest_ms = 0
-        self._certain_ms = 0  # the latest instant of which an answer is durable
-        self._clock_ms = 0  # what the clock showed last; while it is moved, store times are ahead of it
+        self._certain_ms = 0  # the latest instant with a durable answer
+        self._clock_ms = 0  # last clock reading; during a move, store times are ahead of it
 
-    # What clients asked for, and what was answered
+    # Requests and answers
 
     def sending(self, messages: Iterable[Answer]) -> None:
-        """These are about to be sent, with the fields of the request."""
+        """Record that messages are about to be sent, with these fields of the request."""
         for message in messages:
             copy = Copy(message["message_id"], 1)
             delay_ms = message.get("delay_ms", 0)
@@ -63,7 +63,7 @@ class Judge:
                 self._timed.add(copy)
 
     def sent(self, answer: Answer) -> None:
-        """A send was acknowledged."""
+        """Record an acknowledged send."""
         copy = Copy(answer["message_id"], 1)
         not_before_ms = answer["store_ms"] if answer["due_ms"] is None else answer["due_ms"]
         if not_before_ms < self._not_before_ms[copy]:
@@ -72,28 +72,28 @@ class Judge:
             not_before_ms = -(-not_before_ms // 1_000) * 1_000
         self._not_before_ms[copy] = not_before_ms
         self._promised.add(copy)
-        if copy not in self._timed:  # a move of the clock that a kill ends is not remembered by files
+        if copy not in self._timed:  # a clock move that a kill interrupts is not recorded in files
             self._saw(answer["store_ms"])
 
     def cancelling(self, message_id: str) -> None:
-        """It is about to be cancelled."""
+        """Record that the message is about to be cancelled."""
         self._cancelling.add(Copy(message_id, 1))
 
     def cancelled(self, message_id: str) -> None:
-        """The broker has cancelled it."""
+        """Record that the broker has cancelled the message."""
         self._cancelled.add(Copy(message_id, 1))
 
     def not_cancelled(self, message_id: str) -> None:
-        """The broker said that it does not wait any more, and nobody else has tried to cancel it."""
+        """Record the answer that the message is not pending, although no other client cancelled it."""
         self._cancelling.remove(Copy(message_id, 1))
 
     def forcing(self, message_id: str) -> None:
-        """It is about to be delivered before its time."""
+        """Record that the message is about to be delivered by hand."""
         copy = Copy(message_id, 1)
         self._not_before_ms[copy] = min(self._not_before_ms[copy], self._latest_ms)
 
     def received(self, messages: Iterable[Answer]) -> None:
-        """The group was given these."""
+        """Record that the group received these messages."""
         for message in messages:
             log_offset = message["log_offset"]
             if log_offset in self.acked:
@@ -104,47 +104,47 @@ class Judge:
             self._latest_ms = max(self._latest_ms, message["store_ms"])
 
     def cut(self) -> None:
-        """The power was cut: what was only received may be undone, and the clock before it."""
+        """Record a power cut, which may undo receives and the clock."""
         self._latest_ms = self._certain_ms
 
     def acking(self, messages: Iterable[Answer]) -> None:
-        """These are about to be acknowledged."""
+        """Record that messages are about to be acknowledged."""
         self._settling.update(message["log_offset"] for message in messages)
 
     def acknowledged(self, messages: Iterable[Answer]) -> None:
-        """The broker has taken the acknowledgement."""
+        """Record that the broker has accepted the acknowledgement."""
         self.acked.update(message["log_offset"] for message in messages)
 
     def giving_back(self, messages: Iterable[Answer], delay_ms: int) -> None:
-        """These are about to be given back, to come again after the delay."""
+        """Record that messages are about to be returned with this delay."""
         for message in messages:
             self._settling.add(message["log_offset"])
-            # An earlier try, of which nothing is known, may have been the one that succeeded.
+            # An earlier unanswered attempt may have succeeded.
             not_before_ms = self._latest_ms + delay_ms
             copy = _next(message)
             self._not_before_ms[copy] = min(self._not_before_ms.get(copy, not_before_ms), not_before_ms)
 
     def gave_back(self, messages: Iterable[Answer]) -> None:
-        """The broker has taken them back."""
+        """Record that the broker has accepted the returned messages."""
         for message in messages:
             self.given_back.add(message["log_offset"])
             self._promised.add(_next(message))
 
-    # What the broker shows
+    # State of the broker
 
     def saw_clock(self, now_ms: int) -> None:
-        """The broker said what time it is."""
+        """Record a reading of the broker's clock."""
         self._clock_ms = max(self._clock_ms, now_ms)
         self._saw(now_ms)
 
     def clock_is(self, now_ms: int) -> None:
-        """The clock stands here after everything that was seen before."""
+        """Record that the clock is at this instant, which no earlier observation exceeds."""
         if now_ms < self._latest_ms:
             self._fault(f"the clock went back by {self._latest_ms - now_ms} ms")
         self.saw_clock(now_ms)
 
     def browsed(self, topic: str, queue_id: int, messages: Iterable[Answer]) -> None:
-        """The queue holds these after what was seen of it before."""
+        """Record that the queue holds these records after the records seen before."""
         records = self.records.setdefault((topic, queue_id), [])
         for message in messages:
             record = Record(message["log_offset"], _copy(message), message["store_ms"])
@@ -159,7 +159,7 @@ class Judge:
             records.append(record)
 
     def verdict(self) -> list[str]:
-        """All faults. For the end: everything is delivered, browsed, received and settled."""
+        """Return all faults, once everything is delivered, browsed, received and settled."""
         records = [record for queue in self.records.values() for record in queue]
         stored = Counter(record.copy for record in records)
         lost = [f"{copy} was lost" for copy in sorted(self._promised - stored.keys() - self._cancelling)]

@@ -1,4 +1,4 @@
-"""A load that runs until the broker is killed, and tells the judge every answer."""
+"""A load that runs until the broker is killed, and reports every answer to the judge."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -12,14 +12,14 @@ from tests.crash.judge import Judge
 TOPIC = "orders"
 GROUP = "shop"
 INVISIBLE = "12h"
-"""Emulated time; longer than any load, so that receipts stay valid."""
+"""Invisible time on the emulated clock; longer than any load, so that receipts stay valid."""
 BODY_BYTES = 2_000
 MESSAGES_PER_MOVE = 100
-"""A move of the clock waits for what falls due meanwhile, and would not end while all clients send."""
+"""Maximum number of sends during a clock move, which delivers them too and would otherwise not end."""
 
 
 class Load:
-    """Several clients at once, each as fast as it can, with the choices of a seeded ``random``."""
+    """Several concurrent clients, each as fast as possible, with choices of a seeded ``random``."""
 
     def __init__(
         self, client: Client, judge: Judge, random: Random, delays_s: list[int], *, moves: bool
@@ -27,16 +27,16 @@ class Load:
         self._client = client
         self._judge = judge
         self._random = random
-        self._delays_s = delays_s  # of the levels, from 1 on
+        self._delays_s = delays_s  # delays of the levels from 1 on
         self._acts = [self._send, self._send, self._send_batch, self._intervene, self._consume, self._consume]
-        self._still = asyncio.Event()  # the clock is not being moved
+        self._still = asyncio.Event()  # set while the clock is not moving
         self._still.set()
         self._sent_during_move = 0
         if moves:
             self._acts.append(self._move)
 
     async def run(self) -> None:
-        """Until the broker is gone."""
+        """Run until the broker dies."""
         async with asyncio.TaskGroup() as tasks:
             for act in self._acts:
                 tasks.create_task(_until_gone(act))
@@ -52,7 +52,7 @@ class Load:
         return {"delay_level": self._random.randint(0, len(self._delays_s))}
 
     def _due_time(self) -> JsonObject:
-        """Mostly the same instants, of which a move of the clock takes a transaction for each."""
+        """Return mostly equal instants, because a clock move needs a transaction for each instant."""
         random = self._random
         tenths = random.randint(1, max(self._delays_s) * 10)
         if random.random() < 0.1:
@@ -80,7 +80,7 @@ class Load:
             self._judge.sent(answer)
 
     async def _intervene(self) -> None:
-        """Some are due before they can be cancelled or delivered by hand."""
+        """Cancel or force some messages, of which some fall due first."""
         message = self._message(self._due_time())
         await self._send_one(message)
         message_id = message["message_id"]
@@ -135,7 +135,7 @@ class Load:
 
 
 async def _is_done(request: Awaitable[JsonObject]) -> bool:
-    """Whether the broker did it: it refuses if the message is no longer pending."""
+    """Whether the broker complied. It refuses if the message is no longer pending."""
     try:
         await request
     except BrokerError as error:

@@ -16,46 +16,18 @@ OTHER_TIMES = {
     "files.delivered": (1, 3),
     "clock.fired": (1, 6),
 }
-"""The same for failpoints that are not of transactions alone."""
-SLOT_TIMES: dict[str, tuple[int, ...]] = {
-    "slots.recorded": (1, 12, 60),
-    "slots.marked": (1, 5, 40),
-    "slots.removed": (1,),
+"""Numbers of passes for failpoints outside transactions."""
+_COMMON = {
+    "files.renamed": (1, 3, 20),
+    "files.saved": (1, 4, 15),
+    "files.picked": (1, 2, 6),
+    "files.delivered": (1, 2, 5),
 }
-"""The same for those of the scheme ``slots`` alone."""
+_REMOVED = {"files.removed": (1, 4, 40)}
 SCHEME_TIMES: dict[TimedSchemeName, dict[str, tuple[int, ...]]] = {
-    "directories": {
-        "files.writing": (1, 6, 50),
-        "files.renamed": (1, 3, 20),
-        "files.saved": (1, 4, 15),
-        "files.picked": (1, 2, 6),
-        "files.delivered": (1, 2, 5),
-        "files.removed": (1, 4, 40),
-    },
-    "wheel": {
-        "files.renamed": (1, 3, 20),
-        "files.saved": (1, 4, 15),
-        "wheel.loaded": (1, 2),
-        "files.picked": (1, 2, 6),
-        "files.delivered": (1, 2, 5),
-        "wheel.marked": (1, 2),
-        "wheel.removed": (1, 2, 4),
-    },
-    "slots": {
-        "files.renamed": (1, 3, 20),
-        "files.saved": (1, 4, 15),
-        "files.picked": (1, 2, 6),
-        "files.delivered": (1, 2, 5),
-        "files.removed": (1, 4, 40),
-        "slots.recorded": SLOT_TIMES["slots.recorded"],
-        "slots.marked": SLOT_TIMES["slots.marked"],
-    },
-    "sorted": {
-        "files.renamed": (1, 3, 20),
-        "files.saved": (1, 4, 15),
-        "files.picked": (1, 2, 6),
-        "files.delivered": (1, 2, 5),
-        "files.removed": (1, 4, 40),
-    },
+    "directories": {**_COMMON, **_REMOVED, "files.writing": (1, 6, 50)},
+    "wheel": {**_COMMON, "wheel.loaded": (1, 2), "wheel.marked": (1, 2), "wheel.removed": (1, 2, 4)},
+    "slots": {**_COMMON, **_REMOVED, "slots.recorded": (1, 12, 60), "slots.marked": (1, 5, 40)},
+    "sorted": {**_COMMON, **_REMOVED},
 }
-"""Those that a load passes in each delay scheme for absolute due times."""
+"""Numbers of passes for failpoints that a load reaches, by scheme for absolute due times."""

@@ -1,12 +1,12 @@
-"""A power cut: a copy of a data directory in which writes since the last sync are undone.
+"""Simulates a power cut by copying a data directory and undoing writes since the last sync.
 
-Lost are pages of 4,096 bytes of the log: all of them, none, or any. What the broker has synced is known by
-its notes (``sync_notes``). SQLite syncs the log before it copies it into the database. So the log is certain
-as far as a copy has begun, and the database as far as one has ended. Pages that a copy is writing may be
-lost. The file of the log's index is lost in any case, and SQLite makes it anew.
+The log loses pages of 4,096 bytes: all, none, or any. The broker's notes (``sync_notes``) show what it has
+synced. SQLite syncs the log before copying it into the database. So the log is safe as far as a copy has
+begun, and the database as far as a copy has ended. Pages that a copy is writing may be lost. The log's index
+file is always lost, and SQLite recreates it.
 
-Of delay schemes that write into files, copies of these as they were last synced are kept beside the notes.
-Any page may then be the one of the copy, or of the file; what was removed since may be there again.
+For delay schemes that write into files, copies of the last synced files are kept next to the notes. After the
+cut, any page may come from the copy or from the file, and files removed since the sync may exist again.
 """
 
 import os
@@ -20,20 +20,20 @@ from typing import NamedTuple
 from mocketmq.store.database import FILE_NAME
 
 NOTES = "TEST_SYNC_NOTES"
-"""In the environment of a broker, it names the file for its notes."""
+"""Environment variable of a broker that names the file for its notes."""
 WRITTEN_INTO = {"wheel": "*.log", "slots": "*/*", "sorted": "db/*.log"}
-"""The files of delay schemes that change: those of RocksDB's tables do not, and it syncs them itself."""
+"""Files of delay schemes that change in place. RocksDB's tables never change, and RocksDB syncs them."""
 PAGE = 4_096
 HEADER = 32
 FRAME = 24 + PAGE
 INDEX_BYTES = 136
 NOTE = struct.Struct("3I")
 
-_INDEX = struct.Struct("4I2I2I2I2I")  # of this machine's byte order, as in SQLite's walformat.html, section 2
+_INDEX = struct.Struct("4I2I2I2I2I")  # in this machine's byte order, see SQLite's walformat.html, section 2
 
 
 class LogIndex(NamedTuple):
-    """What SQLite knows of its log: all frames that are committed, and how many of them it has copied."""
+    """SQLite's index of its log: the committed frames, and how many are copied to the database."""
 
     frames: int
     salts: tuple[int, int]
@@ -42,7 +42,7 @@ class LogIndex(NamedTuple):
 
     @classmethod
     def read(cls, read: Callable[[], bytes]) -> "LogIndex":
-        """Read until it is not just being changed: then its two headers are equal."""
+        """Read a consistent index, whose two headers are equal unless it is being changed."""
         while True:
             index = read()
             if index[:48] == index[48:96]:
@@ -55,16 +55,16 @@ class LogIndex(NamedTuple):
 class Cut(NamedTuple):
     """What a power cut has undone."""
 
-    certain: int  # frames of the log
-    frames: int  # that were committed
-    lost: int  # pages of the log
-    lost_copies: int  # pages of the database
+    certain: int  # synced frames of the log
+    frames: int  # committed frames
+    lost: int  # lost pages of the log
+    lost_copies: int  # lost pages of the database
     changed: int = 0  # pages of delay schemes since their last sync
-    lost_changes: int = 0  # of these
+    lost_changes: int = 0  # lost pages among them
 
 
 def cut(data: Path, notes: Path | None, to: Path, random: Random) -> Cut:
-    """Copy the directory of a broker that is stopped or dead, and undo some of what was not synced."""
+    """Copy the directory of a stopped or dead broker, and undo some unsynced writes."""
     shutil.copytree(data, to)
     changed, lost_changes = _lose_changes(to, synced_files(notes), random) if notes else (0, 0)
     index_file = data / f"{FILE_NAME}-shm"
@@ -73,26 +73,26 @@ def cut(data: Path, notes: Path | None, to: Path, random: Random) -> Cut:
     if not index_file.exists() or not log.exists():
         return Cut(0, 0, 0, 0, changed, lost_changes)
     content = index_file.read_bytes()
-    # Killed while it changed the index, it has changed the second header first.
+    # A broker killed while it changed the index has changed the second header first.
     index = LogIndex.read(lambda: content[48:96] * 2 + content[96:INDEX_BYTES])
     certain = index.copying
     if notes and notes.exists() and len(note := notes.read_bytes()) == NOTE.size:
         first, second, frames = NOTE.unpack(note)
         if (first, second) == index.salts:
             certain = max(certain, frames)
-    is_begun = log.read_bytes()[16:24] == content[80:88]  # else only what is copied is still in the log
+    is_begun = log.read_bytes()[16:24] == content[80:88]  # otherwise the log has only what is copied
     lost = _lose_log(log, HEADER + certain * FRAME, random) if is_begun else 0
     copies = _lose_copies(to / FILE_NAME, log, index, random)
     return Cut(certain, index.frames, lost, copies, changed, lost_changes)
 
 
 def synced_files(notes: Path) -> Path:
-    """Where the copies of synced files are, below the names of their folders."""
+    """Return the copies of synced files, below the names of their folders."""
     return notes.with_name(f"{notes.name}.files")
 
 
 def _lose_changes(data: Path, synced: Path, random: Random) -> tuple[int, int]:
-    """Undo changes of the schemes' files. Returns how many pages have changed, and how many are lost."""
+    """Undo changes of the schemes' files. Returns the numbers of changed and of lost pages."""
     before, after = _contents(synced), _contents(data)
     if not after:
         return 0, 0
@@ -155,7 +155,7 @@ def _end_of_rest(pages: list[int], lost: list[int]) -> int:
 
 
 def _lose_copies(database: Path, log: Path, index: LogIndex, random: Random) -> int:
-    """Undo copies that are under way: what was there before is not known, and does not matter."""
+    """Undo unfinished copies. The previous content is unknown, and does not matter."""
     pages = sorted({page for page in _pages(log, index.copied, index.copying) if page > 1})
     chance = random.choice((0.0, 1.0, random.random()))
     lost = [page for page in pages if random.random() < chance]

@@ -16,7 +16,7 @@ from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.settings import TimedSchemeName
 from mocketmq.store.database import FILE_NAME
 from mocketmq_compat.delay.delayed_file import DamagedFileError, decode, parse_name
-from mocketmq_compat.delay.inspection import UNFINISHED, KeptMessage, Trouble
+from mocketmq_compat.delay.inspection import UNFINISHED, FolderProblem, KeptMessage
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 from tests.crash.faults import files_removed
 from tests.crash.judge import Copy, Judge, Record
@@ -58,11 +58,11 @@ _LEDGER = {
         WHERE messages.parked_offset NOT NULL
         AND (deliveries.parked_offset, delivered_us) IS NOT (messages.parked_offset, store_us)""",
 }
-"""Queries that find nothing in a correct ledger."""
+"""Queries that are empty for a correct ledger."""
 
 
 class Variant(NamedTuple):
-    """How the brokers of a survivor are started."""
+    """Start options of a survivor's brokers."""
 
     clock: str
     profile: str
@@ -74,7 +74,7 @@ class Variant(NamedTuple):
 
     @property
     def arguments(self) -> list[str]:
-        """Of ``mocketmq serve``."""
+        """Return the arguments of ``mocketmq serve``."""
         levels = " ".join(f"{delay}s" for delay in self.delays_s)
         return [
             *("--clock", self.clock, "--profile", self.profile, "--levels", levels),
@@ -84,7 +84,7 @@ class Variant(NamedTuple):
 
 
 class Survivor:
-    """A store and its judge. Each broker on the store must behave as if none had been killed before."""
+    """A store and its judge. Each broker on the store must behave as if no broker had been killed before."""
 
     def __init__(self, directory: Path, variant: Variant) -> None:
         self.judge = Judge(
@@ -93,14 +93,14 @@ class Survivor:
         self.data = directory / "data"
         self._is_manual = variant.clock == "manual"
         self.variant = variant
-        self.notes: Path | None = None  # of the syncs of its brokers; with them, power can be cut
+        self.notes: Path | None = None  # notes of its brokers' syncs, which a power cut needs
         self.may_put_aside = False  # parts of records that were not synced
         self._config = directory / "mocketmq.toml"
         self._config.write_text(CONFIG)
 
     @asynccontextmanager
     async def broker(self, failpoint: str = "") -> AsyncIterator[tuple[BrokerProcess, Client]]:
-        """A broker on the store, which may be killed. Raises StartError."""
+        """Run a broker on the store that may be killed. Raises StartError."""
         settings = ["--config", str(self._config), "--data", str(self.data), *self.variant.arguments]
         environment = {ENVIRONMENT: failpoint} | ({NOTES: str(self.notes)} if self.notes else {})
         async with (
@@ -112,7 +112,7 @@ class Survivor:
     async def run_until_killed(
         self, random: Random, *, failpoint: str = "", after_s: float | None = None
     ) -> None:
-        """Run a load until the broker dies at the point, or is killed so many seconds after its start."""
+        """Run a load until the broker dies at the point, or is killed some seconds after its start."""
         try:
             async with asyncio.timeout(HANGING_S), self.broker(failpoint) as (process, client):
                 if after_s is not None:
@@ -127,13 +127,13 @@ class Survivor:
         assert not faults, "\n".join(faults)
 
     async def kill_while_starting(self, after_s: float) -> None:
-        """Start a broker and kill it so many seconds later, unless it has started by then."""
+        """Start a broker, and kill it some seconds later unless it has started by then."""
         with suppress(TimeoutError):
             async with asyncio.timeout(after_s), self.broker():
                 pass
 
     async def recover(self) -> None:
-        """Start again, let everything come that was promised, stop in order, and judge."""
+        """Restart, wait for every promised delivery, stop cleanly, and judge."""
         async with asyncio.timeout(HANGING_S), self.broker() as (_, client):
             await self._look(client)
             await self._drain(client)
@@ -165,7 +165,7 @@ class Survivor:
                     seen = self.judge.records[topic["name"], queue["queue_id"]]
 
     async def _drain(self, client: Client) -> None:
-        """Everything pending comes by itself, unless time stands still; what is taken, by a move."""
+        """Wait for pending messages, by moving a manual clock, and expire receipts by a move."""
         while not self._is_manual and is_waiting(await client.levels()):
             await self._consume(client, wait="100ms")
         await client.advance("13h")
@@ -190,12 +190,12 @@ def is_waiting(levels: JsonObject) -> bool:
 
 
 def delayed_files(data: Path) -> list[Path]:
-    """All files below the delay directory; a broker may be removing some meanwhile."""
+    """Return all files below the delay directory, even while a broker removes some."""
     return [Path(folder) / name for folder, _, names in os.walk(data / "delay") for name in names]
 
 
-def other_messages(data: Path) -> list[KeptMessage | Trouble]:
-    """What waits in delay schemes other than second directories."""
+def other_messages(data: Path) -> list[KeptMessage | FolderProblem]:
+    """Return pending messages of schemes other than second directories."""
     folders = [(place, data / place.folder) for name, place in SCHEMES.items() if name != DEFAULT]
     return [
         each
@@ -206,11 +206,11 @@ def other_messages(data: Path) -> list[KeptMessage | Trouble]:
 
 
 def faults_of_files(data: Path) -> Iterator[str]:
-    """Defects in the files of delayed messages after a kill: each file under its final name must be whole."""
+    """Return defects in files of delayed messages after a kill; files under final names must be complete."""
     yield from (
         f"{each.file} is damaged: {each.reason}"
         for each in other_messages(data)
-        if isinstance(each, Trouble) and each.kind != UNFINISHED
+        if isinstance(each, FolderProblem) and each.kind != UNFINISHED
     )
     for path in delayed_files(data):
         entry = parse_name(path.name.removesuffix(".tmp"))
@@ -227,7 +227,7 @@ def faults_of_files(data: Path) -> Iterator[str]:
 
 
 def faults_of_store(file: Path, judge: Judge) -> Iterator[str]:
-    """Defects in the database of a stopped broker without pending messages."""
+    """Return defects in the database of a stopped broker without pending messages."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
 
         def rows(sql: str) -> list[Any]:

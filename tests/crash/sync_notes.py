@@ -1,7 +1,7 @@
-"""Runs inside a broker's process: notes how far SQLite's log was committed when each sync of it began.
+"""Runs in a broker's process, and records how far SQLite's log was committed when each sync began.
 
-Of the files of delay schemes, copies are kept as they were then. Both are written down once the sync has
-ended, and before anybody is told of it.
+It also keeps copies of the delay schemes' files at that moment. Both are saved once the sync has ended, and
+before any caller learns of it.
 """
 
 import mmap
@@ -17,13 +17,13 @@ from mocketmq_compat.delay.wheel.wheel_folder import WheelFolder
 from tests.crash.power import INDEX_BYTES, NOTE, LogIndex, synced_files
 
 ROWS = 200
-"""Between two copies of the log, so that a short load has several."""
+"""Interval between copies of the log, short enough that a brief load has several."""
 PAGES = 300
 """Of a log that is written from its start again."""
 
 
 def note_syncs(file: str) -> None:
-    """Note all syncs of this process from now on, and let it copy its log often, however slow the disk is."""
+    """Record all syncs of this process from now on, and checkpoint its log often even on a slow disk."""
     checkpoints.ROWS, checkpoints.LONG, checkpoints.TOO_LONG = ROWS, PAGES, 1
     sync = database._sync
     notes = os.open(file, os.O_WRONLY | os.O_CREAT, 0o644)
@@ -34,7 +34,7 @@ def note_syncs(file: str) -> None:
         if index is None:
             name = Path(f"/proc/self/fd/{log}").readlink().name.replace("-wal", "-shm")
             path = Path(f"/proc/self/fd/{log}").readlink().with_name(name)
-            # Never closed: that would end SQLite's locks on it.
+            # Never closed, because closing it would release SQLite's locks.
             index = mmap.mmap(os.open(path, os.O_RDONLY), INDEX_BYTES, prot=mmap.PROT_READ)
         committed = LogIndex.read(lambda: index[:INDEX_BYTES] if index else b"")
         sync(log)
@@ -76,7 +76,7 @@ def _keep_synced_files(copies: Path) -> None:
 
 
 def _content(path: Path) -> bytes | None:
-    """None for a directory, and for what was removed."""
+    """Return a file's content, or None for directories and removed files."""
     try:
         return path.read_bytes()
     except (FileNotFoundError, IsADirectoryError):

@@ -72,7 +72,7 @@ async def test_backup_copied_back_before_the_start(tmp_path: Path, copy: Copy) -
         lose(running, data, "missing")
     copy(backup, data / "delay")
     async with running_broker(data) as running:
-        # The timer removes files of messages that are done with as they fall due.
+        # The timer removes files of settled messages when they fall due.
         assert await come(running) == ["forced", "one", "two"]
         await judge_backup(running, data)
     copy(backup, data / "delay")
@@ -89,7 +89,7 @@ async def test_backup_copied_back_while_the_broker_runs(
     async with running_broker(data) as running:
         await first_turn.wait()
         backup = await make_backup(running, data)
-        await timed_of(running).tidy()  # from now on only what changes later is looked at
+        await timed_of(running).tidy()  # from now on only later changes are examined
         lose(running, data, "missing")
         copy(backup, data / "delay")
         await timed_of(running).tidy()
@@ -101,7 +101,7 @@ async def test_backup_copied_back_while_the_broker_runs(
 
 
 @pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
-async def test_file_that_was_lost_comes_back_with_a_backup_after_it_was_due(
+async def test_lost_file_restored_after_its_due_time_is_delivered(
     tmp_path: Path, copy: Copy, first_turn: asyncio.Event
 ) -> None:
     data = tmp_path / "data"
@@ -119,7 +119,7 @@ async def test_file_that_was_lost_comes_back_with_a_backup_after_it_was_due(
 
 
 async def test_data_directory_copied_and_started_elsewhere(tmp_path: Path) -> None:
-    """Both brokers deliver messages pending at the backup, and none that was delivered before."""
+    """Both brokers deliver the messages pending at the backup, and no messages delivered before it."""
     data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
     async with running_broker(data) as running:
         await make_backup(running, data)
@@ -129,7 +129,7 @@ async def test_data_directory_copied_and_started_elsewhere(tmp_path: Path) -> No
             await keep(running, place.name, 3 * HOUR_MS)
             found = await come(running, 2 * HOUR_US)
             assert found == ["forced", "one", "two", "later", "missing"]
-    # What waits in one may be brought to the other.
+    # Pending messages of one can be moved to the other.
     shutil.copytree(elsewhere / "delay", data / "delay", dirs_exist_ok=True)
     async with running_broker(data) as running:
         found = await come(running, 2 * HOUR_US)

@@ -20,7 +20,7 @@ from tests.support.brokers import running_broker
 from tests.support.delayed_files import DUE_MS, Made, made
 
 OTHER_SECONDS = range(50)
-"""Enough copies that one is read before its original, whatever the order of the directory."""
+"""Number of copies, enough that one is read before its original in any order of the directory."""
 
 
 class Change(NamedTuple):
@@ -28,12 +28,12 @@ class Change(NamedTuple):
 
     make: Callable[[Path, Made], object]
     is_good: bool = True  # the message is delivered
-    put_aside: str = ""  # the kind of the file that is put aside, if one is
-    repeats: int | None = 0  # copies that are removed; None: one may be moved over the other instead
+    put_aside: str = ""  # the kind of the quarantined file, if any
+    repeats: int | None = 0  # number of removed copies; None if one may replace the other
 
 
 def placed(name: str = "", second: int = 0) -> Callable[[Path, Made], object]:
-    """The file in its place, but under another name, or so many seconds off."""
+    """Move the file to another name, or to a directory some seconds off."""
     return lambda root, file: file.put(root, f"{file.entry.second + second}/{name or file.entry.name}")
 
 
@@ -56,7 +56,7 @@ def all_of(*changes: Callable[[Path, Made], object]) -> Callable[[Path, Made], o
 
 
 def retimed(by_ms: int) -> Callable[[Path, Made], object]:
-    """The due time is changed in the file's name only."""
+    """Change the due time in the file's name only."""
     return lambda root, file: placed(file.entry._replace(due_ms=file.entry.due_ms + by_ms).name)(root, file)
 
 
@@ -102,7 +102,7 @@ ON_START = {
 }
 WHILE_RUNNING = {
     **{name: change for name, change in ON_START.items() if "temporary" not in name},
-    # The content is what counts for a file that is new.
+    # The content of a new file decides.
     "copy with an earlier time in its name": Change(all_of(retimed(-1), placed()), repeats=None),
     "copy with a later time in its name": Change(all_of(placed(), retimed(1)), repeats=None),
     "another time in its name": Change(retimed(1)),
@@ -110,7 +110,7 @@ WHILE_RUNNING = {
 
 
 def messages_at(now_ms: int) -> list[Made]:
-    """An overdue message, and a pending one."""
+    """Return an overdue message and a pending message."""
     return [made("past", due_ms=DUE_MS), made("future", due_ms=now_ms + HOUR_MS, number=8)]
 
 
@@ -132,7 +132,7 @@ async def judge_change(running: Broker, data: Path, change: Change) -> None:
 
 
 async def judge_restart(data: Path, change: Change) -> None:
-    """Nothing is delivered again, and quarantined files are still listed."""
+    """Check that nothing is delivered again, and that quarantined files are still listed."""
     async with running_broker(data) as running:
         found = await come(running, 2 * HOUR_US)
         assert len(found) == len(set(found))
@@ -163,7 +163,7 @@ async def test_directory_changed_by_hand_while_the_broker_runs(
     await judge_restart(tmp_path, change)
 
 
-async def test_files_that_are_no_messages_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_foreign_files_are_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     root = tmp_path / "delay"
     past, future = messages_at(wall_us() // US_PER_MS)
     foreign = {"orders", "note.txt", str(past.entry.second + 1)}
@@ -188,9 +188,7 @@ async def test_files_that_are_no_messages_stay(tmp_path: Path, caplog: pytest.Lo
         await come(running, 2 * HOUR_US)
     async with running_broker(tmp_path) as running:
         assert {path.name for path in root.iterdir()} == foreign | {str(past.entry.second)}
-    logged = [
-        record.message for record in caplog.records if "is not ours and is left alone" in record.message
-    ]
+    logged = [record.message for record in caplog.records if "ignoring " in record.message]
     assert len(logged) == 4 * 5
 
 

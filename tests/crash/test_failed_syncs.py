@@ -1,4 +1,4 @@
-"""A sync of the disk that fails: what waits for it is not acknowledged, and nothing more is written."""
+"""A failed disk sync: work waiting for it is not acknowledged, and writing ends."""
 
 import errno
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.crash.faults import GROUP, TOPIC, delivered, send
 from tests.support.brokers import running_broker, visible
 from tests.support.process import forked_broker
 
-WAITED = "whether this request was kept is known after a restart"
+WAITED = "a restart shows whether this request was kept"
 LATER = "nothing more is written until the broker is restarted"
 MANY = 50
 

@@ -89,7 +89,7 @@ async def test_full_disk_stops_a_move_of_the_clock_where_it_is(disk: Disk, then:
 
 @pytest.mark.parametrize(("profile", "code"), [("exact", Exit.DONE), ("rocketmq4", Exit.NOT_STARTED)])
 async def test_stop_on_a_full_disk(disk: Disk, profile: str, code: Exit) -> None:
-    """The broker stops. Profile ``rocketmq4`` saves its offsets then, or says so and repeats."""
+    """The broker stops. Profile ``rocketmq4`` then saves its offsets, or reports the failure and repeats."""
     settings = ("--clock", "manual", "--profile", profile, "--levels", "1s")
     async with broker(disk.directory, *settings) as (process, client):
         await send(client, "a", level=1)
@@ -97,7 +97,7 @@ async def test_stop_on_a_full_disk(disk: Disk, profile: str, code: Exit) -> None
         disk.fill(process)
         process.terminate()
         assert await process.wait() == code
-    # Work in the background may have been refused, too, and says so in a line of its own.
+    # Refused background work logs a line of its own.
     said = [line for line in process.stderr.splitlines() if "will be tried again" not in line]
     assert any("cannot be written" in line for line in said) == bool(code)
 
@@ -123,7 +123,7 @@ async def test_read_only_directory(tmp_path: Path) -> None:
         await send(client, "a")
 
 
-async def test_directory_that_became_read_only(tmp_path: Path) -> None:
+async def test_directory_becomes_read_only(tmp_path: Path) -> None:
     async with broker(tmp_path) as (_, client):
         await send(client, "a")
     with read_only(tmp_path):
@@ -200,7 +200,7 @@ async def test_torn_log(killed: Path, tear: Callable[[bytes], bytes]) -> None:
 
 
 @pytest.mark.parametrize("begun", [b"", b"7" * 20, bytes(5_000)], ids=["nothing", "a bit", "zeros"])
-async def test_log_that_was_only_begun(stopped: Path, begun: bytes) -> None:
+async def test_log_with_an_incomplete_header(stopped: Path, begun: bytes) -> None:
     (stopped / WAL).write_bytes(begun)
     async with broker(stopped) as (_, client):
         assert await delivered(client) == [f"m{number}" for number in range(5)]
@@ -227,7 +227,7 @@ async def test_unreadable_database(stopped: Path, damaged: slice) -> None:
 
 @pytest.mark.parametrize("damaged", [slice(0, 32), slice(16, 17)], ids=["header", "salt"])
 async def test_unreadable_log(killed: Path, damaged: slice) -> None:
-    """SQLite takes such a log for an empty one, and would overwrite its data."""
+    """SQLite treats such a log as empty, and would overwrite its data."""
     log = killed / WAL
     data = bytearray(log.read_bytes())
     data[damaged] = bytes(byte ^ 0xFF for byte in data[damaged])

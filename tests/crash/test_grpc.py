@@ -1,7 +1,7 @@
 """``kill -9`` while gRPC clients send and receive.
 
-What was answered is in the topic once and reaches the group, nothing comes early, and nothing again after its
-acknowledgement was answered.
+Every acknowledged send is in the topic once and reaches the group. No message arrives early, and none arrives
+again after its acknowledgement was answered.
 """
 
 import asyncio
@@ -32,19 +32,19 @@ SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
 TOPIC, GROUP = "orders", "billing"
 SETTINGS = ("--clock", "manual", "--topic-queues", "1")
 INVISIBLE_S = 12 * 3_600
-"""Emulated time; longer than any load."""
+"""Invisible time on the emulated clock, which is longer than any load."""
 OK, MULTIPLE_RESULTS = 20_000, 30_000
 GONE = (GRPCError, StreamTerminatedError, OSError, asyncio.TimeoutError, UnreachableError)
 
 
 class Load:
-    """Producers and consumers that remember what they asked for and what was answered."""
+    """Producers and consumers that record their requests and the answers."""
 
     def __init__(self, random: Random) -> None:
         self.sending: set[str] = set()
-        self.sent: set[str] = set()  # the broker has said so, of these and the next
+        self.sent: set[str] = set()  # confirmed by the broker, as the next set
         self.acked: set[str] = set()
-        self.acking: set[str] = set()  # asked for
+        self.acking: set[str] = set()  # requested
         self.received: set[str] = set()
         self.faults: list[str] = []
         self._random = random
@@ -52,7 +52,7 @@ class Load:
         self._now_ms = 0
 
     async def run(self, client: GrpcClient, control: Client) -> None:
-        """Go on until the broker is gone."""
+        """Run until the broker dies."""
         try:
             self._now_ms = (await control.clock())["now_ms"]
         except UnreachableError:
@@ -77,13 +77,13 @@ class Load:
         self._due_ms[message_id] = now_ms
         answer = await client.send(message)
         assert answer.status.code == OK, answer
-        if delay_s is not None:  # the broker's wall clock has gone on meanwhile, and that of the test
+        if delay_s is not None:  # the wall clocks have advanced since
             took_ms = (steady_us() - began_us) // US_PER_MS
             self._due_ms[message_id] = now_ms + delay_s * 1_000 - took_ms - 1
         self.sent.add(message_id)
 
     async def consume(self, client: GrpcClient) -> int:
-        """Receive, and do one of three things with what came; returns how many messages came."""
+        """Receive, settle each message in one of three ways, and return the number of messages."""
         got = await client.receive(GROUP, TOPIC, invisible_s=INVISIBLE_S, wait_s=0.05)
         for one in got:
             self._judge(one.system_properties)
@@ -95,7 +95,7 @@ class Load:
         return len(got)
 
     async def acknowledge(self, client: GrpcClient, got: list[Any]) -> None:
-        """Ack what was received."""
+        """Ack received messages."""
         self.acking.update(one.system_properties.message_id for one in got)
         answer = await client.ack(*got, group=GROUP, topic=TOPIC)
         assert answer.status.code in (OK, MULTIPLE_RESULTS), answer
@@ -115,7 +115,7 @@ class Load:
         self._now_ms = (await control.advance(self._random.choice(("300ms", "1s", "5s"))))["now_ms"]
 
     async def finish(self, client: GrpcClient, control: Client) -> None:
-        """Let all become due and visible, and consume it."""
+        """Make all messages due and visible, and consume them."""
         await control.advance("1d")
         while got := await client.receive(GROUP, TOPIC, invisible_s=INVISIBLE_S):
             for one in got:
@@ -139,7 +139,7 @@ async def _until_gone(act: Callable[[], Awaitable[Any]]) -> None:
 
 @asynccontextmanager
 async def broker(data: Path, failpoint: str = "") -> AsyncIterator[tuple[BrokerProcess, GrpcClient, Client]]:
-    """A broker on the store that may die, a gRPC client and one of the JSON API. Raises StartError."""
+    """Run a broker on the store that may die, a gRPC client and a JSON API client. Raises StartError."""
     async with (
         forked_broker("--data", str(data), *SETTINGS, env={ENVIRONMENT: failpoint}) as process,
         Client(process.url) as control,
@@ -150,7 +150,7 @@ async def broker(data: Path, failpoint: str = "") -> AsyncIterator[tuple[BrokerP
 
 
 async def run_until_killed(data: Path, load: Load, failpoint: str = "", after_s: float | None = None) -> None:
-    """Let the load run until the broker dies at the point, or is killed so many seconds later."""
+    """Run the load until the broker dies at the point, or is killed some seconds later."""
     try:
         async with asyncio.timeout(HANGING_S), broker(data, failpoint) as (process, client, control):
             if after_s is not None:
@@ -162,7 +162,7 @@ async def run_until_killed(data: Path, load: Load, failpoint: str = "", after_s:
 
 
 async def recover(data: Path, load: Load) -> None:
-    """A broker without faults goes on where the others were killed."""
+    """Start a broker without faults on the data of the killed brokers."""
     async with broker(data) as (_, client, control):
         await load.finish(client, control)
 

@@ -1,4 +1,4 @@
-"""``kill -9`` while faults on purpose hold deliveries: none is lost, repeated, early or out of order."""
+"""After ``kill -9`` while faults hold deliveries, no message is lost, repeated, early or out of order."""
 
 import signal
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ POINTS = {
     3: ("delivery.picked:1", "writer.written:9", "delivery.delivered:1"),
     13: ("writer.written:9", "writer.committed:12", "clock.fired:2"),
 }
-"""Where the broker dies, from so many seconds on: when the first is due, and when the first is let go."""
+"""Failpoints with the second from which they kill: the first due time, and the first release."""
 RULES: dict[str, dict[str, Any]] = {
     "deliver-late": {"by": "10s"},
     "hold": {"lasts": "20s"},
@@ -71,7 +71,7 @@ async def run_until_killed(serve: Sequence[str], point: str) -> None:
 
 
 async def check_what_is_held(client: Client, do: str) -> None:
-    """What the rule says of itself is what is missing in the topic."""
+    """Check that the rule's count equals the number of messages missing in the topic."""
     missing = 2 * COUNT - len(set(await delivered(client)))
     held = (await client.fault("rule"))["held"]
     assert (await client.clock())["pending"] == missing

@@ -1,4 +1,4 @@
-"""The judge must catch every kind of broken promise, or the crash tests prove nothing."""
+"""The judge finds every kind of broken promise; otherwise the crash tests would prove nothing."""
 
 import shutil
 import sqlite3
@@ -20,7 +20,7 @@ DUE_MS = 5_000
 
 
 def message(queue_offset: int, message_id: str = "a", **other: int) -> JsonObject:
-    """A message as a broker shows it that was delayed until 5 s."""
+    """Return a message delayed until 5 s, as a broker shows it."""
     offsets = {"log_offset": 10 + queue_offset, "queue_offset": queue_offset}
     return {"message_id": message_id, "reconsume_times": 0, "store_ms": DUE_MS, **offsets, **other}
 
@@ -45,12 +45,12 @@ def browse_and_consume(judge: Judge, *messages: JsonObject) -> None:
     consume(judge, *messages)
 
 
-def test_no_fault(judge: Judge) -> None:
+def test_judge_accepts_a_correct_run(judge: Judge) -> None:
     browse_and_consume(judge, message(0), message(1, "b"))
     assert judge.verdict() == []
 
 
-def test_lost(judge: Judge) -> None:
+def test_judge_finds_a_lost_message(judge: Judge) -> None:
     browse_and_consume(judge, message(0, "b"))
     assert judge.verdict() == ["Copy(message_id='a', attempt=1) was lost"]
 
@@ -61,7 +61,7 @@ def test_not_acknowledged_may_be_lost(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("message_id", ["a", "b"])
-def test_doubled(judge: Judge, message_id: str) -> None:
+def test_judge_finds_a_repeated_message(judge: Judge, message_id: str) -> None:
     browse_and_consume(judge, message(0), message(1, message_id), message(2, message_id))
     assert [fault for fault in judge.verdict() if "was stored" in fault]
 
@@ -73,12 +73,12 @@ def test_doubled_where_repeats_are_allowed() -> None:
     assert judge.verdict() == []
 
 
-def test_early(judge: Judge) -> None:
+def test_judge_finds_an_early_message(judge: Judge) -> None:
     browse_and_consume(judge, message(0, store_ms=DUE_MS - 1))
     assert judge.verdict() == ["Copy(message_id='a', attempt=1) came 1 ms early"] * 2
 
 
-def test_invented(judge: Judge) -> None:
+def test_judge_finds_an_unknown_message(judge: Judge) -> None:
     browse_and_consume(judge, message(0), message(1, "c"))
     assert "Copy(message_id='c', attempt=1) was never sent" in judge.verdict()
 
@@ -217,7 +217,7 @@ TAMPERING = {
 }
 
 
-async def test_tampering_with_the_store(tmp_path: Path) -> None:
+async def test_the_judge_detects_a_tampered_store(tmp_path: Path) -> None:
     survivor = Survivor(tmp_path, Variant("manual", "exact", [1]))
     judge = survivor.judge
     async with survivor.broker() as (_, client):

@@ -14,7 +14,7 @@ import pytest
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.failpoint import POINTS
 from tests.crash.load import TOPIC
-from tests.crash.points import SCHEME_TIMES, SLOT_TIMES, TRANSACTION_TIMES
+from tests.crash.points import SCHEME_TIMES, TRANSACTION_TIMES
 from tests.crash.survivor import Survivor, Variant
 from tests.support.delayed_files import DUE_MS, made
 
@@ -29,7 +29,7 @@ VARIANTS = {
     "dongwo": Variant("x20", "exact", [0, 1, 10, 20], delay_sync="never", start_deliver_time="dongwo"),
 }
 TIMES = {
-    "writer.formed": (1, 2, 4, 7, 30),  # the first few times belong to the start
+    "writer.formed": (1, 2, 4, 7, 30),  # the first passes belong to the start
     "writer.writing": (2, 5, 20, 60, 150),
     "writer.written": (1, 3, 5, 8, 40),
     "writer.committed": (1, 3, 6, 9, 50),
@@ -43,33 +43,35 @@ TIMES = {
     "receive.taken": (1, 3, 10),
     "receive.settled": (1, 2, 8),
 }
-"""How often a broker passes a failpoint before it dies there."""
+"""Numbers of passes before a broker dies at each failpoint."""
 FILE_POINTS = [point for point in TIMES if point.startswith("files.")]
 ONLY_ONCE = "migrate.upgraded"
+WITHOUT_LOAD = "slots.removed"
+"""A failpoint that a load does not pass: ``tests/unit/compat/test_slot_store.py`` kills there."""
 NEVER_IN = {
     "offsets.saved": {"exact", "real"},
     "clock.fired": {"real"},
-    "log.syncing": {"rocketmq4"},  # its durability syncs at checkpoints alone
+    "log.syncing": {"rocketmq4"},  # its durability syncs only at checkpoints
     "log.synced": {"rocketmq4"},
 }
 """Failpoints that a variant never reaches."""
 QUICKLY_IN = {"offsets.saved": "rocketmq4"}
-"""The variant of a failpoint's quick test, where it is not ``exact``."""
+"""Variant of a failpoint's quick test, if it is not ``exact``."""
 
 KILLS = 6
 LONGEST_LOAD_S = 0.4
 START_S = (0.0, 0.2)
-"""About as long as a start."""
+"""Maximum time of a start."""
 TESTS_OF_A_DIRECTORY = 8
-"""How many tests share a data directory: each judges all that earlier ones left there."""
+"""Number of tests that share a data directory; each judges everything that earlier tests left there."""
 
 Survivors = Callable[[str], AbstractContextManager[Survivor]]
 
 
 def cases() -> Iterator[object]:
-    """Each failpoint of a variant; for ``exact`` with each number of passes, for the others with one.
+    """Yield each failpoint of a variant, with each number of passes for ``exact``, and one for the others.
 
-    Those of the files have a test of their own for the others. Each point is quick in one variant, once.
+    The other variants have a separate test for failpoints of files. Each point has one quick case.
     """
     for variant in ("exact", "real", "rocketmq4"):
         for number, (point, times) in enumerate(TIMES.items()):
@@ -85,7 +87,7 @@ def cases() -> Iterator[object]:
 
 
 def slow_but(quick: object, values: Iterable[object]) -> list[object]:
-    """Parameters: all but one are slow."""
+    """Return parameters that are all slow except one."""
     return [pytest.param(value, marks=() if value == quick else pytest.mark.slow) for value in values]
 
 
@@ -106,14 +108,14 @@ def survivors(tmp_path_factory: pytest.TempPathFactory) -> Survivors:
         yield used
         tests[variant] += 1
         if tests[variant] % TESTS_OF_A_DIRECTORY:
-            kept[variant] = used  # not after a failure, of which the next test should know nothing
+            kept[variant] = used  # skipped after a failure, which must not affect the next test
 
     return survivor
 
 
-def test_every_point_is_tried() -> None:
+def test_every_failpoint_is_covered() -> None:
     of_schemes = {point for times in SCHEME_TIMES.values() for point in times}  # see tests/schemes
-    assert {*TIMES, *TRANSACTION_TIMES, *SLOT_TIMES, *of_schemes, ONLY_ONCE} == set(POINTS)
+    assert {*TIMES, *TRANSACTION_TIMES, *of_schemes, ONLY_ONCE, WITHOUT_LOAD} == set(POINTS)
 
 
 @pytest.mark.parametrize(("variant", "failpoint"), [*cases()])
@@ -125,7 +127,7 @@ async def test_kill_at_a_point(survivors: Survivors, variant: str, failpoint: st
 
 @pytest.mark.parametrize("variant", slow_but("rocketmq4", ["real", "rocketmq4", "dongwo"]))
 async def test_kill_at_every_point_of_the_files(survivors: Survivors, variant: str) -> None:
-    """One kill after the other, in random order, without repairs between them."""
+    """The kills come in random order, without repairs in between."""
     random = Random(f"{SEED} files {variant}")
     with survivors(variant) as survivor:
         for point in random.sample(FILE_POINTS, len(FILE_POINTS)):
@@ -138,7 +140,7 @@ async def test_kill_at_every_point_of_the_files(survivors: Survivors, variant: s
 @pytest.mark.parametrize("variant", slow_but("real", VARIANTS))
 @pytest.mark.parametrize("round_", slow_but(0, range(2)))
 async def test_kill_again_and_again(survivors: Survivors, variant: str, round_: int) -> None:
-    """The next broker may be killed before it has finished what the last one left."""
+    """The next broker may be killed before it has finished the work of the last one."""
     random = Random(f"{SEED} {variant} {round_}")
     with survivors(variant) as survivor:
         for _ in range(KILLS):
@@ -164,8 +166,8 @@ async def test_kill_while_starting(tmp_path: Path) -> None:
     await survivor.recover()
 
 
-async def test_kill_while_files_are_taken_in(tmp_path: Path) -> None:
-    """The files were put there by hand, under new names; every third twice, and half of them are due."""
+async def test_kill_while_foreign_files_are_adopted(tmp_path: Path) -> None:
+    """Files are added by hand under new names, every third file twice; half of them are due."""
     random = Random(f"{SEED} files")
     survivor = Survivor(tmp_path, VARIANTS["exact"])
     for number in range(600):
@@ -181,7 +183,7 @@ async def test_kill_while_files_are_taken_in(tmp_path: Path) -> None:
 
 
 async def test_files_copied_back_after_a_kill(tmp_path: Path) -> None:
-    """Most of the copies are of messages that were delivered or cancelled."""
+    """Most of the copies belong to messages that were delivered or cancelled."""
     random = Random(f"{SEED} backup")
     survivor = Survivor(tmp_path, VARIANTS["exact"])
     await survivor.run_until_killed(random, after_s=LONGEST_LOAD_S)
@@ -192,7 +194,7 @@ async def test_files_copied_back_after_a_kill(tmp_path: Path) -> None:
 
 
 async def test_data_directory_copied_after_a_kill(tmp_path: Path) -> None:
-    """Each of the two brokers goes on by itself."""
+    """The two brokers run independently."""
     random = Random(f"{SEED} copy")
     survivor = Survivor(tmp_path, VARIANTS["exact"])
     await survivor.run_until_killed(random, failpoint="files.delivered:3")
@@ -205,7 +207,7 @@ async def test_data_directory_copied_after_a_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("profile", "times"), [("exact", 1), ("rocketmq4", 2)])
-async def test_between_two_saves_of_the_offsets(tmp_path: Path, profile: str, times: int) -> None:
+async def test_kill_between_two_saves_of_the_offsets(tmp_path: Path, profile: str, times: int) -> None:
     """Profile ``rocketmq4`` saves them every 10 s and repeats later deliveries; ``exact`` never repeats."""
     survivor = Survivor(tmp_path, Variant("manual", profile, [1]))
     async with survivor.broker() as (process, client):

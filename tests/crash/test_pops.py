@@ -1,4 +1,4 @@
-"""``kill -9`` around pops: a popped message is given to nobody else, and an acknowledged one never again."""
+"""``kill -9`` around pops: popped messages have one receiver, acknowledged messages never return."""
 
 import itertools
 import signal
@@ -18,7 +18,7 @@ from tests.support.remoting import ClosedError, RemotingClient, connected
 async def broker(
     data: Path, failpoint: str = ""
 ) -> AsyncIterator[tuple[BrokerProcess, RemotingClient, Client]]:
-    """A broker on the store that may die at a failpoint; a remoting client and one of the JSON API."""
+    """Run a broker on the store that may die at a failpoint, a remoting client and a JSON API client."""
     settings = ("--data", str(data), "--clock", "manual")
     async with forked_broker(*settings, env={ENVIRONMENT: failpoint}) as process:
         host, _ = process.name_server
@@ -101,7 +101,7 @@ async def test_killed_while_a_pop_is_written(tmp_path: Path) -> None:
                 await killed(process)
             if not answered:
                 break
-        # The start has commits as well, and the index of keys has one that may come before the pop or after.
+        # The start has commits too, and the key index has a commit that may come before or after the pop.
         commits += -1 if answered else 1
     async with broker(data) as (_, client, _):
         assert [(one.body, one.times) for one in await pop(client)] == [("a", 0)]

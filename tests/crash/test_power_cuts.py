@@ -1,4 +1,4 @@
-"""A power cut at every named point and at random moments: every answer that was given still holds."""
+"""After a power cut at any named point or random moment, every answer that was given still holds."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.crash.twins import after_a_cut, twins_of_a_load
 __all__ = ["show_seed"]
 
 POINTS = {point: times for point, times in TIMES.items() if point not in ("offsets.saved", "files.writing")}
-"""Of a broker that is killed there: what it had written by then is what the power cut finds."""
+"""Failpoints at which the broker is killed before the power is cut."""
 QUICK = (
     *("writer.written", "writer.committed", "log.syncing", "log.synced", "delivery.delivered"),
     *("files.renamed", "files.delivered", "files.removed", "clock.fired", "receive.settled"),
@@ -25,7 +25,7 @@ STOPS = 4
 
 
 def cases() -> Iterator[object]:
-    """Each point with each number of passes; with the last one of some it is quick."""
+    """Yield each point with each number of passes; the last number of some points is quick."""
     for point, times in POINTS.items():
         for count in times:
             is_quick = point in QUICK and count == times[-1]
@@ -63,8 +63,8 @@ async def test_power_cuts_at_random_moments(tmp_path: Path, variant: str, round_
         await twin.recover()
 
 
-async def test_the_model_finds_promises_that_were_answered_too_early(tmp_path: Path) -> None:
-    """As with durability ``normal``, which promises nothing for a power cut."""
+async def test_model_finds_answers_sent_before_their_sync(tmp_path: Path) -> None:
+    """Durability ``normal`` makes no promise for power cuts."""
     random = Random(SEED)
     survivor = Survivor(tmp_path, Variant("manual", "exact", [0, 1], durability="normal"))
     await survivor.run_until_killed(random, failpoint="writer.committed:60")

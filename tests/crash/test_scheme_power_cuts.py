@@ -1,6 +1,6 @@
-"""Power cuts for delay schemes that write into files: every answer that was given still holds.
+"""After power cuts with delay schemes that write into files, every answer that was given still holds.
 
-What the schemes have written since their last sync is undone as well, page by page.
+The cuts also undo the schemes' writes since their last sync, page by page.
 """
 
 from collections.abc import Iterator
@@ -32,14 +32,14 @@ def variant_of(scheme: TimedSchemeName) -> Variant:
 
 
 def noted(directory: Path, variant: Variant) -> Survivor:
-    """A survivor whose brokers note what they sync."""
+    """Return a survivor whose brokers record their syncs."""
     survivor = Survivor(directory, variant)
     survivor.notes = directory / "syncs"
     return survivor
 
 
 def cases() -> Iterator[object]:
-    """Each point of each scheme; some are quick."""
+    """Yield each point of each scheme; some are quick."""
     for scheme in SCHEMES:
         for point, times in SCHEME_TIMES[scheme].items():
             count = times[0] if point == "wheel.loaded" else times[-1]  # a second load takes a while
@@ -81,10 +81,10 @@ async def test_power_cuts_of_a_scheme_at_random_moments(
         for delay_sync in ("always", "never")
     ],
 )
-async def test_what_a_scheme_has_not_synced_is_lost(
+async def test_unsynced_messages_of_a_scheme_are_lost(
     tmp_path: Path, scheme: TimedSchemeName, delay_sync: str
 ) -> None:
-    """With ``never``, which promises nothing for a power cut, the judge finds what was lost."""
+    """``never`` makes no promise for power cuts, so the judge finds lost messages."""
     random = Random(SEED)
     survivor = noted(
         tmp_path, Variant("manual", "exact", DELAYS_S, delay_sync=delay_sync, timed_scheme=scheme)

@@ -31,14 +31,14 @@ WORKERS = 6
 
 
 class Producers:
-    """Concurrent producers that prepare half messages, decide about most, and remember the answers."""
+    """Concurrent producers that prepare half messages, decide most of them, and record the answers."""
 
     def __init__(self, random: Random) -> None:
-        self.prepared: set[str] = set()  # these were told
+        self.prepared: set[str] = set()  # answered decisions
         self.committed: set[str] = set()
         self.rolled_back: set[str] = set()
-        self.refused: set[str] = set()  # given up before they had decided
-        self.to_commit: set[str] = set()  # these they have asked for
+        self.refused: set[str] = set()  # abandoned before a decision
+        self.to_commit: set[str] = set()  # requested decisions
         self.to_roll_back: set[str] = set()
         self._random = random
 
@@ -78,7 +78,7 @@ class Producers:
             told.add(message_id)
 
     async def _move(self, client: Client) -> None:
-        """Move the clock: undecided half messages have check-backs, and are given up at the third step."""
+        """Move the clock: undecided half messages are checked back, and abandoned at the third step."""
         try:
             while True:
                 await client.advance("40s")
@@ -87,7 +87,7 @@ class Producers:
 
 
 async def all_open(client: Client) -> set[str]:
-    """The half messages without a decision."""
+    """Return the half messages without a decision."""
     found: set[str] = set()
     page: JsonObject = {"next_after": -1}
     while page["next_after"] is not None:
@@ -97,7 +97,7 @@ async def all_open(client: Client) -> set[str]:
 
 
 async def all_in(client: Client, topic: str) -> list[str]:
-    """The visible messages of the topic's only queue."""
+    """Return the visible messages of the topic's only queue."""
     found: list[str] = []
     try:
         while page := (await client.browse(topic, 0, offset=len(found), max_messages=256))["messages"]:
@@ -108,7 +108,7 @@ async def all_in(client: Client, topic: str) -> list[str]:
 
 
 async def judge(client: Client, producers: Producers) -> None:
-    """Check the store after a kill, and how its half messages end."""
+    """Check the store after a kill, and the outcomes of its half messages."""
     waiting, given_up = await all_open(client), Counter(await all_in(client, UNDECIDED_TOPIC))
     seen = Counter(await all_in(client, TOPIC))
     wanted = producers.to_commit - producers.refused
@@ -118,7 +118,7 @@ async def judge(client: Client, producers: Producers) -> None:
     assert not given_up.keys() & (waiting | producers.committed | producers.rolled_back)
     undecided = producers.prepared - producers.to_commit - producers.to_roll_back
     assert undecided <= waiting | given_up.keys()
-    for message_id in sorted(waiting & wanted):  # a producer that is asked says the same again
+    for message_id in sorted(waiting & wanted):  # a producer answers a check-back with its earlier decision
         await client.commit(message_id)
     await client.advance("1h")
     assert await all_open(client) == set()

@@ -1,4 +1,4 @@
-"""Survivors of power cuts: the data of one broker, as each of several cuts would have left it."""
+"""Survivors of power cuts: one broker's data as each of several cuts would have left it."""
 
 import asyncio
 import copy
@@ -36,7 +36,7 @@ async def twins_of_a_load(survivor: Survivor, random: Random, cuts: int) -> list
 
 
 def after_a_cut(survivor: Survivor, number: int, random: Random) -> tuple[Survivor, Cut]:
-    """The survivor as a power cut leaves it; its broker is stopped or dead."""
+    """Return the survivor as a power cut leaves it; its broker must be stopped or dead."""
     twin = copy.copy(survivor)
     twin.judge = copy.deepcopy(survivor.judge)
     twin.judge.cut()
@@ -50,7 +50,7 @@ def after_a_cut(survivor: Survivor, number: int, random: Random) -> tuple[Surviv
 
 @asynccontextmanager
 async def halted(process: BrokerProcess) -> AsyncIterator[None]:
-    """Within, none of the process's threads runs."""
+    """Suspend all threads of the process."""
     os.kill(process.pid, signal.SIGSTOP)
     await asyncio.to_thread(_wait_until_halted, process.pid)
     yield

@@ -1,4 +1,4 @@
-"""Bring two brokers' answers into a form that can be compared: without addresses, times and log offsets."""
+"""Makes two brokers' answers comparable by replacing or removing addresses, times and log offsets."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ _TIME_MS = re.compile(r"\b1[789]\d{11}\b")
 
 
 class Names:
-    """Stable names for texts and offsets that differ on each run."""
+    """Assigns stable names to texts and offsets that differ on each run."""
 
     def __init__(self, run: str) -> None:
         self._names = {run: "~"}
@@ -28,26 +28,26 @@ class Names:
         self._names[text] = name
 
     def of(self, text: str) -> str:
-        """A text of the broker, with names instead of what differs on each run."""
+        """Return a text of the broker in which names replace the parts that differ on each run."""
         for found, name in self._names.items():
             text = text.replace(found, name)
         return text
 
     def note(self, offset: int) -> str:
-        """A log offset, named by the order in which it was first answered, the same for both brokers."""
+        """Return a log offset's name, its position in order of first appearance, which both brokers share."""
         return self._offsets.setdefault(offset, f"<message {len(set(self._offsets.values()))}>")
 
     def same(self, offset: int, as_offset: int) -> None:
-        """Give a log offset the name of another."""
+        """Give a log offset the name of another log offset."""
         self._offsets[offset] = self.offset(as_offset)
 
     def offset(self, offset: int) -> str:
-        """The log offset of that name, or None."""
+        """Return the name of the log offset, or ``<another message>`` if it has none."""
         return self._offsets.get(offset, "<another message>")
 
 
 def records_seen(records: list[WireRecord], names: Names) -> list[dict[str, Json]]:
-    """Messages, field by field, without their store times."""
+    """Return messages field by field, without their store times."""
     return [
         {
             "topic": names.of(record.topic),
@@ -70,7 +70,7 @@ def records_seen(records: list[WireRecord], names: Names) -> list[dict[str, Json
 
 
 def _properties(text: str, names: Names) -> dict[str, str]:
-    """Properties by name; values of a repeated name are joined. Offset ids get their messages' names."""
+    """Return properties by name. Values of a repeated name are joined; offset ids become message names."""
     found: dict[str, str] = {}
     for part in filter(None, text.split("\x02")):
         name, _, value = part.partition("\x01")
@@ -82,7 +82,7 @@ def _properties(text: str, names: Names) -> dict[str, str]:
 
 
 def json_seen(body: bytes, names: Names) -> Json:
-    """JSON of any dialect, or text. Lists are sorted; of a time only its presence is kept."""
+    """Parse JSON of any dialect, or keep text. Lists are sorted; a time is reduced to its presence."""
     if not body:
         return None
     try:
@@ -110,7 +110,7 @@ def _value(value: Json, names: Names) -> Json:
 
 
 def _key(text: str, names: Names) -> str:
-    """A key; of an object, its values."""
+    """Return the sort key of a value; the key of an object is its values."""
     if text.startswith("{"):
         parts = fastjson.loads(text.encode())
         return " ".join(names.of(str(parts[name])) for name in sorted(parts))

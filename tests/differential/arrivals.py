@@ -1,4 +1,4 @@
-"""When messages come into queues, in real time: a delayed one beside another makes their order chance."""
+"""Tracks when messages reach queues, because a delayed message near another makes their order random."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -8,13 +8,13 @@ from mocketmq.duration import parse_duration_us
 from tests.differential.values import LEVELS
 
 LATE_S = 1.0
-"""How late a delayed message may be, on a busy machine."""
+"""Maximum lateness of a delayed message on a busy machine."""
 
 _DELAYS_S = [0.0, *(parse_duration_us(delay) / US_PER_S for delay in LEVELS.split())]
 
 
 class _Arrival(NamedTuple):
-    """Between these instants of ``time.monotonic``. Messages of one level keep their order; 0 is no delay."""
+    """An arrival between two ``time.monotonic`` instants. A level keeps its order; level 0 means no delay."""
 
     level: int
     from_s: float
@@ -22,14 +22,14 @@ class _Arrival(NamedTuple):
 
 
 class Arrivals:
-    """Those at one broker. ``by_chance`` is set once an order is chance, and comparing makes no sense."""
+    """Expected arrivals at one broker. Once an order is random, ``by_chance`` is set and comparing stops."""
 
     def __init__(self) -> None:
         self.by_chance = False
         self._expected: dict[tuple[str, int], list[_Arrival]] = {}
 
     def add(self, topic: str, queue_id: int, level: int, sent_s: float, answered_s: float) -> None:
-        """A message was sent."""
+        """Record a message that was sent."""
         level = min(level, len(_DELAYS_S) - 1)
         delay_s = _DELAYS_S[level]
         late_s = LATE_S if level else 0.0
@@ -41,12 +41,12 @@ class Arrivals:
         others.append(one)
 
     def overdue(self, now_s: float) -> Iterator[str]:
-        """Topics with delayed messages that may have come, or be late."""
+        """Yield topics whose delayed messages may have arrived or may be late."""
         for (topic, _), expected in self._expected.items():
             if any(one.level and one.from_s < now_s for one in expected):
                 yield topic
 
     def came(self, topic: str) -> None:
-        """All messages of the topic have come."""
+        """Record that all messages of the topic have arrived."""
         for key in [key for key in self._expected if key[0] == topic]:
             del self._expected[key]

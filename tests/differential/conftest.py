@@ -1,4 +1,4 @@
-"""The two brokers, and options for what is played on them."""
+"""Fixtures for the two brokers, and options that select the sequences played on them."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -20,23 +20,29 @@ from tests.differential.pop_known import POP_RULES
 from tests.differential.popping import PopSide
 from tests.differential.values import LEVELS
 from tests.support.process import broker_process
-from tests.upstream.jars import V4, V5, JarsMissingError, class_path
+from tests.upstream.jars import V4, V5, V5_5, JarsMissingError, class_path
 from tests.upstream.process import HOST, SMALL, running_upstream
 
 _DUELS = pytest.StashKey[list[Duel]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options: which sequences are played."""
+    """Add the options that select sequences."""
     group = parser.getgroup("differential")
     group.addoption("--seed", type=int, default=1, help="of the sequences (default: 1)")
     group.addoption("--sequences", type=int, default=200, help="how many (default: 200)")
     group.addoption("--first", type=int, default=0, help="number of the first one (default: 0)")
+    group.addoption(
+        "--rocketmq",
+        choices=(V5, V5_5),
+        default=V5,
+        help=f"version of RocketMQ for pops, timers and gRPC (default: {V5})",
+    )
 
 
 @pytest.fixture(scope="session")
 def jars() -> None:
-    """Fetch both RocketMQs, unless that has been done."""
+    """Fetch both versions of RocketMQ unless they are already present."""
     try:
         class_path(V4)
         class_path(V5)
@@ -54,7 +60,7 @@ async def _running_duel(
     ours: Sequence[str] = (),
     proxy: Mapping[str, int] | None = None,
 ) -> AsyncIterator[Duel]:
-    """A RocketMQ with these settings, and its proxy's if it has one, and mocketmq with these arguments."""
+    """Run RocketMQ with these settings (and its proxy's, if any), and mocketmq with these arguments."""
     with TemporaryDirectory(prefix="mocketmq-differential-") as folder:
         async with (
             running_upstream(
@@ -64,7 +70,7 @@ async def _running_duel(
                     **SMALL,
                     "messageDelayLevel": LEVELS,
                     "enablePropertyFilter": "true",
-                    "brokerFastFailureEnable": "false",  # a slow machine is no difference
+                    "brokerFastFailureEnable": "false",  # otherwise a slow machine would cause differences
                     **theirs,
                 },
                 proxy,
@@ -77,9 +83,10 @@ async def _running_duel(
         ):
             grpc_port = (await control.info())["doors"]["grpc"]["port"]
             duel = Duel(
+                version,
                 Ends(HOST, upstream.namesrv_port, upstream.broker_port, upstream.grpc_port),
                 Ends(HOST, broker.name_server[1], broker.broker_port, grpc_port),
-                Known(rules),
+                Known(rules, version),
                 side,
                 [],
             )
@@ -88,14 +95,14 @@ async def _running_duel(
 
 
 def _noted(config: pytest.Config, duel: Duel) -> Duel:
-    """The duel, which the summary will tell of."""
+    """Register the duel for the summary."""
     config.stash.setdefault(_DUELS, []).append(duel)
     return duel
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Duel]:  # noqa: ARG001
-    """RocketMQ 4 and mocketmq, with the same delays of levels, each in its own processes."""
+    """Run RocketMQ 4 and mocketmq with the same level delays, each in its own processes."""
     theirs = {"transactionCheckInterval": "1000", "transactionCheckMax": "2"}
     checks = ("--transaction-check-interval", "1s", "--transaction-check-max", "2")
     async with _running_duel(
@@ -106,9 +113,9 @@ async def duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Duel
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def pop_duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Duel]:  # noqa: ARG001
-    """RocketMQ 5 and mocketmq. RocketMQ always pops retries first, and looks for due ones every 100 ms.
+    """Run RocketMQ 5 and mocketmq. RocketMQ pops retries first, and looks for due retries every 100 ms.
 
-    Its broker is in the process of its proxy, for ``grpc_duel``.
+    Its broker runs in the process of its proxy, for ``grpc_duel``.
     """
     theirs = {
         "recallMessageEnable": "true",
@@ -122,20 +129,22 @@ async def pop_duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[
     }
     checks = ("--transaction-check-interval", "1s", "--transaction-timeout", "6s", "--mixed-message-type")
     proxy = {"grpcClientConsumerMinLongPollingTimeoutMillis": 100}
-    async with _running_duel(request.config, V5, POP_RULES, PopSide, theirs, checks, proxy) as duel:
+    version = request.config.getoption("--rocketmq")
+    async with _running_duel(request.config, version, POP_RULES, PopSide, theirs, checks, proxy) as duel:
         yield duel
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def grpc_duel(pop_duel: Duel, request: pytest.FixtureRequest) -> Duel:
-    """The same two over gRPC."""
-    return _noted(request.config, pop_duel._replace(known=Known(GRPC_RULES), side=GrpcSide, cut_short=[]))
+    """Run the two brokers of ``pop_duel`` over gRPC."""
+    known = Known(GRPC_RULES, pop_duel.version)
+    return _noted(request.config, pop_duel._replace(known=known, side=GrpcSide, cut_short=[]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Report how often each known difference was met. One that is never met may be gone."""
+    """Report how often each known difference occurred. A difference that never occurs may be gone."""
     for duel in config.stash.get(_DUELS, []):
-        terminalreporter.section("differences that docs/differences.md lists")
+        terminalreporter.section(f"differences from RocketMQ {duel.version} that docs/differences.md lists")
         for rule in duel.known.rules:
             terminalreporter.write_line(f"{duel.known.needed[rule.id] or 'never met':>9} {rule.id}")
         terminalreporter.write_line(

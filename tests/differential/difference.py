@@ -7,7 +7,7 @@ from tests.differential.op import Op, Seen
 
 
 class Difference(NamedTuple):
-    """The path to a difference within an operation's result, both values there, and both whole results."""
+    """The path to a difference within an operation's result, both values there, and both complete results."""
 
     op: Op
     path: tuple[str, ...]
@@ -23,7 +23,7 @@ class Difference(NamedTuple):
 
     @property
     def kind(self) -> tuple[str, ...]:
-        """The kind of the difference, which other operations may share."""
+        """The kind of the difference; different operations can have differences of the same kind."""
         return (self.op.name, *("#" if step.isdigit() else step for step in self.path))
 
     @property
@@ -33,12 +33,12 @@ class Difference(NamedTuple):
         return theirs.get("code"), ours.get("code")
 
     def given(self, name: str) -> Any:
-        """The operation's argument of this name."""
+        """Return the operation's argument of this name."""
         return self.op.args.get(name)
 
 
 def differences(op: Op, theirs: Seen, ours: Seen) -> list[Difference]:
-    """All differences, each at its innermost place."""
+    """Yield all differences, each at its innermost path."""
     return [Difference(op, *found, (theirs, ours)) for found in _parted((), theirs, ours)]
 
 

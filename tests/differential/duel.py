@@ -1,4 +1,4 @@
-"""Plays a sequence on two brokers at once, and returns their differences."""
+"""Plays a sequence on two brokers at the same time, and returns their differences."""
 
 import asyncio
 import itertools
@@ -15,15 +15,17 @@ from tests.support.patience import PATIENCE_S
 from tests.support.remoting import ClosedError
 
 DELIVERY_S = 12.0
-"""For how long delayed messages are waited for: far longer than the longest delay."""
+"""Maximum wait for delayed messages, which is far longer than the longest delay."""
 SHRINK_S = 300.0
 
 _runs = itertools.count()
 
 
 class Duel(NamedTuple):
-    """The two brokers. A play is ``cut_short`` after an operation that made the order of messages chance."""
+    """The two brokers. ``cut_short`` lists operations that ended a play by making an order random."""
 
+    version: str
+    """RocketMQ's."""
     theirs: Ends
     ours: Ends
     known: Known
@@ -31,7 +33,7 @@ class Duel(NamedTuple):
     cut_short: list[Op]
 
     async def play(self, ops: Sequence[Op]) -> list[Difference]:
-        """The differences that no rule explains."""
+        """Play the operations, and return the differences that no rule explains."""
         run = f"{os.getpid():x}-{next(_runs):x}"
         found: list[Difference] = []
         async with side(self.theirs, run, self.side) as theirs, side(self.ours, run, self.side) as ours:
@@ -48,11 +50,11 @@ class Duel(NamedTuple):
     async def _step(self, theirs: Side, ours: Side, op: Op) -> list[Difference]:
         if op.name == "collect":
             await _delivered(theirs, ours, theirs.real(op.args["topic"]))
-        elif op.name in CHANGING:  # what comes into a queue now comes after what is late
+        elif op.name in CHANGING:  # so that late messages precede new messages in a queue
             now_s = monotonic()
             for topic in {*theirs.arrivals.overdue(now_s), *ours.arrivals.overdue(now_s)}:
                 await _delivered(theirs, ours, topic)
-        # Upstream's queues and keys follow its log, so a look is taken again while the brokers differ.
+        # Upstream updates its queues and keys after its log, so reads are repeated while the brokers differ.
         until = monotonic() + PATIENCE_S
         while True:
             parted = differences(op, *await asyncio.gather(_seen(theirs, op), _seen(ours, op)))
@@ -61,7 +63,7 @@ class Duel(NamedTuple):
             await asyncio.sleep(POLL_S)
 
     async def shrink(self, ops: Sequence[Op], difference: Difference) -> list[Op]:
-        """The shortest sequence found, within a time limit, that still shows a difference of this kind."""
+        """Return the shortest sequence found within a time limit that still shows this kind of difference."""
         ops, kind = ops[: ops.index(difference.op) + 1], difference.kind
         left, until = list(ops), monotonic() + SHRINK_S
         size = len(left) // 2
@@ -91,7 +93,7 @@ async def _delivered(theirs: Side, ours: Side, topic: str) -> None:
             if all(await asyncio.gather(theirs.has_all(topic), ours.has_all(topic))):
                 break
         except ClosedError:
-            break  # whose connection it was is seen next
+            break  # the next operation shows which broker closed it
         await asyncio.sleep(POLL_S)
     theirs.arrivals.came(topic)
     ours.arrivals.came(topic)

@@ -1,4 +1,4 @@
-"""Deliberate differences of the gRPC door from RocketMQ 5.3.3's proxy, as in :mod:`known`."""
+"""Deliberate differences between mocketmq's gRPC and RocketMQ 5.3.3's proxy, as in :mod:`known`."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""Operations of gRPC clients that produce, on RocketMQ's proxy and on mocketmq's door.
+"""Operations of producing gRPC clients, on RocketMQ's proxy and on mocketmq.
 
-Messages are known by the number that their bodies begin with. Each group's consumer is one client, as is the
-producer of all.
+A message is identified by the number at the start of its body. Each group has one client as its consumer, and
+one client produces all messages.
 """
 
 import base64
@@ -22,11 +22,11 @@ from tests.support.grpc import GrpcClient, Telemetry, grpc_client
 from tests.support.patience import HANGING_S
 
 SOON_S = 30.0
-"""Messages that are delayed by less are waited for."""
+"""Limit on delays; tests wait for messages with a shorter delay."""
 DECISION_S = 5.0
-"""Real seconds after which the end of a transaction may come when the producer was asked about it."""
+"""Time in real seconds after which a check-back may precede the end of a transaction."""
 RECALL_S = 5.0
-"""Real seconds for a recall, after which it may be too late for a message that is delayed by seconds."""
+"""Time in real seconds after which a recall may be too late for a message delayed by seconds."""
 MAKER = "maker"
 
 _Command = message_class("TelemetryCommand")
@@ -34,14 +34,14 @@ _Message = message_class("Message")
 
 
 class GrpcProducingSide(Side):
-    """One gRPC server. ``_published`` and the groups' tags say what consumers can have."""
+    """One gRPC server. ``_published`` and the groups' tags determine what consumers can receive."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._speakers: dict[str, GrpcClient] = {}
         self._streams: dict[str, Telemetry] = {}
-        self._groups: dict[str, Sequence[str] | None] = {}  # the tags that a group wants, None for all
-        self._published: dict[str, dict[str, str]] = {}  # tags by topic and number: what consumers can have
+        self._groups: dict[str, Sequence[str] | None] = {}  # the tags of a group's filter, None for all
+        self._published: dict[str, dict[str, str]] = {}  # tags by topic and number, if consumable
         self._recalls: dict[str, str] = {}
         self._sent_s: dict[str, float] = {}
         self._transactions: dict[str, str] = {}
@@ -57,17 +57,17 @@ class GrpcProducingSide(Side):
     async def _stream(self, name: str) -> Telemetry:
         if name not in self._streams:
             stream = (await self._speaker(name)).telemetry()
-            self._stack.enter_context(suppress(GRPCError))  # of a stream that was refused
+            self._stack.enter_context(suppress(GRPCError))  # from a stream that was refused
             self._streams[name] = await self._stack.enter_async_context(stream)
         return self._streams[name]
 
     async def _call(self, speaker: str, rpc: str, **fields: Any) -> Any:
         return await (await self._speaker(speaker)).call(rpc, **fields)
 
-    # ── being a client ──
+    # ── client registration ──
 
     async def settings(self, speaker: str, tags: Sequence[str] | None = None, **settings: Any) -> Seen:
-        """Settings on the client's Telemetry stream. A group of the client's name wants these tags."""
+        """Send settings on the Telemetry stream. The group named like the client subscribes to these tags."""
         stream = await self._stream(speaker)
         self._groups[speaker] = tags
         try:
@@ -123,7 +123,7 @@ class GrpcProducingSide(Side):
         }
 
     async def unserved(self, rpc: str) -> Seen:
-        """An RPC that the proxy does not serve."""
+        """Call an RPC that the proxy does not serve."""
         try:
             await self._call(MAKER, "Heartbeat", path=rpc)
         except GRPCError as error:
@@ -131,7 +131,7 @@ class GrpcProducingSide(Side):
         return {"grpc": 0}
 
     async def without_id(self, rpc: str) -> Seen:
-        """An RPC of a client that does not say its id."""
+        """Call an RPC without a client id."""
         client = await self._speaker("nameless")
         client.metadata.pop("x-mq-client-id", None)
         return status_seen((await client.call(rpc)).status, self.names)
@@ -144,7 +144,7 @@ class GrpcProducingSide(Side):
         answer = await self._call(MAKER, "SendMessage", messages=given)
         sent_s = monotonic()
         if any(0 < one.get("delay_s", 0) <= sent_s - made_s for one in messages):
-            self.arrivals.by_chance = True  # it may have been due when it came
+            self.arrivals.by_chance = True  # the message may have been due on arrival
         for one, message in zip(messages, given, strict=True):
             self._sent_s[one["serial"]] = sent_s
             if answer.status.code == 20_000 and one.get("delay_s", 0) < SOON_S:
@@ -201,7 +201,7 @@ class GrpcProducingSide(Side):
         }
 
     async def cancel(self, serial: str, topic: str, handle: str | None = None) -> Seen:
-        """RecallMessage, by the handle of an earlier message or another."""
+        """RecallMessage, by the handle of an earlier message or by another handle."""
         known = self._recalls.get(serial)
         if not known:
             return {"handle": None}
@@ -226,7 +226,7 @@ class GrpcProducingSide(Side):
         *,
         is_asked: bool = False,
     ) -> Seen:
-        """EndTransaction, of an earlier half message."""
+        """EndTransaction of an earlier half message."""
         known = self._transactions.get(serial)
         if not known:
             return {"half": None}
@@ -250,5 +250,5 @@ class GrpcProducingSide(Side):
 
 
 def has_places(topic: str) -> bool:
-    """Whether nothing in the topic is delayed, and no queue is chosen by chance."""
+    """Whether no message in the topic is delayed, and no queue is chosen at random."""
     return topic.startswith(("Plain", "Order"))

@@ -1,4 +1,4 @@
-"""What gRPC clients are answered, in a form that can be compared."""
+"""Converts answers to gRPC clients into a comparable form."""
 
 import hashlib
 import json
@@ -15,23 +15,23 @@ _LONG = 100
 
 
 def status_seen(status: Any, names: Names) -> Seen:
-    """Code and words."""
+    """Return the code and the message."""
     return {"code": status.code, "remark": names.of(status.message)}
 
 
 def address_seen(endpoints: Any, port: int) -> Seen:
-    """Endpoints, whose port should be this."""
+    """Return endpoints, which should have this port."""
     addresses = [[each.host, "<port>" if each.port == port else each.port] for each in endpoints.addresses]
     return {"scheme": endpoints.scheme, "addresses": addresses}
 
 
 def fields_seen(message: Any, names: Names) -> Any:
-    """All fields that are set."""
+    """Return all fields that are set."""
     return json.loads(names.of(json.dumps(MessageToDict(message))))
 
 
 def message_seen(message: Any, names: Names, *, place: bool = False) -> Seen:
-    """A message, maybe with its place. Of times, whether they are there; of a digest, whether it is right."""
+    """Return a message, optionally with its place; times become presence, a digest becomes correctness."""
     system = message.system_properties
     seen: Seen = {
         descriptor.name: _value(value, names)

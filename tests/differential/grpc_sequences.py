@@ -1,6 +1,6 @@
-"""Random sequences of gRPC's operations, made from a seed.
+"""Random sequences of gRPC operations, generated from a seed.
 
-Topics with one queue are in most of them: of several, RocketMQ leaves to chance which queue is next.
+Most sequences use topics with one queue, because RocketMQ picks the next of several queues at random.
 """
 
 import json
@@ -35,7 +35,7 @@ from tests.differential.op import Op
 
 
 class _Maker:
-    """Makes one sequence."""
+    """Generates one sequence."""
 
     def __init__(self, seed: int, number: int) -> None:
         self.random = Random(f"grpc {seed} {number}")
@@ -146,13 +146,13 @@ class _Maker:
         kind = self.random.choice(
             ({}, {"delay_s": 3_600}, {"message_group": "g1"}, {"message_type": TRANSACTION})
         )
-        if (topic, kind) != ("Half~", {"message_type": TRANSACTION}):  # which would stay undecided
+        if (topic, kind) != ("Half~", {"message_type": TRANSACTION}):  # it would stay undecided
             message = {**self.message(topic), **kind}
             self.add("produce", messages=[message])
             self._sent[topic].append(message["serial"])
 
     def recall(self) -> None:
-        """A delayed message that is recalled, and one behind it."""
+        """Recall a delayed message; another delayed message follows it."""
         topic, delay_s = self.random.choice((ONE, "Late~")), self.random.choice((8, 3_600))
         serials = []
         for late_s in (delay_s, delay_s + 1):
@@ -196,7 +196,7 @@ class _Maker:
             self.add("decide", serial=serial, topic=topic, resolution=self.random.choice((0, 1, 2)))
 
     def orphan(self) -> None:
-        """A half message about which the producer is asked."""
+        """Send a half message, and wait for the check-back."""
         message = {**self.message("Half~"), "message_type": TRANSACTION}
         message["orphaned_transaction_recovery_duration"] = {"seconds": 1}
         self.add("produce", messages=[message])
@@ -206,7 +206,7 @@ class _Maker:
     # ── consuming ──
 
     def consume(self) -> None:
-        """A receive, and what consumers do with what they got."""
+        """Receive messages, then settle, hide or forward some."""
         group, topic = self.group(), self.topic()
         given = {"group": group, "topic": topic}
         self.receive(group, topic)
@@ -253,7 +253,7 @@ class _Maker:
         for serial in self.some(given["topic"])[:3]:
             ms = self.random.choice((0, 500, 1_000, 600_000, *ODD_DURATIONS_MS))
             self.add("hide", **given, serial=serial, ms=ms)
-        self.receive(given["group"], given["topic"])  # a handle that is over may not be met
+        self.receive(given["group"], given["topic"])  # so that no later operation meets an expired handle
 
     def _odd_hide(self, given: dict[str, Any]) -> None:
         odd: Sequence[dict[str, Any]] = (
@@ -306,7 +306,7 @@ class _Maker:
         self.add("beat", speaker=speaker, client_type=kind, group=name)
 
     def visit(self) -> None:
-        """A client that says odd settings, or goes."""
+        """A client sends odd settings, or disconnects."""
         name = f"visitor{len(self.ops)}~"
         group, topics = {"name": self.group()}, [{"topic": {"name": ONE}}]
         odd: Sequence[dict[str, Any]] = (
@@ -357,7 +357,7 @@ _KINDS: Sequence[tuple[int, Callable[[_Maker], None]]] = (
 
 
 def grpc_sequence(seed: int, number: int) -> list[Op]:
-    """The sequence of this number."""
+    """Return the sequence with this number."""
     maker = _Maker(seed, number)
     weights, kinds = zip(*_KINDS, strict=True)
     for kind in maker.random.choices(kinds, weights, k=maker.random.randint(12, 30)):

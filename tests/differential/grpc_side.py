@@ -1,4 +1,4 @@
-"""Operations of gRPC clients that consume, beside those of :mod:`grpc_producing`."""
+"""Operations of consuming gRPC clients, in addition to the operations of :mod:`grpc_producing`."""
 
 import asyncio
 from time import monotonic
@@ -11,11 +11,11 @@ from tests.differential.grpc_seen import message_seen, status_seen
 from tests.differential.op import Seen
 
 VISIBLE_S = 120.0
-"""Real seconds for messages to come: those delayed by seconds, and those given back."""
+"""Maximum wait in real seconds for messages that are delayed by seconds or redelivered."""
 EMPTY_S = 0.5
-"""How long a receive waits that should find nothing."""
+"""Wait time of a receive that should find nothing."""
 LAPSE_S = 10
-"""The shortest invisible time that may be asked for."""
+"""Shortest invisible time that a client may request."""
 
 
 class GrpcSide(GrpcProducingSide):
@@ -28,7 +28,7 @@ class GrpcSide(GrpcProducingSide):
         self._places: dict[tuple[str, str], tuple[int, int]] = {}  # queue and offset where it was received
 
     async def receive(self, group: str, topic: str, **fields: Any) -> Seen:
-        """Receive until the group had all that it can have of a topic, and look once more."""
+        """Receive until the group has had every message of the topic that it can have, then once more."""
         client, key = await self._speaker(group), (group, topic)
         had, until = self._had.setdefault(key, set()), monotonic() + VISIBLE_S
         found, status = [], None
@@ -52,7 +52,7 @@ class GrpcSide(GrpcProducingSide):
         return {**status_seen(status, self.names), "messages": seen, "order": self._order(group, in_order)}
 
     def _order(self, group: str, serials: list[str]) -> Seen:
-        """Which came after which, queue by queue."""
+        """Return the order of arrival in each queue."""
         queues: dict[str, list[str]] = {}
         for serial in serials:
             queues.setdefault(str(self._places[group, serial][0]), []).append(serial)
@@ -84,7 +84,7 @@ class GrpcSide(GrpcProducingSide):
         handle: str | None = None,
         of: str | None = None,
     ) -> Seen:
-        """AckMessage, of messages that were received, ``of`` another group perhaps, or of another handle."""
+        """AckMessage for received messages, possibly received by the group ``of``, or by another handle."""
         given = [(serial, self._handle(of or group, serial, which)) for serial in serials]
         entries = [
             {"message_id": serial, "receipt_handle": handle or known} for serial, known in given if known
@@ -114,7 +114,7 @@ class GrpcSide(GrpcProducingSide):
         handle: str | None = None,
         of: str | None = None,
     ) -> Seen:
-        """ChangeInvisibleDuration. After less than the usual, the message comes again."""
+        """ChangeInvisibleDuration. A duration below the default makes the message visible again soon."""
         known = self._handle(of or group, serial, which)
         if known is None:
             return {"handle": None}
@@ -158,7 +158,7 @@ class GrpcSide(GrpcProducingSide):
         return status_seen(answer.status, self.names)
 
     async def lapse(self, group: str, topic: str, serial: str) -> Seen:
-        """Let the invisible time of a message pass. Its old handle is worth nothing then."""
+        """Let the invisible time of a message expire, which invalidates its old handle."""
         await self._stream_of_group(group)
         client = await self._speaker(group)
         times: list[int] = []
@@ -174,14 +174,14 @@ class GrpcSide(GrpcProducingSide):
                         times.append(message.system_properties.delivery_attempt)
         got_s = monotonic()
         settled = [await self.settle(group, topic, [serial], which) for which in (0, 1)]
-        self.arrivals.by_chance |= monotonic() - got_s > LAPSE_S / 2  # or it may have lapsed again
+        self.arrivals.by_chance |= monotonic() - got_s > LAPSE_S / 2  # otherwise it may have expired again
         return {"times": times, "settled": settled}
 
     async def _stream_of_group(self, group: str) -> None:
         await self.settings(group, client_type=3, subscription={"group": {"name": group}})
 
     async def in_order(self, group: str, topic: str, acked: int, ms: int) -> Seen:
-        """Receive in order; ack so many of each queue, give back the rest, and receive that again."""
+        """Receive in order; ack ``acked`` messages of each queue, return the rest, and receive them again."""
         first = await self.receive(group, topic)
         queues: dict[int, list[tuple[int, str]]] = {}
         for message in first["messages"]:
@@ -199,7 +199,7 @@ class GrpcSide(GrpcProducingSide):
         return {"first": first, "again": again, "second": second, "last": last}
 
     async def orphan(self, serial: str, resolution: int) -> Seen:
-        """Wait until the producer is asked about a half message, and decide."""
+        """Wait for the check-back of a half message, and decide it."""
         topic, _ = self._undecided[serial]
         async with asyncio.timeout(VISIBLE_S):
             while True:
@@ -218,7 +218,7 @@ def _serial(message: Any) -> str:
 
 
 def _is_in_place(message: Any) -> bool:
-    """Whether the message is where it was sent to: neither delayed, nor committed, nor given again."""
+    """Whether the message is where it was sent, that is neither delayed, nor committed, nor redelivered."""
     system = message.system_properties
     is_late = us_of(system.delivery_timestamp) or system.message_type == 4
     return system.delivery_attempt == 1 and not is_late

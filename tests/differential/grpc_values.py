@@ -1,4 +1,4 @@
-"""Names and values of which gRPC's sequences are made."""
+"""Names and values from which gRPC sequences are generated."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,10 +24,10 @@ GROUPS: dict[str, tuple[dict[str, Any], Sequence[str] | None]] = {
     "A~": ({"filter_expression": {"type": 1, "expression": "A || C"}}, ("A", "C")),
     "Sql~": ({"filter_expression": {"type": 2, "expression": "TAGS IN ('B', 'C')"}}, ("B", "C")),
 }
-"""Groups with their filters, and the tags that these let through."""
+"""Groups with their filters, and the tags that each filter accepts."""
 IN_ORDER = "InOrder~"
 MOST = 24
-"""Messages of a topic: a receive is given 32 at most."""
+"""Maximum number of messages of a topic, because a receive returns at most 32."""
 ODD_SENDS: Sequence[dict[str, Any]] = (
     {"topic": ""},
     {"topic": " "},

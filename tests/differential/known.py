@@ -1,8 +1,8 @@
-"""Deliberate differences. The row of docs/differences.md that describes one names its rule."""
+"""Deliberate differences. Each has a row in docs/differences.md that names its rule."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -10,24 +10,29 @@ from mocketmq.message.properties import TRAN_MSG
 from mocketmq.remoting.wire.record import decode_properties
 from tests.differential.difference import Difference
 from tests.differential.op import CHANGING
+from tests.upstream.jars import V4, V5, V5_5
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "differences.md"
 _MARK: Final = re.compile(r"<!-- differential: ([a-z0-9-]+) -->")
 
 
 class Rule(NamedTuple):
-    """``explains(difference)``; after one with ``ends``, the brokers cannot be compared any further."""
+    """A rule that ``explains`` a difference from some ``versions`` of RocketMQ.
+
+    With ``ends``, the brokers cannot be compared afterwards.
+    """
 
     id: str
     explains: Callable[[Difference], bool]
     ends: bool = False
+    versions: Collection[str] = (V4, V5, V5_5)
 
 
 class Known:
-    """Rules, with the number of differences that each has explained."""
+    """The rules of one version of RocketMQ, with the number of differences that each rule has explained."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self.rules = rules
+    def __init__(self, rules: Sequence[Rule], version: str) -> None:
+        self.rules = [rule for rule in rules if version in rule.versions]
         self.needed: Counter[str] = Counter()
 
     def explains(self, difference: Difference) -> bool:
@@ -44,12 +49,12 @@ class Known:
 
 
 def rule_of(difference: Difference, rules: Sequence[Rule]) -> Rule | None:
-    """The rule that explains a difference, if any."""
+    """Return the rule that explains a difference, if any."""
     return next((rule for rule in rules if rule.explains(difference)), None)
 
 
 def ids_on_page() -> list[str]:
-    """The ids of rules in the rows of the page."""
+    """Return the ids of rules in the rows of the page."""
     return _MARK.findall(PAGE.read_text())
 
 
@@ -76,7 +81,7 @@ def _properties(difference: Difference) -> dict[str, str]:
 
 
 def _is_refused(difference: Difference) -> bool:
-    """Only mocketmq refuses a send."""
+    """Whether only mocketmq refuses a send."""
     theirs, ours = difference.codes
     return difference.op.name in ("send", "send_batch") and theirs == 0 and ours != 0
 
@@ -146,7 +151,7 @@ def _retry_of_nobody(difference: Difference) -> bool:
 
 def _dead_letters(difference: Difference) -> bool:
     name = difference.path[-1]
-    if difference.op.name == "send":  # the dead letter before this one is still delayed there
+    if difference.op.name == "send":  # upstream still delays the previous dead letter
         is_offset = name == "queueOffset" and None not in (difference.theirs, difference.ours)
         is_behind = is_offset and int(difference.theirs) < int(difference.ours)
         return is_behind and difference.given("topic").startswith("%RETRY%")

@@ -1,4 +1,4 @@
-"""Operations that are played on two brokers, and the forms of their results."""
+"""Operations that are played on two brokers, and the form of their results."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ CHANGING = frozenset(
         *("settle", "hide", "forward", "in_order", "orphan", "lapse"),
     )
 )
-"""Operations that change something, so they are played once. Others only read."""
+"""Operations that change something and so must be played only once. All others only read."""
 
 
 class Op(NamedTuple):
@@ -32,7 +32,7 @@ def _short(value: object) -> str:
 
 
 class Ends(NamedTuple):
-    """Where a broker and its name server listen."""
+    """Addresses on which a broker and its name server listen."""
 
     host: str
     namesrv_port: int
@@ -41,4 +41,4 @@ class Ends(NamedTuple):
 
 
 Seen = dict[str, Any]
-"""The result of an operation: JSON without what differs between runs of one broker."""
+"""The result of an operation, as JSON without the parts that differ between runs of one broker."""

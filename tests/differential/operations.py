@@ -1,6 +1,6 @@
-"""Operations on one broker, with results in a form that can be compared.
+"""Operations on one broker, with comparable results. Numbers are remoting request codes.
 
-Names of topics, groups and clients end in ``~``, which stands for the run: the same on both brokers.
+Names of topics, groups and clients end in ``~``, which stands for the run. Both brokers see the same names.
 """
 
 import asyncio
@@ -23,23 +23,23 @@ from tests.doors.remoting import consuming, producing
 from tests.support.patience import HANGING_S
 
 MAX_QUEUES = 16
-"""The queues of a topic that are read."""
+"""Number of queues of a topic that are read."""
 HELD_MS = 3_000
 ENDING = (8, 12)
-"""Ends of a transaction that RocketMQ answers: commits and rollbacks."""
+"""Transaction results that RocketMQ answers, which are commits and rollbacks."""
 UNANSWERED_S = 2.0
-"""Real seconds to wait for an answer to another end."""
+"""Maximum wait in real seconds for an answer to any other transaction result."""
 POLL_S = 0.05
-"""Real seconds between two polls of a real broker, which has no clock to move and no event to wait for."""
+"""Interval in real seconds between polls of a real broker, whose clock cannot be moved and has no events."""
 
 
 class Side(Player):
-    """One broker while a sequence is played on it. Made by :func:`side`."""
+    """One broker while a sequence is played on it; created by :func:`side`."""
 
     # ── producing ──
 
     async def send(self, code: int, body: str, properties: str, version: int = 409, **fields: Any) -> Seen:
-        """10, 310 or 320 with one message."""
+        """Send one message (10, 310 or 320)."""
         content = _content(body)
         ext = producing.header(code, properties, batch=False, **fields)
         client, sent_s = await self.client(), monotonic()
@@ -63,7 +63,7 @@ class Side(Player):
     async def send_batch(
         self, messages: list[tuple[str, str]], properties: str, flag: int, **fields: Any
     ) -> Seen:
-        """320 with several."""
+        """Send a batch of messages (320)."""
         body = b""
         for content, text in messages:
             body += producing.batch((_content(content), decode_properties(text)), flag=flag)
@@ -84,7 +84,7 @@ class Side(Player):
         self._expected[topic] += count
 
     def _sent(self, answer: Command, topic: str | None) -> Seen:
-        """The answer to a send, without the offset if delayed messages may come in at any time."""
+        """Return the answer to a send, without the offset if delayed messages may arrive at any time."""
         seen = self._seen(answer)
         if "queueOffset" in seen["ext"] and (topic is None or topic in self._waiting):
             seen["ext"]["queueOffset"] = "<chance>"
@@ -105,7 +105,7 @@ class Side(Player):
         wrong: str = "",
         is_late: bool = False,  # noqa: ARG002
     ) -> Seen:
-        """37, of an earlier half message, which may be decided by now."""
+        """End the transaction of an earlier half message (37), which may already be decided."""
         half = self._halves.get(serial)
         if half is None:
             return {"half": None}
@@ -124,7 +124,7 @@ class Side(Player):
             return self._seen(await client.ask(RequestCode.END_TRANSACTION, ext))
 
     async def leave_open(self, group: str, plan: list[str], send: Mapping[str, Any]) -> Seen:
-        """A half message, and the answer of the group's producer to a check-back."""
+        """Send a half message, and plan the producer's answers to its check-backs."""
         if self._producer is None:
             self._producer = UndecidedProducer(await self.client("asked"))
             self._stack.push_async_callback(self._producer.close)
@@ -132,7 +132,7 @@ class Side(Player):
         return await self.send(**send)
 
     async def asked(self, serial: str, topic: str, *, is_given_up: bool) -> Seen:
-        """The check-backs of that half message, and the message itself if the broker gave up."""
+        """Return the half message's check-backs, and its record if the broker gave up."""
         half, producer = self._halves.get(serial), self._producer
         if half is None or producer is None:
             return {"half": None}
@@ -143,7 +143,7 @@ class Side(Player):
         return {"checks": checks, "given up": given_up}
 
     async def _asked(self, check: Check, log_offset: int, queue_offset: str) -> Seen:
-        """One check-back. Later offsets of the same half message get the name of the first."""
+        """Return one check-back. Later offsets of a half message get the name of its first offset."""
         question, record, answer = check
         about = int(question.ext["commitLogOffset"]), question.ext["tranStateTableOffset"]
         self.names.same(about[0], log_offset)
@@ -162,7 +162,7 @@ class Side(Player):
         }
 
     async def _given_up(self, serial: str, topic: str) -> Seen:
-        """The record of a half message that had too many check-backs."""
+        """Return the record of a half message that had too many check-backs."""
         while True:
             end = await self._offset("maxOffset", UNDECIDED_TOPIC, 0)
             records, _ = await self._records_in(UNDECIDED_TOPIC, 0, end)
@@ -174,7 +174,7 @@ class Side(Player):
             await asyncio.sleep(POLL_S)
 
     async def expect(self, topic: str, count: int) -> Seen:
-        """Expect so many more messages in a topic."""
+        """Expect ``count`` more messages in a topic."""
         self._expected[topic] += count
         return {}
 
@@ -190,7 +190,7 @@ class Side(Player):
         client: str = "one",
         **fields: Any,
     ) -> Seen:
-        """11, from so many messages behind the queue's beginning or end."""
+        """Pull (11) from ``offset``, relative to the queue's start or end unless ``at`` is ``absolute``."""
         start = offset + (0 if at == "absolute" else await self._offset(f"{at}Offset", topic, queue_id))
         ext = consuming.pull_of(start, flags, topic=topic, queueId=queue_id, **fields)
         seen = self._pulled(await (await self.client(client)).call(consuming.PULL, ext))
@@ -202,7 +202,7 @@ class Side(Player):
         return seen
 
     async def held(self, topic: str, queue_id: int, send: Mapping[str, Any], **fields: Any) -> Seen:
-        """11 from the end of a queue, and a send during the long poll."""
+        """Pull (11) from the end of a queue, and send during the long poll."""
         start = await self._offset("maxOffset", topic, queue_id)
         flags = consuming.SUSPEND | consuming.SUBSCRIPTION
         ext = consuming.pull_of(
@@ -214,7 +214,7 @@ class Side(Player):
         return {"sent": sent, "pulled": self._pulled(await waiting)}
 
     def held_too_long(self, asked_s: float, held_ms: int) -> None:
-        """Note that a long poll may have ended before what should answer it, if so."""
+        """Mark the order as random if the long poll may have timed out before its answer was ready."""
         self.arrivals.by_chance |= monotonic() - asked_s > held_ms / 2_000
 
     def _pulled(self, answer: Command) -> Seen:
@@ -226,11 +226,11 @@ class Side(Player):
         return int(answer.ext.get("offset", 0))
 
     async def _start(self, topic: str, queue_id: int) -> int:
-        """Where a queue begins after its topic was deleted, which differs between the brokers."""
+        """Return a queue's start, which differs between the brokers after its topic was recreated."""
         return await self._offset("minOffset", topic, queue_id) if topic in self._made_again else 0
 
     async def has_all(self, topic: str) -> bool:
-        """Whether a topic has all that was sent to it."""
+        """Whether a topic has all messages that were sent to it."""
         name = self.real(topic)
         if not self._expected[name]:
             return True
@@ -240,9 +240,9 @@ class Side(Player):
         return sum(ends) >= self._expected[name]
 
     async def collect(self, topic: str) -> Seen:
-        """All messages of a topic, in the order of sending, and the ends of its queues.
+        """Return all messages of a topic in order of sending, and the lengths of its queues.
 
-        Where delayed messages fall due together, their order in a queue is chance.
+        Messages are sorted because delayed messages that fall due together enter a queue in random order.
         """
         self._waiting.discard(topic)
         queues: dict[str, int] = {}
@@ -265,13 +265,13 @@ class Side(Player):
         return {"queues": queues, "records": shown}
 
     async def made_again(self, topic: str) -> Seen:
-        """After a topic was deleted and created again: offsets now count from where its queues begin."""
+        """Count offsets from the start of the topic's queues, because the topic was deleted and recreated."""
         return {str(queue_id): await self._start(topic, queue_id) for queue_id in range(MAX_QUEUES)}
 
     async def _records_in(
         self, topic: str, queue_id: int, end: int
     ) -> tuple[list[WireRecord], Command | None]:
-        """All messages before an offset, and the answer to the first pull that failed."""
+        """Return all messages before an offset, and the answer to the first failed pull."""
         found: list[WireRecord] = []
         client = await self.client()
         at = await self._offset("minOffset", topic, queue_id)
@@ -294,14 +294,14 @@ class Side(Player):
         beyond: int = 0,  # noqa: ARG002
         is_deleted: bool = False,  # noqa: ARG002
     ) -> Seen:
-        """14; the offset was committed so far ``beyond`` the queue's end, or before the topic was deleted."""
+        """Query an offset (14) committed ``beyond`` the queue's end, or before the topic was deleted."""
         seen = await self._plain(consuming.QUERY_OFFSET, consuming.place(queue_id, topic, group))
         if "offset" in seen["ext"]:
             seen["ext"]["offset"] = str(int(seen["ext"]["offset"]) - await self._start(topic, queue_id))
         return seen
 
     async def commit(self, group: str, topic: str, queue_id: int, beyond: int) -> Seen:
-        """15, with an offset so far beyond the queue's end; nothing for an empty queue."""
+        """Commit an offset (15) ``beyond`` the queue's end; does nothing for an empty queue."""
         end = await self._offset("maxOffset", topic, queue_id)
         start = await self._start(topic, queue_id)
         if end == start:
@@ -312,9 +312,9 @@ class Side(Player):
         )
 
     async def search(self, serial: str, shift_ms: int) -> Seen:
-        """29, at so many milliseconds after a message was stored that was seen before, in its queue.
+        """Search (29) the queue of a known message at ``shift_ms`` after its store time.
 
-        Of several messages of one millisecond, the first is compared.
+        If several messages share a millisecond, the first is compared.
         """
         record = self._records.get(serial)
         if record is None:
@@ -331,13 +331,13 @@ class Side(Player):
         return seen
 
     async def offset(self, code: int, topic: str, queue_id: int) -> Seen:
-        """A queue's end (30) or beginning (31)."""
+        """Return a queue's end (30) or start (31)."""
         seen = await self._plain(code, consuming.place(queue_id, topic, None))
         seen["ext"]["offset"] = str(int(seen["ext"]["offset"]) - await self._start(topic, queue_id))
         return seen
 
     async def earliest(self, topic: str, queue_id: int) -> Seen:
-        """32: only whether the answer has a time."""
+        """Ask for the earliest store time (32); the result only shows whether the answer has a time."""
         seen = await self._plain(consuming.EARLIEST, consuming.place(queue_id, topic, None))
         if seen["ext"].get("timestamp", "-1") != "-1":
             seen["ext"]["timestamp"] = "<time>"
@@ -346,7 +346,7 @@ class Side(Player):
     # ── retries and looking up ──
 
     async def back(self, serial: str, group: str, level: int, most: int | None, version: int) -> Seen:
-        """36, of a message that was seen before."""
+        """Send back (36) a message that was seen before."""
         record = self._records.get(serial)
         if record is None:
             return {"record": None}
@@ -367,7 +367,7 @@ class Side(Player):
         return self._seen(answer)
 
     async def view(self, serial: str, shift: int, is_deleted: bool = False) -> Seen:  # noqa: ARG002
-        """33, of a message that was seen before, or of so many bytes behind it in the log."""
+        """View (33) a message that was seen before, or the log at some bytes behind it."""
         record = self._records.get(serial)
         if record is None:
             return {"record": None}
@@ -379,7 +379,7 @@ class Side(Player):
         return {**self._seen(answer, None), "records": records_seen(decode_records(answer.body), self.names)}
 
     async def query(self, topic: str, key: str, number: int, *, is_unique: bool, before_ms: int) -> Seen:
-        """12, in the hour that ends ``before_ms`` ago, or in the future if that is negative."""
+        """Query by key (12) in the hour that ended ``before_ms`` ago; negative values are in the future."""
         now_ms = wall_us() // US_PER_MS
         ext = {
             "topic": topic,
@@ -400,12 +400,12 @@ class Side(Player):
 
 @asynccontextmanager
 async def side(ends: Ends, run: str, made: type[Side] = Side) -> AsyncIterator[Side]:
-    """One broker, on which a sequence is played."""
+    """Open one broker to play a sequence on it."""
     async with AsyncExitStack() as stack:
         yield made(ends, run, stack)
 
 
 def _content(body: str) -> bytes:
-    """A body. ``7:300`` stands for 300 bytes that begin with 7."""
+    """Return a body. ``7:300`` stands for 300 bytes that begin with 7."""
     serial, _, size = body.partition(":")
     return f"{serial}:".ljust(int(size), "x").encode() if size else body.encode()

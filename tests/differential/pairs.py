@@ -1,14 +1,14 @@
-"""Sequences of clients that do not wait, and of two members of a group that hand a queue over."""
+"""Sequences of clients that pipeline requests, and of two group members that hand over a queue."""
 
 from tests.differential.sent import Producing
 
 GROUP = "Pair~"
-"""A group that nobody resets, and to which nothing is refused."""
+"""A group that is never reset and never refused anything."""
 TOPIC = "T6~"
 
 
 class Pairing(Producing):
-    """Adds operations of such clients to a sequence."""
+    """Adds the operations of these clients to a sequence."""
 
     def pipelined(self) -> None:
         self.add(
@@ -20,7 +20,7 @@ class Pairing(Producing):
         )
 
     def hand_overs(self) -> None:
-        """The two members give each other a queue, by turns."""
+        """Let the two members hand a queue to each other in turn."""
         random, members = self.random, ["first", "second"]
         self._send_some()
         for member in members:

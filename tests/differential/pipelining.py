@@ -1,4 +1,4 @@
-"""Operations of clients that do not wait: pipelined requests, and members that hand a queue over."""
+"""Operations of clients that pipeline requests, and of group members that hand over a queue."""
 
 import json
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from tests.support.remoting import RemotingClient
 
 
 class PipeliningSide(Side):
-    """One broker. Offsets are counted from where queues begin."""
+    """One broker. Offsets are counted from the start of each queue."""
 
     async def pipelined(self, group: str, topic: str, queue_id: int, count: int) -> Seen:
-        """15 oneway and 14 by turns, in one breath: how far each answer is behind the commit before it.
+        """Alternate oneway 15 and 14 in one burst; return each answer's lag behind the commit before it.
 
-        Nothing if the queue is empty. RocketMQ hands both to its threads in this order, so that the second
-        hardly ever overtakes the first.
+        Returns nothing if the queue is empty. RocketMQ passes the requests to its threads in this order, so
+        a query hardly ever overtakes a commit.
         """
         end, start = await self._offset("maxOffset", topic, queue_id), await self._start(topic, queue_id)
         if end == start:
@@ -32,7 +32,7 @@ class PipeliningSide(Side):
         return {"behind": [offset - int((await answer).ext["offset"]) for offset, answer in answers]}
 
     async def held_reset(self, group: str, topic: str, queue_id: int, ext: Mapping[str, str]) -> Seen:
-        """11 from the end of a queue, and 222 while it is held."""
+        """Pull (11) from the end of a queue, and reset (222) during the long poll."""
         start = await self._offset("maxOffset", topic, queue_id)
         pull = consuming.pull_of(
             start,
@@ -50,9 +50,9 @@ class PipeliningSide(Side):
     async def hand_over(
         self, group: str, topic: str, queue_id: int, giver: str, taker: str, count: int, *, ordered: bool
     ) -> Seen:
-        """A member commits and gives the queue away. Another takes it, and pulls on.
+        """One member commits and releases the queue. Another member takes the queue, and continues to pull.
 
-        In order by its lock; else by unregistering, of which the broker tells the other.
+        Ordered members hand over a lock. Otherwise the giver unregisters, and the broker notifies the taker.
         """
         first, second = await self.client(giver), await self.client(taker)
         place = consuming.place(queue_id, topic, group)
@@ -66,7 +66,8 @@ class PipeliningSide(Side):
         consumed, offset = await self._consumed(first, topic, queue_id, group, count)
         while not second.pushes.empty():
             second.pushes.get_nowait()
-        # Answered: upstream has a pool of threads for commits and one for locks; a oneway commit may be late.
+        # Wait for the answer, because upstream has separate thread pools for commits and locks, and a oneway
+        # commit could take effect after the unlock.
         await first.ok(consuming.UPDATE_OFFSET, {**place, "commitOffset": str(offset)})
         if ordered:
             await first.ok(consuming.UNLOCK, body=locks[giver])
@@ -82,7 +83,7 @@ class PipeliningSide(Side):
     async def _consumed(
         self, client: RemotingClient, topic: str, queue_id: int, group: str, count: int
     ) -> tuple[Seen, int]:
-        """Where a member begins, what it pulls there, and where it would go on."""
+        """Pull from a member's committed offset; return the result and the offset where it would continue."""
         place = consuming.place(queue_id, topic, group)
         begun = int((await client.ok(consuming.QUERY_OFFSET, place)).ext["offset"])
         pull = consuming.pull_of(begun, topic=topic, queueId=queue_id, consumerGroup=group, maxMsgNums=count)

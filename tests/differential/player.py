@@ -1,4 +1,4 @@
-"""Play operations on one broker: connections, membership, locks, and plain requests."""
+"""Plays operations on one broker: connections, membership, locks, and plain requests."""
 
 import json
 from collections import Counter
@@ -18,7 +18,7 @@ from tests.support.remoting import RemotingClient, connected
 
 
 class Player:
-    """Plays operations on one broker, over connections that it opens when they are first used."""
+    """Plays operations on one broker, and opens connections when they are first used."""
 
     def __init__(self, ends: Ends, run: str, stack: AsyncExitStack) -> None:
         self._expected: Counter[str] = Counter()
@@ -44,7 +44,7 @@ class Player:
         return seen
 
     def real(self, value: Any) -> Any:
-        """An operation's arguments, with the names of this run."""
+        """Return an operation's arguments with the names of this run."""
         if isinstance(value, str):
             return value.replace("~", self._run)
         if isinstance(value, dict):
@@ -54,12 +54,12 @@ class Player:
         return value
 
     async def client(self, name: str = "one") -> RemotingClient:
-        """The connection of this name, which is opened when it is first used."""
+        """Return the connection of this name, opening it on first use."""
         if name not in self._clients:
             port = self._ends.namesrv_port if name == "ns" else self._ends.broker_port
             client = await self._stack.enter_async_context(connected(self._ends.host, port))
             self._clients[name] = client
-            if name != "ns":  # whose port may be that of a client of the broker
+            if name != "ns":  # its port may equal the port of a client of the broker
                 self.names.add(client.address, f"<client {name}>")
         return self._clients[name]
 
@@ -68,7 +68,7 @@ class Player:
     async def heartbeat(
         self, client: str, client_id: str, groups: Mapping[str, Mapping[str, Any]], producers: list[str]
     ) -> Seen:
-        """34, with the topics' subscriptions of each group."""
+        """Send a heartbeat (34) with each group's subscriptions by topic."""
         consumers = [
             consuming.consumer(
                 *(consuming.subscription(topic, **one) for topic, one in given["topics"].items()),
@@ -91,7 +91,7 @@ class Player:
         return {}
 
     async def pushes(self) -> Seen:
-        """The requests that each client got from the broker so far."""
+        """Return the requests that each client has received from the broker so far."""
         for name, client in self._clients.items():
             while not client.pushes.empty():
                 self._pushed.setdefault(name, []).append(self._seen(client.pushes.get_nowait()))
@@ -114,7 +114,7 @@ class Player:
         ).encode()
         return self._seen(await (await self.client()).call(consuming.CHECK_CONFIG, body=body))
 
-    # ── whatever else ──
+    # ── other requests ──
 
     async def ask(
         self,
@@ -124,18 +124,18 @@ class Player:
         body: str = "",
         is_deleted: bool = False,  # noqa: ARG002
     ) -> Seen:
-        """Any request with JSON in the body of its answer; it may be about a deleted topic."""
+        """Send any request whose answer has JSON in its body; it may be about a deleted topic."""
         return self._seen(await (await self.client(client)).call(code, ext, body.encode()))
 
     async def change(self, code: int, ext: Mapping[str, str], client: str = "one", body: str = "") -> Seen:
-        """The same, when it changes something."""
+        """Like :meth:`ask`, for requests that change something."""
         if code == RequestCode.DELETE_TOPIC_IN_BROKER:
             self._made_again.add(ext["topic"])
             self._expected[ext["topic"]] = 0
         return await self.ask(code, ext, client, body)
 
     async def table(self, code: int, ext: Mapping[str, str], name: str, client: str = "one") -> Seen:
-        """The same, without entries of other runs."""
+        """Like :meth:`ask`, without entries of other runs."""
         seen = await self.ask(code, ext, client)
         if isinstance(seen["body"], dict):
             seen["body"] = {name: _own(seen["body"].get(name))}

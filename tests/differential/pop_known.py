@@ -1,10 +1,11 @@
-"""Deliberate differences from RocketMQ 5.3.3, as in :mod:`known`."""
+"""Deliberate differences from RocketMQ 5.3.3 and 5.5.0, as in :mod:`known`."""
 
 from typing import Any, Final
 
 from tests.differential.difference import Difference
 from tests.differential.known import Rule
 from tests.differential.pop_sequences import ORDERED
+from tests.upstream.jars import V5, V5_5
 
 _PLACE: Final = frozenset(("bornHost", "commitOffset", "handle", "queueId", "queueOffset", "topic"))
 _TIMER: Final = frozenset(
@@ -17,7 +18,7 @@ _NEWER: Final = frozenset(
 
 
 def _times(difference: Difference) -> int:
-    """The retries of the message to which a path leads, or 0."""
+    """Return the number of retries of the message at the path, or 0."""
     if "records" not in difference.path[:-2]:
         return 0
     found: Any = difference.seen[0]
@@ -41,6 +42,21 @@ def _remark_of_success(difference: Difference) -> bool:
 def _group_attributes(difference: Difference) -> bool:
     changes = difference.given("body") if difference.op.name == "change" else None
     return changes is not None and '"+priority.factor": "50"' in changes and difference.codes == (1, 0)
+
+
+def _attributes_of_5_5(difference: Difference) -> bool:
+    if difference.op.name != "change" or difference.codes not in ((0, 1), (1, 0)):
+        return False
+    changes = f"{difference.given('ext').get('attributes')} {difference.given('body')}"
+    return any(each in changes for each in ("message.type=PRIORITY", "message.type=LITE", "lite."))
+
+
+def _origin_group(difference: Difference) -> bool:
+    return difference.path[-2:] == ("properties", "ORIGIN_GROUP") and difference.ours is None
+
+
+def _bits_as_numbers(difference: Difference) -> bool:
+    return difference.op.name == "acks" and "BatchAck.setBitSet" in str(difference.seen[0].get("remark"))
 
 
 def _other_words(difference: Difference) -> bool:
@@ -86,7 +102,7 @@ def _topic_as_group(difference: Difference) -> bool:
     if difference.path[:2] != ("body", "groupList"):
         return False
     theirs, ours = (set(seen["body"]["groupList"]) for seen in difference.seen)
-    refused = {name for name in theirs if name.startswith("Filter")}  # only here, by its filter
+    refused = {name for name in theirs if name.startswith("Filter")}  # by mocketmq, for its filter
     return theirs - ours - refused <= {difference.given("ext")["topic"]}
 
 
@@ -144,5 +160,8 @@ POP_RULES: Final = (
     Rule("invisible-times", _negative, ends=True),
     Rule("request-modes", _mode, ends=True),
     Rule("timer-properties", _timer_properties),
-    Rule("group-attributes", _group_attributes, ends=True),
+    Rule("group-attributes", _group_attributes, ends=True, versions=(V5,)),
+    Rule("attributes-of-5-5", _attributes_of_5_5, ends=True),
+    Rule("origin-group", _origin_group, versions=(V5_5,)),
+    Rule("bits-as-numbers", _bits_as_numbers, ends=True, versions=(V5_5,)),
 )

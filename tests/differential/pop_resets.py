@@ -1,4 +1,4 @@
-"""Resets by a RocketMQ 5, of what was pulled or popped, in random sequences."""
+"""Resets by RocketMQ 5 after pulls or pops, for random sequences."""
 
 from collections.abc import Iterator
 from random import Random
@@ -9,13 +9,13 @@ from tests.differential.op import Op
 
 
 def reset(random: Random, number: int, topic: str, sent: int) -> Iterator[Op]:
-    """A reset, in a group of its own, of a topic with one queue and ``sent`` messages."""
+    """Reset a topic with one queue and ``sent`` messages, for a group of its own."""
     how = random.choice((_pulled, _pulled, _held, _popped, _popped_in_order))
     yield from how(random, number, topic, sent)
 
 
 def _pulled(random: Random, number: int, topic: str, sent: int) -> Iterator[Op]:
-    """A consumer commits before it has heard of the reset, and hears of it by a pull."""
+    """A consumer commits before it knows of the reset, and learns of the reset from a pull."""
     place, offset = _place(f"Puller-reset-{number}~", topic), random.randint(0, sent)
     yield _pull(place, 0)
     yield Op("commit", {**place, "beyond": random.choice((0, -1, -2))})
@@ -30,7 +30,7 @@ def _pulled(random: Random, number: int, topic: str, sent: int) -> Iterator[Op]:
 
 
 def _held(random: Random, number: int, topic: str, sent: int) -> Iterator[Op]:
-    """A consumer waits for messages meanwhile."""
+    """A consumer waits for messages during the reset."""
     place = _place(f"Puller-reset-{number}~", topic)
     yield _pull(place, 0)
     yield Op("commit", {**place, "beyond": 0})
@@ -39,7 +39,7 @@ def _held(random: Random, number: int, topic: str, sent: int) -> Iterator[Op]:
 
 
 def _popped(random: Random, number: int, topic: str, sent: int, **order: Any) -> Iterator[Op]:
-    """A consumer has popped some, and pops again."""
+    """A consumer pops before and after the reset."""
     place, offset = _place(f"Reset{number}~", topic), random.randint(0, sent)
     pop = {"group": place["group"], "topic": topic, "queueId": random.choice((0, -1)), **order}
     yield Op("pop", {**pop, "maxMsgNums": random.choice((32, 32, 2))})

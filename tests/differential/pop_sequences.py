@@ -1,7 +1,7 @@
-"""Random sequences of operations of RocketMQ 5, made from a seed.
+"""Random sequences of RocketMQ 5 operations, generated from a seed.
 
-Where RocketMQ leaves to chance what is popped, it is not asked: of several queues all is popped at once, and
-after a second lapse of a group as well, as retries then come in another order than the messages.
+Sequences avoid pops whose result is random in RocketMQ. A pop from several queues pops everything, as does a
+pop after a group's second lapse, because retries then return in another order than the messages.
 """
 
 import json
@@ -27,9 +27,9 @@ GROUPS: dict[str, dict[str, str]] = {
 ORDERED = "Ordered~"
 CLIENTS = ("one", "two", "three")
 MOST = 28
-"""Messages of a topic; a pop is given 32 at most."""
+"""Maximum number of messages of a topic, because a pop returns at most 32."""
 SHORT_MS = 3_000
-"""An invisible time in which all is acknowledged that is to be, or the play is cut short."""
+"""Invisible time within which every acknowledgement must happen, otherwise the play is cut short."""
 ODD_POPS: Sequence[dict[str, Any]] = (
     {"topic": "nowhere~"},
     {"queueId": 4},
@@ -77,7 +77,7 @@ ODD_RECALLS: Sequence[dict[str, str]] = (
 
 
 class _Maker:
-    """Makes one sequence."""
+    """Generates one sequence."""
 
     def __init__(self, seed: int, number: int) -> None:
         self.random = Random(f"5 {seed} {number}")
@@ -106,7 +106,7 @@ class _Maker:
         return self.random.choice(tuple(GROUPS))
 
     def sent(self, topic: str) -> str:
-        """The number of a message, probably of one that was sent."""
+        """Return the number of a message that was probably sent."""
         known = self._sent[topic]
         return self.random.choice(known) if known and not self.chance(0.03) else "999"
 
@@ -150,7 +150,7 @@ class _Maker:
         }
 
     def sent_to(self, topic: str, tag: str, a: str) -> dict[str, Any]:
-        """A message that passes the filter of every group, or only of the group without one."""
+        """Return the arguments of a send with this tag and property ``a``, on which the groups filter."""
         args = self.send_args(topic)
         self._sent[topic].append(str(self._serial))
         properties = {"UNIQ_KEY": f"7F0000010001{self._serial:020X}~", "TAGS": tag, "a": a}
@@ -210,7 +210,7 @@ class _Maker:
         self.add("pop", **args)
 
     def filtered_pop(self) -> None:
-        """By a group of its own."""
+        """Pop with a filter, in a group of its own."""
         self._groups += 1
         kind = self.random.choice(("TAG", "SQL92", "SQL92", None))
         some = FILTERS if kind == "SQL92" else ("A", "A || B", "*", "", "||", "B||", " A ", "C")
@@ -218,7 +218,7 @@ class _Maker:
         self.add("pop", **args, expType=kind)
 
     def committed_pop(self) -> None:
-        """By a group of its own that has pulled before, and has committed that far."""
+        """Pop in a group of its own that has already pulled and committed."""
         self._groups += 1
         group, place = f"Puller{self._groups}~", {"topic": self.topic(), "queue_id": 0}
         self.add("pull", **place, at="min", offset=0, flags=4, consumerGroup=group, subscription="*")
@@ -331,7 +331,7 @@ class _Maker:
     # ── in order ──
 
     def in_order(self) -> None:
-        """A consumer in order acks the first messages, or some, and then fails or leaves."""
+        """An ordered consumer acks the first messages, or some messages, and then fails or leaves."""
         random, topic = self.random, self.topic()
         attempt = random.choice(("a", "b", "c"))
         if TOPICS[topic] == 1:
@@ -418,7 +418,7 @@ _KINDS: Sequence[tuple[Callable[[_Maker], None], float]] = (
 
 
 def pop_sequence(seed: int, number: int) -> list[Op]:
-    """The sequence with this number. It ends with pops of everything."""
+    """Return the sequence with this number, which ends with pops of everything."""
     maker = _Maker(seed, number)
     for topic in (ONE, FOUR):
         maker.add("send", **maker.wanted(topic))

@@ -1,4 +1,4 @@
-"""Operations of RocketMQ 5: popping, timers and recalls, beside those of :mod:`operations`."""
+"""Operations of RocketMQ 5 in addition to :mod:`operations`: popping, timers and recalls."""
 
 import asyncio
 import base64
@@ -21,25 +21,25 @@ from tests.support.remoting import RemotingClient
 VERSION = 459
 HELD_MS = 5_000
 INVISIBLE_MS = 600_000
-"""Longer than a sequence takes on a slow machine."""
+"""Time limit that is longer than a sequence takes on a slow machine."""
 VISIBLE_S = 60.0
-"""Real seconds for a message to be visible again after its invisible time: upstream polls."""
+"""Maximum real seconds from a message's invisible time to its redelivery, because upstream polls."""
 
 
 class PopSide(PipeliningSide):
-    """One broker of RocketMQ 5. Messages are known by the number that their bodies begin with."""
+    """One broker of RocketMQ 5. A message is identified by the number at the start of its body."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._handles: dict[tuple[str, str], list[str]] = {}  # by group and number, the newest last
-        self._held: dict[tuple[str, str], dict[str, str]] = {}  # by group and topic: not settled, by number
+        self._held: dict[tuple[str, str], dict[str, str]] = {}  # by group and topic: unsettled, by number
         self._recalls: dict[str, str] = {}
         self._recalled: set[str] = set()
 
     # ── producing ──
 
     async def client(self, name: str = "one") -> RemotingClient:
-        """As before, of version 5.1.4."""
+        """Like the inherited method, with a client of version 5.1.4."""
         client = await super().client(name)
         client.version = VERSION
         return client
@@ -47,7 +47,7 @@ class PopSide(PipeliningSide):
     async def send(
         self, code: int, body: str, properties: str, version: int = VERSION, **fields: Any
     ) -> Seen:
-        """As before; waits until the message can be consumed, unless it is delayed."""
+        """Like the inherited method, but wait until the message can be consumed, unless it is delayed."""
         content = body.encode()
         ext = producing.header(code, properties, batch=False, **fields)
         answer = await (await self.client()).call(code, ext, content, version=version)
@@ -75,7 +75,7 @@ class PopSide(PipeliningSide):
         return [version, self.names.of(topic), broker, "<time>", self.names.of(key)]
 
     async def recall(self, serial: str, topic: str, **wrong: str) -> Seen:
-        """370; ``wrong`` replaces parts of the handle."""
+        """Recall a message (370); ``wrong`` replaces parts of the handle."""
         handle = self._recalls.get(serial)
         if handle is None:
             return {"handle": None}
@@ -98,13 +98,13 @@ class PopSide(PipeliningSide):
 
     async def pop(self, group: str, topic: str, wait_ms: int = 0, **fields: Any) -> Seen:
         """Pop (200050)."""
-        born = {"bornTime": 0}  # else it may be too late
+        born = {"bornTime": 0}  # otherwise the broker may answer that the pop is too late
         usual = {**born, "invisibleTime": INVISIBLE_MS}
         ext = popping.pop_of(wait_ms, **{**usual, "consumerGroup": group, "topic": topic, **fields})
         return self._popped(group, topic, await (await self.client()).call(popping.POP, ext))
 
     async def held_pop(self, group: str, topic: str, sends: list[dict[str, Any]], **fields: Any) -> Seen:
-        """200050 as a long poll, with sends meanwhile."""
+        """Pop (200050) as a long poll, with sends during the poll."""
         usual = {"bornTime": 0, "invisibleTime": INVISIBLE_MS}
         ext = popping.pop_of(HELD_MS, consumerGroup=group, topic=topic, **usual, **fields)
         waiting, asked_s = (await self.client("holding")).ask(popping.POP, ext), monotonic()
@@ -116,7 +116,7 @@ class PopSide(PipeliningSide):
         seen = self._seen(answer, None)
         ext = seen["ext"]
         for name in ("startOffsetInfo", "msgOffsetInfo", "orderCountInfo"):
-            ext.pop(name, None)  # what they mean is in the messages
+            ext.pop(name, None)  # the messages contain the same information
         if "popTime" in ext:
             ext["popTime"] = "<time>"
         messages = popping.messages(answer, topic) if answer.code == 0 else []
@@ -132,7 +132,7 @@ class PopSide(PipeliningSide):
             serial = message.body.partition(":")[0]
             self._handles.setdefault((group, serial), []).append(message.handle)
             held = self._held.setdefault((group, topic), {})
-            if revive == "999":  # in order, nothing else is held of its queue any more
+            if revive == "999":  # an ordered pop: no other message of the queue is still in flight
                 for other in [each for each in held if _is_older(held[each], message.handle)]:
                     del held[other]
             held[serial] = message.handle
@@ -145,7 +145,7 @@ class PopSide(PipeliningSide):
         return handles[which] if -len(handles) <= which < len(handles) else None
 
     async def ack(self, group: str, topic: str, serial: str, which: int = -1, **wrong: Any) -> Seen:
-        """200051, of a message that was popped before, by its newest handle or an older one."""
+        """Ack (200051) a popped message by its newest or by an older handle."""
         handle = self._handle(group, serial, which)
         if handle is None:
             return {"handle": None}
@@ -157,7 +157,7 @@ class PopSide(PipeliningSide):
         return {**seen, "held": is_held}
 
     async def acks(self, group: str, topic: str, serials: list[str], **wrong: Any) -> Seen:
-        """200151, of several, queue by queue as clients put them together."""
+        """Ack several messages (200151), batched by queue as clients do."""
         acks: dict[tuple[str, ...], dict[str, Any]] = {}
         held = set() if wrong else {*serials} & self._held.get((group, topic), {}).keys()
         for serial in serials:
@@ -178,7 +178,7 @@ class PopSide(PipeliningSide):
         for ack in acks.values():
             bits = ack["b"]
             given = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
-            as_numbers = bits.bit_count() % 3 == 0  # as the Rust client writes them
+            as_numbers = bits.bit_count() % 3 == 0  # the format of the Rust client
             ack["b"] = list(given) if as_numbers else base64.b64encode(given).decode()
             ack.update(wrong)
         body = json.dumps({"brokerName": "broker-a", "acks": list(acks.values())}).encode()
@@ -188,7 +188,7 @@ class PopSide(PipeliningSide):
     async def invisible(
         self, group: str, topic: str, serial: str, ms: int, *, is_held: bool, **wrong: Any
     ) -> Seen:
-        """200053 with so many milliseconds; of a message in flight, or of any that was popped."""
+        """Change the invisible time (200053) of a message in flight, or of any popped message."""
         handle = self._handle(group, serial, -1)
         if handle is None or (is_held and serial not in self._held.get((group, topic), {})):
             return {"handle": None}
@@ -211,7 +211,7 @@ class PopSide(PipeliningSide):
         return seen
 
     async def lapse(self, group: str, topic: str) -> Seen:
-        """Wait until the invisible times of all messages in flight are over."""
+        """Wait until the invisible times of all messages in flight have expired."""
         held = sorted(self._held.pop((group, topic), {}).items(), key=lambda one: int(one[0]))
         seen: list[tuple[str, int]] = []
         for serial, handle in held:
@@ -222,7 +222,7 @@ class PopSide(PipeliningSide):
         return {"changed": dict(seen)}
 
     async def pop_and_lapse(self, group: str, topic: str, acked: list[str], ms: int, **fields: Any) -> Seen:
-        """A pop with a short invisible time, acks of some messages, and the redelivery of the others."""
+        """Pop with a short invisible time, ack some messages, and wait for redelivery of the others."""
         asked_s = monotonic()
         seen = await self.pop(group, topic, invisibleTime=ms, **fields)
         for serial in acked:
@@ -259,12 +259,12 @@ class PopSide(PipeliningSide):
         return {**seen, "records": found}
 
     async def notification(self, group: str, topic: str, **fields: Any) -> Seen:
-        """Notification (200054): whether there is a message to pop."""
+        """Ask whether there is a message to pop (notification, 200054)."""
         ext = popping.written({"consumerGroup": group, "topic": topic, "bornTime": 0, **fields})
         return await self._plain(popping.NOTIFICATION, ext)
 
     async def held_notification(self, group: str, topic: str, send: dict[str, Any], **fields: Any) -> Seen:
-        """200054 as a long poll, with a send meanwhile."""
+        """Notification (200054) as a long poll, with a send during the poll."""
         ext = popping.written(
             {"consumerGroup": group, "topic": topic, "bornTime": 0, "pollTime": HELD_MS, **fields}
         )
@@ -274,12 +274,12 @@ class PopSide(PipeliningSide):
         return {"sent": sent, "told": self._seen(await waiting)}
 
     async def polling(self, group: str, topic: str, queue_id: int) -> Seen:
-        """Polling info (200055): how many pops wait."""
+        """Ask how many pops are waiting (polling info, 200055)."""
         return await self._plain(
             popping.POLLING_INFO, {"consumerGroup": group, "topic": topic, "queueId": str(queue_id)}
         )
 
-    # ── dividing ──
+    # ── queue assignment ──
 
     async def assignment(self, **body: Any) -> Seen:
         """Ask for a client's queues (400)."""
@@ -289,13 +289,13 @@ class PopSide(PipeliningSide):
 
 
 def _is_older(handle: str, newer: str) -> bool:
-    """Whether a handle is of another pop from the same queue."""
+    """Whether a handle belongs to another pop from the same queue."""
     one, other = handle.split(" "), newer.split(" ")
     return one[6] == other[6] and one[1] != other[1]
 
 
 def _settling(handle: str, group: str, topic: str, given: Mapping[str, Any]) -> Mapping[str, str]:
-    """The fields of an acknowledgement, or of a change of the invisible time."""
+    """Return the fields of an acknowledgement or of a change of the invisible time."""
     kind, _, queue_id, offset = handle.split(" ")[4:]
     place = {
         "consumerGroup": group,

@@ -1,4 +1,4 @@
-"""Sending operations of random sequences: messages, batches, half messages and their ends."""
+"""Send operations of random sequences: messages, batches, half messages and transaction ends."""
 
 from random import Random
 from typing import Any
@@ -50,7 +50,7 @@ class Producing:
         return str(self._serial)
 
     def sent(self) -> str:
-        """The number of a message, probably of one that was sent."""
+        """Return the number of a message that was probably sent."""
         return self.random.choice(self._sent) if self._sent and not self.chance(0.03) else "999"
 
     def properties(self, serial: str, *, delay: float = 0.25) -> str:
@@ -121,20 +121,20 @@ class Producing:
         )
 
     def send_oddly(self) -> None:
-        """Sends that may be refused, and then store nothing."""
+        """Add sends that the broker may refuse; refused sends must store nothing."""
         random, serial = self.random, self.serial()
         self._sent.append(serial)
         change = random.choice(ODD_SENDS)
         self.add("send", **self.send_args(serial, self.topic()) | change)
 
     def send_to_any_queue(self) -> None:
-        """A send to a topic with one queue, without a queue id."""
+        """Add a send without a queue id, to a topic with one queue."""
         serial = self.serial()
         self._sent.append(serial)
         self.add("send", **self.send_args(serial, "T3~", queue_id=-1, default_topic_queue_nums=1))
 
     def send_retry(self) -> None:
-        """A retry sent as a new message, as clients do when sending back (36) fails."""
+        """Send a retry as a new message, as clients do when sending back (36) fails."""
         serial = self.serial()
         self._sent.append(serial)
         self.add(
@@ -161,7 +161,7 @@ class Producing:
         return self.properties(serial, delay=0) + "\x02" + joined(given)
 
     def leave_open(self) -> None:
-        """A half message that is left to check-backs."""
+        """Add a half message that is decided by check-backs."""
         serial, plan = self.serial(), self.random.choice(PLANS)
         group = f"P{serial}~"
         send = self.send_args(

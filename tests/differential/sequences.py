@@ -1,4 +1,4 @@
-"""Random sequences of operations, made from a seed."""
+"""Random sequences of operations, generated from a seed."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -20,10 +20,10 @@ from tests.differential.values import (
 
 
 class _Maker(Pairing):
-    """Makes one sequence."""
+    """Generates one sequence."""
 
     def leave_some_open(self) -> None:
-        """Half messages, pulls of what became visible, and maybe an end that comes too late."""
+        """Add half messages, pulls of what became visible, and possibly a transaction end that comes late."""
         for _ in range(self.random.randint(2, 6)):
             self.leave_open()
         for serial, _, is_given_up in self._left_open:
@@ -79,7 +79,7 @@ class _Maker(Pairing):
         self.add("pull", topic=topic, queue_id=self.queue(), at=at, offset=offset, flags=flags, **fields)
 
     def filters(self) -> None:
-        """Messages with properties, and pulls with filters of their own or with that of the heartbeat."""
+        """Add messages with properties, and pulls with their own filter or the filter of the heartbeat."""
         random, topic, group = self.random, self.topic(), self.group()
         for _ in range(random.randint(1, 4)):
             serial = self.serial()
@@ -112,7 +112,7 @@ class _Maker(Pairing):
             self.add("pull", **place, flags=0, consumerGroup=group, subVersion=version)
 
     def large(self) -> None:
-        """More than one pull may give, in bytes or in messages."""
+        """Add more bytes or messages than one pull may return."""
         random = self.random
         place: dict[str, Any] = {"topic": "T4~", "queue_id": 0}
         for _ in range(random.randint(2, 4)):
@@ -136,8 +136,8 @@ class _Maker(Pairing):
         serial, topic = self.serial(), self.topic()
         self._sent.append(serial)
         send = self.send_args(serial, topic, properties=self.properties(serial, delay=0))
-        self.add("send", **{**send, "body": "0"})  # or there is no topic yet
-        self.add("collect", topic=topic)  # a delayed message would wake it as well
+        self.add("send", **{**send, "body": "0"})  # otherwise the topic may not exist yet
+        self.add("collect", topic=topic)  # otherwise a delayed message could wake the long poll
         self.add(
             "held",
             topic=topic,
@@ -350,7 +350,7 @@ class _Maker(Pairing):
         self.add("ask", code=208, ext={"consumerGroup": group})
 
     def delete_topic(self) -> None:
-        """A topic, as administrators do it in broker and name server; then it is made again, and used."""
+        """Delete a topic in broker and name server, as administrators do, then recreate and use it."""
         topic, group = self.topic(), self.group()
         self.add("collect", topic=topic)
         self.add("change", code=215, ext={"topic": topic})
@@ -370,7 +370,7 @@ class _Maker(Pairing):
             self.about_made_again(topic, group)
 
     def about_deleted(self, topic: str, group: str) -> None:
-        """Operations on the topic while it is deleted."""
+        """Add operations on the topic while it is deleted."""
         place = {"topic": topic, "queue_id": self.queue()}
         looks: Sequence[Callable[[], None]] = (
             lambda: self.add("ask", code=105, ext={"topic": topic}, client="ns"),
@@ -395,7 +395,7 @@ class _Maker(Pairing):
             look()
 
     def about_made_again(self, topic: str, group: str) -> None:
-        """One operation on the topic that was created again, by offsets from where its queues begin."""
+        """Add one operation on the recreated topic, with offsets from the start of its queues."""
         random = self.random
         which = random.randrange(5)
         if which == 0:
@@ -416,7 +416,7 @@ class _Maker(Pairing):
             self.add("collect", topic=topic)
 
     def delete_oddly(self) -> None:
-        """Deletions of what does not exist, or may not be deleted."""
+        """Add deletions of topics and groups that do not exist or must not be deleted."""
         names = (*REGISTERED, "nowhere~", "", "a b", "t" * 128, DLQ_PREFIX + "none~")
         self.add("change", code=215, ext={"topic": self.random.choice(names)})
 
@@ -478,7 +478,7 @@ _KINDS: Sequence[tuple[Callable[[_Maker], None], float]] = (
 
 
 def sequence(seed: int, number: int) -> list[Op]:
-    """The sequence with this number. It ends with reads of everything."""
+    """Return the sequence with this number, which ends with reads of everything."""
     maker = _Maker(seed, number)
     if maker.chance(0.1):
         maker.leave_some_open()

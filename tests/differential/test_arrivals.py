@@ -1,4 +1,4 @@
-"""What is known of the order in which messages come into a queue."""
+"""Arrivals know when the order in which messages reach a queue is random."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.differential.arrivals import LATE_S, Arrivals
 @pytest.mark.parametrize(
     ("level", "sent_s", "by_chance"),
     [
-        (0, 0.5, False),  # before it
+        (0, 0.5, False),  # arrives before it
         (0, 1.5, True),
         (0, 2.1, True),  # it may be late
         (0, 2.0 + LATE_S, False),
@@ -18,7 +18,7 @@ from tests.differential.arrivals import LATE_S, Arrivals
     ],
 )
 def test_a_message_beside_one_of_level_2(level: int, sent_s: float, by_chance: bool) -> None:
-    """That was sent at 0, and comes after 2 s. The other's answer takes 0.6 s."""
+    """The message of level 2 is sent at 0 and arrives after 2 s. The other's answer takes 0.6 s."""
     arrivals = Arrivals()
     arrivals.add("T", 0, 2, 0.0, 0.0)
     arrivals.add("T", 1, level, sent_s, sent_s + 0.6)
@@ -27,7 +27,7 @@ def test_a_message_beside_one_of_level_2(level: int, sent_s: float, by_chance: b
     assert arrivals.by_chance is by_chance
 
 
-def test_what_is_late_is_waited_for() -> None:
+def test_comparison_waits_for_late_messages() -> None:
     arrivals = Arrivals()
     arrivals.add("T", 0, 2, 0.0, 0.1)
     arrivals.add("T", 0, 0, 0.2, 0.3)

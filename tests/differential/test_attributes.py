@@ -1,4 +1,4 @@
-"""Changes of the attributes of topics and groups, right and wrong, on a real RocketMQ 5.3.3 and here."""
+"""Valid and invalid changes of topic and group attributes, on a real RocketMQ 5.3.3 and on mocketmq."""
 
 import asyncio
 import json
@@ -66,13 +66,13 @@ GROUP_SHOWN = Op("ask", {"code": RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, "ext"
 
 
 def mixed(allowed: str) -> Op:
-    """Allow topics of mixed messages, or not."""
+    """Allow or forbid topics of mixed message types."""
     body = f"enableMixedMessageType={allowed}"
     return Op("change", {"code": RequestCode.UPDATE_BROKER_CONFIG, "ext": {}, "body": body})
 
 
 async def parted(duel: Duel, *plays: list[Op]) -> str:
-    """The differences that are not listed, of plays side by side."""
+    """Play the sequences side by side, and return the unlisted differences."""
     found = await asyncio.gather(*(duel.play(ops) for ops in plays))
     return "\n".join(str(difference) for each in found for difference in each)
 
@@ -80,14 +80,14 @@ async def parted(duel: Duel, *plays: list[Op]) -> str:
 @pytest.mark.parametrize("is_known", [False, True], ids=["new", "known"])
 async def test_attributes_are_changed_alike(pop_duel: Duel, is_known: bool) -> None:
     topics = [[topic_with(change), TOPIC_SHOWN] for change in OF_TOPICS]
-    groups = [[group_with(change)] for change in OF_GROUPS]  # RocketMQ makes a group that it is asked to show
+    groups = [[group_with(change)] for change in OF_GROUPS]  # RocketMQ creates a group when asked to show it
     if is_known:
         topics = [[topic_with(""), *ops] for ops in topics]
         groups = [[group_with({}), *ops, GROUP_SHOWN] for ops in groups]
     assert await parted(pop_duel, *topics, *groups) == ""
 
 
-async def test_a_change_that_names_no_attribute_keeps_them_alike(pop_duel: Duel) -> None:
+async def test_change_without_attributes_keeps_them_alike(pop_duel: Duel) -> None:
     wanted = topic_with("+message.type=FIFO,+reserve.time=5")
     plays = [[wanted, topic_with(""), TOPIC_SHOWN], [wanted, topic_with("-message.type"), TOPIC_SHOWN]]
     assert await parted(pop_duel, *plays) == ""

@@ -1,4 +1,4 @@
-"""RocketMQ and mocketmq answer alike, but for what docs/differences.md lists: ``make differential``."""
+"""RocketMQ and mocketmq answer alike, except as docs/differences.md lists: ``make differential``."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from tests.differential.sequences import sequence
 
 AT_ONCE = 8
 POPS_AT_ONCE = 20
-"""Sequences played side by side; those of pops mostly wait for invisible times."""
+"""Number of sequences played side by side; sequences of pops mostly wait for invisible times."""
 SHARE_OF_POPS = 10
 SHARE_OF_GRPC = 10
-"""For each sequence of pops, or over gRPC, so many others are played."""
+"""Number of other sequences played for each sequence of pops or over gRPC."""
 SHOWN = 10
 
 

@@ -1,15 +1,16 @@
-"""Rules and the page list the same differences, and a seed always makes the same sequences."""
+"""The rules and the page list the same differences, and a seed always gives the same sequences."""
 
 from collections import Counter
 
 from tests.differential.difference import differences
 from tests.differential.grpc_known import GRPC_RULES
 from tests.differential.grpc_sequences import grpc_sequence
-from tests.differential.known import RULES, Known, ids_on_page, rule_of
+from tests.differential.known import RULES, Known, Rule, ids_on_page, rule_of
 from tests.differential.op import Op
 from tests.differential.pop_known import POP_RULES
 from tests.differential.pop_sequences import pop_sequence
 from tests.differential.sequences import sequence
+from tests.upstream.jars import V4, V5, V5_5
 
 
 def test_every_row_with_an_id_has_a_rule_and_every_rule_a_row() -> None:
@@ -19,7 +20,7 @@ def test_every_row_with_an_id_has_a_rule_and_every_rule_a_row() -> None:
         assert len({rule.id for rule in rules}) == len(rules)
 
 
-def test_a_seed_decides_a_sequence() -> None:
+def test_equal_seeds_give_equal_sequences() -> None:
     assert sequence(7, 3) == sequence(7, 3)
     assert sequence(7, 3) != sequence(7, 4)
     assert sequence(7, 3) != sequence(8, 3)
@@ -40,8 +41,8 @@ def test_differences_are_found_at_the_innermost_places() -> None:
     assert found.path == ("records",)
 
 
-def test_what_no_rule_explains_ends_a_sequence_only_where_something_changes() -> None:
-    known = Known(RULES)
+def test_an_unexplained_difference_ends_a_sequence_only_at_a_change() -> None:
+    known = Known(RULES, V4)
     for name, ends in (("send", True), ("pull", False)):
         [found] = differences(Op(name, {}), {"code": 0}, {"code": 1})
         assert rule_of(found, RULES) is None
@@ -49,8 +50,8 @@ def test_what_no_rule_explains_ends_a_sequence_only_where_something_changes() ->
         assert known.ends(found) is ends
 
 
-def test_a_rule_explains_what_it_is_about_and_nothing_else() -> None:
-    known = Known(RULES)
+def test_a_rule_explains_only_its_own_differences() -> None:
+    known = Known(RULES, V4)
     sent = {"code": 0, "ext": {"queueId": "0", "transactionId": None}}
     [meant] = differences(Op("send", {}), sent, {"code": 0, "ext": {"queueId": "0", "transactionId": "A"}})
     [other] = differences(Op("send", {}), sent, {"code": 0, "ext": {"queueId": "1", "transactionId": None}})
@@ -58,3 +59,10 @@ def test_a_rule_explains_what_it_is_about_and_nothing_else() -> None:
     assert not known.ends(meant)
     assert not known.explains(other)
     assert known.needed == {"newer-fields": 1}
+
+
+def test_a_rule_of_one_version_explains_no_difference_from_another() -> None:
+    rule = Rule("only-5.3.3", lambda difference: difference.op.name == "send", versions=(V5,))
+    [found] = differences(Op("send", {}), {"code": 0}, {"code": 1})
+    assert Known([rule], V5).explains(found)
+    assert not Known([rule], V5_5).explains(found)

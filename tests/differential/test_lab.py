@@ -1,4 +1,4 @@
-"""A real RocketMQ in the lab: the load that a scheme gets, measured by the probe's means."""
+"""A real RocketMQ in the lab: the load of a scheme, measured with the probe's tools."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,7 @@ from mocketmq.clock import US_PER_S
 from mocketmq.lab.cluster_run import ClusterRun
 from mocketmq.lab.load import Load
 from mocketmq.lab.measured import Results
-from mocketmq_report.job import Engine
+from mocketmq_report.job import ReportRunner
 from mocketmq_report.lab.making import make_lab_report
 from mocketmq_report.progress import ignore_progress
 from tests.support.patience import HANGING_S
@@ -26,18 +26,16 @@ async def test_a_real_rocketmq_is_a_subject(
     version: str,
     jars: None,  # noqa: ARG001
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mocketmq.calling.call.CALL_S", HANGING_S)
     settings = {**SMALL, "brokerFastFailureEnable": "false"}
     async with running_upstream(tmp_path / "upstream", version, settings) as upstream:
-        cluster = ClusterRun(f"{HOST}:{upstream.namesrv_port}", None, LOAD)
+        cluster = ClusterRun(f"{HOST}:{upstream.namesrv_port}", None, LOAD, call_s=HANGING_S)
         async with asyncio.timeout(HANGING_S):
             name = await cluster.check()
             measured = await cluster.measure(name, tmp_path / "rocketmq", lambda *_: None)
     assert name == f"RocketMQ V{version.replace('.', '_')}"
     lab = make_lab_report(
-        Engine(None), LOAD, Results([measured], []), tmp_path, "a real one", ignore_progress
+        ReportRunner(None), LOAD, Results([measured], []), tmp_path, "a real one", ignore_progress
     )
     [subject] = lab.subjects
     assert (subject.kind, subject.name, subject.herd, subject.growth) == ("cluster", name, None, [])
@@ -51,12 +49,10 @@ async def test_a_real_rocketmq_is_a_subject(
 async def test_other_delays_are_refused(
     jars: None,  # noqa: ARG001
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mocketmq.calling.call.CALL_S", HANGING_S)
     settings = {**SMALL, "messageDelayLevel": "2s 5s"}
     async with running_upstream(tmp_path / "upstream", V4, settings) as upstream:
         with pytest.raises(
             ClusterError, match="level 1 of the cluster is not 1s: its delay levels are 2s 5s"
         ):
-            await ClusterRun(f"{HOST}:{upstream.namesrv_port}", None, LOAD).check()
+            await ClusterRun(f"{HOST}:{upstream.namesrv_port}", None, LOAD, call_s=HANGING_S).check()

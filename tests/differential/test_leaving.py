@@ -1,4 +1,4 @@
-"""Clients of RocketMQ 5 that close while they work, or idle, fare as with a real proxy."""
+"""RocketMQ 5 clients that close while they work, or idle, behave as with a real proxy."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,9 +23,9 @@ from tests.upstream.jars import V5
 from tests.upstream.process import HOST, SMALL, running_upstream
 
 RECEIVES_SLACK = 2
-"""Answers beyond twice those of a real proxy: polls end at other moments than there."""
+"""Number of answers allowed beyond twice the real proxy's, because polls end at different moments."""
 CPU_SLACK_S = 0.5
-"""A tenth of a core while it is measured. A client whose receives are answered at once takes a third."""
+"""CPU seconds of slack: a tenth of a core. Receives answered at once would cost a third of a core."""
 
 
 class Side(NamedTuple):
@@ -36,17 +36,17 @@ class Side(NamedTuple):
     grpc_port: int
     pid: int
     receives: Callable[[], Awaitable[int]]
-    """How many receives were answered so far."""
+    """Number of receives answered so far."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def theirs(jars: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Side]:  # noqa: ARG001
-    """RocketMQ 5 with its proxy, which logs its answers."""
+    """Run RocketMQ 5 with its proxy, which logs its answers."""
     home = tmp_path_factory.mktemp("leaving") / "upstream"
 
     async def receives() -> int:
         log = await asyncio.to_thread((home / "proxy.log").read_text)
-        return log.count("delivery_timestamp {")  # is the end of each answer to a receive, and of no other
+        return log.count("delivery_timestamp {")  # ends each answer to a receive, and no other
 
     settings = {**SMALL, "brokerFastFailureEnable": "false"}
     async with running_upstream(home, V5, settings, {}, levels={"RocketmqProxy": "DEBUG"}) as upstream:
@@ -56,7 +56,7 @@ async def theirs(jars: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncI
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def ours() -> AsyncIterator[Side]:
-    """Mocketmq."""
+    """Run mocketmq."""
     async with broker_process("--log-level", "error") as broker, ClientSession() as session:
 
         async def receives() -> int:
@@ -86,7 +86,7 @@ async def test_clients_close_and_idle_as_with_a_real_proxy(
     )
     assert here.receive == there.receive
     assert here.uncaught == there.uncaught
-    if not there.sends.open:  # rocketmq-python-client never ends them: closed, it waits in its own event loop
+    if not there.sends.open:  # a closed rocketmq-python-client never ends its sends and blocks its event loop
         assert here.sends.open == 0
         assert here.sends.ok >= there.sends.ok
     assert here.idle.receives <= 2 * there.idle.receives + RECEIVES_SLACK
@@ -95,7 +95,7 @@ async def test_clients_close_and_idle_as_with_a_real_proxy(
 
 
 async def _played(client: str, side: Side, home: Path) -> Closed:
-    """What became of the client; all of its sends that ended well are stored."""
+    """Run the client, and wait until all of its successful sends are stored."""
     make, source = LEAVING[client]
     program = await asyncio.to_thread(make, FOLDER / source, home)
     sent, empty = (f"{kind}-{client.replace('.', '-')}" for kind in ("sent", "empty"))
@@ -107,7 +107,7 @@ async def _played(client: str, side: Side, home: Path) -> Closed:
 
 
 async def _wait_until_stored(side: Side, topic: str, count: int) -> None:
-    """Wait until the topic's one queue has so many messages: RocketMQ adds them after it has answered."""
+    """Wait until the topic's only queue has ``count`` messages, which RocketMQ adds after it answers."""
     ext = {"topic": topic, "queueId": "0"}
     async with asyncio.timeout(PATIENCE_S), connected(HOST, side.broker_port) as client:
         while int((await client.call(RequestCode.GET_MAX_OFFSET, ext)).ext["offset"]) < count:  # noqa: ASYNC110

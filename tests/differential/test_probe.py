@@ -1,4 +1,4 @@
-"""The probe on real RocketMQs. They run on this machine, so their clocks are ours."""
+"""The probe on real RocketMQs. They run on this machine, so they share its clock."""
 
 import asyncio
 from pathlib import Path
@@ -7,12 +7,12 @@ import pytest
 
 from mocketmq.calling.call import tls_context
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.probe.cluster import Cluster
+from mocketmq.probe.cluster import ProbedCluster
 from mocketmq.probe.grpc_cluster import GrpcCluster
 from mocketmq.probe.probe_ledger import ProbeLedger
 from mocketmq.probe.probing import Probing
 from mocketmq.probe.remoting_cluster import RemotingCluster
-from mocketmq_report.job import Engine, Job, run
+from mocketmq_report.job import Job, ReportRunner, run
 from mocketmq_report.progress import ignore_progress
 from tests.differential.topics import make_topic
 from tests.support.patience import HANGING_S
@@ -21,7 +21,7 @@ from tests.upstream.jars import V4, V5
 from tests.upstream.process import HOST, SMALL, running_upstream
 
 PRECISION_MS = 100
-"""To which RocketMQ 5 is told to round due times."""
+"""Precision to which RocketMQ 5 is configured to round due times."""
 
 
 @pytest.mark.differential
@@ -30,22 +30,20 @@ async def test_a_real_rocketmq_is_probed(
     version: str,
     jars: None,  # noqa: ARG001
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mocketmq.calling.call.CALL_S", HANGING_S)
     async with running_upstream(
         tmp_path / "upstream", version, {**SMALL, "brokerFastFailureEnable": "false"}
     ) as upstream:
         probing = Probing(
             plan(levels=(1, 2), rate=20, size=100),
-            RemotingCluster(f"{HOST}:{upstream.namesrv_port}"),
+            RemotingCluster(f"{HOST}:{upstream.namesrv_port}", call_s=HANGING_S),
             lambda *_: None,
         )
         async with asyncio.timeout(HANGING_S):
             await probing.run(asyncio.Event())
         ledger = ProbeLedger(probing)
     [offset] = ledger.offsets.values()
-    assert abs(offset.ahead_us) <= offset.error_us + US_PER_MS  # the clock may be slewed meanwhile
+    assert abs(offset.ahead_us) <= offset.error_us + US_PER_MS  # the clock may be slewed during the probe
     [broker] = ledger.summary()["brokers"]
     assert broker["version"].startswith("V" + "_".join(version.split(".")))
     assert not probing.cluster.notes
@@ -59,7 +57,7 @@ async def test_a_real_rocketmq_is_probed(
         assert row.delivered_us >= row.due_us
     out = tmp_path / "probe.csv"
     ledger.write(out)
-    report = run(Engine(None), Job([str(out)]), ignore_progress)
+    report = run(ReportRunner(None), Job([str(out)]), ignore_progress)
     assert report.quality.kept == report.quality.read == len(ledger.rows)
     assert report.quality.skewed == 0
 
@@ -68,19 +66,17 @@ async def test_a_real_rocketmq_is_probed(
 async def test_due_times_of_a_real_rocketmq_are_probed_over_tcp_and_through_its_proxy(
     jars: None,  # noqa: ARG001
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mocketmq.calling.call.CALL_S", HANGING_S)
     settings = {**SMALL, "brokerFastFailureEnable": "false", "timerPrecisionMs": str(PRECISION_MS)}
     made = plan(delays_us=(3 * US_PER_S, 4 * US_PER_S))
     async with running_upstream(tmp_path / "upstream", V5, settings, {}) as upstream:
         await make_topic(HOST, upstream.namesrv_port, upstream.broker_port, made.topic, "DELAY")
         tls = tls_context(None, trusts_anybody=True, checks_host=False)  # the proxy signs its own certificate
         proxy = f"{HOST}:{upstream.grpc_port}"
-        clusters: dict[str, Cluster] = {
-            "remoting": RemotingCluster(f"{HOST}:{upstream.namesrv_port}"),
-            "gRPC": GrpcCluster(proxy),
-            "gRPC over TLS": GrpcCluster(proxy, tls=tls),
+        clusters: dict[str, ProbedCluster] = {
+            "remoting": RemotingCluster(f"{HOST}:{upstream.namesrv_port}", call_s=HANGING_S),
+            "gRPC": GrpcCluster(proxy, call_s=HANGING_S),
+            "gRPC over TLS": GrpcCluster(proxy, tls=tls, call_s=HANGING_S),
         }
         for name, cluster in clusters.items():
             steps = [f"{name}: opening"]
@@ -101,4 +97,4 @@ async def test_due_times_of_a_real_rocketmq_are_probed_over_tcp_and_through_its_
             for row in ledger.rows:
                 assert row.state == "delivered", (name, row)
                 assert row.delivered_us
-                assert row.delivered_us >= row.due_us - PRECISION_MS * US_PER_MS  # it rounds down
+                assert row.delivered_us >= row.due_us - PRECISION_MS * US_PER_MS  # RocketMQ rounds down

@@ -14,7 +14,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.remoting import RemotingClient, connected
 
 MOST = 262_144
-"""The bytes of a pull (maxTransferBytesOnMessageInMemory)."""
+"""Limit on the bytes of a pull (maxTransferBytesOnMessageInMemory)."""
 PROPERTIES = {"UNIQ_KEY": "7F0000010000000000000000000000", "WAIT": "true", "a": "\u00fc" * 20, "TAGS": "b"}
 
 
@@ -26,9 +26,9 @@ async def test_a_pull_ends_at_the_same_byte(duel: Duel) -> None:
 
 
 async def _pulled(ends: Ends) -> list[list[int]]:
-    """How many messages of three two pulls give, before and after the third, which fits exactly or does not.
+    """Return the message counts of a pull before and of a pull after a third message is sent.
 
-    Last come the bytes of the second pull.
+    The third message fits exactly in one queue and not in the other. The size of the second pull comes last.
     """
     found = []
     async with connected(ends.host, ends.broker_port) as client:
@@ -56,7 +56,7 @@ async def _send(client: RemotingClient, queue_id: int, size: int, count: int) ->
 
 
 async def _pull(client: RemotingClient, queue_id: int) -> bytes:
-    """The records of a pull from the queue's beginning."""
+    """Pull from the start of the queue, and return the records as bytes."""
     topic = f"bytes_{os.getpid():x}"
     answer = await client.ok(consuming.PULL, consuming.pull_of(topic=topic, queueId=queue_id))
     return answer.body

@@ -1,4 +1,4 @@
-"""Topics, as a proxy wants them: it makes none itself."""
+"""Creates topics for a proxy, because a proxy creates none itself."""
 
 import asyncio
 
@@ -15,11 +15,11 @@ ONE_QUEUE = {
     "topicSysFlag": "0",
     "order": "false",
 }
-"""The header fields of a topic of one queue, but its name."""
+"""Header fields of a topic with one queue, except its name."""
 
 
 async def make_topic(host: str, namesrv_port: int, broker_port: int, topic: str, kind: str) -> None:
-    """Make a topic of one queue and a type of messages, and wait until the name server routes it."""
+    """Create a topic with one queue and a message type, and wait until the name server routes it."""
     ext = {"topic": topic, **ONE_QUEUE, "attributes": f"+message.type={kind}"}
     async with connected(host, broker_port) as client:
         assert (await client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)).code == 0

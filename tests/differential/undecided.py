@@ -12,7 +12,7 @@ from tests.doors.remoting import consuming
 from tests.support.remoting import RemotingClient
 
 ANSWERS: Mapping[str, int] = {"commit": 8, "roll back": 12, "do not know": 0, "wrong group": 8}
-"""Possible answers, as bits of a sysFlag. The producer may also be silent, or leave the group."""
+"""Possible answers, as bits of a sysFlag. The producer may also stay silent or leave the group."""
 
 
 class Check(NamedTuple):
@@ -24,9 +24,9 @@ class Check(NamedTuple):
 
 
 class UndecidedProducer:
-    """Answers each check-back as planned, and at once: after a late answer, upstream asks by other offsets.
+    """Answers each check-back as planned and at once; after a late answer, upstream asks with other offsets.
 
-    A half message is known by the number with which its body begins.
+    A half message is identified by the number at the start of its body.
     """
 
     def __init__(self, client: RemotingClient) -> None:
@@ -37,19 +37,19 @@ class UndecidedProducer:
         self._reading = asyncio.create_task(self._read())
 
     async def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         self._reading.cancel()
         await asyncio.wait([self._reading])
 
     async def produce(self, group: str, serial: str, plan: Sequence[str]) -> None:
-        """Join a group as its producer, with the answers to check-backs of one of its half messages."""
+        """Join a group as producer, with planned answers to the check-backs of one half message."""
         self._plans[serial] = group, list(plan)
         if plan:
             body = consuming.beat(client="id-asked", producers=(group,))
             await self._client.ok(consuming.HEART_BEAT, body=body)
 
     async def checks(self, serial: str) -> list[Check]:
-        """All check-backs up to the last planned answer."""
+        """Return all check-backs up to the last planned answer."""
         async with self._came:
             await self._came.wait_for(lambda: not self._plans[serial][1])
         return self._checks[serial]
@@ -88,5 +88,5 @@ class UndecidedProducer:
 
 
 def serial_of(record: WireRecord) -> str:
-    """The number with which a body begins."""
+    """Return the number at the start of the body."""
     return record.body[:12].partition(b":")[0].decode("utf-8", "replace")

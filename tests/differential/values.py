@@ -1,4 +1,4 @@
-"""Names and values of which sequences are made."""
+"""Names and values from which sequences are generated."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,17 +8,17 @@ from mocketmq.message.properties import MAX_PROPERTIES_BYTES
 from tests.doors.remoting.producing import joined
 
 LEVELS = "1s 2s 1s 3s"
-"""Delays of both brokers."""
+"""Level delays of both brokers."""
 
 TOPICS = ("T0~", "T1~", "T2~")
 REGISTERED = (
     *("TBW102", "SCHEDULE_TOPIC_XXXX", "DefaultCluster", "broker-a", "DefaultCluster_REPLY_TOPIC"),
     *("SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "BenchmarkTest"),
 )
-"""Topics that RocketMQ registers at its start."""
+"""Topics that RocketMQ registers when it starts."""
 GROUPS = ("G0~", "G1~")
 CLIENTS = ("one", "two")
-TAGS = ("A", "B", "Aa", "BB", "tag with space", "null", "ü")  # Aa and BB have one hash in Java
+TAGS = ("A", "B", "Aa", "BB", "tag with space", "null", "ü")  # Aa and BB have the same hash in Java
 SUBSCRIPTIONS: Sequence[dict[str, Any]] = (
     {"expression": "*"},
     {"expression": "A", "tagsSet": ["A"], "codeSet": [65]},
@@ -85,7 +85,7 @@ PROPERTIES = (
     ("TIMER_OUT_MS", "5"),
     ("BUYER_ID", "7"),
 )
-"""Properties of messages, beside keys, tags and delays."""
+"""Message properties other than keys, tags and delays."""
 PLANS: Sequence[list[str]] = (
     ["commit"],
     ["roll back"],
@@ -98,9 +98,9 @@ PLANS: Sequence[list[str]] = (
     ["leave"],
     [],
 )
-"""A producer's answers to the check-backs of a half message; after the last, the broker gives up."""
+"""A producer's answers to the check-backs of a half message. After the last, the broker gives up."""
 BORN_LATE_MS = 4_102_444_800_000
-"""Upstream asks at once about half messages that were born in the future."""
+"""Born time in the future, because upstream checks such half messages back at once."""
 ODD_SENDS: Sequence[dict[str, Any]] = (
     {"queue_id": 100},
     {"queue_id": 16},
@@ -153,4 +153,4 @@ ODD_SENDS: Sequence[dict[str, Any]] = (
     {"topic": RETRY_PREFIX},
     {"topic": DLQ_PREFIX + "G0~"},
 )
-"""Changes to a send, after which it may be refused."""
+"""Changes to a send that may make the broker refuse it."""

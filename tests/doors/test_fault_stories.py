@@ -1,4 +1,4 @@
-"""What users saw: the commands under that heading of docs/faults.md do what it says, on a smaller scale."""
+"""The commands under "What users saw" in docs/faults.md have the described effects, on a smaller scale."""
 
 import re
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ STORIES = dict(
         PAGE.read_text("utf-8").partition("## What users saw")[2].partition("\n## ")[0],
     )
 )
-"""The commands by the story."""
+"""Commands by story."""
 ALL_AT_ONCE = "500,000 messages due at once take 31 s to 8 minutes"
-ONE_LEVEL = "One level is dead, and the others are fine"
+ONE_LEVEL = "One level is stuck, and the others are fine"
 REPEATS = "100,000 repeats after a restart"
 
 
 async def tell(doors: Doors, story: str) -> None:
-    """Run the story's command as it is on the page."""
+    """Run the story's command exactly as on the page."""
     await Shell(doors.api.emulator.url).json(*STORIES[story].split())
 
 
@@ -34,12 +34,12 @@ async def send_all(broker: Broker, sent: Sequence[str], level: int) -> None:
         await send(broker, body, level=level)
 
 
-def test_the_page_has_these_stories() -> None:
+def test_documented_stories_are_tested() -> None:
     assert list(STORIES) == [ALL_AT_ONCE, ONE_LEVEL, REPEATS]
 
 
 @pytest.mark.parametrize(("per_second", "takes_s"), [(None, 8 * 60), (16_130, 31)])
-async def test_messages_due_at_once_take_as_long_as_users_saw(per_second: int | None, takes_s: int) -> None:
+async def test_herd_of_due_messages_is_as_late_as_reported(per_second: int | None, takes_s: int) -> None:
     count, story = 100, STORIES[ALL_AT_ONCE]
     async with running_doors() as doors:
         if per_second is not None:

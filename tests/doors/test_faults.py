@@ -1,4 +1,4 @@
-"""Faults on purpose through every door, over real sockets; the rules over HTTP and by the command line."""
+"""Injected faults in every protocol over real sockets; rules are set over HTTP and by command line."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ BUSY = "[REJECTREQUEST]system busy, start flow control for a while [fault fault-
 
 
 class Doors:
-    """One broker through all its doors."""
+    """One broker with clients of all its protocols."""
 
     def __init__(self, api: Api, aliyun: Aliyun, client: RemotingClient) -> None:
         self.api = api
@@ -36,11 +36,11 @@ class Doors:
         self.broker = api.emulator.broker
 
     async def add(self, do: str, **rule: Any) -> Any:
-        """A rule, over HTTP."""
+        """Add a fault rule over HTTP."""
         return await self.api.ok("POST", "/v1/faults", {"do": do, **rule})
 
     async def send(self, door: str) -> str:
-        """Send a message by this door; how it is answered, in a word."""
+        """Send a message by this protocol, and return the code of the answer."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 if door == "remoting":
@@ -57,11 +57,11 @@ class Doors:
             return "closed"
 
     async def stored(self) -> int:
-        """How many messages the topic has."""
+        """Return the number of messages in the topic."""
         return len(await visible(self.broker, TOPIC))
 
     async def wait_stored(self) -> None:
-        """Wait until it has one."""
+        """Wait until the topic has a message."""
         waiting = {"delivered": 1, "timeout_ms": 30_000}
         assert (await self.api.ok("POST", f"/v1/topics/{TOPIC}/wait", waiting))["reached"]
 
@@ -114,22 +114,22 @@ async def test_each_door_refuses_in_its_own_form(
     assert [await doors.send(door) for door in OK] == list(OK.values())
 
 
-async def test_a_refusal_has_the_words_of_upstream_and_the_name_of_the_rule(doors: Doors) -> None:
+async def test_refusal_has_upstreams_text_and_the_name_of_the_rule(doors: Doors) -> None:
     await doors.add("refuse", error="SYSTEM_BUSY")
     assert (await doors.client.call(310, header(), b"x")).remark == BUSY
     problem = await doors.api.refused(503, "POST", f"/v1/topics/{TOPIC}/messages", {"body": "x"})
     assert (problem["type"], problem["detail"]) == ("/problems/store-busy", BUSY)
 
 
-async def test_a_flush_that_timed_out_tells_the_sender_where_its_message_is(doors: Doors) -> None:
+async def test_flush_timeout_answers_with_the_place_of_the_message(doors: Doors) -> None:
     await doors.add("refuse", error="FLUSH_DISK_TIMEOUT")
     answer = await doors.client.call(310, header(), b"x")
     assert (answer.code, answer.ext["queueOffset"], answer.ext["msgId"][:8]) == (10, "0", "7F000001")
 
 
-async def test_a_send_that_is_refused_anyway_is_told_nothing_of_a_flush(doors: Doors) -> None:
+async def test_a_refused_send_is_not_delayed_by_a_flush_timeout(doors: Doors) -> None:
     await doors.add("refuse", error="FLUSH_DISK_TIMEOUT")
-    answer = await doors.client.call(310, header(queue_id=99), b"x")  # there is no such queue
+    answer = await doors.client.call(310, header(queue_id=99), b"x")  # no queue has this number
     assert (answer.code, await doors.stored()) == (1, 0)
 
 
@@ -139,7 +139,7 @@ async def test_the_connection_is_closed_before_or_after_the_message_is_stored(
     doors: Doors, door: str, stage: str
 ) -> None:
     await doors.add("close", stage=stage, door=door, operation="send", next=1)
-    # A client over HTTP may try again by itself on a new connection, so the second one is counted, too.
+    # An HTTP client may retry by itself on a new connection, so the second request counts as well.
     await doors.send(door)
     (fault,) = (await doors.api.ok("GET", "/v1/faults"))["faults"]
     assert (fault["fired"], fault["state"]) == (1, "spent")
@@ -150,14 +150,14 @@ async def test_the_connection_is_closed_before_or_after_the_message_is_stored(
 
 
 @DOORS
-async def test_an_answer_never_comes_though_the_message_is_stored(doors: Doors, door: str) -> None:
+async def test_a_response_is_dropped_although_the_message_is_stored(doors: Doors, door: str) -> None:
     await doors.add("never", door=door, operation="send")
     sending = asyncio.create_task(doors.send(door))
     await doors.wait_stored()
     assert not sending.done()
     await doors.api.ok("DELETE", "/v1/faults")
     if door == "remoting":
-        assert await doors.client.ok(105, {"topic": TOPIC})  # the connection is in order
+        assert await doors.client.ok(105, {"topic": TOPIC})  # the connection still works
         assert not sending.done()
         sending.cancel()
         await asyncio.wait([sending])
@@ -167,9 +167,7 @@ async def test_an_answer_never_comes_though_the_message_is_stored(doors: Doors, 
 
 
 @DOORS
-async def test_an_answer_is_late_by_real_time_and_comes_at_once_when_the_rule_ends(
-    doors: Doors, door: str
-) -> None:
+async def test_late_answer_waits_in_real_time_until_the_rule_ends(doors: Doors, door: str) -> None:
     await doors.add("late", by="1h", door=door, operation="send")
     sending = asyncio.create_task(doors.send(door))
     await doors.wait_stored()
@@ -180,7 +178,7 @@ async def test_an_answer_is_late_by_real_time_and_comes_at_once_when_the_rule_en
     assert await doors.send(door) == OK[door]
 
 
-async def test_requests_at_once_are_late_as_they_are_one_after_the_other(doors: Doors) -> None:
+async def test_concurrent_requests_are_as_late_as_sequential_ones(doors: Doors) -> None:
     await doors.add("late", by=["0", "1h"], seed=SECOND_IS_LATE, operation="send")
     sends = [asyncio.create_task(doors.send("http")) for _ in range(2)]
     done, late = await asyncio.wait(sends, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
@@ -189,7 +187,7 @@ async def test_requests_at_once_are_late_as_they_are_one_after_the_other(doors: 
     assert [await each for each in sends] == ["201", "201"]
 
 
-async def test_an_answer_comes_twice(doors: Doors) -> None:
+async def test_answer_is_sent_twice(doors: Doors) -> None:
     await doors.add("twice", door="remoting", operation="route")
     frames = FrameReader()
     answers: list[Command] = []
@@ -228,7 +226,7 @@ async def test_a_rule_for_one_client_spares_the_others(doors: Doors) -> None:
         await sent(another, b"x")
 
 
-async def test_faults_are_in_the_history_of_the_message_and_its_timeline(doors: Doors) -> None:
+async def test_life_of_a_message_lists_its_faults(doors: Doors) -> None:
     await doors.add("refuse", error="SYSTEM_BUSY", next=1, name="busy")
     await doors.add("late", by="0", name="slow", operation="send")
     assert [await doors.send("remoting") for _ in range(2)] == ["2", "0"]
@@ -246,7 +244,7 @@ async def test_faults_are_in_the_history_of_the_message_and_its_timeline(doors: 
     assert [each["fault"] for each in life["faults"]] == ["slow"]
 
 
-async def test_events_of_struck_requests_name_topic_and_group(doors: Doors) -> None:
+async def test_events_of_faulted_requests_name_topic_and_group(doors: Doors) -> None:
     await doors.add("refuse", error="SYSTEM_BUSY")
     pull = {"consumerGroup": "billing", "topic": TOPIC, "queueId": "0", "queueOffset": "0"}
     assert (await doors.client.ask(11, pull)).code == 2
@@ -256,7 +254,7 @@ async def test_events_of_struck_requests_name_topic_and_group(doors: Doors) -> N
     assert [(event["topic"], event["group"]) for event in events] == [
         (TOPIC, "billing"),
         (TOPIC, "billing"),
-        (None, "billing"),  # receipts alone say of which topic
+        (None, "billing"),  # only receipts name the topic
     ]
 
 
@@ -288,7 +286,7 @@ async def test_rules_stay_after_a_restart_with_their_counts_and_are_cleared_by_a
         ({"do": "late", "by": []}, "by", "duration"),
     ],
 )
-async def test_a_rule_that_cannot_work_is_refused(
+async def test_impossible_rule_is_refused(
     doors: Doors, rule: dict[str, Any], field: str, allowed: str
 ) -> None:
     problem = await doors.api.refused(400, "POST", "/v1/faults", rule)
@@ -296,7 +294,7 @@ async def test_a_rule_that_cannot_work_is_refused(
     assert allowed in problem["allowed"]
 
 
-async def test_a_name_is_given_once_and_an_unknown_one_is_not_found(doors: Doors) -> None:
+async def test_rule_names_are_unique(doors: Doors) -> None:
     await doors.add("close", name="mine", client="10.0.0.1")
     await doors.api.refused(400, "POST", "/v1/faults", {"do": "close", "name": "mine"})
     assert (await doors.api.ok("GET", "/v1/faults/mine"))["client"] == "10.0.0.1"
@@ -304,14 +302,14 @@ async def test_a_name_is_given_once_and_an_unknown_one_is_not_found(doors: Doors
     await doors.api.refused(404, "DELETE", "/v1/faults/other")
 
 
-async def test_no_rule_strikes_the_api_that_would_end_it(doors: Doors) -> None:
+async def test_fault_rules_never_block_the_api_that_removes_them(doors: Doors) -> None:
     await doors.add("never")
     assert len((await doors.api.ok("GET", "/v1/faults"))["faults"]) == 1
     await doors.api.ok("POST", "/v1/clock/advance", {"by": "1s"})
     await doors.api.ok("POST", "/v1/reset")
 
 
-async def test_rules_by_the_command_line(doors: Doors) -> None:
+async def test_command_line_manages_rules(doors: Doors) -> None:
     shell = Shell(doors.api.emulator.url)
     added = await shell.json("faults", "add", "late", "by=1ms", "by=2ms", "next=3", "operation=310", "seed=5")
     assert added["by"] == ["1ms", "2ms"]
@@ -323,7 +321,7 @@ async def test_rules_by_the_command_line(doors: Doors) -> None:
     assert (await shell("faults", "add", "close", "every")).code == 2
 
 
-async def test_rules_in_the_settings_file(tmp_path: Path) -> None:
+async def test_settings_file_declares_rules(tmp_path: Path) -> None:
     path = tmp_path / "mocketmq.toml"
     path.write_text('[[faults]]\ndo = "refuse"\nerror = "SYSTEM_BUSY"\noperation = "send"\nnext = 1\n')
     declared = load_settings({}, {}, path).faults
@@ -337,7 +335,7 @@ async def test_rules_in_the_settings_file(tmp_path: Path) -> None:
             pass
 
 
-async def test_time_bounds_are_on_the_clock_of_the_broker(doors: Doors) -> None:
+async def test_rule_times_follow_the_clock_of_the_broker(doors: Doors) -> None:
     await doors.add("refuse", error="SYSTEM_BUSY", operation="send", lasts="10s")
     assert await doors.send("http") == "503"
     await doors.broker.mover.advance(10 * S)

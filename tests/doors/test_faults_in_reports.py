@@ -1,4 +1,4 @@
-"""A lateness report names the faults that kept messages from their consumers, and what they struck."""
+"""A lateness report names the faults that kept messages from consumers, and the affected messages."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mocketmq_report.job import Engine, Job, run
+from mocketmq_report.job import Job, ReportRunner, run
 from mocketmq_report.ledger.export import export
 from mocketmq_report.report.why import why
 from tests.doors.test_faults import Doors, running_doors
@@ -19,9 +19,9 @@ GROUP = "billing"
 
 @asynccontextmanager
 async def broker_with(data: Path) -> AsyncIterator[Doors]:
-    """A broker whose topic has a message that became due just now."""
+    """Run a broker whose topic has a message that has just become due."""
     async with running_doors(data=str(data), aliyun_port=0) as doors:
-        await receive(doors, wait_ms=0)  # makes the group
+        await receive(doors, wait_ms=0)  # creates the group
         await doors.api.send(body="late", delay_ms=1_000)
         await doors.api.ok("POST", "/v1/clock/advance", {"by": "1s"})
         yield doors
@@ -39,11 +39,11 @@ async def acknowledge(doors: Doors, messages: list[Any]) -> None:
 
 
 def reported(data: Path, out: Path) -> str:
-    """What the reports of the store, and of what is exported of it, say of consumers; they say the same."""
+    """Return what the report says of consumers; reports of the store and of its export must agree."""
     export(data, out, lambda *_: None)
     found = []
     for source in (data, out):
-        report = run(Engine(None), Job([str(source)]), lambda *_: None)
+        report = run(ReportRunner(None), Job([str(source)]), lambda *_: None)
         assert [(cause.at, cause.cause) for cause in report.causes] == [("consumer", "fault")]
         (said,) = why(report)
         found.append((report.causes, said.reasons[0].words))
@@ -53,7 +53,7 @@ def reported(data: Path, out: Path) -> str:
 
 
 @pytest.mark.parametrize("door", ["http", "remoting"])
-async def test_receives_that_were_refused(tmp_path: Path, door: str) -> None:
+async def test_report_names_the_fault_of_refused_receives(tmp_path: Path, door: str) -> None:
     async with broker_with(tmp_path / "data") as doors:
         await doors.add("refuse", error="SYSTEM_BUSY", operation="receive", next=3, name="busy")
         for _ in range(3):
@@ -67,10 +67,10 @@ async def test_receives_that_were_refused(tmp_path: Path, door: str) -> None:
         assert len(messages) == 1
         await acknowledge(doors, messages)
     words = reported(tmp_path / "data", tmp_path / "out")
-    assert words == "met the fault busy, on purpose: 3 receives of billing refused, up to 12s"
+    assert words == "hit the injected fault busy: 3 receives of billing refused, up to 12s"
 
 
-async def test_an_acknowledgement_that_did_not_come_in(tmp_path: Path) -> None:
+async def test_report_names_the_fault_of_a_lost_acknowledgement(tmp_path: Path) -> None:
     async with broker_with(tmp_path / "data") as doors:
         messages = await receive(doors)
         await doors.add("close", stage="before", operation="ack", next=1, name="deaf")
@@ -79,10 +79,10 @@ async def test_an_acknowledgement_that_did_not_come_in(tmp_path: Path) -> None:
         await doors.api.ok("POST", "/v1/clock/advance", {"by": "61s"})
         await acknowledge(doors, await receive(doors))
     words = reported(tmp_path / "data", tmp_path / "out")
-    assert words == "met the fault deaf, on purpose: 1 ack of billing cut off, up to 1m1s"
+    assert words == "hit the injected fault deaf: 1 ack of billing cut off, up to 1m1s"
 
 
-async def test_a_receive_whose_answer_was_lost(tmp_path: Path) -> None:
+async def test_report_names_the_fault_of_a_lost_receive_answer(tmp_path: Path) -> None:
     async with broker_with(tmp_path / "data") as doors:
         await doors.add("close", operation="receive", next=1, name="lost")
         with pytest.raises(aiohttp.ClientError):
@@ -90,11 +90,11 @@ async def test_a_receive_whose_answer_was_lost(tmp_path: Path) -> None:
         await doors.api.ok("POST", "/v1/clock/advance", {"by": "61s"})
         await acknowledge(doors, await receive(doors))
     words = reported(tmp_path / "data", tmp_path / "out")
-    assert words == "met the fault lost, on purpose: 1 receive of billing cut off, up to 1m1s"
+    assert words == "hit the injected fault lost: 1 receive of billing cut off, up to 1m1s"
 
 
 @pytest.mark.parametrize("is_bounded", [True, False])
-async def test_the_broker_was_away(tmp_path: Path, is_bounded: bool) -> None:
+async def test_report_names_an_outage(tmp_path: Path, is_bounded: bool) -> None:
     async with broker_with(tmp_path / "data") as doors:
         await doors.add(
             "broker-away", name="gone", door="remoting", **({"lasts": "12s"} if is_bounded else {})
@@ -104,4 +104,4 @@ async def test_the_broker_was_away(tmp_path: Path, is_bounded: bool) -> None:
             await doors.api.ok("DELETE", "/v1/faults/gone")
         await acknowledge(doors, await receive(doors))
     words = reported(tmp_path / "data", tmp_path / "out")
-    assert words == "met the fault gone, on purpose: the broker was away for 12s, up to 12s"
+    assert words == "hit the injected fault gone: the broker was down for 12s, up to 12s"

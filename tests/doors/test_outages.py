@@ -1,4 +1,4 @@
-"""Name server and broker away on purpose: ports that are shut for a time, over real sockets."""
+"""Simulated outages of name server and broker: closed ports, over real sockets."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from mocketmq import Client
-from mocketmq.doors import Doors
+from mocketmq.open_ports import OpenPorts
 from mocketmq.settings import load_settings
 from tests.doors.remoting.gates import until
 from tests.doors.test_faults import running_doors
@@ -22,13 +22,13 @@ from tests.support.remoting import connected
 
 
 async def listening(*ports: int) -> list[bool]:
-    """Which of them a client can connect to."""
+    """Return the ports to which a client can connect."""
     return [await is_open(port) for port in ports]
 
 
 async def is_open(port: int) -> bool:
     try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)  # which may meet itself, though rarely
+        _, writer = await asyncio.open_connection("127.0.0.1", port)  # may connect to itself, though rarely
         if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
             writer.close()
             return False
@@ -38,13 +38,13 @@ async def is_open(port: int) -> bool:
     return True
 
 
-def ports(doors: Doors) -> tuple[int, ...]:
-    """Of the name server, then of the broker in each door."""
+def ports(doors: OpenPorts) -> tuple[int, ...]:
+    """Return the port of the name server, then the broker's port of each protocol."""
     found = doors.namesrv, doors.broker, doors.vip, doors.grpc, doors.aliyun
     return tuple(door.port for door in found if door)
 
 
-async def test_the_broker_is_away_until_the_rule_ends() -> None:
+async def test_the_brokers_ports_stay_closed_until_the_rule_ends() -> None:
     async with running_doors(aliyun_port=0) as broker:
         emulator = broker.api.emulator
         shut = ports(emulator.doors)
@@ -59,7 +59,7 @@ async def test_the_broker_is_away_until_the_rule_ends() -> None:
         assert await broker.send("aliyun") == "closed"
         assert (await broker.api.ok("GET", "/v1/faults/fault-1"))["fired"] > 2
         async with connected("127.0.0.1", shut[0]) as name_server:
-            assert (await name_server.ok(105, {"topic": TOPIC})).body  # it does not know yet
+            assert (await name_server.ok(105, {"topic": TOPIC})).body  # it does not know of the outage yet
         await broker.api.ok("DELETE", "/v1/faults/fault-1")
         assert await listening(*shut) == [True] * 5
         assert await broker.send("http") == "201"
@@ -67,7 +67,7 @@ async def test_the_broker_is_away_until_the_rule_ends() -> None:
             await client.ok(105, {"topic": TOPIC})
 
 
-async def test_the_name_server_is_away_and_the_broker_is_not() -> None:
+async def test_name_server_outage_spares_the_broker() -> None:
     async with running_doors() as broker:
         shut = ports(broker.api.emulator.doors)
         async with connected("127.0.0.1", shut[0]) as name_server:
@@ -88,16 +88,14 @@ async def test_the_name_server_is_away_and_the_broker_is_not() -> None:
         ("http", [True, True, True, True, True], "closed", "201"),
     ],
 )
-async def test_the_broker_is_away_for_one_door(
-    door: str, expected: list[bool], http: str, aliyun: str
-) -> None:
+async def test_outage_closes_one_door(door: str, expected: list[bool], http: str, aliyun: str) -> None:
     async with running_doors(aliyun_port=0) as broker:
         await broker.add("broker-away", door=door)
         assert await listening(*ports(broker.api.emulator.doors)) == expected
         assert (await broker.send("http"), await broker.send("aliyun")) == (http, aliyun)
 
 
-async def test_outagess_begin_and_end_by_the_clock_of_the_broker() -> None:
+async def test_outages_begin_and_end_by_the_clock_of_the_broker() -> None:
     async with running_doors() as broker:
         [port] = ports(broker.api.emulator.doors)[1:2]
         now_ms = (await broker.api.ok("GET", "/v1/clock"))["now_ms"]
@@ -112,7 +110,7 @@ async def test_outagess_begin_and_end_by_the_clock_of_the_broker() -> None:
         assert (fault["state"], fault["fired"]) == ("over", 1)
 
 
-async def test_a_move_of_the_clock_passes_an_absence() -> None:
+async def test_clock_move_passes_an_outage() -> None:
     async with running_doors() as broker:
         await broker.add("broker-away", lasts="1h")
         await broker.api.ok("POST", "/v1/clock/advance", {"by": "2h"})
@@ -120,19 +118,19 @@ async def test_a_move_of_the_clock_passes_an_absence() -> None:
         assert (await broker.api.ok("GET", "/v1/faults/fault-1"))["state"] == "over"
 
 
-async def test_who_is_away_is_back_after_some_real_time() -> None:
+async def test_an_outage_ends_after_some_real_time() -> None:
     async with running_doors() as broker:
         [port] = ports(broker.api.emulator.doors)[1:2]
         await broker.add("broker-away", back_after="uniform(20ms, 40ms)", seed=3)
         await broker.client.closed()
         async with asyncio.timeout(PATIENCE_S):
-            while not await is_open(port):  # only a client sees it
+            while not await is_open(port):  # only a client can see that the port is open
                 pass
         assert (await broker.api.ok("GET", "/v1/faults/fault-1"))["state"] == "over"
         assert await broker.send("http") == "201"
 
 
-async def test_a_receiver_that_waits_is_not_served_while_the_broker_is_away() -> None:
+async def test_outage_ends_waiting_receives() -> None:
     async with running_doors() as broker:
         waiting = asyncio.create_task(broker.api.receive(wait_ms=20_000))
         await until(lambda: broker.broker.polls.count)
@@ -140,7 +138,7 @@ async def test_a_receiver_that_waits_is_not_served_while_the_broker_is_away() ->
         assert await waiting == []
 
 
-async def test_an_absence_outlives_a_restart(tmp_path: Path) -> None:
+async def test_outage_survives_a_restart(tmp_path: Path) -> None:
     kept: dict[str, Any] = {"data": str(tmp_path), "namesrv_port": quiet_port(), "grpc_port": quiet_port()}
     kept["broker_port"] = quiet_port(-2)
     async with running_doors(**kept) as broker:
@@ -166,7 +164,7 @@ def options(settings: dict[str, Any]) -> list[str]:
     return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
-async def test_an_absence_in_the_settings_file_and_by_the_command_line(tmp_path: Path) -> None:
+async def test_outage_is_set_by_settings_file_and_command_line(tmp_path: Path) -> None:
     path = tmp_path / "mocketmq.toml"
     path.write_text('[[faults]]\ndo = "name-server-away"\nname = "lost"\nlasts = "5m"\n')
     async with running_doors(faults=load_settings({}, {}, path).faults) as broker:
@@ -191,12 +189,12 @@ async def test_an_absence_in_the_settings_file_and_by_the_command_line(tmp_path:
         ({"do": "close", "back_after": "1s"}, "back_after"),
     ],
 )
-async def test_an_absence_that_cannot_be_is_refused(rule: dict[str, Any], field: str) -> None:
+async def test_an_impossible_outage_is_refused(rule: dict[str, Any], field: str) -> None:
     async with running_doors() as broker:
         assert (await broker.api.refused(400, "POST", "/v1/faults", rule))["field"] == field
 
 
-async def test_without_remoting_there_is_no_name_server_to_be_away() -> None:
+async def test_name_server_outage_needs_remoting() -> None:
     async with forked_broker("--no-remoting") as process, aiohttp.ClientSession() as session:
         rule = {"do": "name-server-away"}
         async with session.post(f"{process.url}/v1/faults", json=rule) as response:

@@ -1,1 +1,1 @@
-"""Programs that mean harm, or are cut off, against a broker in a process of its own."""
+"""Hostile and broken clients against a broker in its own process."""

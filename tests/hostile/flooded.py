@@ -1,4 +1,4 @@
-"""A broker that is flooded while other clients send, and what it does to them and to its memory."""
+"""Floods a broker while other clients send, and measures both clients and memory."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ async def flooded(
 ) -> Flooded:
     """Flood the broker, or else ``address``.
 
-    Meanwhile send by remoting and by gRPC, and ask for the health: each must succeed.
+    During the flood, send by remoting and by gRPC, and check the health; every request must succeed.
     """
     async with AsyncExitStack() as stack:
         remoting = await stack.enter_async_context(connected(broker.name_server[0], broker.broker_port))
@@ -73,7 +73,7 @@ async def flooded(
                 await remoting.ok(SEND_MESSAGE_V2, SEND | {"b": LARGE}, bytes(_LARGE_BYTES))
         asks = {"remoting": send_by_remoting, "gRPC": send_by_grpc, "/healthz": ask_for_health}
         for ask in asks.values():
-            await ask()  # the broker imports what it needs for the first
+            await ask()  # the first request makes the broker import its modules
         found = Flooded(memory(broker))
         flooding = asyncio.create_task(_flood(address or broker.grpc, flood, connections, rounds))
         async with asyncio.TaskGroup() as others:
@@ -111,8 +111,8 @@ async def _watch_memory(flooding: asyncio.Task[list[Ended]], broker: BrokerProce
         await asyncio.sleep(_PAUSE_S)
 
 
-async def memory_is_back(broker: BrokerProcess, found: Flooded, at_most: int = 60 * MB) -> None:
-    """Wait until memory is what it was before the flood, but for the heap that Python keeps."""
+async def memory_is_back(broker: BrokerProcess, found: Flooded) -> None:
+    """Wait until memory is back at its level before the flood, except for the heap that Python keeps."""
     async with asyncio.timeout(PATIENCE_S):
-        while memory(broker) - found.before >= at_most:  # noqa: ASYNC110 - there is no event to wait for
+        while memory(broker) - found.before >= 60 * MB:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(_PAUSE_S)

@@ -1,6 +1,6 @@
-"""The floods: endless series of moves, a move being a few HTTP/2 frames that cost a client next to nothing.
+"""Floods: endless series of moves, each a few HTTP/2 frames that cost a client next to nothing.
 
-The frames are written as bytes, because no library sends what these floods need.
+The frames are written as bytes, because no library sends such frames.
 """
 
 import itertools
@@ -9,19 +9,18 @@ from typing import Any, Final
 
 from hpack import Encoder
 
-from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.frames import (
     END_HEADERS,
     END_STREAM,
     MAX_WINDOW,
     Frame,
     Http2Code,
-    Setting,
+    Http2Setting,
     frame,
     settings_frame,
 )
 from mocketmq.grpc_proxy.messages import message_class
-from tests.hostile.http2 import framed
+from tests.hostile.http2 import framed, headers_of
 
 LARGE: Final = "large"
 """The topic whose bodies `tiny-windows` receives."""
@@ -30,18 +29,9 @@ _NAMED_TIMES: Final = 16_000
 
 
 def _block(rpc: str, **more: str) -> bytes:
-    """A request's headers. None is indexed, so that the block may be sent any number of times."""
-    headers = {
-        ":method": "POST",
-        ":scheme": "http",
-        ":path": f"/{SERVICE}/{rpc}",
-        ":authority": "localhost",
-        "te": "trailers",
-        "content-type": "application/grpc",
-        "x-mq-client-id": "hostile@1@0@x",
-        **more,
-    }
-    return bytes(Encoder().encode([(name, value, True) for name, value in headers.items()]))
+    """Return a request's headers, none of them indexed, so that the block can be sent any number of times."""
+    headers = (headers_of(rpc) | more).items()
+    return bytes(Encoder().encode([(name, value, True) for name, value in headers]))
 
 
 _SENDING: Final = _block("SendMessage")
@@ -53,7 +43,7 @@ def _opened(stream: int, flags: int = END_HEADERS) -> bytes:
 
 
 def received(stream: int, topic: str, wait_s: int, group: str = "hostile") -> bytes:
-    """The frames of a ReceiveMessage."""
+    """Return the frames of a ReceiveMessage."""
     request = message_class("ReceiveMessageRequest")(group={"name": group}, batch_size=32)
     request.message_queue.topic.name = topic
     request.invisible_duration.seconds = 10
@@ -63,7 +53,7 @@ def received(stream: int, topic: str, wait_s: int, group: str = "hostile") -> by
 
 
 def sent(stream: int, request: Any) -> bytes:
-    """The frames of a SendMessage."""
+    """Return the frames of a SendMessage."""
     return _opened(stream) + frame(Frame.DATA, END_STREAM, stream, framed(request))
 
 
@@ -89,7 +79,7 @@ def _reset_polls() -> Iterator[bytes]:
 
 
 def _made_you_reset() -> Iterator[bytes]:
-    """CVE-2025-8671: the server is made to reset streams, by windows of 0 or too wide, by late DATA."""
+    """CVE-2025-8671: make the server reset streams, by windows of 0 or too wide, or by late DATA."""
     for stream in itertools.count(1, 6):
         yield _opened(stream) + _window(stream, 0)
         yield _opened(stream + 2) + _window(stream + 2, MAX_WINDOW)
@@ -101,7 +91,7 @@ def _open_streams() -> Iterator[bytes]:
 
 
 def _settings() -> Iterator[bytes]:
-    return itertools.repeat(settings_frame({Setting.INITIAL_WINDOW_SIZE: 1}))
+    return itertools.repeat(settings_frame({Http2Setting.INITIAL_WINDOW_SIZE: 1}))
 
 
 def _ping() -> Iterator[bytes]:
@@ -130,14 +120,14 @@ def _tiny_windows() -> Iterator[bytes]:
     """Large messages, read byte by byte."""
     streams = range(1, 64, 2)
     return itertools.chain(
-        [settings_frame({Setting.INITIAL_WINDOW_SIZE: 1})],
+        [settings_frame({Http2Setting.INITIAL_WINDOW_SIZE: 1})],
         (received(stream, LARGE, wait_s=0) for stream in streams),
         (_window(stream, 1) for stream in itertools.cycle(streams)),
     )
 
 
 def _header_bomb() -> Iterator[bytes]:
-    """A header of 3 KB enters the table; by a byte each, every further stream has 16,000 of it: 48 MB."""
+    """A 3 KB header enters the table. Each further stream refers to it 16,000 times, a byte each: 48 MB."""
     name, value = b"\x40\x01x", b"\x7f\xb9\x16" + b"a" * 3_000
     return itertools.chain(
         [frame(Frame.HEADERS, END_HEADERS, 1, _SENDING + name + value)],

@@ -1,4 +1,4 @@
-"""An HTTP/2 client that sends whatever a test wants, frame by frame."""
+"""An HTTP/2 client that sends arbitrary frames."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,16 +9,29 @@ import h2.config
 import h2.connection
 import h2.events
 
-from mocketmq.doors import split_address
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.frames import Frame
+from mocketmq.host_port import split_address
 from tests.support.patience import PATIENCE_S
 
 ANNOUNCED_BYTES = 2_000_000
 
 
+def headers_of(rpc: str) -> dict[str, str]:
+    """Return the headers of a request."""
+    return {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": f"/{SERVICE}/{rpc}",
+        ":authority": "localhost",
+        "te": "trailers",
+        "content-type": "application/grpc",
+        "x-mq-client-id": "hostile@1@0@x",
+    }
+
+
 class RawHttp2:
-    """One connection. Made by :func:`raw_http2`."""
+    """One connection, opened by :func:`raw_http2`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -32,7 +45,7 @@ class RawHttp2:
             )
         )
         self.events: list[Any] = []
-        self.goaway: int | None = None  # the code of the server's; h2 takes nothing after one
+        self.goaway: int | None = None  # the server's error code; h2 accepts nothing after a GOAWAY
         self._incoming = bytearray()
 
     async def begin(self) -> None:
@@ -41,27 +54,18 @@ class RawHttp2:
         await self.flush()
 
     async def flush(self) -> None:
-        """Send what the connection has to say."""
+        """Send the connection's pending bytes."""
         self.writer.write(self.h2.data_to_send())
         await self.writer.drain()
 
     def open(self, rpc: str, *, end: bool = False, headers: dict[str, str] | None = None) -> int:
-        """Begin an RPC; the number of its stream. Nothing is sent before :meth:`flush`."""
+        """Begin an RPC, and return its stream number. :meth:`flush` sends it."""
         stream = self.h2.get_next_available_stream_id()
-        all_headers = {
-            ":method": "POST",
-            ":scheme": "http",
-            ":path": f"/{SERVICE}/{rpc}",
-            ":authority": "localhost",
-            "te": "trailers",
-            "content-type": "application/grpc",
-            "x-mq-client-id": "hostile@1@0@x",
-        }
-        self.h2.send_headers(stream, list((all_headers | (headers or {})).items()), end_stream=end)
+        self.h2.send_headers(stream, list((headers_of(rpc) | (headers or {})).items()), end_stream=end)
         return stream
 
     async def send(self, stream: int, data: bytes, *, end: bool = False) -> None:
-        """Send data, as far and as soon as the windows let it."""
+        """Send data as fast as the windows allow."""
         rest = memoryview(data)
         while True:
             room = min(self.h2.local_flow_control_window(stream), self.h2.max_outbound_frame_size)
@@ -75,7 +79,7 @@ class RawHttp2:
                 return
 
     async def read(self) -> bool:
-        """Take what has come as ``events``. False at the end of the connection."""
+        """Read arrived data into ``events``. Returns False at the end of the connection."""
         async with asyncio.timeout(PATIENCE_S):
             data = await self.reader.read(1 << 16)
         for event in self.h2.receive_data(self._without_goaway(data)) if data else ():
@@ -87,7 +91,7 @@ class RawHttp2:
         return bool(data)
 
     def _without_goaway(self, data: bytes) -> bytes:
-        """The whole frames that have come."""
+        """Return the complete frames that have arrived, without GOAWAY."""
         self._incoming += data
         frames = bytearray()
         while len(self._incoming) >= max(9, end := 9 + int.from_bytes(self._incoming[:3], "big")):
@@ -100,7 +104,7 @@ class RawHttp2:
         return bytes(frames)
 
     def message(self, stream: int) -> bytes:
-        """The first message that has come on a stream."""
+        """Return the first message on a stream."""
         data = b"".join(
             bytes(event.data)
             for event in self.events
@@ -109,7 +113,7 @@ class RawHttp2:
         return data[5 : 5 + int.from_bytes(data[1:5], "big")]
 
     async def trailers(self, stream: int) -> dict[str, str]:
-        """The headers that end a stream, with ``reset`` for one that is reset."""
+        """Return the headers that end a stream, or ``reset`` if the stream is reset."""
         while True:
             for event in self.events:
                 if getattr(event, "stream_id", None) != stream:
@@ -124,7 +128,7 @@ class RawHttp2:
 
 @asynccontextmanager
 async def raw_http2(address: str) -> AsyncIterator[RawHttp2]:
-    """A connection to ``host:port``, closed at the end."""
+    """Open a connection to ``host:port``, and close it on exit."""
     host, port = split_address(address, 0)
     reader, writer = await asyncio.open_connection(host, port)
     client = RawHttp2(reader, writer)
@@ -136,11 +140,11 @@ async def raw_http2(address: str) -> AsyncIterator[RawHttp2]:
 
 
 def announced(sent: int) -> bytes:
-    """The first ``sent`` bytes of a message that is announced as much longer."""
+    """Return the first ``sent`` bytes of a message with a larger announced length."""
     return (b"\0" + ANNOUNCED_BYTES.to_bytes(4, "big") + bytes(sent))[:sent]
 
 
 def framed(message: Any) -> bytes:
-    """A message of protobuf as a stream carries it."""
+    """Return a protobuf message as framed on a stream."""
     data = message.SerializeToString()
     return b"\0" + len(data).to_bytes(4, "big") + bytes(data)

@@ -1,7 +1,7 @@
 """A server that reads a flood and ignores it: ``python -m tests.hostile.sink`` prints its port.
 
-A flood sent here takes nothing but processor time from the broker and its clients: the floor of what a flood
-of the broker does to others. It closes each connection after ``OPEN_S``, about as soon as the broker.
+A flood sent here takes only processor time from the broker and its clients, which is the least effect of any
+flood. The server closes each connection after ``OPEN_S``, about as soon as the broker would.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Receives and pulls whose clients are gone before they are served: they read nothing."""
+"""Receives and pulls of clients that have disconnected read nothing from the store."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,11 +20,11 @@ from tests.support.remoting import connected
 WAITING = 20
 VIEW = 33
 BODIES = ("messages.*", "* FROM messages")
-"""What queries that read bodies select, and no others."""
+"""Selected columns of queries that read bodies, and of no other queries."""
 
 Leave = Callable[[], Awaitable[object]]
 Ask = Callable[[Emulator], Awaitable[Leave]]
-"""Sends ``WAITING`` requests, and returns how their client leaves."""
+"""Sends ``WAITING`` requests, and returns a function that disconnects their client."""
 
 
 def over_http(request: str, body: str = "") -> Ask:
@@ -49,7 +49,7 @@ def over_remoting(code: int, ext: Callable[[], dict[str, str]]) -> Ask:
     async def ask(emulator: Emulator) -> Leave:
         assert emulator.remoting is not None
         assert emulator.doors.broker is not None
-        hub = emulator.remoting._hub
+        hub = emulator.remoting.hub
         client = connected("127.0.0.1", emulator.doors.broker.port)
         connection = await client.__aenter__()
         for _ in range(WAITING):
@@ -74,7 +74,7 @@ async def over_grpc(emulator: Emulator) -> Leave:
     async def leave() -> None:
         await client.__aexit__(None, None, None)
         await asyncio.gather(*receives, return_exceptions=True)
-        await until(lambda: not grpc._memory.connections)
+        await until(lambda: not grpc.memory.connections)
 
     return leave
 
@@ -93,13 +93,13 @@ DOORS: dict[str, Ask] = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-async def test_what_is_asked_by_a_client_that_is_gone_reads_nothing(door: str) -> None:
+async def test_requests_of_a_disconnected_client_read_nothing(door: str) -> None:
     settings = Settings(**FREE_PORTS, data=":memory:", clock="manual")
     async with running_emulator(settings) as emulator:
         broker, database = emulator.broker, emulator.broker.store.database
         for number in range(4):
             await send(broker, "kept", queue=number)
-        await receive(broker, topic="other")  # the group is there
+        await receive(broker, topic="other")  # creates the group
         reader: Any = await database._idle.get()
         fetch, reads = reader.execute_fetchall, list[str]()
 
@@ -116,9 +116,9 @@ async def test_what_is_asked_by_a_client_that_is_gone_reads_nothing(door: str) -
         await leave()
         database._idle.put_nowait(reader)
         again: Any = []
-        while len(again) < 4:  # a receive that had begun gives back what it took
+        while len(again) < 4:  # a receive in progress returns its messages
             again += await receive(broker, wait_s=PATIENCE_S)
         assert bodies(again) == ["kept"] * 4
         assert {one.times for one in again} == {1}
-        assert cast(Any, emulator.grpc)._memory.unread == 0
-        assert len(reads) <= 4  # its own, and that of the one that had begun
+        assert cast(Any, emulator.grpc).memory.unread == 0
+        assert len(reads) <= 4  # its own read, and the read of the receive in progress

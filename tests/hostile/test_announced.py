@@ -1,4 +1,4 @@
-"""Large messages are counted before they are read: no receive reads more than it answers with."""
+"""Large messages are counted before they are read, so a receive reads no more than it returns."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -36,7 +36,7 @@ async def pop(broker: Broker) -> Sequence[InFlightMessage]:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The bytes of bodies that each query has read."""
+    """Number of body bytes that each query has read."""
     rows, found = Database.rows, []
 
     async def counted(database: Database, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
@@ -49,7 +49,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("take", [receive_many, receive_in_order, pop])
-async def test_no_receive_reads_more_than_it_answers_with(take: Receive, reads: list[int]) -> None:
+async def test_receive_reads_only_the_messages_it_returns(take: Receive, reads: list[int]) -> None:
     async with running_broker() as broker:
         for number in range(MESSAGES):
             await send(broker, f"{number:02}".ljust(LARGE_BYTES), queue=number % 4)
@@ -62,7 +62,7 @@ async def test_no_receive_reads_more_than_it_answers_with(take: Receive, reads: 
                 assert size <= MAX_RECEIVED_BYTES
                 assert sum(reads) == size
                 times.update(one.message.body.decode().strip() for one in taken)
-                if take is receive_in_order:  # or nothing more is given
+                if take is receive_in_order:  # otherwise further receives get nothing
                     await acknowledge(broker, taken)
                 if len(times) == MESSAGES and not taken:
                     break
@@ -81,7 +81,7 @@ async def test_a_message_above_the_limit_is_received_alone(reads: list[int]) -> 
             assert sum(reads) == MAX_RECEIVED_BYTES + 1
 
 
-async def test_a_peek_reads_what_it_answers_with(reads: list[int]) -> None:
+async def test_peek_reads_only_the_messages_it_returns(reads: list[int]) -> None:
     async with running_broker() as broker:
         for number in range(MESSAGES):
             await send(broker, f"{number:02}".ljust(LARGE_BYTES), queue=number % 4)

@@ -1,4 +1,4 @@
-"""A store whose file is damaged: refused in words that help, or served with an error where damage is met."""
+"""A damaged store is refused with a helpful error, or served until damage is found."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ Damage = Callable[[Path, random.Random], None]
 
 @pytest.fixture(params=["ended in order", "killed"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A data directory with messages in all states; most of it is in the database, not in its log."""
+    """A data directory with messages in all states, most of them in the database and not in its log."""
     data = tmp_path / "whole"
     async with forked_broker("--data", str(data)) as broker, Client(broker.url) as client:
         for level in (0, 18):
@@ -47,7 +47,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 async def use(broker: BrokerProcess) -> list[BrokerError]:
-    """Look, send, receive and move the clock; the errors that were answered."""
+    """Browse, send, receive and move the clock, and return the errors."""
     errors: list[BrokerError] = []
 
     async def ask(request: Awaitable[Any]) -> None:
@@ -80,7 +80,7 @@ def assert_refused_in_words(refusal: StartError, data: Path) -> None:
         "Restore it from a copy, move it away to start empty, or give another directory with --data" in said
     )
     assert "Traceback" not in said
-    assert "request" not in said.replace("request_modes", "")  # which is a table
+    assert "request" not in said.replace("request_modes", "")  # request_modes is a table
 
 
 @pytest.mark.parametrize("damage", [flip_bits, zero_some_page])
@@ -143,7 +143,7 @@ async def test_damage_is_answered_at_every_door_and_logged_once(tmp_path: Path) 
     assert broker.stderr.count("is damaged") == 1
     assert "CRITICAL" in broker.stderr
     assert "Traceback" not in broker.stderr
-    with pytest.raises(StartError) as refusal:  # although the run that met it ended in order
+    with pytest.raises(StartError) as refusal:  # although the run that found the damage ended in order
         async with forked_broker("--data", str(tmp_path)):
             pass
     assert_refused_in_words(refusal.value, tmp_path)
@@ -165,7 +165,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("kind", FILES)
-async def test_what_is_no_usable_file_is_said_without_a_stack(tmp_path: Path, kind: str) -> None:
+async def test_an_unusable_file_is_reported_without_a_stack_trace(tmp_path: Path, kind: str) -> None:
     spoil, sentence = FILES[kind]
     async with forked_broker("--data", str(tmp_path)):
         pass

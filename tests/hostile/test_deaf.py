@@ -1,4 +1,4 @@
-"""Clients that ask for many large messages and read none of them, or are gone at once."""
+"""Clients that request many large messages and never read them, or disconnect at once."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.grpc_proxy.frames import PREFACE, Setting, settings_frame
+from mocketmq.grpc_proxy.frames import PREFACE, Http2Setting, settings_frame
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import encode
 from tests.doors.remoting.consuming import PULL, pull_of
@@ -25,7 +25,7 @@ MESSAGES, LARGE_BYTES = 32, 900_000
 DEAF_S = 3.0
 
 Ask = Callable[[int, str], bytes]
-"""The n-th receive of a connection, for a group that nobody else is in."""
+"""Builds the n-th receive of a connection, for a group without other members."""
 
 
 def by_grpc(number: int, group: str) -> bytes:
@@ -64,7 +64,7 @@ def http_port(broker: BrokerProcess) -> int:
 DOORS: dict[str, tuple[Ask, bytes, Callable[[BrokerProcess], int]]] = {
     "gRPC": (
         by_grpc,
-        PREFACE + settings_frame({Setting.INITIAL_WINDOW_SIZE: 0}),
+        PREFACE + settings_frame({Http2Setting.INITIAL_WINDOW_SIZE: 0}),
         lambda broker: int(broker.grpc.rpartition(":")[2]),
     ),
     "JSON": (by_json, b"", http_port),
@@ -76,7 +76,7 @@ DOORS: dict[str, tuple[Ask, bytes, Callable[[BrokerProcess], int]]] = {
 
 
 def requests(door: str, is_pipelined: bool) -> Iterator[bytes]:
-    """What each connection sends; HTTP/1 has one request of a connection in work."""
+    """Return the requests of each connection; HTTP/1 gets one, because it serves requests one by one."""
     ask, before, _ = DOORS[door]
     together = TOGETHER if is_pipelined else 1
     for first in range(0, RECEIVES, together):
@@ -85,7 +85,9 @@ def requests(door: str, is_pipelined: bool) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("deaf_s", [0.0, DEAF_S], ids=["gone", "deaf"])
 @pytest.mark.parametrize("door", DOORS)
-async def test_eight_hundred_receives_of_large_messages(door: str, deaf_s: float, tmp_path: Path) -> None:
+async def test_eight_hundred_unread_receives_take_bounded_memory(
+    door: str, deaf_s: float, tmp_path: Path
+) -> None:
     async with forked_broker("--data", str(tmp_path)) as broker:
         async with connected("127.0.0.1", broker.broker_port) as client:
             for number in range(MESSAGES):

@@ -1,4 +1,4 @@
-"""Floods of HTTP/2 frames: the connection is closed, others do not notice, and memory returns."""
+"""Floods of HTTP/2 frames: the connection is closed, other clients are served, and memory is freed."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ async def _withstand(flood: str, data: Path, *, connections: int = 1, rounds: in
 
 
 @pytest.mark.parametrize("flood", FLOODS)
-async def test_a_flood_ends_its_connection_alone(flood: str, tmp_path: Path) -> None:
+async def test_a_flood_closes_only_its_own_connection(flood: str, tmp_path: Path) -> None:
     (ended,) = await _withstand(flood, tmp_path)
     assert ended.is_closed
     assert ended.goaway == Http2Code.ENHANCE_YOUR_CALM
@@ -32,7 +32,7 @@ async def test_a_flood_ends_its_connection_alone(flood: str, tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flood", FLOODS)
-async def test_twenty_connections_that_flood_again_and_again(flood: str, tmp_path: Path) -> None:
+async def test_twenty_flooding_connections_leave_others_served(flood: str, tmp_path: Path) -> None:
     ends = await _withstand(flood, tmp_path, connections=20, rounds=2)
     assert len(ends) == 40
     assert all(ended.is_closed for ended in ends)

@@ -1,4 +1,4 @@
-"""Mutated requests at every door: no defect, and honest clients are served. By hand: ``make fuzz``."""
+"""Mutated requests by every protocol cause no defect, and honest clients are served. See ``make fuzz``."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ async def test_mutated_requests_show_no_defect(cases: int, tmp_path: Path) -> No
     assert min(fuzzed.answered.values()) > cases // 20
 
 
-async def test_a_defect_is_found_and_its_case_can_be_sent_again(tmp_path: Path) -> None:
+async def test_defect_is_found_and_its_case_can_be_replayed(tmp_path: Path) -> None:
     failing = {ENVIRONMENT: "receive.taken:1=EIO"}
     async with broker_process(env=failing) as broker:
         fuzzed = await fuzz(broker, 1, cases=3_000, seconds=HANGING_S, kept=tmp_path)

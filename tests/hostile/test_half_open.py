@@ -1,4 +1,4 @@
-"""Clients of the HTTP port that begin requests and do not go on."""
+"""Clients of the HTTP port that begin requests and stall."""
 
 import asyncio
 from contextlib import suppress
@@ -23,7 +23,7 @@ REFUSED, LATE, CUT = 503, 408, 0
 
 
 async def begin(url: str, request: bytes) -> int:
-    """Send the beginning of a request; the status of the answer, or ``CUT`` without one."""
+    """Send the beginning of a request, and return the status of the answer, or ``CUT`` without one."""
     host, _, port = url.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, port)
     try:
@@ -38,7 +38,7 @@ async def begin(url: str, request: bytes) -> int:
         writer.close()
 
 
-async def test_bodies_without_their_last_byte() -> None:
+async def test_unfinished_bodies_take_bounded_memory() -> None:
     body = BEFORE_BODY + bytes(BODY_BYTES - 1)
     async with forked_broker() as broker, watched(broker) as found:
         async with asyncio.timeout(QUIET_S + PATIENCE_S):
@@ -54,7 +54,7 @@ async def test_bodies_without_their_last_byte() -> None:
     [(b"GET /v1/clock HTTP/1.1\r\nHost: h\r\n", HEADER_S), (BEFORE_BODY + b"{", QUIET_S)],
     ids=["header", "body"],
 )
-async def test_two_thousand_clients_that_stop_in_the_middle(begun: bytes, seconds: float) -> None:
+async def test_two_thousand_stalled_clients_are_survived(begun: bytes, seconds: float) -> None:
     async with forked_broker() as broker, watched(broker) as found:
         async with asyncio.timeout(seconds + TICK_S + PATIENCE_S):
             statuses = await asyncio.gather(*(begin(broker.url, begun) for _ in range(2_000)))

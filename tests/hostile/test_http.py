@@ -1,4 +1,4 @@
-"""Bodies and headers of HTTP requests that mean harm."""
+"""Hostile bodies and headers of HTTP requests."""
 
 import asyncio
 import gzip
@@ -12,8 +12,8 @@ import pytest
 
 from mocketmq import Client
 from mocketmq.clock import US_PER_S, steady_us
-from mocketmq.doors import split_address
-from mocketmq.http_api import answers, bodies, connection
+from mocketmq.host_port import split_address
+from mocketmq.http_api import answers, connection
 from mocketmq.http_api.server import route_groups
 from mocketmq.settings import Settings
 from tests.doors.remoting.gates import until
@@ -31,6 +31,8 @@ WITH_BODY = [
     if route.body is not None
 ]
 
+HANGING_US = int(HANGING_S * US_PER_S)
+
 
 def path_of(template: str) -> str:
     return template.replace("{", "").replace("}", "")
@@ -47,7 +49,7 @@ async def test_json_that_is_nested_too_deep_is_refused_by_every_operation() -> N
 
 
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
-async def test_packed_bodies_are_refused_at_every_door_of_the_port(encoding: str, pack: Any) -> None:
+async def test_compressed_bodies_are_refused_at_every_door_of_the_port(encoding: str, pack: Any) -> None:
     body, headers = pack(b"x" * (1 << 20)), {"Content-Encoding": encoding}
     paths = ("/v1/topics/orders/messages", "/topics/orders/messages", "/rocketmq/nsaddr", "/none")
     async with forked_broker() as broker, aiohttp.ClientSession(broker.url, timeout=TIMEOUT) as session:
@@ -60,7 +62,7 @@ async def test_packed_bodies_are_refused_at_every_door_of_the_port(encoding: str
             assert answer.status == 201
 
 
-async def test_pages_are_embedded_nowhere_and_no_answer_is_guessed_to_be_a_page() -> None:
+async def test_answers_forbid_framing_and_content_sniffing() -> None:
     async with forked_broker() as broker, aiohttp.ClientSession(broker.url, timeout=TIMEOUT) as session:
         for path in ("/", "/docs", "/openapi.json", "/v1/clock", "/none"):
             async with session.get(path) as answer:
@@ -82,20 +84,19 @@ async def test_the_scheme_of_a_token_has_any_case(scheme: str) -> None:
             assert await client.info()
 
 
-async def test_bodies_that_stand_still_hold_little_and_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "MAX_HELD_BYTES", 1 << 20)
-    monkeypatch.setattr(bodies, "_STILL_US", HANGING_S * US_PER_S)
+async def test_stalled_bodies_take_little_memory_and_are_dropped() -> None:
     size = 600 << 10
     head = f"POST /v1/topics/orders/messages HTTP/1.1\r\nHost: h\r\nContent-Length: {size}\r\n\r\n".encode()
     async with running_api() as api:
         port = api.emulator.doors.http.port
         held = api.emulator.http._api.bodies
+        held.most_held, held.still_us = 1 << 20, HANGING_US
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(head + b" " * (size - 1))
         await until(lambda: held.held == size - 1)
         assert await refusal(port, head + b" " * (size - 1)) == b"HTTP/1.1 503 "
         assert (await api.call("POST", "/v1/topics/orders/messages", {"body": "small"})).status == 201
-        monkeypatch.setattr(bodies, "_STILL_US", 0)
+        held.still_us = 0
         assert await refusal(port, head + b" " * (size - 1)) == b"HTTP/1.1 503 "
         assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
         await until(lambda: held.held == 0)
@@ -103,7 +104,7 @@ async def test_bodies_that_stand_still_hold_little_and_are_given_up(monkeypatch:
 
 
 async def refusal(port: int, request: bytes) -> bytes:
-    """The beginning of the answer to a request that is not sent whole."""
+    """Return the start of the answer to an incomplete request."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
     line = await reader.readline()
@@ -144,7 +145,7 @@ async def test_a_header_must_come_in_time(
         writer.close()
 
 
-async def test_headers_that_are_no_text_are_answered_by_every_door_of_the_port() -> None:
+async def test_binary_headers_are_answered_by_every_door_of_the_port() -> None:
     headers = ("Host", "Origin", "Sec-Fetch-Site", "Content-Encoding", "Content-Type", "Authorization")
     paths = ("/v1/topics", "/topics/orders/messages?consumer=g", "/rocketmq/nsaddr", "/none", "/")
     async with forked_broker("--token", "secret") as broker:
@@ -162,15 +163,13 @@ async def test_headers_that_are_no_text_are_answered_by_every_door_of_the_port()
         assert "Traceback" not in broker.stderr
 
 
-async def test_answers_that_nobody_reads_are_given_up_when_their_memory_is_needed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(answers, "_STILL_US", HANGING_S * US_PER_S)
+async def test_unread_responses_are_dropped_when_memory_is_needed() -> None:
     body = b'{"topic":"orders"}'
     head = f"POST /v1/groups/deaf/receive HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     async with running_api() as api:
         held = api.emulator.http._answers
-        await send(api.emulator.broker, "\0" * 3_900_000)  # six times as many bytes in JSON
+        held.still_us = HANGING_US
+        await send(api.emulator.broker, "\0" * 3_900_000)  # takes six times as many bytes in JSON
         reader, writer = await asyncio.open_connection("127.0.0.1", api.emulator.doors.http.port, limit=1)
         reader._transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(head + body)
@@ -183,7 +182,7 @@ async def test_answers_that_nobody_reads_are_given_up_when_their_memory_is_neede
             )
             assert refused["type"] == "/problems/too-many-answers"
         assert await api.receive(topic="empty") == []
-        monkeypatch.setattr(answers, "_STILL_US", 0)
+        held.still_us = 0
         await api.refused(503, "POST", "/v1/groups/billing/receive", {"topic": "others"})
         await until(lambda: held.held == 0)
         [message] = await api.receive(topic="others")
@@ -191,7 +190,7 @@ async def test_answers_that_nobody_reads_are_given_up_when_their_memory_is_neede
         writer.close()
 
 
-async def test_an_answer_that_nobody_reads_is_given_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unread_response_is_dropped_eventually(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_api() as api:
         await send(api.emulator.broker, "\0" * 3_900_000, queue=0)
         reader, writer = await asyncio.open_connection("127.0.0.1", api.emulator.doors.http.port, limit=1)

@@ -1,4 +1,4 @@
-"""Long bodies, of few values and of many, keep the event loop from nobody else for long."""
+"""Long bodies with few or many values do not block the event loop for long."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from tests.support.loop_turns import long_turns
 from tests.support.patience import PATIENCE_S
 
 MOST_MS = 100.0
-"""Twice the aim, on a machine that has other work."""
+"""Limit on a block, twice the aim, for machines with other work."""
 BATCH = "/v1/topics/orders/messages/batch"
 ONE = "/v1/topics/orders/messages"
 ALIYUN = "/topics/orders/messages"
@@ -63,7 +63,7 @@ def post(host: str, path: str, body: bytes) -> int:
 
 
 @pytest.mark.parametrize("name", BODIES)
-async def test_nobody_waits_long_for_a_long_body(name: str) -> None:
+async def test_long_bodies_do_not_delay_other_clients(name: str) -> None:
     path, body, status = BODIES[name]
     async with running_api() as api:
         host = f"127.0.0.1:{api.emulator.doors.http.port}"

@@ -1,4 +1,4 @@
-"""Web pages of other sites, in the browser of somebody who can reach the broker."""
+"""Web pages of other sites, in a browser that can reach the broker."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -65,7 +65,7 @@ async def test_every_door_of_the_port_refuses_other_sites_pages(headers: dict[st
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:9877", "127.0.0.1.nip.io", "xlocalhost.com"])
-async def test_every_door_of_the_port_refuses_names_that_anybody_may_own(host: str) -> None:
+async def test_every_door_of_the_port_refuses_public_host_names(host: str) -> None:
     async with forked_broker() as broker:
         for method, path in PATHS:
             status, problem = await ask(broker.url, method, path, {"Host": host})
@@ -111,7 +111,7 @@ async def test_all_hosts_may_be_allowed_and_pages_be_linked() -> None:
 
 @asynccontextmanager
 async def evil_site(page: str) -> AsyncIterator[int]:
-    """A site that serves this page; its port."""
+    """Run a site that serves this page, and return its port."""
 
     async def answer(_: web.BaseRequest) -> web.Response:
         return web.Response(text=page, content_type="text/html")
@@ -128,7 +128,7 @@ async def evil_site(page: str) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def browser_page(address: str) -> AsyncIterator[Any]:
-    """A page of a Chromium for which evil.example is at this address."""
+    """Open a page in a Chromium that resolves evil.example to this address."""
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
@@ -176,7 +176,7 @@ READ = """async () => {
 
 
 @needs_chromium
-async def test_a_real_browsers_foreign_page_neither_sends_nor_takes_messages() -> None:
+async def test_foreign_page_in_a_browser_sends_and_takes_no_message() -> None:
     async with (
         forked_broker() as broker,
         evil_site("<title>evil</title>") as port,
@@ -191,7 +191,7 @@ async def test_a_real_browsers_foreign_page_neither_sends_nor_takes_messages() -
 
 
 @needs_chromium
-async def test_a_rebound_name_reads_nothing_and_the_console_goes_on() -> None:
+async def test_dns_rebinding_reads_nothing_and_the_console_still_works() -> None:
     async with forked_broker() as broker, browser_page("127.0.0.1") as page:
         await page.goto(f"{EVIL}:{urlsplit(broker.url).port}/")
         assert await page.evaluate(READ) == [421] * 5

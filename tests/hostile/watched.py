@@ -1,4 +1,4 @@
-"""A broker in a process of its own, watched while others mean it harm."""
+"""A broker in its own process, watched while it is attacked."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ _PAUSE_S = 0.02
 
 @dataclass(slots=True)
 class Watched:
-    """The broker's memory, and how its health was answered, since it is watched."""
+    """The broker's memory and the answers to its health checks since the start of watching."""
 
     broker: BrokerProcess
     before: int
@@ -29,36 +29,36 @@ class Watched:
 
     @property
     def seconds(self) -> float:
-        """For how long it has been watched."""
+        """Seconds since the start of watching."""
         return (steady_us() - self.began_us) / US_PER_S
 
     def assert_well(self) -> None:
-        """Memory kept to its limit, and the health was answered all the time."""
+        """Check that memory stayed below its limit and every health check was answered."""
         print(  # noqa: T201 - for whoever asks for figures
             f"{self.before / MB:.0f}, at most {self.peak / MB:.0f}, now {memory(self.broker) / MB:.0f} MB;"
             f" longest health {self.longest_ms:.0f} ms; {self.seconds:.0f} s"
         )
         assert self.peak < MOST_BYTES
-        assert self.healths >= int(self.seconds)  # on a very busy machine, too
+        assert self.healths >= int(self.seconds)  # holds on a very busy machine too
         assert "Traceback" not in self.broker.stderr, self.broker.stderr
 
-    async def healthy(self, times: int = 20) -> None:
-        """Wait until the health was answered so many times more."""
-        last = self.healths + times
+    async def healthy(self) -> None:
+        """Wait for 20 further answers to health checks."""
+        last = self.healths + 20
         async with asyncio.timeout(PATIENCE_S):
             while self.healths < last:  # noqa: ASYNC110 - there is no event
                 await asyncio.sleep(_PAUSE_S)
 
-    async def memory_is_back(self, at_most: int = 60 * MB) -> None:
-        """Wait until memory is what it was before, but for the heap that Python keeps."""
+    async def memory_is_back(self) -> None:
+        """Wait until memory is back at its earlier level, except for the heap that Python keeps."""
         async with asyncio.timeout(PATIENCE_S):
-            while memory(self.broker) - self.before >= at_most:  # noqa: ASYNC110 - there is no event
+            while memory(self.broker) - self.before >= 60 * MB:  # noqa: ASYNC110 - there is no event
                 await asyncio.sleep(_PAUSE_S)
 
 
 @asynccontextmanager
 async def watched(broker: BrokerProcess) -> AsyncIterator[Watched]:
-    """Ask for the broker's health again and again; each must be answered."""
+    """Check the broker's health repeatedly; each check must be answered."""
     timeout = aiohttp.ClientTimeout(PATIENCE_S)
     async with aiohttp.ClientSession(timeout=timeout) as session:
 

@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture
 def delay(tmp_path: Path) -> Path:
-    """A delay directory, not made yet."""
+    """Path of a delay directory that does not exist yet."""
     return tmp_path / "data" / "delay"

@@ -1,4 +1,4 @@
-"""The commands on delay files, and directories for them."""
+"""Runs the commands on delay files, and creates directories for them."""
 
 import json
 import subprocess
@@ -31,14 +31,14 @@ def mocketmq(*args: str | Path) -> Ended:
 
 
 def answer(*args: str | Path, code: int = 0) -> Any:
-    """What the command answers with --json."""
+    """Run the command with --json, and return its answer."""
     ended = mocketmq(*args, "--json")
     assert (ended.code, ended.stderr) == (code, ""), ended
     return json.loads(ended.stdout)
 
 
 def in_a_process(*args: str | Path, code: str = "", **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Run the real command; ``code`` is Python to run before it."""
+    """Run the real command in a process; ``code`` is Python that runs before it."""
     command = [
         sys.executable,
         "-c",
@@ -54,7 +54,7 @@ def files_below(root: Path) -> dict[str, bytes]:
 
 
 def damaged(file: Made, delay: Path) -> Path:
-    """Put a file of which a byte of the body was changed."""
+    """Write a file with a changed byte in its body."""
     path = file.put(delay)
     path.write_bytes(file.content[:-1] + b"?")
     return path

@@ -1,4 +1,4 @@
-"""Starting and stopping: in order, again, alone on a directory, and never half."""
+"""Starting and stopping: in order, repeatedly, with an exclusive directory, and never partially."""
 
 import asyncio
 import logging
@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from mocketmq.app import running_emulator
-from mocketmq.doors import Doors
 from mocketmq.errors import SettingError, StoppingError, StoreLockedError, StoreUnreadableError
+from mocketmq.open_ports import OpenPorts
 from mocketmq.settings import Settings
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import LOCK_FILE
@@ -21,7 +21,7 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-async def test_everything_acknowledged_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_acknowledged_messages_survive_a_restart(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         sent = [(await send(broker, str(n), tag="A", KEYS=f"k{n}")).stored for n in range(10)]
         parked = (await send(broker, "later", level=18)).stored
@@ -31,7 +31,7 @@ async def test_everything_acknowledged_is_there_after_a_restart(tmp_path: Path) 
         assert (await send(broker)).stored.log_offset == parked.log_offset + 1
 
 
-async def test_what_is_being_sent_while_the_broker_stops_is_stored_or_refused(tmp_path: Path) -> None:
+async def test_sends_during_a_stop_are_stored_or_refused(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker, "first")
         sends = [asyncio.create_task(send(broker, str(n))) for n in range(100)]
@@ -43,14 +43,14 @@ async def test_what_is_being_sent_while_the_broker_stops_is_stored_or_refused(tm
         assert len(await visible(broker)) == 1 + 100 - len(refused)
 
 
-async def test_a_stop_sends_waiting_receivers_home(tmp_path: Path) -> None:
+async def test_stop_ends_waiting_receives(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         receiver = asyncio.create_task(receive(broker, wait_s=60))
         await send(broker, topic="other")
     assert await receiver == []
 
 
-async def test_after_a_stop_nothing_is_stored(tmp_path: Path) -> None:
+async def test_stopped_broker_stores_nothing(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker)
     with pytest.raises(StoppingError):
@@ -73,7 +73,7 @@ async def test_background_tasks_run_until_the_end(tmp_path: Path) -> None:
     assert all(task.done() for task in emulator.broker.tasks)
 
 
-async def test_a_second_broker_on_the_same_directory_is_refused_with_the_owners_pid(tmp_path: Path) -> None:
+async def test_second_broker_on_same_directory_is_refused_with_owner_pid(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         with pytest.raises(StoreLockedError, match=f"pid {os.getpid()}") as refused:
             async with running_broker(tmp_path):
@@ -84,7 +84,7 @@ async def test_a_second_broker_on_the_same_directory_is_refused_with_the_owners_
         assert len(await visible(broker)) == 1
 
 
-async def test_brokers_in_memory_share_nothing_and_leave_nothing(
+async def test_memory_brokers_share_no_data_and_leave_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -94,19 +94,19 @@ async def test_brokers_in_memory_share_nothing_and_leave_nothing(
         await one.mover.advance(1 * S)
         assert (bodies(await visible(one)), bodies(await visible(two))) == (["one"], ["two"])
     async with running_broker() as three:
-        assert three.registry.topics.find("orders") is None
+        assert three.registry.topics.find_topic("orders") is None
     assert names(tmp_path) == []
 
 
-async def test_a_bad_level_table_stops_the_start_before_anything_is_made(tmp_path: Path) -> None:
+async def test_bad_level_table_stops_the_start_before_any_file_is_made(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="number 2, '5x'"):
         async with running_broker(tmp_path / "new", levels="1s 5x"):
             pass
     assert names(tmp_path) == []
 
 
-async def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
-    (tmp_path / FILE_NAME).write_bytes(b"this is no database " * 100)
+async def test_failed_start_closes_everything(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b"this is not a database " * 100)
     before = asyncio.all_tasks()
     for _ in range(2):  # the lock is free again
         with pytest.raises(StoreUnreadableError):
@@ -124,17 +124,17 @@ async def test_a_quiet_broker_logs_no_warning(tmp_path: Path, caplog: pytest.Log
     assert caplog.text == ""
 
 
-async def test_the_ready_file_is_there_while_the_broker_is_ready(tmp_path: Path) -> None:
+async def test_ready_file_exists_while_the_broker_is_ready(tmp_path: Path) -> None:
     file = tmp_path / "broker.json"
     file.write_text("from a broker that was killed")
     settings = Settings(data=":memory:", ready_file=str(file), **FREE_PORTS)
     async with running_emulator(settings) as emulator:
-        assert msgspec.json.decode(file.read_bytes(), type=Doors) == emulator.doors
+        assert msgspec.json.decode(file.read_bytes(), type=OpenPorts) == emulator.doors
         assert names(tmp_path) == ["broker.json"]
     assert names(tmp_path) == []
 
 
-async def test_a_broker_that_does_not_start_leaves_no_ready_file(tmp_path: Path) -> None:
+async def test_failed_start_leaves_no_ready_file(tmp_path: Path) -> None:
     file = tmp_path / "broker.json"
     file.write_text("from a broker that was killed")
     (tmp_path / "data").mkdir()
@@ -147,7 +147,7 @@ async def test_a_broker_that_does_not_start_leaves_no_ready_file(tmp_path: Path)
     assert not file.exists()
 
 
-async def test_a_second_broker_on_the_same_directory_leaves_the_ready_file(tmp_path: Path) -> None:
+async def test_second_broker_on_same_directory_keeps_the_ready_file(tmp_path: Path) -> None:
     file = tmp_path / "broker.json"
     settings = Settings(data=str(tmp_path / "data"), ready_file=str(file), **FREE_PORTS)
     async with running_emulator(settings):
@@ -158,7 +158,7 @@ async def test_a_second_broker_on_the_same_directory_leaves_the_ready_file(tmp_p
 
 
 @pytest.mark.parametrize("place", ["missing/broker.json", "."])
-async def test_a_ready_file_that_cannot_be_written_is_refused(tmp_path: Path, place: str) -> None:
+async def test_unwritable_ready_file_is_refused(tmp_path: Path, place: str) -> None:
     settings = Settings(data=":memory:", ready_file=str(tmp_path / place), **FREE_PORTS)
     with pytest.raises(SettingError, match=r"ready_file is .*; allowed: a file that can be written"):
         async with running_emulator(settings):

@@ -1,4 +1,4 @@
-"""The measurements still run. What they measure is nobody's business here."""
+"""The benchmarks still run. These tests do not judge their figures."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from tests.support.process import clean_environment
 
 
 async def measured(tmp_path: Path, name: str, **environment: str) -> tuple[bytes, list[dict[str, Any]]]:
-    """What a quick benchmark shows, and the figures that it saves."""
+    """Run a quick benchmark, and return its output and the figures that it saves."""
     saved = tmp_path / "figures.json"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.bench", name, "--quick", "--json", str(saved)),
@@ -34,7 +34,7 @@ async def test_a_quick_benchmark_shows_and_saves_its_figures(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-async def test_the_broker_is_watched_for_what_holds_up_deliveries(tmp_path: Path) -> None:
+async def test_benchmark_measures_the_causes_of_lateness(tmp_path: Path) -> None:
     _, figures = await measured(tmp_path, "stalls", BENCH_STORES="disk", BENCH_RATES="50")
     named = {figure["name"].removeprefix("disk, 50 a second: "): figure["median"] for figure in figures}
     assert named["p50 of lateness"] > 0

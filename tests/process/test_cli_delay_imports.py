@@ -1,4 +1,4 @@
-"""``mocketmq delayed import`` and ``verify``: damaged files are found, and good ones are imported once."""
+"""``mocketmq delayed import`` and ``verify``: damaged files are found, valid files are imported once."""
 
 import asyncio
 import os
@@ -13,7 +13,6 @@ import pytest
 
 from mocketmq.store.lock import DirectoryLock
 from tests.process.delay_files import (
-    DUE,
     Ended,
     answer,
     command,
@@ -28,60 +27,34 @@ from tests.support.process import forked_broker
 # verify
 
 
-def test_a_good_directory(delay: Path) -> None:
-    for number in range(3):
-        made(f"M{number}", due_ms=DUE_MS + 1_000 * number, topic="bills" if number else "orders").put(delay)
-    shown = mocketmq("verify", "--dir", delay.parent)
-    size = sum(map(len, files_below(delay).values()))
-    assert shown == Ended(
-        0,
-        f"3 messages in 3 files, {size:,} bytes, due from {DUE} to {DUE.replace('20.', '22.')}:"
-        " nothing is wrong\n",
-        "",
-    )
-    assert answer("verify", "--dir", delay) == {
-        "directory": str(delay),
-        "is_good": True,
-        "files": 3,
-        "messages": 3,
-        "bytes": size,
-        "first_due_ms": DUE_MS,
-        "last_due_ms": DUE_MS + 2_000,
-        "topics": {"bills": 2, "orders": 1},
-        "troubles": [],
-        "quarantined": [],
-        "temporary": 0,
-    }
-
-
-def test_everything_that_can_be_wrong_is_found(delay: Path) -> None:
+def test_verify_finds_every_kind_of_damage(delay: Path) -> None:
     good, other = made("good"), made("other", number=8)
     places = {"good": good.put(delay)}
-    troubles: dict[str, tuple[str, str]] = {}
+    problems: dict[str, tuple[str, str]] = {}
 
     def add(path: Path, kind: str, reason: str) -> None:
-        troubles[str(path.relative_to(delay))] = (kind, reason)
+        problems[str(path.relative_to(delay))] = (kind, reason)
 
     torn = made("torn").put(delay)
     torn.write_bytes(torn.read_bytes()[:30])
     add(torn, "torn", "ends after 30 bytes")
     add(damaged(made("checksum"), delay), "checksum", "checksum of the first line")
     add(made("topic", topic="not a topic").put(delay), "header", "illegal characters")
-    add(made("queue", queue_id=-1).put(delay), "header", "queue -1")
-    add(made("empty", b"").put(delay), "header", "empty body")
+    add(made("queue", queue_id=-1).put(delay), "header", "queue_id is -1")
+    add(made("empty", b"").put(delay), "header", "the body is empty")
     newer = made("newer").put(delay)
     newer.write_bytes(newer.read_bytes().replace(b"delayed 1", b"delayed 2", 1))
     add(newer, "version", "has version 2; known: 1")
     renamed = made("renamed").put(delay, other.place)
-    add(renamed, "name", f"by its header, the file is {made('renamed').place}")
+    add(renamed, "name", f"its header is that of file {made('renamed').place}")
     elsewhere = made("elsewhere").put(delay, f"7/{made('elsewhere').entry.name}")
-    add(elsewhere, "name", f"by its header, the file is {made('elsewhere').place}")
+    add(elsewhere, "name", f"its header is that of file {made('elsewhere').place}")
     add(good.put(delay, "7/again"), "duplicate", f"{good.place} is the same message")
     later = made("good", due_ms=DUE_MS + 60_000)
     add(later.put(delay), "duplicate", "the same message")
     text = delay / "7" / "text"
     text.write_text("some text")
-    add(text, "stray", "does not begin as a delayed message")
+    add(text, "stray", "does not begin with the header of a delayed message")
     link = delay / "7" / "link"
     link.symlink_to(places["good"])
     add(link, "stray", "a directory, a link or a device")
@@ -90,7 +63,7 @@ def test_everything_that_can_be_wrong_is_found(delay: Path) -> None:
     (delay / "0170").mkdir()
     add(delay / "0170", "stray", "not a directory named by an epoch second")
     (delay / os.fsdecode(b"\xff")).mkdir()
-    troubles["\\xff"] = ("stray", "not a directory named by an epoch second")
+    problems["\\xff"] = ("stray", "not a directory named by an epoch second")
     made("being written").put(delay, f"{made('being written').place}.tmp")
     (delay / ".bad").mkdir()
     (delay / ".bad" / "7-one").write_text("whatever")
@@ -99,16 +72,16 @@ def test_everything_that_can_be_wrong_is_found(delay: Path) -> None:
 
     before = files_below(delay)
     report = answer("verify", "--dir", delay, code=6)
-    found = {each["file"]: (each["kind"], each["reason"]) for each in report["troubles"]}
-    # Of several files with one message, the first is it: the one copied into an earlier second.
-    assert troubles.pop("7/again")[0] == "duplicate"
+    found = {each["file"]: (each["kind"], each["reason"]) for each in report["problems"]}
+    # If several files have one message, the first file counts, here the copy in an earlier second.
+    assert problems.pop("7/again")[0] == "duplicate"
     kind, reason = found.pop("7/again")
-    assert (kind, reason) == ("name", f"by its header, the file is {good.place}")
-    troubles[good.place] = ("duplicate", "7/again is the same message")
+    assert (kind, reason) == ("name", f"its header is that of file {good.place}")
+    problems[good.place] = ("duplicate", "7/again is the same message")
     assert {file: kind for file, (kind, _) in found.items()} == {
-        file: kind for file, (kind, _) in troubles.items()
+        file: kind for file, (kind, _) in problems.items()
     }
-    for file, (_, reason) in troubles.items():
+    for file, (_, reason) in problems.items():
         assert reason in found[file][1], file
     assert report["quarantined"] == [
         {"file": ".bad/7-one", "kind": "quarantined", "reason": "it was torn"},
@@ -122,7 +95,7 @@ def test_everything_that_can_be_wrong_is_found(delay: Path) -> None:
     assert re.search(r"^\.bad/7-one +quarantined +it was torn *$", shown.stdout, re.MULTILINE)
     assert shown.stdout.endswith(
         "; 1 temporary, still being written or left by a kill:"
-        f" {len(troubles) + 1} wrong, 2 in the quarantine\n"
+        f" {len(problems) + 1} problems, 2 in the quarantine\n"
     )
     mocketmq("ls", "--dir", delay)
     mocketmq("cat", "--dir", delay, "good")
@@ -151,12 +124,12 @@ progress_line.steady_us = lambda: next(steps)
 
 
 def written_to(terminal: int) -> Iterator[bytes]:
-    with os.fdopen(terminal, "rb", buffering=0) as output, suppress(OSError):  # which is how it ends
+    with os.fdopen(terminal, "rb", buffering=0) as output, suppress(OSError):  # raised at a terminal's end
         while some := output.read(4_096):
             yield some
 
 
-def test_who_waits_at_a_terminal_sees_how_far_it_is(delay: Path) -> None:
+def test_a_terminal_shows_progress(delay: Path) -> None:
     for number in range(5):
         made(str(number), number=number).put(delay)
     terminal, slave = pty.openpty()
@@ -169,7 +142,7 @@ def test_who_waits_at_a_terminal_sees_how_far_it_is(delay: Path) -> None:
     assert (piped.stdout, piped.stderr) == (ended.stdout, b"")
 
 
-def test_what_takes_less_than_a_second_shows_no_progress(delay: Path) -> None:
+def test_verification_under_a_second_shows_no_progress(delay: Path) -> None:
     made().put(delay)
     terminal, slave = pty.openpty()
     with os.fdopen(slave, "wb") as stderr:
@@ -183,7 +156,7 @@ def test_what_takes_less_than_a_second_shows_no_progress(delay: Path) -> None:
 # import
 
 
-def test_an_import_brings_every_message_to_its_place_once(delay: Path, tmp_path: Path) -> None:
+def test_import_places_every_message_once(delay: Path, tmp_path: Path) -> None:
     files = [made("AA"), made("BB", due_ms=DUE_MS + 60_000), made("CC", number=8)]
     files[0].put(delay)
     files[1].put(delay)
@@ -196,7 +169,7 @@ def test_an_import_brings_every_message_to_its_place_once(delay: Path, tmp_path:
             "imported": imported,
             "bytes": size if imported else 0,
             "already_there": there,
-            "troubles": [],
+            "problems": [],
         }
         assert files_below(data / "delay") == {file.place: file.content for file in files}
     assert files_below(delay) == before
@@ -205,7 +178,7 @@ def test_an_import_brings_every_message_to_its_place_once(delay: Path, tmp_path:
     assert mocketmq("verify", "--dir", data).code == 0
 
 
-def test_a_message_that_the_source_holds_twice_is_imported_once(delay: Path, tmp_path: Path) -> None:
+def test_duplicate_message_of_a_source_is_imported_once(delay: Path, tmp_path: Path) -> None:
     file = made("AA")
     first = made("AA", due_ms=DUE_MS - 60_000)
     for place in (None, "7000000000/again"):
@@ -214,15 +187,15 @@ def test_a_message_that_the_source_holds_twice_is_imported_once(delay: Path, tmp
         "imported": 1,
         "bytes": len(file.content),
         "already_there": 1,
-        "troubles": [],
+        "problems": [],
     }
     first.put(delay)
-    troubles = answer("import", "--data", tmp_path / "other", delay, code=6)["troubles"]
-    assert [each["kind"] for each in troubles] == ["conflict", "conflict"]
+    problems = answer("import", "--data", tmp_path / "other", delay, code=6)["problems"]
+    assert [each["kind"] for each in problems] == ["conflict", "conflict"]
     assert files_below(tmp_path / "other" / "delay") == {first.place: first.content}
 
 
-def test_what_is_damaged_is_reported_and_not_imported(delay: Path, tmp_path: Path) -> None:
+def test_damaged_files_are_reported_and_not_imported(delay: Path, tmp_path: Path) -> None:
     good = made("good")
     good.put(delay)
     bad = damaged(made("bad"), delay)
@@ -233,22 +206,22 @@ def test_what_is_damaged_is_reported_and_not_imported(delay: Path, tmp_path: Pat
     assert re.search(rf"^{bad.relative_to(delay)} +checksum +the content", shown.stdout, re.MULTILINE)
     assert shown.stdout.endswith("; there already: 0; not imported: 3\n")
     assert files_below(tmp_path / "new" / "delay") == {good.place: good.content}
-    troubles = answer("import", "--data", tmp_path / "new", delay, code=6)["troubles"]
-    assert sorted(each["kind"] for each in troubles) == ["checksum", "header", "stray"]
+    problems = answer("import", "--data", tmp_path / "new", delay, code=6)["problems"]
+    assert sorted(each["kind"] for each in problems) == ["checksum", "header", "stray"]
 
 
-def test_the_same_message_with_another_content_is_not_imported(delay: Path, tmp_path: Path) -> None:
+def test_message_with_differing_content_is_not_imported(delay: Path, tmp_path: Path) -> None:
     kept = made("AA")
     kept.put(tmp_path / "new" / "delay")
     other = made("AA", b"other", due_ms=DUE_MS + 1)
     other.put(delay)
     report = answer("import", "--data", tmp_path / "new", delay, code=6)
-    assert [(each["file"], each["kind"]) for each in report["troubles"]] == [(other.place, "conflict")]
-    assert kept.place.rpartition("/")[2] in report["troubles"][0]["reason"]
+    assert [(each["file"], each["kind"]) for each in report["problems"]] == [(other.place, "conflict")]
+    assert kept.place.rpartition("/")[2] in report["problems"][0]["reason"]
     assert files_below(tmp_path / "new" / "delay") == {kept.place: kept.content}
 
 
-def test_an_import_from_a_backup_replaces_what_is_damaged(delay: Path, tmp_path: Path) -> None:
+def test_import_from_a_backup_replaces_damaged_files(delay: Path, tmp_path: Path) -> None:
     file, foreign = made("AA"), made("BB")
     file.put(tmp_path / "backup")
     foreign.put(tmp_path / "backup")
@@ -258,7 +231,7 @@ def test_an_import_from_a_backup_replaces_what_is_damaged(delay: Path, tmp_path:
     assert (report["imported"], report["already_there"]) == (1, 1)
     assert files_below(delay) == {
         file.place: file.content,
-        foreign.place: foreign.content,  # adopted, as by a broker
+        foreign.place: foreign.content,  # adopted, as a broker would do
         f".bad/{file.place.replace('/', '-')}": bad,
         f".bad/{file.place.replace('/', '-')}.reason": (
             b"the content does not have the checksum of the first line\n"
@@ -276,7 +249,7 @@ def test_an_import_is_refused_while_a_broker_owns_the_data(delay: Path, tmp_path
     assert not (data / "delay").exists()
 
 
-def test_where_nothing_can_be_imported_to_or_from(delay: Path, tmp_path: Path) -> None:
+def test_impossible_sources_and_targets_are_refused(delay: Path, tmp_path: Path) -> None:
     made().put(delay)
     DirectoryLock(delay.parent).close()
     for data, source, sentence in (
@@ -295,17 +268,17 @@ def test_where_nothing_can_be_imported_to_or_from(delay: Path, tmp_path: Path) -
 
 FULL = """
 import os
-rename, renamed = os.rename, []
+rename, renamed = os.replace, []
 def rename_two(*paths):
     if len(renamed) == 2:
         raise OSError(28, "No space left on device")
     renamed.append(paths)
     rename(*paths)
-os.rename = rename_two
+os.replace = rename_two
 """
 
 
-def test_an_import_that_the_disk_ended_can_be_repeated(delay: Path, tmp_path: Path) -> None:
+def test_import_ended_by_a_full_disk_can_be_repeated(delay: Path, tmp_path: Path) -> None:
     files = [made(str(number), number=number) for number in range(4)]
     for file in files:
         file.put(delay)
@@ -332,7 +305,7 @@ DelayDirectory.sync = tell
 """
 
 
-def test_an_import_is_durable_when_it_is_told(delay: Path, tmp_path: Path) -> None:
+def test_an_import_is_durable_before_it_is_reported(delay: Path, tmp_path: Path) -> None:
     for number in range(3):
         made(str(number), number=number).put(delay)
     ended = in_a_process("import", "--data", tmp_path / "new", delay, code=SYNCED, capture_output=True)

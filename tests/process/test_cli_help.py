@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 
 
 def walk(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
-    """The names of all commands, and of those below them."""
+    """Yield the names of all commands and subcommands."""
     if path:
         yield path
     if isinstance(command, click.Group):
@@ -32,7 +32,7 @@ def walk(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("path", list(walk(commands)), ids=" ".join)
-def test_the_help_fits_a_terminal_and_has_examples_that_are_understood(
+def test_help_fits_a_terminal_and_its_examples_parse(
     path: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = runner().invoke(commands, [*path, "--help"], prog_name="mocketmq")
@@ -50,7 +50,7 @@ def test_the_help_fits_a_terminal_and_has_examples_that_are_understood(
 
 
 def understand(command: click.Command, name: str, words: list[str]) -> None:
-    """Raise UsageError unless the command takes these words. It is not run."""
+    """Raise UsageError unless the command accepts these words. The command does not run."""
     while isinstance(command, click.Group) and words:
         below = command.get_command(click.Context(command), words[0])
         if below is None:
@@ -68,19 +68,19 @@ def understand(command: click.Command, name: str, words: list[str]) -> None:
         ("mocketmq --v", "plain,--version"),
     ],
 )
-def test_a_shell_is_told_what_may_follow(words: str, offered: str) -> None:
+def test_shell_completion_lists_the_next_words(words: str, offered: str) -> None:
     assert complete(words).stdout.split() == [offered]
 
 
-def test_completing_the_name_of_a_command_imports_none() -> None:
+def test_completing_a_command_name_imports_no_command() -> None:
     told = complete("mocketmq ")
     assert len(told.stdout.splitlines()) == len(commands.list_commands(click.Context(commands)))
     ours = {name for name in told.stderr.split() if name.startswith(("mocketmq.cli.", "mocketmq_report"))}
     assert ours == {"mocketmq.cli.exit_codes"}
 
 
-def complete(words: str) -> subprocess.CompletedProcess[str]:
-    """What bash is to offer for the last word; on stderr what was imported for that."""
+def complete(words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Return bash's completions of the last word; stderr shows the imported modules."""
     program = (
         "import atexit, sys; from mocketmq.cli import main;"
         "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); main()"
@@ -92,14 +92,14 @@ def complete(words: str) -> subprocess.CompletedProcess[str]:
     }
     command = [sys.executable, "-c", program]
     return subprocess.run(
-        command, env=clean_environment() | asked, capture_output=True, text=True, check=True
+        command, env=clean_environment() | asked | env, capture_output=True, text=True, check=True
     )
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_documented_line_sets_completion_up(shell: str) -> None:
+def test_documented_line_enables_completion(shell: str) -> None:
     [line] = [each for each in PAGE.read_text().splitlines() if f"_MOCKETMQ_COMPLETE={shell}_source" in each]
-    if shutil.which(shell):  # bash is everywhere
+    if shutil.which(shell):  # only bash is on every machine
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         check = "complete -p mocketmq" if shell == "bash" else "true"
         done = subprocess.run(

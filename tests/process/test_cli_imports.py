@@ -1,4 +1,4 @@
-"""What a command imports that talks to a broker: its time is nearly all imports."""
+"""Imports of commands that talk to a broker, because imports take nearly all of their time."""
 
 import asyncio
 import subprocess
@@ -17,6 +17,7 @@ COMMANDS = {
     "receive": ["receive orders --group g --wait 1s"],
     "wait": ["wait orders"],
     "events": ["events", "events --json"],
+    "info": ["info"],
     "leaks": ["leaks --wait 1ms"],
     "peek": ["peek orders", "peek orders --offset -1 --json"],
     "find": ["find 7", "find 7 --topic orders"],
@@ -34,7 +35,7 @@ COMMANDS = {
     "healthcheck": ["healthcheck", "healthcheck --url http://127.0.0.1:9"],
 }
 OTHERS = {"serve", "export", "report", "probe", "lab", "relay", "demo", "verify"}
-"""Commands that do their work themselves."""
+"""Commands that work without a broker."""
 
 PROGRAM = """
 import atexit, sys
@@ -43,7 +44,7 @@ from mocketmq.cli import main
 main()
 """
 HEAVY = {"asyncio", "dataclasses", "logging", "multiprocessing", "shutil", "tempfile", "tomllib", "xml"}
-"""Modules of the standard library that they do without: the first alone would take a third of a command."""
+"""Standard library modules that they must not import; the first would take a third of a command's time."""
 
 OUR_HEAVY = ("mocketmq.app", "mocketmq.broker", "mocketmq.http_api", "mocketmq.settings", "mocketmq.store")
 SITE = set(
@@ -54,15 +55,15 @@ SITE = set(
         text=True,
     ).stdout.split()
 )
-"""What an interpreter imports by itself in this environment."""
+"""Modules that an interpreter imports by itself in this environment."""
 
 
-def test_every_command_is_looked_at() -> None:
+def test_every_command_is_listed() -> None:
     known = COMMANDS.keys() | OTHERS
     assert known == set(commands.list_commands(click.Context(commands)))
 
 
-async def test_it_imports_click_and_little_else_that_is_not_ours() -> None:
+async def test_client_commands_import_click_alone() -> None:
     async with forked_broker("--clock", "manual") as broker, Client(broker.url) as client:
         sent = await client.send("orders", "hi", delay_level=3)
         for command in chain.from_iterable(COMMANDS.values()):
@@ -75,7 +76,7 @@ async def test_it_imports_click_and_little_else_that_is_not_ours() -> None:
 
 
 async def imported_by(command: str, url: str) -> set[str]:
-    """The modules of a process at the end of the command."""
+    """Return the modules in the process at the end of the command."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", PROGRAM, *command.split()),
         env={**clean_environment(), "MOCKETMQ_URL": url},

@@ -1,4 +1,4 @@
-"""The demo, small: a whole day through a real broker, and how it judges and ends."""
+"""A small demo: a whole day through a real broker, its verdict, and its end."""
 
 import asyncio
 import re
@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from mocketmq.demo.tally import LEVELS, Expectations
+from mocketmq.demo.tally import LEVELS, Tallies
 from tests.support.process import clean_environment
 
 ROW = re.compile(
@@ -32,7 +32,7 @@ async def start_demo(*args: str, temporary: Path) -> Process:
     )
 
 
-async def test_a_small_day(tmp_path: Path) -> None:
+async def test_demo_prints_a_row_for_each_level(tmp_path: Path) -> None:
     process = await start_demo("--messages", "2000", temporary=tmp_path)
     stdout, stderr = await process.communicate()
     assert (process.returncode, stderr) == (0, b"")
@@ -76,15 +76,15 @@ def received(message_id: str, store_ms: int, attempt: int = 1) -> dict[str, Any]
 
 
 @pytest.fixture
-def expectations() -> Expectations:
+def expectations() -> Tallies:
     """Two messages of level 2 were sent, at 1 and 2 s; they are due 5 s later."""
-    expectations = Expectations()
+    expectations = Tallies()
     expectations.sent(2, "a", 1_000)
     expectations.sent(2, "b", 2_000)
     return expectations
 
 
-def test_an_account_that_is_clean(expectations: Expectations) -> None:
+def test_tally_without_faults_is_clean(expectations: Tallies) -> None:
     expectations.received(received("a", 6_000))
     expectations.given_back(received("a", 6_000), 6_500)
     expectations.received(received("b", 7_007))
@@ -94,7 +94,7 @@ def test_an_account_that_is_clean(expectations: Expectations) -> None:
     assert (expectations.total.sent, expectations.total.delivered, expectations.total.latest_ms) == (3, 3, 7)
 
 
-def test_an_account_of_every_fault(expectations: Expectations) -> None:
+def test_tally_counts_every_fault(expectations: Tallies) -> None:
     expectations.received(received("a", 5_999))
     expectations.received(received("a", 6_001))
     expectations.received(received("c", 6_001))

@@ -1,7 +1,7 @@
-"""The wheel and the sdist, installed beside projects that have packages of the same names as our folders.
+"""Wheels and sdists, installed next to projects whose packages have the same names as our folders.
 
-Each is installed into an environment of its own, which sees this one's dependencies but not this checkout.
-The projects' own tests have to pass as they do without mocketmq, and mocketmq has to work where they are.
+Each is installed into its own environment, which has this environment's dependencies but not this checkout.
+The projects' tests must pass as without mocketmq, and mocketmq must work in the projects' folders.
 """
 
 import json
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 OURS = ("emulator", "compat", "migrations", "spark")
-"""Our folders, which were packages once."""
+"""Our folders that used to be packages."""
 
 PROJECTS: Mapping[str, Mapping[str, str]] = {
     "modules": {f"{name}.py": "OWNER = 'the project'\n" for name in OURS},
@@ -38,7 +38,7 @@ PROJECTS: Mapping[str, Mapping[str, str]] = {
         "emulator/app.py": "OWNER = 'the project'\n",
     },
 }
-"""The files of each: modules, packages, namespace packages (as Flask-Migrate's), and some of each."""
+"""Files of each project: modules, packages, namespace packages (as in Flask-Migrate), or a mix."""
 
 CLIENT = """
 import asyncio
@@ -75,9 +75,9 @@ def test_it(mocketmq):
 
 
 class Environment:
-    """An environment with one distribution of mocketmq, or with none."""
+    """An environment with the distributions of broker and clients, or without them."""
 
-    def __init__(self, folder: Path, distribution: Path | None) -> None:
+    def __init__(self, folder: Path, *distributions: Path) -> None:
         venv.create(folder, symlinks=True)
         self.python = folder / "bin" / "python"
         self.mocketmq = folder / "bin" / "mocketmq"
@@ -88,16 +88,16 @@ class Environment:
             if not re.match(r"_?mocketmq|.*\.(pth|egg-link)$|__pycache__", each.name):
                 (dependencies / each.name).symlink_to(each)
         (packages / "dependencies.pth").write_text(f"{dependencies}\n")
-        if distribution is not None:
+        if distributions:
             install = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
-            self.run(*install, "--disable-pip-version-check", str(distribution))
+            self.run(*install, "--disable-pip-version-check", *map(str, distributions))
 
     def run(self, *arguments: str, cwd: Path | None = None, **environ: str) -> str:
-        """What Python prints for these arguments."""
+        """Run Python with these arguments, and return its output."""
         return self.call(str(self.python), *arguments, cwd=cwd, **environ)
 
     def call(self, *command: str, cwd: Path | None = None, **environ: str) -> str:
-        """What the command prints; it has to succeed."""
+        """Run the command, which must succeed, and return its output."""
         env = {name: text for name, text in clean_environment().items() if name != "PYTHONPATH"} | environ
         done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, check=False)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
@@ -105,7 +105,7 @@ class Environment:
 
     @contextmanager
     def serving(self, data: Path, cwd: Path, *command: str, **environ: str) -> Iterator[str]:
-        """A broker on the data, with a clock that stands still: its address."""
+        """Run a broker with a stopped clock on the data, and return its address."""
         serve = (*command, "serve", "--port", "0", "--clock", "manual", "--data", str(data))
         with subprocess.Popen(
             serve, stdout=subprocess.PIPE, text=True, cwd=cwd, env=clean_environment() | environ
@@ -121,40 +121,46 @@ class Environment:
 
 
 @pytest.fixture(scope="session")
-def distributions(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """The wheel, the sdist, and the wheel of the sdist."""
-    folder = tmp_path_factory.mktemp("dist")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[Path]]:
+    """Wheels and sdists of clients and broker. The sdists build the same wheels."""
+    built: dict[str, list[Path]] = {"wheel": [], "sdist": []}
     build = (sys.executable, "-m", "hatchling", "build", "-t")
-    subprocess.run([*build, "wheel", "-d", folder], cwd=ROOT, check=True, capture_output=True)
-    subprocess.run([*build, "sdist", "-d", folder], cwd=ROOT, check=True, capture_output=True)
-    [sdist], [wheel] = folder.glob("*.tar.gz"), folder.glob("*.whl")
-    shutil.unpack_archive(sdist, folder, filter="data")
-    unpacked = folder / sdist.name.removesuffix(".tar.gz")
-    subprocess.run([*build, "wheel", "-d", folder / "again"], cwd=unpacked, check=True, capture_output=True)
-    [again] = (folder / "again").glob("*.whl")
-    assert again.read_bytes() == wheel.read_bytes()
-    return {"wheel": wheel, "sdist": sdist}
+    for source in (ROOT / "kits" / "python", ROOT):
+        folder = tmp_path_factory.mktemp("dist")
+        subprocess.run([*build, "wheel", "-d", folder], cwd=source, check=True, capture_output=True)
+        subprocess.run([*build, "sdist", "-d", folder], cwd=source, check=True, capture_output=True)
+        [sdist], [wheel] = folder.glob("*.tar.gz"), folder.glob("*.whl")
+        shutil.unpack_archive(sdist, folder, filter="data")
+        unpacked = folder / sdist.name.removesuffix(".tar.gz")
+        subprocess.run(
+            [*build, "wheel", "-d", folder / "again"], cwd=unpacked, check=True, capture_output=True
+        )
+        [again] = (folder / "again").glob("*.whl")
+        assert again.read_bytes() == wheel.read_bytes()
+        built["wheel"].append(wheel)
+        built["sdist"].append(sdist)
+    return built
 
 
 @pytest.fixture(scope="session")
 def installed(
     request: pytest.FixtureRequest,
-    distributions: Mapping[str, Path],
+    distributions: Mapping[str, Sequence[Path]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Environment:
-    """An environment for each of them."""
-    return Environment(tmp_path_factory.mktemp("installed"), distributions[request.param])
+    """An environment for each distribution format."""
+    return Environment(tmp_path_factory.mktemp("installed"), *distributions[request.param])
 
 
 @pytest.fixture(scope="session")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment without mocketmq."""
-    return Environment(tmp_path_factory.mktemp("bare"), None)
+    return Environment(tmp_path_factory.mktemp("bare"))
 
 
 @pytest.fixture
 def project(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A project with its own names and its own tests, of which each imports one of those."""
+    """A project with its own packages, and with tests that each import one package."""
     files = PROJECTS[request.param]
     modules = [name.removesuffix(".py").replace("/", ".").removesuffix(".__init__") for name in files]
     tests = "\n".join(
@@ -170,8 +176,8 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def own_tests(environment: Environment, project: Path, **environ: str) -> None:
-    """Run the project's tests, which all have to pass."""
-    environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # a project has few, and they take long to import
+    """Run the project's tests, which must all pass."""
+    environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # projects have few plugins, and ours are slow to import
     told = environment.run("-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=project, **environ)
     tests = (project / "test_own.py").read_text().count("def test_")
     assert re.search(rf"^{tests} passed in", told, re.MULTILINE)
@@ -183,11 +189,11 @@ EACH = pytest.mark.parametrize("installed", ["wheel", "sdist"], indirect=True)
 BESIDE = pytest.mark.parametrize(
     ("installed", "project"), [*(("wheel", name) for name in PROJECTS), ("sdist", "mixed")], indirect=True
 )
-"""The sdist makes the same wheel, byte for byte, so that one project is enough for it."""
+"""The sdist builds the same wheel byte for byte, so it is tested with only one project."""
 
 
 @BESIDE
-def test_a_projects_tests_pass_as_without_it(
+def test_project_tests_pass_as_without_mocketmq(
     installed: Environment, bare: Environment, project: Path
 ) -> None:
     own_tests(bare, project)
@@ -198,7 +204,7 @@ def test_a_projects_tests_pass_as_without_it(
 
 
 @BESIDE
-def test_it_works_where_a_project_shadows_its_folders(
+def test_command_works_in_a_project_that_shadows_its_folders(
     installed: Environment, project: Path, tmp_path: Path
 ) -> None:
     environ = {"PYTHONPATH": "."}
@@ -214,8 +220,8 @@ def test_it_works_where_a_project_shadows_its_folders(
 
 
 @BESIDE
-def test_its_plugin_serves_a_projects_tests(installed: Environment, project: Path) -> None:
-    """By the name of the entry point. ``pytest`` finds it without ``-p``, unless it is told not to look."""
+def test_plugin_serves_project_tests(installed: Environment, project: Path) -> None:
+    """The plugin is loaded by its entry point. ``pytest`` finds it without ``-p`` unless autoload is off."""
     (project / "conftest.py").write_text("import pytest\n")
     (project / "test_broker.py").write_text(BROKER)
     environ = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": "."}
@@ -228,7 +234,7 @@ def test_its_plugin_serves_a_projects_tests(installed: Environment, project: Pat
 
 
 @EACH
-def test_a_report_is_made_beside_them(installed: Environment, tmp_path: Path) -> None:
+def test_report_works_beside_a_project_with_equal_names(installed: Environment, tmp_path: Path) -> None:
     project = tmp_path / "project"
     for name, text in PROJECTS["mixed"].items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)

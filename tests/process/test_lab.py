@@ -1,4 +1,4 @@
-"""The lab, small: what it measures of real brokers, what it refuses, and how it ends."""
+"""A small lab: its measurements of real brokers, its refusals, and its end."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ TINY = ("--rate", "50", "--seconds", "1", "--delays", "1s", "--herd", "300", "--
 async def started(*args: str) -> Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "mocketmq", "lab", *args),
-        env=clean_environment() | {"MOCKETMQ_CLOCK": "manual"},  # which its brokers do not hear of
+        env=clean_environment() | {"MOCKETMQ_CLOCK": "manual"},  # its brokers must not see this
         stdin=DEVNULL,
         stdout=PIPE,
         stderr=PIPE,
@@ -59,7 +59,7 @@ async def test_two_schemes_are_laid_side_by_side(tmp_path: Path, engine: str) ->
         assert total["max_us"] == max(row["us"] for row in truth)
         assert sum(moment["count"] for moment in each["timeline"]) == 50
         assert each["saves_per_second"] > 0
-        if each["herd"]:  # it is due before the broker is ready on a very slow machine, which a note says
+        if each["herd"]:  # on a very slow machine, the herd is due before the broker is ready, as a note says
             assert each["herd"]["late"]["measured"] == each["herd"]["messages"] == 300
         else:
             assert "the herd is not measured" in each["notes"][0]
@@ -69,14 +69,14 @@ async def test_two_schemes_are_laid_side_by_side(tmp_path: Path, engine: str) ->
 
 
 def brokers_below(place: Path) -> list[psutil.Process]:
-    """The processes whose data is there."""
+    """Return the broker processes whose data is in the folder."""
     return [each for each in psutil.process_iter() if any(str(place) in word for word in words(each))]
 
 
 def words(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()
-    except psutil.Error:  # it is gone, or somebody else's
+    except psutil.Error:  # it has exited, or belongs to another user
         return []
 
 
@@ -134,7 +134,7 @@ async def test_a_scheme_without_its_extra_is_left_out(
         (("--access-key", "me"), "--access-key and --secret-key are needed together"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_measured(
+def test_errors_are_reported_before_anything_is_measured(
     args: tuple[str, ...], said: str, tmp_path: Path
 ) -> None:
     ended = runner().invoke(commands, ["lab", "--out", str(tmp_path / "out"), *args])
@@ -143,7 +143,7 @@ def test_what_is_wrong_is_said_before_anything_is_measured(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_herd_is_made_in_time_before_it_is_due() -> None:
+def test_herd_is_sent_before_it_is_due() -> None:
     assert [each // 1_000_000 for each in Load(herd=5_000).herd_delays_us] == [5, 10, 30, 60]
     assert Load(herd=100_000).herd_delays_us[0] == 30_000_000
     assert delay_property("levels", 5_000_000) == {"DELAY": "2"}

@@ -1,19 +1,19 @@
-"""Who else may read the data directory, and who is told what guards the broker."""
+"""Permissions of the data directory, and who may see which access checks the broker has."""
 
 from pathlib import Path
 
 from tests.support.process import forked_broker
 
 
-async def test_a_new_data_directory_is_its_owners_alone(tmp_path: Path) -> None:
+async def test_new_data_directory_is_private_to_its_owner(tmp_path: Path) -> None:
     data = tmp_path / "data"
     async with forked_broker("--data", str(data)):
         assert data.stat().st_mode & 0o777 == 0o700
         assert (data / "mocketmq.pid").stat().st_mode & 0o777 == 0o600
 
 
-async def test_access_keys_without_a_token_are_warned_of() -> None:
+async def test_access_keys_without_token_log_a_warning() -> None:
     async with forked_broker("--access-keys", "key:secret") as broker:
-        assert "the JSON API asks for no access key, only for a token: set --token" in broker.stderr
+        assert "the JSON API checks no access keys, only the token: set --token" in broker.stderr
     async with forked_broker("--access-keys", "key:secret", "--token", "secret") as broker:
         assert "set --token" not in broker.stderr

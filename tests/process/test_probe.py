@@ -1,4 +1,4 @@
-"""The probe against a broker whose truth is known: its ledger, its clock, and how late it is made to be."""
+"""The probe against a broker with known behaviour: its ledger, its clock, and injected lateness."""
 
 import asyncio
 import csv
@@ -11,7 +11,7 @@ import pytest
 from mocketmq import Client
 from mocketmq.cli import commands
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
-from mocketmq_report.job import Engine, Job, run
+from mocketmq_report.job import Job, ReportRunner, run
 from mocketmq_report.progress import ignore_progress
 from tests.support.brokers import rows
 from tests.support.command_line import Ended, runner
@@ -21,23 +21,17 @@ from tests.support.process import BrokerProcess, forked_broker
 
 SHORT = ("--levels", "1s 2s")
 SLEW_US = US_PER_MS
-"""The wall clock may be slewed so far meanwhile; that of the broker is not."""
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let requests of this process take long on a busy machine."""
-    monkeypatch.setattr("mocketmq.calling.call.CALL_S", HANGING_S)
+"""Maximum slew of the wall clock during a test; the broker's clock is not slewed."""
 
 
 async def names(client: Client) -> set[tuple[str, str]]:
-    """All topics and groups of the broker."""
+    """Return all topics and groups of the broker."""
     topics = {("topic", each["name"]) for each in await client.topics()}
     return topics | {("group", each["name"]) for each in await client.groups()}
 
 
 @pytest.mark.parametrize("tells", ["tells when it stored", "does not tell"])
-async def test_the_error_is_stated_and_holds(tells: str, tmp_path: Path) -> None:
+async def test_lateness_is_within_the_stated_error(tells: str, tmp_path: Path) -> None:
     data = tmp_path / "data"
     async with forked_broker("--data", str(data), *SHORT) as broker, Client(broker.url) as client:
         await client.advance("90m")
@@ -88,11 +82,11 @@ async def test_the_report_and_the_playback_read_the_ledger(tmp_path: Path) -> No
         assert (told.code, told.stderr) == (0, ""), told
         summary = json.loads(told.stdout)
         left = await names(client) - before
-    assert left == {("topic", summary["topic"]), ("group", summary["group"])}  # it is told what stays
+    assert left == {("topic", summary["topic"]), ("group", summary["group"])}  # the summary names what stays
     assert [(each["sent"], each["received"]) for each in summary["delays"]] == [(10, 10), (10, 10)]
     assert summary["lateness_error_us"] == 1_000
     assert "127.0.0.1:9" in summary["notes"][0]
-    report = run(Engine(None), Job([str(out)]), ignore_progress)
+    report = run(ReportRunner(None), Job([str(out)]), ignore_progress)
     assert (report.quality.read, report.quality.kept, report.quality.skewed) == (20, 20, 0)
     assert report.quality.disorder == []
     assert [each.run for each in report.header.runs] == ["broker-a"]
@@ -102,7 +96,7 @@ async def test_the_report_and_the_playback_read_the_ledger(tmp_path: Path) -> No
         assert broker.start_line
 
 
-async def test_ctrl_c_writes_what_has_come(tmp_path: Path) -> None:
+async def test_ctrl_c_writes_the_messages_received_so_far(tmp_path: Path) -> None:
     out, data = tmp_path / "probe.csv", tmp_path / "data"
     async with forked_broker("--data", str(data), "--levels", "1s 1h") as broker:
         host, port = broker.name_server
@@ -119,7 +113,7 @@ async def test_ctrl_c_writes_what_has_come(tmp_path: Path) -> None:
     assert "left on the cluster: topic mocketmq-probe, group mocketmq-probe" in told.stdout
     with out.open() as file:
         states = [(row["level"], row["state"]) for row in csv.DictReader(file)]
-    # The fifth was handed out, so the four before it were answered.
+    # The fifth message was delivered, so the four before it were answered.
     assert states.count(("2", "pending")) >= 2
     assert sum(level == "1" for level, _ in states) >= 2
     assert ("2", "delivered") not in states
@@ -135,14 +129,14 @@ async def refused(broker: BrokerProcess, tmp_path: Path, *args: str, **env: str)
     return told
 
 
-async def test_what_a_cluster_refuses_is_said_in_words(tmp_path: Path) -> None:
+async def test_refusal_by_the_cluster_is_reported(tmp_path: Path) -> None:
     async with forked_broker(*SHORT) as broker, Client(broker.url) as client:
         told = await refused(broker, tmp_path, "--levels", "1,9")
         assert (told.code, told.stderr) == (1, "Error: there is no level 9: the cluster has 1s 2s\n")
         for operation, sentence in {
             "PULL_MESSAGE": "group mocketmq-probe may not read topic mocketmq-probe: ",
-            "SEND_MESSAGE": "the cluster takes no message: ",
-            "GET_MAX_OFFSET": "broker broker-a does not tell the end of topic mocketmq-probe: ",
+            "SEND_MESSAGE": "the cluster refuses a message: ",
+            "GET_MAX_OFFSET": "broker broker-a does not report the end of topic mocketmq-probe: ",
             "GET_ROUTEINFO_BY_TOPIC": "the name server gives no route of topic mocketmq-probe: ",
         }.items():
             await client.add_fault("refuse", error="NO_PERMISSION", operation=operation)
@@ -155,14 +149,14 @@ async def test_what_a_cluster_refuses_is_said_in_words(tmp_path: Path) -> None:
         await client.add_fault("refuse", error="NO_PERMISSION", operation="UPDATE_AND_CREATE_TOPIC")
         told = await refused(broker, tmp_path, "--levels", "1")
         assert told.code == 1
-        assert "topic mocketmq-probe does not exist, and broker broker-a does not make it: " in told.stderr
+        assert "topic mocketmq-probe does not exist, and broker broker-a does not create it: " in told.stderr
         assert "name a topic that exists with --topic" in told.stderr
         await client.clear_faults()
         made = await probed(cluster_of(broker, "remoting"), plan(levels=(1,), each=2))
-        assert len(made.rows) == 2  # it has made the topic
+        assert len(made.rows) == 2  # the probe has created the topic
 
 
-async def test_an_account_signs(tmp_path: Path) -> None:
+async def test_probe_signs_with_an_account(tmp_path: Path) -> None:
     async with forked_broker("--access-keys", "me:secret", *SHORT) as broker:
         told = await refused(broker, tmp_path, "--levels", "1")
         assert told.code == 1
@@ -191,7 +185,7 @@ async def test_an_account_signs(tmp_path: Path) -> None:
         (["--access-key", "me"], 2, "--access-key and --secret-key are needed together"),
     ],
 )
-async def test_what_is_wrong_is_said_before_anything_is_sent(
+async def test_errors_are_reported_before_anything_is_sent(
     args: list[str], code: int, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = tmp_path / "there.csv"

@@ -1,4 +1,4 @@
-"""What docs/probe.md tells to type works, in its order, with other addresses and fewer messages."""
+"""The commands of docs/probe.md work in order, with other addresses and fewer messages."""
 
 import asyncio
 import re
@@ -31,7 +31,7 @@ async def typed(line: str, folder: Path) -> None:
     assert process.returncode == 0, said.decode()
 
 
-async def test_the_page_works(tmp_path: Path) -> None:
+async def test_commands_of_the_page_run(tmp_path: Path) -> None:
     probe, report, serve, compare = re.findall(r"^```sh\n(.*?)\n```$", PAGE, re.DOTALL | re.MULTILINE)
     async with forked_broker() as cluster:
         host, port = cluster.name_server

@@ -1,4 +1,4 @@
-"""The probe by every protocol: due times, whose truth the broker knows; TLS; and refusals."""
+"""The probe by every protocol: due times compared with the broker's, TLS, and refusals."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mocketmq import Client
-from mocketmq.calling.call import Account, ClusterError, NoAnswerError, tls_context
+from mocketmq.calling.call import ClusterError, Credentials, NoAnswerError, tls_context
 from mocketmq.cli import commands
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.connections.certificate import _self_signed
@@ -19,7 +19,7 @@ from mocketmq.probe.aliyun_cluster import AliyunCluster
 from mocketmq.probe.grpc_cluster import GrpcCluster
 from mocketmq.probe.probe_ledger import ProbeLedger
 from mocketmq.probe.remoting_cluster import RemotingCluster
-from mocketmq_report.job import Engine, Job, run
+from mocketmq_report.job import Job, ReportRunner, run
 from mocketmq_report.progress import ignore_progress
 from tests.support.brokers import rows
 from tests.support.command_line import runner
@@ -27,24 +27,21 @@ from tests.support.grpc import grpc_client
 from tests.support.patience import HANGING_S
 from tests.support.probes import DOORS, TOPIC, address, cluster_of, command, plan, probed
 from tests.support.process import BrokerProcess, forked_broker
+from tests.support.waiting import metric_reaches
 
 SLEW_US = US_PER_MS
-"""The wall clock may be slewed so far meanwhile; that of the broker is not."""
+"""Maximum slew of the wall clock during a test; the broker's clock is not slewed."""
 HOST = "127.0.0.1"
 DELAYS_US = (1_000 * US_PER_MS, 1_300 * US_PER_MS)
 SOON = plan(delays_us=(50 * US_PER_MS,), each=1, rate=100)
-"""For what is refused, or done as soon as a message is sent; a slow machine may send it too late."""
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let requests of this process take long on a busy machine."""
-    monkeypatch.setattr("mocketmq.calling.call.CALL_S", HANGING_S)
+"""Plan for refusals, and for checks right after a send; a slow machine may send a message too late."""
 
 
 @pytest.mark.parametrize("moved", ["moved", "not moved"])
 @pytest.mark.parametrize("door", DOORS)
-async def test_of_due_times_the_error_is_stated_and_holds(door: str, moved: str, tmp_path: Path) -> None:
+async def test_lateness_of_due_times_is_within_the_stated_error(
+    door: str, moved: str, tmp_path: Path
+) -> None:
     data = tmp_path / "data"
     async with forked_broker("--data", str(data)) as broker, Client(broker.url) as client:
         if moved == "moved":
@@ -58,13 +55,13 @@ async def test_of_due_times_the_error_is_stated_and_holds(door: str, moved: str,
     [offset] = ledger.offsets.values()
     assert there_us - answered_us <= offset.ahead_us + offset.error_us + SLEW_US
     assert there_us + US_PER_MS - asked_us >= offset.ahead_us - offset.error_us - SLEW_US
-    tells_of_move = any("were moved with its clock" in note for note in ledger.notes)
+    tells_of_move = any("shifts due times by the lead of its clock" in note for note in ledger.notes)
     assert tells_of_move is (moved == "moved")
-    # What a slow machine sent after it was due is told, and is no row.
+    # Messages that a slow machine sent after their due time are reported, but get no row.
     assert len(ledger.rows) == len({row.message_id for row in ledger.rows})
     assert len(ledger.rows) == 20 or any("are left out" in note for note in ledger.notes), ledger.notes
     for row in ledger.rows:
-        if row.message_id not in truth:  # it was due while it was stored, so it was not delayed
+        if row.message_id not in truth:  # due when it was stored, so it was not delayed
             continue
         was = truth[row.message_id]
         assert (row.level, row.scheme, row.state) == (None, "absolute", "delivered")
@@ -87,7 +84,7 @@ async def test_levels_and_due_times_are_probed_together(tmp_path: Path) -> None:
     assert (told.code, told.stderr) == (0, ""), told
     delays = json.loads(told.stdout)["delays"]
     assert [(each["level"], each["delay"]) for each in delays] == [(1, "1s"), (None, "2s"), (None, "2.5s")]
-    report = run(Engine(None), Job([str(out)]), ignore_progress)
+    report = run(ReportRunner(None), Job([str(out)]), ignore_progress)
     assert (report.quality.kept, report.quality.skewed) == (report.quality.read, 0)
 
 
@@ -103,13 +100,13 @@ async def test_the_command_probes_by_the_door(door: str, tmp_path: Path) -> None
         )
     assert (told.code, told.stderr) == (0, ""), told
     assert "\n–       2s " in told.stdout
-    assert run(Engine(None), Job([str(out)]), ignore_progress).quality.skewed == 0
+    assert run(ReportRunner(None), Job([str(out)]), ignore_progress).quality.skewed == 0
 
 
-async def test_a_message_that_another_client_gave_back_is_left_out() -> None:
+async def test_message_given_back_by_another_client_is_left_out() -> None:
     async with forked_broker() as broker, grpc_client(int(broker.grpc.rpartition(":")[2])) as other:
         polling = asyncio.create_task(other.receive(TOPIC, TOPIC, wait_s=20, batch_size=1))
-        await other.call("Heartbeat")  # behind the poll on one connection
+        await metric_reaches(broker.url, "mocketmq_long_polls", 1)
 
         async def give_back() -> None:
             [taken] = await polling
@@ -117,7 +114,7 @@ async def test_a_message_that_another_client_gave_back_is_left_out() -> None:
             assert changed.status.code == 20_000
 
         ledger, _ = await asyncio.gather(probed(cluster_of(broker, "grpc"), SOON), give_back())
-    assert any(note.startswith("1 messages are left out: they came again") for note in ledger.notes)
+    assert any(note.startswith("1 messages are left out: they were redelivered") for note in ledger.notes)
 
 
 async def test_an_instance_of_aliyun_has_a_namespace() -> None:
@@ -131,7 +128,7 @@ async def test_an_instance_of_aliyun_has_a_namespace() -> None:
 
 @asynccontextmanager
 async def secured(folder: Path) -> AsyncIterator[tuple[BrokerProcess, Path]]:
-    """A broker whose certificate is its own authority, and the file of this certificate."""
+    """A broker with a self-signed certificate, and the file of this certificate."""
     certificate, key = _self_signed([HOST])
     own = folder / "own.crt", folder / "own.key"
     own[0].write_bytes(certificate)
@@ -142,7 +139,7 @@ async def secured(folder: Path) -> AsyncIterator[tuple[BrokerProcess, Path]]:
 
 @asynccontextmanager
 async def https(broker: BrokerProcess, certificate: Path) -> AsyncIterator[str]:
-    """The URL of somebody who ends TLS in front of the broker."""
+    """URL of a proxy that terminates TLS in front of the broker."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, certificate.with_suffix(".key"))
     port = int(broker.url.rpartition(":")[2])
@@ -172,29 +169,33 @@ async def https(broker: BrokerProcess, certificate: Path) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("door", DOORS)
-async def test_tls_with_a_certificate_that_is_its_own_authority(door: str, tmp_path: Path) -> None:
+async def test_tls_accepts_a_self_signed_certificate_as_authority(door: str, tmp_path: Path) -> None:
     async with secured(tmp_path) as (broker, certificate), https(broker, certificate) as url:
 
         async def by(ca: Path | None, *, trusts_anybody: bool = False) -> ProbeLedger:
             tls = tls_context(ca, trusts_anybody=trusts_anybody, checks_host=door != "remoting")
-            cluster = AliyunCluster(url, tls=tls) if door == "aliyun" else cluster_of(broker, door, tls=tls)
+            cluster = (
+                AliyunCluster(url, tls=tls, call_s=HANGING_S)
+                if door == "aliyun"
+                else cluster_of(broker, door, tls=tls)
+            )
             return await probed(cluster, SOON)
 
         assert (await by(certificate)).offsets
         assert (await by(None, trusts_anybody=True)).offsets
         with pytest.raises(NoAnswerError, match="its certificate is not trusted") as told:
             await by(None)
-    assert "name who signed it with --tls-ca FILE, or trust any with --tls-insecure" in str(told.value)
+    assert "give its authority with --tls-ca FILE, or trust any with --tls-insecure" in str(told.value)
 
 
 # Refusals
 
 
 @pytest.mark.parametrize("door", ["grpc", "aliyun"])
-async def test_a_wrong_secret_is_told(door: str) -> None:
+async def test_a_wrong_secret_is_reported(door: str) -> None:
     async with forked_broker("--access-keys", "me:secret") as broker:
         with pytest.raises(ClusterError) as told:
-            await probed(cluster_of(broker, door, account=Account("me", "wrong")), SOON)
+            await probed(cluster_of(broker, door, credentials=Credentials("me", "wrong")), SOON)
     assert {
         "grpc": "the proxy gives no route of topic mocketmq-probe: Check signature failed for accessKey=me",
         "aliyun": "group mocketmq-probe may not receive from topic mocketmq-probe: the secret is wrong",
@@ -203,27 +204,29 @@ async def test_a_wrong_secret_is_told(door: str) -> None:
 
 async def test_a_temporary_key_of_aliyun_is_sent_with_its_token() -> None:
     async with forked_broker("--access-keys", "me:secret", "--security-tokens", "me:token") as broker:
-        found = await probed(cluster_of(broker, "aliyun", account=Account("me", "secret", "token")), SOON)
+        found = await probed(
+            cluster_of(broker, "aliyun", credentials=Credentials("me", "secret", "token")), SOON
+        )
         assert found.offsets
         with pytest.raises(
             ClusterError, match="needs its STS token in the header security-token; none was sent"
         ):
-            await probed(cluster_of(broker, "aliyun", account=Account("me", "secret")), SOON)
+            await probed(cluster_of(broker, "aliyun", credentials=Credentials("me", "secret")), SOON)
 
 
 @pytest.mark.parametrize("door", ["grpc", "aliyun"])
-async def test_a_missing_topic_is_told(door: str) -> None:
+async def test_a_missing_topic_is_reported(door: str) -> None:
     async with forked_broker("--auto-create-topics", "false") as broker:
         with pytest.raises(ClusterError) as told:
             await probed(cluster_of(broker, door), SOON)
     assert {
-        "grpc": "topic mocketmq-probe does not exist, and a proxy makes none: make it with type DELAY,"
+        "grpc": "topic mocketmq-probe does not exist, and a proxy creates none: create it with type DELAY,"
         " or name another with --topic: ",
         "aliyun": "make the topic with the type of scheduled messages, or name another with --topic: ",
     }[door] in str(told.value)
 
 
-async def test_a_topic_of_another_type_is_told() -> None:
+async def test_a_topic_of_another_type_is_reported() -> None:
     async with forked_broker() as broker, Client(broker.url) as client:
         await client.put_topic(TOPIC, type="normal")
         with pytest.raises(ClusterError, match="is not of type DELAY: it takes NORMAL messages"):
@@ -231,17 +234,17 @@ async def test_a_topic_of_another_type_is_told() -> None:
 
 
 @pytest.mark.parametrize(("door", "days"), [("grpc", 2), ("aliyun", 41)])
-async def test_a_delay_that_is_too_long_is_told(door: str, days: int) -> None:
+async def test_a_too_long_delay_is_reported(door: str, days: int) -> None:
     delays_us = *SOON.delays_us, days * 86_400 * US_PER_S
     async with forked_broker() as broker:
         with pytest.raises(
-            ClusterError, match=f"the cluster takes no message delayed by {days}d: .*(24 h|40d)"
+            ClusterError, match=f"the cluster refuses a message delayed by {days}d: .*(24 h|40d)"
         ):
             await probed(cluster_of(broker, door), SOON._replace(delays_us=delays_us))
 
 
 @pytest.mark.parametrize("kind", [RemotingCluster, GrpcCluster, AliyunCluster])
-async def test_a_server_that_speaks_otherwise_is_told(kind: Any) -> None:
+async def test_a_server_with_another_protocol_is_reported(kind: Any) -> None:
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
         writer.close()
@@ -254,7 +257,7 @@ async def test_a_server_that_speaks_otherwise_is_told(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [GrpcCluster, AliyunCluster])
-async def test_nobody_there_is_told(kind: Any) -> None:
+async def test_an_unreachable_server_is_reported(kind: Any) -> None:
     there = f"http://{HOST}:9" if kind is AliyunCluster else f"{HOST}:9"
     with pytest.raises(NoAnswerError, match=f"^{there} cannot be reached: "):
         await probed(kind(there), SOON)
@@ -263,13 +266,13 @@ async def test_nobody_there_is_told(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        ([], "needed: one of --name-server, --grpc and --aliyun-http"),
-        (["--grpc", "h:1", "--name-server", "h:2"], "needed: one of --name-server, --grpc and --aliyun-http"),
-        (["--grpc", "h:1", "--levels", "1"], "--levels are of --name-server alone; allowed: --delays"),
-        (["--grpc", "h:1", "--instance", "a"], "--instance goes with --aliyun-http alone"),
+        ([], "give one of --name-server, --grpc and --aliyun-http"),
+        (["--grpc", "h:1", "--name-server", "h:2"], "give one of --name-server, --grpc and --aliyun-http"),
+        (["--grpc", "h:1", "--levels", "1"], "--levels has no effect without --name-server; give --delays"),
+        (["--grpc", "h:1", "--instance", "a"], "--instance has no effect without --aliyun-http"),
         (
             ["--name-server", "h:1", "--security-token", "t"],
-            "--security-token goes with --aliyun-http and --access-key alone",
+            "--security-token has no effect without --aliyun-http and --access-key",
         ),
         (["--grpc", "h:one"], "--grpc is 'h:one'; allowed: HOST or HOST:PORT"),
         (["--grpc", "h:1", "--delays", "soon"], "'soon'; allowed: durations of whole milliseconds"),
@@ -283,7 +286,7 @@ async def test_nobody_there_is_told(kind: Any) -> None:
         (["--aliyun-http", "http://h", "--tls"], "--aliyun-http is 'http://h'; allowed with TLS: https://…"),
     ],
 )
-async def test_options_that_do_not_fit_are_told(
+async def test_conflicting_options_are_reported(
     args: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,7 +1,7 @@
 """Installs mocketmq in each way of docs/install.md and the README, from a fresh clone, with a package index.
 
-Left out are ``make test``, which runs all this; the container, which needs an engine; and the extra
-``report``, which downloads and builds Spark.
+It omits ``make test``, which runs this test; the container, which needs an engine; and the extra ``report``,
+which downloads and builds Spark.
 """
 
 import re
@@ -23,14 +23,14 @@ LEFT_OUT = re.compile(r"make test|docker|.*\[report\]")
 
 
 def lines(kind: str) -> list[str]:
-    """The commands of the one block of this kind."""
+    """Return the commands of the only block of this kind."""
     [block] = examples(kind)
     return [line.partition("#")[0].strip() for line in block.splitlines() if not LEFT_OUT.match(line)]
 
 
 @asynccontextmanager
 async def opened(directory: Path) -> AsyncIterator[Terminal]:
-    """A terminal there, in which a broker picks free ports; Ctrl-C ends what runs in it."""
+    """Open a terminal there, in which brokers pick free ports; Ctrl-C ends its program on exit."""
     async with terminal(directory, clean_environment() | {"MOCKETMQ_PORT": "0"}) as shell:
         yield shell
         await shell.interrupt()
@@ -65,7 +65,22 @@ async def test_from_a_fresh_clone(tmp_path: Path) -> None:
         for install in lines("pip"):
             await succeeds(shell, f"{application}/bin/{install}")
             assert await succeeds(shell, f"{application}/bin/mocketmq --version") == f"mocketmq {__version__}"
-            await succeeds(shell, f"{application}/bin/pip uninstall --quiet --yes mocketmq")
+            await succeeds(shell, f"{application}/bin/pip uninstall --quiet --yes mocketmq mocketmq-client")
+        before = await succeeds(shell, f"{application}/bin/pip freeze")
+        [client] = lines("client")
+        await succeeds(shell, f"{application}/bin/{client}")
+        added = set((await succeeds(shell, f"{application}/bin/pip freeze")).splitlines()) - set(
+            before.splitlines()
+        )
+        assert [line.partition(" ")[0] for line in added] == ["mocketmq-client"]
+
+        await succeeds(shell, f"{application}/bin/pip install --quiet pytest")
+        [example] = examples("kit-python")
+        (tmp_path / "test_orders.py").write_text(example)
+        for on_path in lines("path"):
+            await succeeds(shell, on_path)
+        told = await succeeds(shell, f"cd {tmp_path} && {application}/bin/pytest -q test_orders.py")
+        assert "1 passed" in told
 
     for serve in lines("tools"):
         await serves(clone, f"PATH={tools}/bin:$PATH {serve}")

@@ -1,4 +1,4 @@
-"""A signal ends every command at once, whenever it comes."""
+"""A signal ends every command at once, whenever it arrives."""
 
 import asyncio
 import random
@@ -39,8 +39,9 @@ ASKING = {
     "client": "client me@1 --group g",
     "reset": "reset",
     "healthcheck": "healthcheck",
+    "info": "info",
 }
-"""A command line of each command that asks a broker."""
+"""A command line for each command that asks a broker."""
 WORKING = {
     "serve": "serve --port 0 --data {store}",
     "export": "export {store} {folder}",
@@ -54,13 +55,13 @@ WORKING = {
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 ENDED = {
     signal.SIGINT: {130},
-    signal.SIGTERM: {143, 130},  # the second one by the demo
+    signal.SIGTERM: {143, 130},  # the demo may exit with the second
 }
 """Exit codes by signal."""
 
 
 BY_ITSELF = {"export": 0, "report": 0, "probe": 3, "relay": 3, "healthcheck": 3, "verify": 0}
-"""Exit codes of those that may have come to their end just before a signal did."""
+"""Exit codes of commands that may finish just before the signal."""
 
 
 async def start(
@@ -76,7 +77,7 @@ async def start(
 
 
 async def code_after(process: Process, number: signal.Signals) -> tuple[int | None, str]:
-    """The exit code after a signal, and what was said."""
+    """Send a signal, and return the exit code and the output."""
     with suppress(ProcessLookupError):
         process.send_signal(number)
     async with asyncio.timeout(HANGING_S):
@@ -86,22 +87,22 @@ async def code_after(process: Process, number: signal.Signals) -> tuple[int | No
 
 @pytest.fixture
 def silent() -> Iterator[socket.socket]:
-    """A server that takes connections and never answers."""
+    """Run a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         yield server
 
 
-def test_every_command_is_ended_here() -> None:
+def test_every_command_is_listed() -> None:
     assert ASKING.keys() | WORKING.keys() == set(commands.list_commands(click.Context(commands)))
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-async def test_a_command_that_waits_for_its_broker_ends(
+async def test_signal_ends_a_command_waiting_for_its_broker(
     silent: socket.socket, number: signal.Signals
 ) -> None:
     url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-    for command in sorted(ASKING.keys() - {"healthcheck"}):  # which waits for two seconds only
+    for command in sorted(ASKING.keys() - {"healthcheck"}):  # healthcheck waits only two seconds
         process = await start(ASKING[command], MOCKETMQ_URL=url)
         connection, _ = await asyncio.get_running_loop().sock_accept(silent)
         with connection:
@@ -120,11 +121,11 @@ def run(run=cli.main):
 cli.main = run
 __main__.main()
 """
-"""The program, whose main thread no signal wakes, as if it had come just before a system call."""
+"""Runs the program so that no signal wakes its main thread, as if it arrived just before a system call."""
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-async def test_a_signal_just_before_a_system_call_ends_a_command(
+async def test_signal_just_before_a_system_call_ends_a_command(
     silent: socket.socket, number: signal.Signals
 ) -> None:
     process = await start(ASKING["peek"], DEAF, MOCKETMQ_URL=f"http://127.0.0.1:{silent.getsockname()[1]}")
@@ -147,11 +148,11 @@ def told(number, handler, set_signal=signal.signal):
 signal.signal = told
 main()
 """
-"""The program, which says when it has begun; before that, signals are the interpreter's."""
+"""Runs the program, and reports its start; before that, the interpreter handles signals."""
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-async def test_a_command_ends_at_any_moment(
+async def test_signal_ends_a_command_at_any_moment(
     silent: socket.socket, tmp_path: Path, number: signal.Signals
 ) -> None:
     url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -166,7 +167,7 @@ async def test_a_command_ends_at_any_moment(
             code, said = await code_after(process, number)
             name = command.split()[0]
             expected = {*ENDED[number]}
-            if name in ("serve", "relay"):  # once it has begun, it stops in order
+            if name in ("serve", "relay"):  # once started, these stop in order
                 expected.add(0)
             if name in BY_ITSELF:
                 expected |= {BY_ITSELF[name], -number}
@@ -214,7 +215,7 @@ def start(*_):
 module._start = start
 main()
 """
-"""A report whose Spark never starts, and loses every KeyboardInterrupt."""
+"""Runs a report whose Spark never starts and swallows every KeyboardInterrupt."""
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -227,8 +228,8 @@ async def test_a_report_loses_no_signal(tmp_path: Path, number: signal.Signals, 
     assert (await code_after(process, number))[0] == 128 + number
 
 
-@pytest.mark.slow  # test_follow has a quick one, of a table in its own process
-async def test_a_rolling_table_ends_and_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.slow  # test_follow has a quick test, with a table in its own process
+async def test_signal_ends_a_rolling_table_and_its_processes(tmp_path: Path) -> None:
     (temporary := tmp_path / "tmp").mkdir()
     made = MadeStore(tmp_path / "store")
     made.deliver(10)

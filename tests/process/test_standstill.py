@@ -1,4 +1,4 @@
-"""A broker whose event loop stands still: its log says where, and its health check fails."""
+"""If a broker's event loop is blocked, its log says where, and its health check fails."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from tests.support.process import broker_process
 
 
 @pytest.mark.slow
-async def test_log_says_where_the_loop_stands_and_the_health_check_fails() -> None:
+async def test_the_log_shows_the_blocked_stack_and_the_health_check_fails() -> None:
     async with broker_process(env={ENVIRONMENT: "receive.taken:1=hang"}) as broker:
         shell = Shell(broker.url)
         assert (await shell("healthcheck")).code == Exit.DONE

@@ -1,4 +1,4 @@
-"""What clients sent reaches no terminal as a command to it: all commands, their errors, JSON and logs."""
+"""Escape sequences from clients never reach a terminal, in any command's output, errors, JSON or logs."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ from tests.support.process import forked_broker
 from tests.support.remoting import Remoting, RemotingClient, connected, running_remoting
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b2J\u202e"
-"""Sets the title, clears the screen twice, the second time by a C1 character, and turns the text around."""
+"""Sets the title, clears the screen twice (once by a C1 character), and reverses the text."""
 KEY, DELAYED, HALF, CLIENT_ID = (f"{name}{ESCAPES}" for name in ("id", "delayed", "half", "client"))
 HOUR_MS = 3_600_000
 
@@ -55,7 +55,7 @@ SHOWING = {
     "topics": "topics",
     "groups": "groups",
 }
-"""Commands that show what clients have sent, or are told."""
+"""Commands that show texts that clients have sent or that users give."""
 FAILING = {
     "no message": ("message", f"none{ESCAPES}"),
     "no key": ("find", f"none{ESCAPES}"),
@@ -73,6 +73,7 @@ WITHOUT = {
     *("serve", "report", "probe", "lab", "relay", "relay kafka", "relay rocketmq", "demo", "export"),
     *(
         "healthcheck",
+        "info",
         "send",
         "levels",
         "reset",
@@ -85,11 +86,11 @@ WITHOUT = {
     *("topics create", "topics delete", "groups create", "groups reset", "groups delete", "faults rm"),
     *("delayed", "transactions", "faults"),
 }
-"""Commands that show numbers, instants and names that the broker has judged; or groups of commands."""
+"""Commands that show only numbers, instants and validated names, and groups of commands."""
 
 
 class Place(NamedTuple):
-    """A broker with what is meant to harm terminals, and directories of delayed messages."""
+    """A broker with harmful escape sequences, and directories of delayed messages."""
 
     shell: Shell
     client: RemotingClient
@@ -114,7 +115,7 @@ async def hostile(directory: Path) -> AsyncIterator[Place]:
 
 
 async def fill(remoting: Remoting, consuming: RemotingClient) -> None:
-    """Messages in all states, a client and a rule, with escapes wherever a client may put them."""
+    """Create messages in all states, a client and a rule, with escapes wherever clients can put them."""
     wild = {"TAGS": ESCAPES, "KEYS": KEY, f"name{ESCAPES}": ESCAPES}
     body = beat(consumer(subscription(expression=ESCAPES)), client=CLIENT_ID, producers=(f"makers{ESCAPES}",))
     await consuming.ok(HEART_BEAT, body=body)
@@ -139,7 +140,7 @@ def assert_harmless(ended: Ended) -> None:
 
 
 async def answer_for(client: RemotingClient) -> None:
-    """Answer what a consumer is asked, in words of harm."""
+    """Answer the broker's requests to a consumer with harmful text."""
     while True:
         asked = await client.pushes.get()
         queue = {"brokerName": ESCAPES, "queueId": 0, "topic": ESCAPES}
@@ -157,7 +158,7 @@ async def answer_for(client: RemotingClient) -> None:
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
 @pytest.mark.parametrize("name", SHOWING)
-async def test_what_clients_sent_is_shown_as_text(name: str, as_json: bool, tmp_path: Path) -> None:
+async def test_text_of_clients_is_shown_escaped(name: str, as_json: bool, tmp_path: Path) -> None:
     async with hostile(tmp_path) as place:
         answering = asyncio.create_task(answer_for(place.client))
         words = [word.format(**place.words) for word in SHOWING[name].split()]
@@ -170,7 +171,7 @@ async def test_what_clients_sent_is_shown_as_text(name: str, as_json: bool, tmp_
 
 
 @pytest.mark.parametrize("name", FAILING)
-async def test_what_was_not_found_is_named_as_text(name: str, tmp_path: Path) -> None:
+async def test_a_missing_name_is_shown_escaped(name: str, tmp_path: Path) -> None:
     async with hostile(tmp_path) as place:
         ended = await place.shell(*FAILING[name])
     assert ended.code, ended
@@ -184,14 +185,14 @@ def test_json_stays_the_same_value(text: str) -> None:
     assert all(c.isprintable() or c == "\n" for c in shown)
 
 
-def test_every_command_is_looked_at() -> None:
+def test_every_command_is_listed() -> None:
     shown = {each.removesuffix(" in files").removesuffix(" consume") for each in SHOWING}
     known = {" ".join(path) for path in walk(commands)}
     assert known == shown | WITHOUT
     assert not shown & WITHOUT
 
 
-async def test_the_log_of_a_broker_shows_what_clients_sent_as_text() -> None:
+async def test_log_escapes_text_of_clients() -> None:
     async with (
         forked_broker("--log-level", "debug") as broker,
         connected(broker.name_server[0], broker.broker_port) as client,

@@ -1,4 +1,4 @@
-"""``mocketmq verify``: what is damaged in a data directory, without changing it."""
+"""``mocketmq verify`` reports damage in a data directory without changing the directory."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def answer(data: Path, code: int = Exit.DONE) -> Any:
 
 @pytest.fixture
 async def data(tmp_path: Path) -> Path:
-    """The directory of a broker that has ended in order: a message, and one that waits in a file."""
+    """The directory of a cleanly stopped broker, with a message and a pending message in a file."""
     data = tmp_path / "data"
     async with forked_broker("--data", str(data)) as broker, Client(broker.url) as client:
         await client.send("orders", "one")
@@ -48,7 +48,7 @@ def contents(data: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in data.rglob("*") if path.is_file()}
 
 
-def test_of_a_whole_directory_nothing_is_wrong_and_nothing_is_changed(data: Path) -> None:
+def test_a_sound_directory_passes_and_is_not_changed(data: Path) -> None:
     before = contents(data)
     found = answer(data)
     assert (found["is_good"], found["database"]["damage"], found["database"]["schema"]) == (
@@ -60,11 +60,11 @@ def test_of_a_whole_directory_nothing_is_wrong_and_nothing_is_changed(data: Path
     assert (delayed["directory"], delayed["messages"]) == (str(data / "delay"), 1)
     shown = verify(data)
     assert (shown.code, shown.stderr) == (Exit.DONE, "")
-    assert shown.stdout.count("nothing is wrong") == 2
+    assert shown.stdout.count("no problems") == 2
     assert contents(data) == before
 
 
-def test_who_waits_at_a_terminal_sees_which_table_is_checked(data: Path) -> None:
+def test_a_terminal_shows_which_table_is_checked(data: Path) -> None:
     slow = "from mocketmq.cli import progress_line as line; from itertools import count"
     slow += "; steps = count(0, 600_000); line.steady_us = lambda: next(steps)"
     program = f"{slow}; from mocketmq.cli import main; main()"
@@ -99,13 +99,13 @@ def test_a_damaged_file_of_a_delayed_message_is_named(data: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1] + b"?")
     found = answer(data, Exit.DAMAGED)
     assert (found["is_good"], found["database"]["damage"]) == (False, [])
-    [trouble] = found["delayed"][0]["troubles"]
+    [problem] = found["delayed"][0]["problems"]
     shown = verify(data).stdout
-    assert f"delay/{trouble['file']}" in shown
-    assert trouble["reason"] in shown
+    assert f"delay/{problem['file']}" in shown
+    assert problem["reason"] in shown
 
 
-def test_an_older_schema_is_told(data: Path) -> None:
+def test_an_older_schema_is_reported(data: Path) -> None:
     with closing(sqlite3.connect(data / FILE_NAME)) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '0009'")
     assert f"schema 0009, which the next start brings to {HEAD_REVISION}" in verify(data).stdout
@@ -121,7 +121,7 @@ def test_an_older_schema_is_told(data: Path) -> None:
         ("DROP TABLE alembic_version", "is a database of another program"),
     ],
 )
-def test_what_this_version_cannot_open_is_said(data: Path, statement: str, sentence: str) -> None:
+def test_store_of_an_unknown_version_is_reported(data: Path, statement: str, sentence: str) -> None:
     with closing(sqlite3.connect(data / FILE_NAME)) as connection, connection:
         connection.execute(statement)
     ended = verify(data)
@@ -129,7 +129,7 @@ def test_what_this_version_cannot_open_is_said(data: Path, statement: str, sente
     assert sentence in ended.stderr
 
 
-def test_what_is_no_data_directory_is_said(tmp_path: Path) -> None:
+def test_a_directory_without_a_store_is_reported(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "folder" / FILE_NAME).mkdir(parents=True)
     for name, code, sentence in (
@@ -143,7 +143,7 @@ def test_what_is_no_data_directory_is_said(tmp_path: Path) -> None:
     assert verify(":memory:").code == Exit.USAGE
 
 
-async def test_a_store_that_a_kill_left_is_checked_with_its_log(tmp_path: Path) -> None:
+async def test_killed_store_is_verified_with_its_write_ahead_log(tmp_path: Path) -> None:
     async with forked_broker("--data", str(tmp_path)) as broker, Client(broker.url) as client:
         await client.send("orders", "one")
         broker.kill()
@@ -158,7 +158,7 @@ async def test_a_store_that_a_kill_left_is_checked_with_its_log(tmp_path: Path) 
     assert "has a broken header" in ended.stderr
 
 
-async def test_a_broker_may_be_running(tmp_path: Path) -> None:
+async def test_verify_works_beside_a_running_broker(tmp_path: Path) -> None:
     async with broker_process("--data", str(tmp_path)) as broker, Client(broker.url) as client:
         for number in range(50):
             await client.send("orders", str(number))

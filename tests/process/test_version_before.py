@@ -1,4 +1,4 @@
-"""Data directories of the version before open as before."""
+"""Data directories of the previous version open as before."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from mocketmq import Client, Settings, running_emulator
 from tests.support.version_before import unpack
 
 
-async def test_its_store_goes_on_where_it_stopped(tmp_path: Path) -> None:
+async def test_store_of_the_previous_version_opens(tmp_path: Path) -> None:
     store = unpack("store", tmp_path)
     settings = Settings(data=str(store), clock="manual", retain_age_us=0, http_port=0, remoting=False)
     async with running_emulator(settings) as emulator, Client(emulator.url) as broker:

@@ -1,4 +1,4 @@
-"""What every state machine has that drives a real broker: its directory, its event loop, its runs."""
+"""Base of state machines that drive a real broker: directory, event loop, and runs."""
 
 import asyncio
 import os
@@ -13,13 +13,13 @@ from hypothesis.stateful import RuleBasedStateMachine
 from mocketmq.broker.broker import Broker
 
 EXAMPLES = os.environ.get("MODEL_EXAMPLES")
-"""So many random runs; without it there are few, and always the same ones."""
+"""Environment variable with the number of random runs; without it, a few fixed runs."""
 
 T = TypeVar("T")
 
 
 class Machine(RuleBasedStateMachine):
-    """``open`` enters a broker on ``directory`` into ``running``, whenever one starts."""
+    """A state machine; at each start of a broker, ``open`` enters it on ``directory`` into ``running``."""
 
     broker: Broker
 
@@ -44,11 +44,11 @@ class Machine(RuleBasedStateMachine):
             self.directory.cleanup()
 
     def check_what_is_left(self) -> None:
-        """Look at the directory once no broker has it any more."""
+        """Check the directory once no broker uses it."""
 
 
 def runs(examples: int) -> settings:
-    """So many runs of 40 steps, unless the environment says how many."""
+    """Configure this many runs of 40 steps, unless the environment sets the number."""
     return settings(
         max_examples=int(EXAMPLES or examples),
         derandomize=EXAMPLES is None,

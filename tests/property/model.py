@@ -1,7 +1,7 @@
-"""What a broker does, said in the fewest words.
+"""A minimal model of a broker's behaviour.
 
-One topic, manual time, profile exact. Records are numbered in the order in which they are stored; a message
-is known by its body, however often it is retried. LookupError: the broker refuses and changes nothing.
+It has one topic, manual time and profile exact. Records are numbered in storing order; a message is
+identified by its body, even after retries. LookupError means that the broker must refuse, and change nothing.
 """
 
 from dataclasses import dataclass, field
@@ -13,26 +13,26 @@ class Record:
     number: int
     body: str
     tag: str
-    only_for: str | None  # a retry is seen by one group only
-    given_back: int  # how often
+    only_for: str | None  # only one group sees a retry
+    given_back: int  # number of times
     due_us: int = 0
-    is_timed: bool = False  # asked for an instant, not for a level
+    is_timed: bool = False  # has a requested instant, not a level
 
 
 @dataclass
 class Take:
     record: Record
     times: int = 0
-    until_us: int | None = None  # None: it can be received again
+    until_us: int | None = None  # None if it can be received again
 
 
 @dataclass
 class Group:
     name: str
-    tag: str  # all that it wants, beside its retries; empty for everything
+    tag: str  # tag of its subscription, which never excludes retries; empty for all messages
     max_retries: int
     seen: int = -1  # number of the last record that it received
-    takes: dict[int, Take] = field(default_factory=dict)  # not settled yet, by number
+    takes: dict[int, Take] = field(default_factory=dict)  # unsettled takes, by number
     dead: list[str] = field(default_factory=list)
 
     def wants(self, record: Record) -> bool:
@@ -61,7 +61,7 @@ class Model:
     def pending(self) -> list[Record]:  # levels before instants, each in order of arrival
         return sorted(self.parked, key=lambda record: record.is_timed)
 
-    def find_parked(self, body: str) -> Record:  # the oldest, should several groups be retrying it
+    def find_parked(self, body: str) -> Record:  # the oldest, if several groups are retrying it
         return {record.body: record for record in reversed(self.parked)}[body]
 
     def cancel(self, body: str) -> None:
@@ -75,7 +75,7 @@ class Model:
     def next_due_us(self) -> int | None:
         return min((record.due_us for record in self.parked), default=None)
 
-    def move_to(self, instant_us: int) -> int:  # how many messages became visible
+    def move_to(self, instant_us: int) -> int:  # returns the number of messages that became visible
         due = [record for record in self.parked if record.due_us <= instant_us]
         for record in sorted(due, key=lambda record: (record.due_us, record.number)):
             self.deliver(record)
@@ -89,7 +89,7 @@ class Model:
         return len(due)
 
     def receive(self, name: str, limit: int, invisible_us: int) -> list[Take]:
-        """Redeliveries go before new messages, both in the order of storing."""
+        """Receive redeliveries before new messages, both in storing order."""
         group = self.groups[name]
         again = [take for _, take in sorted(group.takes.items()) if not take.until_us]
         new = [Take(record) for record in self.visible if record.number > group.seen and group.wants(record)]

@@ -1,6 +1,6 @@
-"""A real broker, driven at random and held to the model step by step, through restarts.
+"""Drives a real broker at random, and compares it with the model after each step, through restarts.
 
-``MODEL_EXAMPLES=1000`` makes that many random runs; without it there are few, and always the same ones.
+``MODEL_EXAMPLES=1000`` makes that many random runs; without it, a few fixed runs are made.
 """
 
 import sqlite3
@@ -39,7 +39,7 @@ ASIDE_US = 7
 """The clock stands beside the whole milliseconds at which timed messages are due, and so do the due times
 of levels: which of the two schemes is first at one instant is not promised."""
 WALL_US = 1_700_000_000 * US_PER_S
-"""Where the wall clock stands, from which clients compute their start-deliver times."""
+"""Time of the stopped wall clock, from which clients compute their start-deliver times."""
 
 groups = st.sampled_from(["everything", "only-a"])
 levels = st.integers(0, LEVELS.highest + 1)
@@ -60,14 +60,14 @@ moves_us = st.one_of(
 
 
 class Handed:
-    """A receipt as both sides know it; it is kept after it was used, to see it refused."""
+    """A receipt as both sides know it; used receipts are kept, because they must be refused."""
 
     def __init__(self, group: str, number: int, times: int, handle: str) -> None:
         self.group, self.number, self.times, self.handle = group, number, times, handle
 
 
 class BrokerMachine(Machine):
-    """Each rule does the same to both sides; the invariants compare what can be seen of them."""
+    """Each rule acts on both sides, and the invariants compare their visible state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class BrokerMachine(Machine):
     def check_what_is_left(self) -> None:
         self.check_ledger()
 
-    # What producers do
+    # Producers
 
     @rule(level=levels, tag=st.sampled_from("AB"), copies=st.integers(1, 3))
     def send(self, level: int, tag: str, copies: int) -> None:
@@ -110,7 +110,7 @@ class BrokerMachine(Machine):
         ahead_us = ahead * (US_PER_S if name == TIMER_DELAY_SEC else US_PER_MS)
         value = ahead + WALL_US // US_PER_MS if name in (START_DELIVER_TIME, TIMER_DELIVER_MS) else ahead
         due_us = self.model.now_us + ahead_us
-        if name in (START_DELIVER_TIME, TIMER_DELIVER_MS):  # of a clock that stands between two milliseconds
+        if name in (START_DELIVER_TIME, TIMER_DELIVER_MS):  # the clock may stand between two milliseconds
             due_us += -due_us % US_PER_MS
         batch = []
         for _ in range(copies):
@@ -118,13 +118,13 @@ class BrokerMachine(Machine):
             self.sent.append(body)
             properties = {DELAY: str(level), name: str(value), TAGS: tag, UNIQ_KEY: f"key-{body}"}
             batch.append(Message(TOPIC, body.encode(), properties))
-            if level:  # wins
+            if level:  # a level has priority
                 self.model.send(body, tag, level)
             else:
                 self.model.send_at(body, tag, due_us)
         self.do(self.broker.sender.send_batch(batch))
 
-    # What consumers do
+    # Consumers
 
     @rule(group=groups, limit=st.integers(1, 5), invisible=invisible_us)
     def receive(self, group: str, limit: int, invisible: int) -> None:
@@ -163,9 +163,9 @@ class BrokerMachine(Machine):
         one = self.handed[index % len(self.handed)]
         is_refused = refuses(self.model.extend, one.group, one.number, one.times, invisible)
         self.settle(self.broker.receiver.extend(one.group, [one.handle], invisible), is_refused)
-        self.move_by(0)  # what is visible at once is so when the timer has seen it
+        self.move_by(0)  # undelayed messages become visible only when the timer has run
 
-    # What testers do
+    # Testers
 
     @rule(by_us=moves_us)
     def move_by(self, by_us: int) -> None:
@@ -224,7 +224,7 @@ class BrokerMachine(Machine):
         self.do(self.broker.reset.all() if is_all else self.broker.reset.topic(TOPIC))
         self.model.reset()
 
-    # What can be seen
+    # Visible state
 
     @invariant()
     def time_is_the_same(self) -> None:
@@ -240,14 +240,14 @@ class BrokerMachine(Machine):
 
     @invariant()
     def the_same_is_visible(self) -> None:
-        if self.broker.registry.topics.find(TOPIC):
+        if self.broker.registry.topics.find_topic(TOPIC):
             found = self.do(visible(self.broker))
             assert bodies(found) == [r.body for r in self.model.visible if r.only_for is None]
 
     @invariant()
     def the_same_is_dead(self) -> None:
         for group in self.model.groups.values():
-            if self.broker.registry.topics.find(dead_letter_topic(group.name)):
+            if self.broker.registry.topics.find_topic(dead_letter_topic(group.name)):
                 found = self.do(visible(self.broker, dead_letter_topic(group.name)))
                 assert bodies(found) == group.dead
 
@@ -262,7 +262,7 @@ class BrokerMachine(Machine):
 
 
 def refuses(act: object, *args: object) -> bool:
-    """Do it to the model; whether that has to be refused."""
+    """Apply the step to the model, and return whether the broker must refuse it."""
     assert callable(act)
     try:
         act(*args)
@@ -272,5 +272,5 @@ def refuses(act: object, *args: object) -> bool:
 
 
 @pytest.mark.parametrize("examples", [15, pytest.param(100, marks=pytest.mark.slow)])
-def test_a_broker_does_what_the_model_says(examples: int) -> None:
+def test_a_broker_matches_the_model(examples: int) -> None:
     run_state_machine_as_test(BrokerMachine, settings=runs(examples))

@@ -1,6 +1,6 @@
-"""Receiving in order, driven at random and held to a model of a few lines, through restarts.
+"""Ordered receives, driven at random and compared with a small model, through restarts.
 
-A shard is a queue, or the group's retry queue. ``MODEL_EXAMPLES`` as in ``test_model``.
+A shard is a queue or the group's retry queue. ``MODEL_EXAMPLES`` works as in ``test_model``.
 """
 
 from dataclasses import dataclass, field
@@ -24,12 +24,12 @@ RETRY_DELAY_US = 1 * S
 class Record:
     number: int
     body: str = field(compare=False)
-    until_us: int | None = field(default=None, compare=False)  # held by a consumer
-    is_met: bool = field(default=False, compare=False)  # given out before
+    until_us: int | None = field(default=None, compare=False)  # a consumer holds it until then
+    is_met: bool = field(default=False, compare=False)  # delivered before
 
 
 class Model:
-    """The records of each shard that are not settled, and the retries that are parked, by due time."""
+    """Unsettled records of each shard, and parked retries by due time."""
 
     def __init__(self) -> None:
         self.now_us = 0
@@ -69,7 +69,7 @@ class Model:
 
 
 class OrderedMachine(Machine):
-    """Each rule does the same to both sides."""
+    """Each rule acts on both sides."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,5 +124,5 @@ class OrderedMachine(Machine):
 
 
 @pytest.mark.parametrize("examples", [10, pytest.param(50, marks=pytest.mark.slow)])
-def test_an_ordered_group_receives_as_the_model_says(examples: int) -> None:
+def test_ordered_group_matches_the_model(examples: int) -> None:
     run_state_machine_as_test(OrderedMachine, settings=runs(examples))

@@ -1,1 +1,1 @@
-"""The relay, over a log in memory and over a real Kafka."""
+"""Tests of the relay, with a log in memory and with a real Kafka."""

@@ -1,4 +1,4 @@
-"""A real Kafka for all tests that want one."""
+"""A real Kafka for all tests that need it."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def kafka_process() -> "Iterator[RealKafka]":
-    """One Kafka, which may not be ready yet."""
+    """A Kafka that may not be ready yet."""
     from tests.relay.real_kafka import running_kafka
 
     with TemporaryDirectory(prefix="mocketmq-kafka-") as home:
@@ -29,7 +29,7 @@ def kafka_process() -> "Iterator[RealKafka]":
 
 @pytest.fixture
 async def kafka(kafka_process: "RealKafka") -> "AsyncIterator[RealKafka]":
-    """The same, ready."""
+    """The same Kafka, once it is ready."""
     await kafka_process.ready()
     yield kafka_process
 

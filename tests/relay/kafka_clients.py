@@ -1,4 +1,4 @@
-"""Clients of a real Kafka: they make topics, send, and read what was committed."""
+"""Clients of a real Kafka that create topics, send, and read committed records."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from tests.support.patience import HANGING_S
 
 
 class KafkaClients:
-    """Of the brokers at ``bootstrap``, which keep as many replicas of each topic."""
+    """Clients of the brokers at ``bootstrap``, which are also the number of replicas of each topic."""
 
     def __init__(self, bootstrap: str, replicas: int) -> None:
         self.bootstrap = bootstrap
@@ -20,7 +20,7 @@ class KafkaClients:
 
     @asynccontextmanager
     async def admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        """A client that makes topics."""
+        """Open a client that creates topics."""
         admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
         try:
             await admin.start()
@@ -29,7 +29,7 @@ class KafkaClients:
             await admin.close()
 
     async def make_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
-        """Make a topic; its settings have underscores for points."""
+        """Create a topic; names of settings have underscores instead of dots."""
         plain = {key.replace("_", "."): value for key, value in configs.items()}
         async with self.admin() as admin:
             new = NewTopic(name, partitions, self._replicas, topic_configs=plain)
@@ -40,7 +40,7 @@ class KafkaClients:
 
     @asynccontextmanager
     async def producer(self) -> AsyncIterator[AIOKafkaProducer]:
-        """A client that sends each message once, however long that takes."""
+        """Open a client that sends each message exactly once, however long that takes."""
         producer = AIOKafkaProducer(
             bootstrap_servers=self.bootstrap,
             acks="all",
@@ -52,7 +52,7 @@ class KafkaClients:
 
     @asynccontextmanager
     async def reader(self, topic: str, partitions: int = 1) -> AsyncIterator["Reader"]:
-        """A client that reads the topic from its beginning; of transactions, what was committed."""
+        """Open a client that reads the topic from its start, and from transactions only committed records."""
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.bootstrap,
             isolation_level="read_committed",
@@ -66,7 +66,7 @@ class KafkaClients:
 
 
 class Reader:
-    """What is in a topic; ``records`` is what has been read."""
+    """Reads a topic; ``records`` has the records read so far."""
 
     def __init__(self, consumer: AIOKafkaConsumer, places: list[TopicPartition]) -> None:
         self.records: list[ConsumerRecord] = []
@@ -74,14 +74,14 @@ class Reader:
         self._places = places
 
     async def until(self, count: int) -> list[ConsumerRecord]:
-        """Read until there are so many different values."""
+        """Read until this many different values have been read."""
         async with asyncio.timeout(HANGING_S):
             while len({record.value for record in self.records}) < count:
                 await self._read()
         return self.records
 
     async def to_end(self) -> list[ConsumerRecord]:
-        """Read all that there is now."""
+        """Read all records that exist now."""
         async with asyncio.timeout(HANGING_S):
             for place, end in (await self._consumer.end_offsets(self._places)).items():
                 while await self._consumer.position(place) < end:

@@ -1,4 +1,4 @@
-"""A broker of a real Kafka that is a controller as well (KRaft), with a small heap."""
+"""A real Kafka broker that is also a controller (KRaft), with a small heap."""
 
 import socket
 import subprocess
@@ -14,13 +14,13 @@ VERSION: Final = "4.1.1"
 HOST: Final = "127.0.0.1"
 _JAVA: Final = ("java", "-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _PORTS: Final = range(12_000, 20_000)
-"""Below those that systems pick."""
+"""Ports below the range that systems pick from."""
 _CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
 _SETTINGS: Final = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
-    "broker.session.timeout.ms": "6000",  # which a restart after kill -9 waits for
+    "broker.session.timeout.ms": "6000",  # a restart after kill -9 waits for this long
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
@@ -31,12 +31,12 @@ _SETTINGS: Final = {
 
 
 def jars() -> str:
-    """All jars of Kafka. Raises JarsMissingError."""
+    """Return all jars of Kafka. Raises JarsMissingError."""
     return fetched(Path(__file__).parent, "kafka", VERSION)
 
 
 class KafkaNode:
-    """One of ``controllers`` (by number), which keeps everything in ``home``. It listens at ``addresses``."""
+    """One of ``controllers`` (by number), which keeps its data in ``home`` and listens at ``addresses``."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class KafkaNode:
         subprocess.run([*_JAVA, "-cp", jars(), *format_it], check=True, stdout=subprocess.DEVNULL)
 
     def start(self) -> None:
-        """Start it; it may not be ready yet."""
+        """Start the broker, without waiting until it is ready."""
         with (self._home / "kafka.out").open("ab") as out:
             self._process = subprocess.Popen(
                 [*_JAVA, "-cp", jars(), "kafka.Kafka", str(self._conf)],
@@ -75,19 +75,19 @@ class KafkaNode:
             )
 
     def kill(self) -> None:
-        """``kill -9``."""
+        """Send SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def check(self) -> None:
-        """It has not ended by itself."""
+        """Check that the broker has not exited by itself."""
         assert self._process is None or self._process.poll() is None, (self._home / "kafka.out").read_text()
 
 
 def free_addresses(count: int) -> Sequence[str]:
-    """So many places to listen at."""
+    """Return this many free addresses to listen at."""
     while True:
         ports = Random().sample(_PORTS, count)
         if _are_free(ports):

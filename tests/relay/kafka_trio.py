@@ -1,4 +1,4 @@
-"""A real Kafka of three brokers: topics have three replicas, and two must have what is acknowledged."""
+"""A real Kafka of three brokers; topics have three replicas, and two must have an acknowledged record."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Iterator
@@ -18,13 +18,13 @@ _SETTINGS: Final = {
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
-    "broker.session.timeout.ms": "9000",  # Kafka's own: nobody dies of a busy machine
+    "broker.session.timeout.ms": "9000",  # Kafka's default, which tolerates busy machines
 }
 T = TypeVar("T")
 
 
 class KafkaTrio(KafkaClients):
-    """Made by :func:`running_trio`."""
+    """Three brokers, started by :func:`running_trio`."""
 
     def __init__(self, home: Path) -> None:
         plain = free_addresses(2 * len(NUMBERS))
@@ -39,15 +39,15 @@ class KafkaTrio(KafkaClients):
             self._nodes[number] = KafkaNode(folder, number, controllers, listening, _SETTINGS)
 
     def start(self, number: int) -> None:
-        """Start a broker; it may not be ready yet."""
+        """Start a broker, without waiting until it is ready."""
         self._nodes[number].start()
 
     def kill(self, number: int) -> None:
-        """``kill -9``."""
+        """Kill a broker with SIGKILL."""
         self._nodes[number].kill()
 
     async def leader(self, topic: str) -> int:
-        """The broker that leads the topic's first partition; that of a system topic coordinates."""
+        """Return the leader of the topic's first partition; a system topic's leader is the coordinator."""
 
         async def led_by() -> int:
             [found] = await self._described(topic)
@@ -56,7 +56,7 @@ class KafkaTrio(KafkaClients):
         return await self._until(led_by, NUMBERS)
 
     async def lost(self, number: int) -> None:
-        """Wait until the others know that the broker is gone: no partition counts on it any more."""
+        """Wait until the others know that the broker is gone, so that no partition relies on it."""
 
         async def is_lost() -> bool:
             return all(number not in one["isr"] for one in await self._partitions())
@@ -64,7 +64,7 @@ class KafkaTrio(KafkaClients):
         await self._until(is_lost, [True])
 
     async def complete(self) -> None:
-        """Wait until each broker has all that the others have."""
+        """Wait until all brokers are in sync."""
 
         async def is_complete() -> bool:
             async with self.admin() as admin:
@@ -96,7 +96,7 @@ class KafkaTrio(KafkaClients):
 
 @contextmanager
 def running_trio(home: Path) -> Iterator[KafkaTrio]:
-    """Three brokers that keep everything in ``home``, killed at the end. Raises JarsMissingError."""
+    """Run three brokers with their data in ``home``, and kill them on exit. Raises JarsMissingError."""
     trio = KafkaTrio(home)
     try:
         for number in NUMBERS:

@@ -1,4 +1,4 @@
-"""A broker in memory, with one partition of a delay topic, whose calls fail when a test says so."""
+"""A broker in memory with one partition of a delay topic, whose calls fail when a test requests it."""
 
 import asyncio
 from collections import deque
@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from typing import Literal, NamedTuple
 
 from mocketmq.clock import US_PER_MS, wall_us
-from mocketmq.relay.partition import LostPartitionError, Pending, Settled, TroubleError
+from mocketmq.relay.partition import LostPartitionError, RelayedMessage, RetryableError, Settled
 
 Failure = Literal["trouble", "lost before", "lost after"]
-"""What happens to a call: nothing for now; the hold is lost before it has an effect, or after that."""
+"""Failures of a call: a temporary failure, or loss of the hold before or after the call takes effect."""
 
 
 class Sent(NamedTuple):
@@ -20,23 +20,23 @@ class Sent(NamedTuple):
 
 
 class Out(NamedTuple):
-    """A message that came out, and when."""
+    """A message that was forwarded, and when."""
 
     number: int
     at_us: int
 
 
 class LogBroker:
-    """What survives: the delay topic, how far it is read, the pending log, what came out."""
+    """State that survives relays: the delay topic, its read offset, the pending log, forwarded messages."""
 
     def __init__(self) -> None:
         self.sent: list[Sent] = []
         self.out: list[Out] = []
-        self.log: list[Pending | Settled] = []
+        self.log: list[RelayedMessage | Settled] = []
         self.position = 0
-        self.holds = 0  # each hold ends the one before
-        self.failures: deque[Failure] = deque()  # of the next calls
-        self.stay: set[int] = set()  # numbers of messages that cannot leave now
+        self.holds = 0  # each hold ends the previous hold
+        self.failures: deque[Failure] = deque()  # failures of the next calls
+        self.stay: set[int] = set()  # numbers of messages that cannot be forwarded now
         self.changed = asyncio.Condition()
 
     async def send(self, delay_ms: int) -> Sent:
@@ -47,18 +47,18 @@ class LogBroker:
         return self.sent[-1]
 
     async def tell(self) -> None:
-        """Something has changed."""
+        """Notify waiters of a change."""
         async with self.changed:
             self.changed.notify_all()
 
     async def until_out(self, count: int) -> None:
-        """Wait until so many have come out."""
+        """Wait until this many messages have been forwarded."""
         async with self.changed:
             await self.changed.wait_for(lambda: len(self.out) >= count)
 
 
 class LogPartition:
-    """A relay's view of it."""
+    """A relay's view of the partition."""
 
     def __init__(self, broker: LogBroker, name: str = "delayed-0") -> None:
         self.name = name
@@ -71,19 +71,19 @@ class LogPartition:
 
     def _check(self) -> None:
         if self._hold != self._broker.holds:
-            raise LostPartitionError("another relay has it")
+            raise LostPartitionError("another relay has taken it over")
 
     def _fails(self, when: Sequence[Failure]) -> bool:
-        """Whether the call fails in this way; the failure is used up then."""
+        """Whether the call fails in this way, which uses up the failure."""
         failures = self._broker.failures
         if failures and failures[0] in when:
             if failures.popleft() == "trouble":
-                raise TroubleError("not now")
+                raise RetryableError("not now")
             return True
         return False
 
-    async def restore(self) -> AsyncGenerator[Sequence[Pending | Settled], None]:
-        """The log, in small pieces."""
+    async def restore(self) -> AsyncGenerator[Sequence[RelayedMessage | Settled], None]:
+        """Yield the log in small pieces."""
         self._broker.holds += 1
         self._hold, self._read = self._broker.holds, self._broker.position
         for start in range(0, len(self._broker.log), 3):
@@ -93,7 +93,7 @@ class LogPartition:
         await self._broker.tell()
 
     async def arrivals(self) -> Sequence[Sent]:
-        """Up to four."""
+        """Return up to four messages."""
         async with self._broker.changed:
             await self._broker.changed.wait_for(
                 lambda: len(self._broker.sent) > self._read or self._hold != self._broker.holds
@@ -103,21 +103,21 @@ class LogPartition:
         self._read += len(some)
         return some
 
-    async def keep(self, arrivals: Sequence[Sent]) -> Sequence[Pending]:
-        """All or nothing."""
+    async def keep(self, arrivals: Sequence[Sent]) -> Sequence[RelayedMessage]:
+        """Append to the pending log, completely or not at all."""
         await asyncio.sleep(0)
         self._check()
         if self._fails(("trouble", "lost before")):
             raise LostPartitionError("the connection broke before")
-        pending = [Pending(f"id-{one.number}", one.number, one.due_us, b"body") for one in arrivals]
+        pending = [RelayedMessage(f"id-{one.number}", one.number, one.due_us, b"body") for one in arrivals]
         self._broker.log += pending
         self._broker.position = arrivals[-1].number + 1
         if self._fails(("lost after",)):
             raise LostPartitionError("the connection broke after")
         return pending
 
-    async def forward(self, due: Sequence[Pending]) -> Collection[str]:
-        """All or nothing, but for what has to stay."""
+    async def forward(self, due: Sequence[RelayedMessage]) -> Collection[str]:
+        """Forward all messages or none, except messages that cannot be forwarded now."""
         await asyncio.sleep(0)
         self._check()
         if self._fails(("trouble", "lost before")):

@@ -1,4 +1,4 @@
-"""A delay topic and a real topic for a test, and what is to come out."""
+"""A delay topic and a real topic for a test, and the expected output."""
 
 import asyncio
 from collections import Counter
@@ -17,7 +17,7 @@ PARTITIONS: Final = 4
 
 
 class Place:
-    """A delay topic and a real topic of a test's own."""
+    """A delay topic and a real topic that only one test uses."""
 
     def __init__(self, kafka: KafkaClients) -> None:
         number = next(_NUMBERS)
@@ -26,14 +26,14 @@ class Place:
         self.due_ms: dict[bytes, int] = {}
 
     async def make(self, **configs: str) -> None:
-        """Make both topics, the real one with these settings."""
+        """Create both topics; the settings apply to the real topic."""
         await self.kafka.make_topic(self.delay, PARTITIONS)
         await self.kafka.make_topic(self.real, PARTITIONS, **configs)
 
     async def send(
         self, producer: AIOKafkaProducer, values: Sequence[int], over_ms: int, partition: int | None = None
     ) -> None:
-        """Send messages whose due times are spread over so many milliseconds from now."""
+        """Send messages whose due times are spread over this many milliseconds from now."""
         answers = []
         for place, number in enumerate(values):
             value = b"%d" % number
@@ -45,7 +45,7 @@ class Place:
         await asyncio.gather(*answers)
 
     def check(self, records: Sequence[ConsumerRecord]) -> None:
-        """Each message once, with an identity of its own, and never early."""
+        """Check that each message arrives once, with its own identity, and never early."""
         assert Counter(record.value for record in records) == Counter(self.due_ms.keys())
         assert len({dict(record.headers)["RELAY_ID"] for record in records}) == len(records)
         for record in records:

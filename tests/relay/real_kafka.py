@@ -26,7 +26,7 @@ _SETTINGS: Final = {
 
 
 class RealKafka(KafkaClients):
-    """Made by :func:`running_kafka`. At ``secure`` it speaks TLS to the user relay, password secret."""
+    """Started by :func:`running_kafka`. At ``secure`` it uses TLS and knows user relay, password secret."""
 
     def __init__(self, home: Path) -> None:
         plain, controller, self.secure = free_addresses(3)
@@ -43,7 +43,7 @@ class RealKafka(KafkaClients):
         self.kill = self._node.kill
 
     async def ready(self) -> None:
-        """Wait until it answers."""
+        """Wait until Kafka answers."""
         async with asyncio.timeout(HANGING_S):
             while True:
                 self._node.check()
@@ -56,7 +56,7 @@ class RealKafka(KafkaClients):
 
 @contextmanager
 def running_kafka(home: Path) -> Iterator[RealKafka]:
-    """A Kafka that keeps everything in ``home``, killed at the end. Raises JarsMissingError."""
+    """Run a Kafka with its data in ``home``, and kill it on exit. Raises JarsMissingError."""
     kafka = RealKafka(home)
     kafka.start()
     try:

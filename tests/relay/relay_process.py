@@ -1,4 +1,4 @@
-"""The command `mocketmq relay kafka` in a process of its own."""
+"""The command `mocketmq relay kafka` in its own process."""
 
 import asyncio
 import signal
@@ -14,11 +14,11 @@ from tests.support.patience import HANGING_S
 from tests.support.process import clean_environment
 
 SESSION_S: Final = 6
-"""Seconds without a heartbeat after which a relay is taken for dead."""
+"""Time in seconds without a heartbeat after which a relay counts as dead."""
 
 
 class RelayProcess:
-    """A running relay. Made by :func:`relay_process`."""
+    """A running relay, started by :func:`relay_process`."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -36,7 +36,7 @@ class RelayProcess:
             self._news.set()
 
     async def tells(self, text: str, count: int = 1) -> None:
-        """Wait until so many lines have this in them, on stdout or stderr."""
+        """Wait until this many lines on stdout or stderr contain the text."""
         async with asyncio.timeout(HANGING_S):
             while sum(text in line for line in (*self.lines, *self.said)) < count:
                 assert not self._process.stdout or not self._process.stdout.at_eof(), self.said
@@ -44,18 +44,18 @@ class RelayProcess:
                 await self._news.wait()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send the relay a signal."""
         self._process.send_signal(number)
 
     async def stop(self) -> None:
-        """SIGTERM; it ends in order."""
+        """Send SIGTERM, after which the relay must stop cleanly."""
         self.signal(signal.SIGTERM)
         async with asyncio.timeout(HANGING_S):
             assert await self._process.wait() == 0, self.said
             await self._reading
 
     async def kill(self) -> None:
-        """``kill -9``."""
+        """Send SIGKILL."""
         with suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
@@ -68,7 +68,7 @@ def _command(kafka: KafkaClients, topic: str) -> tuple[str, ...]:
 
 
 def ended_relay(kafka: KafkaClients, topic: str, *args: str) -> tuple[int, str]:
-    """Exit code and stderr of a relay that does not start."""
+    """Return exit code and stderr of a relay that fails to start."""
     ended = subprocess.run(
         [*_command(kafka, topic), *args],
         env=clean_environment(),
@@ -82,7 +82,7 @@ def ended_relay(kafka: KafkaClients, topic: str, *args: str) -> tuple[int, str]:
 
 @asynccontextmanager
 async def relay_process(kafka: KafkaClients, topic: str, *args: str) -> AsyncIterator[RelayProcess]:
-    """A relay of the topic, once it has told what it serves; killed at the end if it still runs."""
+    """Run a relay until it reports what it serves; kill it on exit if it still runs."""
     process = await asyncio.create_subprocess_exec(
         *_command(kafka, topic),
         *("--kafka-option", f"session_timeout_ms={SESSION_S * 1_000}"),

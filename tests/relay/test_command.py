@@ -1,4 +1,4 @@
-"""The command `mocketmq relay`, where it does not get as far as relaying."""
+"""The command `mocketmq relay` in cases that end before relaying starts."""
 
 import subprocess
 import sys
@@ -23,13 +23,13 @@ KAFKA = ("relay", "kafka", "--bootstrap", "127.0.0.1:1", "--topic", "delayed")
         (["--scheme", "wheel"], "'wheel' is not one of 'slots', 'sorted', 'memory'"),
     ],
 )
-def test_an_option_that_is_wrong_is_told(args: list[str], sentence: str) -> None:
+def test_wrong_option_is_reported(args: list[str], sentence: str) -> None:
     ended = runner().invoke(commands, [*KAFKA, *args])
     assert ended.exit_code == 2
     assert sentence in ended.stderr
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [name for name in sys.modules if name.startswith("mocketmq.relay.kafka")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "aiokafka", None)
@@ -38,7 +38,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     assert "aiokafka is not installed: install mocketmq with its extra 'relay'" in ended.stderr
 
 
-def test_where_no_kafka_answers_it_ends_with_a_sentence() -> None:
+def test_unreachable_kafka_is_reported() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "mocketmq", *KAFKA],
         env=clean_environment(),

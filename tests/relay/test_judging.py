@@ -1,4 +1,4 @@
-"""What the relay makes of a message's words: its real topic and due time, or a sentence that refuses it."""
+"""The relay reads a message's real topic and due time from its properties, or refuses it with a reason."""
 
 from zoneinfo import ZoneInfo
 
@@ -20,18 +20,18 @@ BODIES = Judge(400 * DAY_US, OWN, ZoneInfo("Asia/Shanghai"))
     ("words", "due_us"),
     [
         ({"__STARTDELIVERTIME": "1767225601500"}, NOW_US + 1_500_000),
-        ({"__STARTDELIVERTIME": "1767225500000"}, NOW_US),  # has passed
-        ({"RELAY_DELAY_MS": "5000"}, SENT_US + 5 * US_PER_S),  # from the time of the message
+        ({"__STARTDELIVERTIME": "1767225500000"}, NOW_US),  # already past
+        ({"RELAY_DELAY_MS": "5000"}, SENT_US + 5 * US_PER_S),  # counts from the message's time
         ({"RELAY_DELAY_MS": "0"}, NOW_US),
         ({"RELAY_DELAY_MS": "1000", "another": "word"}, NOW_US),
     ],
 )
-def test_it_is_due_when_its_words_say_so(words: dict[str, str], due_us: int) -> None:
+def test_the_due_time_comes_from_the_headers(words: dict[str, str], due_us: int) -> None:
     found = JUDGE.judge({"RELAY_TOPIC": "orders", **words}, b"", SENT_US, NOW_US)
     assert found == Judged("orders", due_us)
 
 
-def test_a_due_time_is_a_whole_millisecond_and_none_is_early() -> None:
+def test_due_time_is_rounded_up_to_the_millisecond() -> None:
     found = JUDGE.judge({"RELAY_TOPIC": "orders", "RELAY_DELAY_MS": "0"}, b"", SENT_US, NOW_US + 1)
     assert found.due_us == NOW_US + 1_000
 
@@ -76,9 +76,7 @@ def test_a_due_time_is_a_whole_millisecond_and_none_is_early() -> None:
         ),
     ],
 )
-def test_a_message_that_cannot_be_relayed_is_refused_with_a_sentence(
-    words: dict[str, str], sentence: str
-) -> None:
+def test_unrelayable_message_is_refused_with_a_reason(words: dict[str, str], sentence: str) -> None:
     with pytest.raises(UnfitMessageError) as refused:
         JUDGE.judge(words, b"", SENT_US, NOW_US)
     assert str(refused.value) == sentence
@@ -89,7 +87,7 @@ def test_a_json_body_may_name_topic_and_time_in_a_zone() -> None:
     assert BODIES.judge({}, body, SENT_US, NOW_US) == Judged("orders", NOW_US + 5 * US_PER_S)
 
 
-def test_words_count_before_the_body() -> None:
+def test_headers_take_precedence_over_the_body() -> None:
     body = b'{"actualTopic":"orders","actualTime":"2026-01-01 08:00:05"}'
     words = {"RELAY_TOPIC": "bills", "RELAY_DELAY_MS": "3000"}
     assert BODIES.judge(words, body, SENT_US, NOW_US) == Judged("bills", NOW_US + US_PER_S)
@@ -109,7 +107,7 @@ def test_words_count_before_the_body() -> None:
         ),
     ],
 )
-def test_a_body_that_says_nothing_is_refused(body: bytes, sentence: str) -> None:
+def test_a_body_without_topic_and_time_is_refused(body: bytes, sentence: str) -> None:
     with pytest.raises(UnfitMessageError) as refused:
         BODIES.judge({}, body, SENT_US, NOW_US)
     assert str(refused.value) == sentence

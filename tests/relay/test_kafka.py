@@ -1,4 +1,4 @@
-"""The relay before a real Kafka: each message once, never early, whoever is killed."""
+"""The relay with a real Kafka delivers each message once and never early, whichever process is killed."""
 
 import json
 import signal
@@ -13,7 +13,7 @@ from tests.relay.relay_process import relay_process
 pytestmark = pytest.mark.interop
 
 
-async def test_a_message_comes_to_its_real_topic_as_it_was_sent_when_it_is_due(place: Place) -> None:
+async def test_a_due_message_reaches_its_real_topic_unchanged(place: Place) -> None:
     kafka, own = place.kafka, ("trace", b"\xff\x00")
     async with kafka.producer() as producer, kafka.reader(place.real, PARTITIONS) as reader:
         async with relay_process(kafka, place.delay, "--json-bodies") as relay:
@@ -117,7 +117,7 @@ async def test_relays_that_join_and_leave_share_the_partitions(place: Place) -> 
         place.check(await reader.to_end())
 
 
-async def test_a_relay_that_slept_finds_that_another_one_has_its_partitions(place: Place) -> None:
+async def test_suspended_relay_notices_its_lost_partitions(place: Place) -> None:
     kafka = place.kafka
     async with (
         kafka.producer() as producer,
@@ -140,9 +140,7 @@ async def test_a_relay_that_slept_finds_that_another_one_has_its_partitions(plac
         place.check(await reader.to_end())
 
 
-async def test_a_broker_that_is_killed_and_comes_back_loses_and_repeats_nothing(
-    place: Place, kafka: RealKafka
-) -> None:
+async def test_killed_broker_loses_and_repeats_no_message(place: Place, kafka: RealKafka) -> None:
     async with kafka.reader(place.real, PARTITIONS) as reader, relay_process(kafka, place.delay) as relay:
         async with kafka.producer() as producer:
             await place.send(producer, range(400), over_ms=4_000)

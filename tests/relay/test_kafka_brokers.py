@@ -1,4 +1,4 @@
-"""The relay before a real Kafka of three brokers, of which each dies in its turn."""
+"""The relay with a real Kafka of three brokers, which are killed in turn."""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,15 +13,15 @@ from tests.relay.places import PARTITIONS, Place
 from tests.relay.relay_process import relay_process
 from tests.upstream.jars import JarsMissingError
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(1_800)]  # nine starts of a broker
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(1_800)]  # nine broker starts
 
 LOT = 50
-"""Messages that are sent at once while a broker dies."""
+"""Number of messages that are sent at once while a broker dies."""
 
 
 @pytest.fixture
 def trio() -> Iterator[KafkaTrio]:
-    """Three brokers, which may not be ready yet."""
+    """Three brokers that may not be ready yet."""
     with TemporaryDirectory(prefix="mocketmq-kafka-") as home:
         try:
             with running_trio(Path(home)) as trio:
@@ -36,23 +36,23 @@ async def send_more(place: Place, producer: AIOKafkaProducer, count: int, over_m
 
 
 async def keep_sending(place: Place, producer: AIOKafkaProducer, over: asyncio.Event) -> None:
-    """Lot after lot, each once the one before is accepted."""
+    """Send batches, each after the previous batch is accepted."""
     while not over.is_set():
         await send_more(place, producer, LOT, over_ms=2_000)
 
 
-async def test_whichever_broker_dies_the_others_go_on_and_nothing_is_lost_or_repeated(
+async def test_when_any_broker_dies_nothing_is_lost_or_repeated(
     trio: KafkaTrio,
 ) -> None:
     await trio.complete()
     place = Place(trio)
-    await place.make(message_timestamp_type="LogAppendTime")  # its broker says when each message came
+    await place.make(message_timestamp_type="LogAppendTime")  # records each message's arrival
     async with (
         trio.producer() as producer,
         trio.reader(place.real, PARTITIONS) as reader,
         relay_process(trio, place.delay) as relay,
     ):
-        # Who coordinates transactions, who coordinates groups, who leads the delay topic
+        # The coordinator of transactions, the coordinator of groups, the leader of the delay topic
         for topic in ("__transaction_state", "__consumer_offsets", place.delay):
             await send_more(place, producer, 400, over_ms=4_000)
             await reader.until(len(place.due_ms) - 300)

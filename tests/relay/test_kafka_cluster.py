@@ -1,4 +1,4 @@
-"""The relay's member of a Kafka group, without a Kafka: it outlives whatever happens to it."""
+"""The relay's member of a Kafka group recovers from every failure, tested without a Kafka."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,15 +20,15 @@ NAMES = TopicNames("delayed", "delayed-pending", "delayed-refused")
 
 
 @pytest.fixture
-async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KafkaCluster]:
-    """One that waits for nothing before it tries again."""
-    monkeypatch.setattr(kafka_cluster, "_AGAIN_S", 0.0)
+async def cluster() -> AsyncIterator[KafkaCluster]:
+    """A cluster that retries without pauses."""
     made = KafkaCluster("relays", NAMES, parse_options("127.0.0.1:1", []), Judge(60 * US_PER_S, NAMES))
+    made.again_s = 0.0
     yield made
     await made.close()
 
 
-async def test_partitions_that_cannot_be_prepared_yet_are_prepared_later(
+async def test_failed_preparation_of_partitions_is_retried(
     cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = []
@@ -46,7 +46,7 @@ async def test_partitions_that_cannot_be_prepared_yet_are_prepared_later(
 
 
 class Member:
-    """A consumer of the client that breaks, until one lasts."""
+    """A Kafka consumer that breaks; the third consumer works."""
 
     made: list["Member"]
     lasting: asyncio.Event
@@ -55,23 +55,23 @@ class Member:
         Member.made.append(self)
 
     def subscribe(self, _topics: list[str], listener: object) -> None:
-        """Nothing comes of it."""
+        """Do nothing."""
 
     async def start(self) -> None:
-        """At once."""
+        """Return at once."""
 
     async def stop(self) -> None:
-        """At once."""
+        """Return at once."""
 
     async def getmany(self, timeout_ms: int) -> None:  # noqa: ARG002 - the client's name
-        """The third one lasts."""
+        """Fail, except for the third consumer."""
         if len(Member.made) < 3:
             raise ValueError("a defect of the client")
         Member.lasting.set()
         await asyncio.Event().wait()
 
 
-async def test_a_member_that_breaks_is_replaced(
+async def test_broken_member_is_replaced(
     cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def nothing(_: KafkaTopics) -> None:

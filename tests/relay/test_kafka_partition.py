@@ -1,4 +1,4 @@
-"""A partition on a real Kafka that two relays believe to be theirs: the one that came later has it."""
+"""If two relays claim a partition of a real Kafka, the later relay gets it."""
 
 import gc
 from collections.abc import AsyncIterator, Sequence
@@ -12,7 +12,7 @@ from mocketmq.relay.judging import Judge
 from mocketmq.relay.kafka.options import parse_options
 from mocketmq.relay.kafka.partition import KafkaPartition, SharedState
 from mocketmq.relay.kafka.topics import KafkaTopics, TopicNames
-from mocketmq.relay.partition import LostPartitionError, Pending, Settled
+from mocketmq.relay.partition import LostPartitionError, RelayedMessage, Settled
 from tests.relay.places import PARTITIONS, Place
 
 pytestmark = pytest.mark.interop
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.interop
 
 @asynccontextmanager
 async def shared_state(place: Place) -> AsyncIterator[SharedState]:
-    """What partitions need, in a group that has committed nothing yet, as far as it is told."""
+    """Return the shared state of partitions, in a group that appears to have committed nothing."""
 
     async def committed(_: object) -> int | None:
-        return None  # as Kafka may still say just after a transaction
+        return None  # as Kafka may still report just after a transaction
 
     async def permission(_number: int, _was_fenced: bool) -> None:
         pass
@@ -38,13 +38,13 @@ async def shared_state(place: Place) -> AsyncIterator[SharedState]:
         await topics.close()
 
 
-async def taken_over(partition: KafkaPartition) -> list[Pending | Settled]:
-    """Take it over; its log."""
+async def taken_over(partition: KafkaPartition) -> list[RelayedMessage | Settled]:
+    """Take over the partition, and return its log."""
     return [one async for some in partition.restore() for one in some]
 
 
 async def arriving(partition: KafkaPartition, count: int) -> Sequence[ConsumerRecord]:
-    """Exactly so many messages of the delay topic."""
+    """Read exactly this many messages of the delay topic."""
     found: list[ConsumerRecord] = []
     while len(found) < count:
         found += await partition.arrivals()
@@ -52,7 +52,7 @@ async def arriving(partition: KafkaPartition, count: int) -> Sequence[ConsumerRe
     return found
 
 
-async def test_who_was_overtaken_can_change_nothing_and_nothing_is_lost_or_kept_twice(place: Place) -> None:
+async def test_a_fenced_relay_changes_nothing_and_no_message_is_lost_or_kept_twice(place: Place) -> None:
     async with shared_state(place) as shared, place.kafka.producer() as producer:
         old, new = KafkaPartition(shared, 0), KafkaPartition(shared, 0)
         try:
@@ -75,6 +75,6 @@ async def test_who_was_overtaken_can_change_nothing_and_nothing_is_lost_or_kept_
             await old.close()
             await new.close()
     del old, new
-    gc.collect()  # here, what a fenced producer of the client leaves behind is logged, and disturbs nobody
+    gc.collect()  # logs the leftovers of a fenced producer here, where they disturb no other test
     async with place.kafka.reader(place.real, PARTITIONS) as reader:
         place.check(await reader.to_end())

@@ -1,4 +1,4 @@
-"""How the relay writes messages to Kafka, and reads options of its client, without a Kafka."""
+"""The format of the relay's Kafka messages, and options of its client, tested without a Kafka."""
 
 import ssl
 from pathlib import Path
@@ -19,13 +19,13 @@ PENDING = message.pending_of("delayed-3/17", 17, DUE_US, MESSAGE)
 
 
 def logged(record: KafkaRecord) -> ConsumerRecord:
-    """The record as the client reads it."""
+    """Return the record as the client reads it."""
     return ConsumerRecord(
         record.topic, record.partition, 0, 0, 0, record.key, record.value, None, 0, 0, record.headers
     )
 
 
-def test_the_log_says_what_was_kept_and_what_has_left() -> None:
+def test_the_log_has_kept_and_settled_messages() -> None:
     records = [
         message.kept(PENDING, "delayed-pending", 3),
         message.position(18, "delayed-pending", 3),
@@ -38,7 +38,7 @@ def test_the_log_says_what_was_kept_and_what_has_left() -> None:
     assert (records[1].key, records[1].value) == (message.POSITION_KEY, b"18")
 
 
-def test_the_real_topic_gets_the_message_as_it_was_sent_with_its_identity() -> None:
+def test_real_topic_gets_the_original_message_with_its_identity() -> None:
     assert message.forwarded(PENDING, MESSAGE) == KafkaRecord(
         "orders",
         b"key",
@@ -52,17 +52,17 @@ def test_the_real_topic_gets_the_message_as_it_was_sent_with_its_identity() -> N
     )
 
 
-def test_a_refused_message_keeps_its_orders_and_gets_the_reason() -> None:
+def test_refused_message_keeps_its_headers_and_gets_the_reason() -> None:
     record = message.refused("delayed-3/17", "delayed-refused", None, None, HEADERS, "it is wrong")
     assert record == KafkaRecord(
         "delayed-refused",
         None,
-        b"",  # the client sends nothing without a key and a value
+        b"",  # the client sends no record that lacks both key and value
         [*HEADERS, ("RELAY_ID", b"delayed-3/17"), ("RELAY_REFUSED", b"it is wrong")],
     )
 
 
-def test_options_go_to_the_classes_of_the_client_that_know_them() -> None:
+def test_options_go_to_the_client_classes_supporting_them() -> None:
     account = ["sasl_plain_username=relay", "sasl_plain_password=a=b"]
     given = ["security_protocol=SASL_SSL", *account, "session_timeout_ms=6000", "compression_type=lz4"]
     options = parse_options("k1:9092,k2:9092", given)
@@ -103,13 +103,13 @@ def test_options_go_to_the_classes_of_the_client_that_know_them() -> None:
         ("ssl_cafile=/no/such/file", "--kafka-option is '/no/such/file'; allowed: files that can be read"),
     ],
 )
-def test_an_option_that_is_wrong_is_told(text: str, sentence: str) -> None:
+def test_wrong_option_is_reported(text: str, sentence: str) -> None:
     with pytest.raises(InvalidArgumentError) as wrong:
         parse_options("k1:9092", [text])
     assert str(wrong.value).startswith(sentence)
 
 
-def test_a_file_that_holds_no_certificates_is_told(tmp_path: Path) -> None:
+def test_a_file_without_certificates_is_reported(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nothing")
     with pytest.raises(InvalidArgumentError):
         parse_options("k1:9092", [f"ssl_cafile={tmp_path}/ca.pem"])

@@ -1,4 +1,4 @@
-"""The relay before a real Kafka whose topics change, which is away, or which wants an account."""
+"""The relay with a real Kafka whose topics change, which is down, or which requires an account."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from tests.relay.relay_process import ended_relay, relay_process
 pytestmark = pytest.mark.interop
 
 
-async def test_partitions_that_the_delay_topic_gets_are_served_too(place: Place) -> None:
+async def test_added_partitions_of_the_delay_topic_are_served(place: Place) -> None:
     kafka = place.kafka
     async with (
         kafka.reader(place.real, PARTITIONS) as reader,
@@ -21,16 +21,14 @@ async def test_partitions_that_the_delay_topic_gets_are_served_too(place: Place)
         async with kafka.admin() as admin:
             await admin.create_partitions({place.delay: NewPartitions(PARTITIONS + 1)})
         await relay.tells(f"serving {PARTITIONS + 1} partitions")
-        async with kafka.producer() as producer:  # one from before may not know of the new partition
+        async with kafka.producer() as producer:  # an older producer may not know the new partition
             await place.send(producer, range(20), over_ms=100, partition=PARTITIONS)
         await reader.until(20)
         await relay.stop()
         place.check(await reader.to_end())
 
 
-async def test_a_relay_that_is_stopped_while_kafka_is_away_ends_all_the_same(
-    place: Place, kafka: RealKafka
-) -> None:
+async def test_relay_stops_while_kafka_is_unreachable(place: Place, kafka: RealKafka) -> None:
     async with kafka.producer() as producer, relay_process(kafka, place.delay) as relay:
         await place.send(producer, range(200), over_ms=4_000)
         async with kafka.reader(place.real, PARTITIONS) as reader:
@@ -55,14 +53,14 @@ async def test_it_does_not_start_where_kafka_would_remove_what_is_pending(kafka:
     assert "the topic kept-too-short-pending has cleanup.policy=delete" in said
 
 
-async def test_it_does_not_start_without_its_delay_topic(kafka: RealKafka) -> None:
+async def test_missing_delay_topic_fails_the_start(kafka: RealKafka) -> None:
     code, said = await asyncio.to_thread(ended_relay, kafka, "not-there")
     assert code == 3
-    assert "there is no topic not-there; make it, and start the relay again" in said
+    assert "topic not-there does not exist; create it, and restart the relay" in said
 
 
 def secured(kafka: RealKafka, password: str) -> list[str]:
-    """Options of a relay that speaks TLS and has an account."""
+    """Options of a relay with TLS and an account."""
     options = {
         "security_protocol": "SASL_SSL",
         "ssl_cafile": str(kafka.certificate),
@@ -74,7 +72,7 @@ def secured(kafka: RealKafka, password: str) -> list[str]:
     return ["--bootstrap", kafka.secure, *given]
 
 
-async def test_it_speaks_tls_and_has_an_account(place: Place, kafka: RealKafka) -> None:
+async def test_relay_uses_tls_and_an_account(place: Place, kafka: RealKafka) -> None:
     async with (
         kafka.producer() as producer,
         kafka.reader(place.real, PARTITIONS) as reader,
@@ -86,7 +84,7 @@ async def test_it_speaks_tls_and_has_an_account(place: Place, kafka: RealKafka) 
         place.check(await reader.to_end())
 
 
-async def test_it_does_not_start_with_a_wrong_password(place: Place, kafka: RealKafka) -> None:
+async def test_wrong_password_fails_the_start(place: Place, kafka: RealKafka) -> None:
     wrong = secured(kafka, "wrong")
     code, said = await asyncio.to_thread(ended_relay, kafka, place.delay, *wrong)
     assert code == 3

@@ -1,4 +1,4 @@
-"""A relay whose group gives it partitions and takes them away."""
+"""A relay whose group assigns and revokes partitions."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 import pytest
 
 from mocketmq.clock import LATEST_US
-from mocketmq.relay.partition import Pending, RelayError
+from mocketmq.relay.partition import RelayedMessage, RelayError
 from mocketmq.relay.relay import Relay
 from mocketmq.relay.shelf import Shelf
 from mocketmq_compat.delay.memory_store import MemoryStore
@@ -17,30 +17,30 @@ FAR_US = LATEST_US // 1_000 * 1_000
 
 
 class Group:
-    """Gives a relay whatever a test says."""
+    """A group that assigns the relay the partitions that a test sets."""
 
     def __init__(self) -> None:
         self.given: asyncio.Queue[Collection[LogPartition] | RelayError] = asyncio.Queue()
         self.log: list[str] = []
 
     async def open(self) -> None:
-        """Note it."""
+        """Record the call."""
         self.log.append("open")
 
     async def changed(self) -> Collection[LogPartition]:
-        """The next that is given."""
+        """Return the next assignment."""
         given = await self.given.get()
         if isinstance(given, RelayError):
             raise given
         return given
 
     async def close(self) -> None:
-        """Note it."""
+        """Record the call."""
         self.log.append("close")
 
 
 class Running:
-    """A relay, and what it told."""
+    """A relay, and its reports."""
 
     def __init__(self, group: Group) -> None:
         self.told: asyncio.Queue[tuple[Sequence[str], int]] = asyncio.Queue()
@@ -49,15 +49,15 @@ class Running:
         self.task = asyncio.create_task(self.relay.run(self.stop))
 
     async def served(self) -> tuple[Sequence[str], int]:
-        """What it tells next: its partitions, and how many messages are pending."""
+        """Return the relay's next report: its partitions, and the number of pending messages."""
         async with asyncio.timeout(PATIENCE_S):
             return await self.told.get()
 
 
-async def test_it_serves_what_it_is_given_and_tells_of_it() -> None:
+async def test_relay_serves_its_assignment_and_reports_it() -> None:
     group, brokers = Group(), [LogBroker(), LogBroker()]
     one, two = (LogPartition(broker, f"delayed-{n}") for n, broker in enumerate(brokers))
-    brokers[0].log.append(Pending("id-0", 0, FAR_US, b"body"))
+    brokers[0].log.append(RelayedMessage("id-0", 0, FAR_US, b"body"))
     running = Running(group)
     group.given.put_nowait([one, two])
     assert await running.served() == (["delayed-0", "delayed-1"], 1)
@@ -78,7 +78,7 @@ async def test_it_serves_what_it_is_given_and_tells_of_it() -> None:
     assert one.closed == 2
 
 
-async def test_the_end_of_the_group_ends_it_in_order() -> None:
+async def test_ended_group_closes_the_relay_in_order() -> None:
     group, partition = Group(), LogPartition(LogBroker())
     running = Running(group)
     group.given.put_nowait([partition])

@@ -1,10 +1,10 @@
-"""Relays in front of real RocketMQs that know accounts, and speak TLS."""
+"""Relays in front of real RocketMQs with accounts and TLS."""
 
 from pathlib import Path
 
 import pytest
 
-from mocketmq.calling.call import Account
+from mocketmq.calling.call import Credentials
 from mocketmq.connections.certificate import _self_signed
 from mocketmq.relay.judging import RELAY_DELAY_MS, RELAY_REFUSED, RELAY_TOPIC
 from tests.support.relays import (
@@ -16,6 +16,7 @@ from tests.support.relays import (
     ids_of,
     line_of,
     properties_of,
+    refused_start,
     user_of,
 )
 from tests.upstream.jars import V4, V5, JarsMissingError, class_path
@@ -23,8 +24,8 @@ from tests.upstream.process import HOST, SMALL, running_upstream
 
 pytestmark = [pytest.mark.interop, pytest.mark.parametrize("version", [V4, V5])]
 
-ADMIN = Account("administrator", "secret-of-administrator")
-RELAY = Account("relay-of-orders", "secret-of-relay")
+ADMIN = Credentials("administrator", "secret-of-administrator")
+RELAY = Credentials("relay-of-orders", "secret-of-relay")
 FORBIDDEN = "not-for-relays"
 ACCOUNTS = f"""
 accounts:
@@ -45,7 +46,7 @@ accounts:
   - {GROUP}=SUB
 """
 READ = {V4: ("SUB", "PUB|SUB"), V5: ("ALL", "ALL")}
-"""What the relay may do with the topics that it reads. To 5.x, SUB alone does not mean a queue's bounds."""
+"""Relay's permissions on the topics that it reads. In 5.x, SUB alone does not cover a queue's bounds."""
 _AUTH = "org.apache.rocketmq.auth"
 SETTINGS = {
     V4: {"aclEnable": "true"},
@@ -64,40 +65,26 @@ SETTINGS = {
 
 
 def written(folder: Path, version: str) -> tuple[str, ...]:
-    """Write accounts and a certificate; the options of Java that name them."""
+    """Write accounts and a certificate, and return the Java options for them."""
     (folder / "accounts.yml").write_text(ACCOUNTS % READ[version])
     certificate, key = _self_signed([HOST])
     (folder / "cert.pem").write_bytes(certificate)
     (folder / "key.pem").write_bytes(key)
     return (
-        "-Drocketmq.acl.plain.file=../accounts.yml",  # as seen from its home
+        "-Drocketmq.acl.plain.file=../accounts.yml",  # relative to its home
         "-Dtls.test.mode.enable=false",
         f"-Dtls.server.certPath={folder}/cert.pem",
         f"-Dtls.server.keyPath={folder}/key.pem",
     )
 
 
-def access(account: Account, folder: Path) -> tuple[str, ...]:
-    """The options of a relay with this account."""
+def access(account: Credentials, folder: Path) -> tuple[str, ...]:
+    """Return the options of a relay with this account."""
     keys = "--access-key", account.access_key, "--secret-key", account.secret
     return (*keys, "--tls-ca", str(folder / "cert.pem"))
 
 
-async def refusal(name_server: str, *args: str) -> str:
-    """What a relay says that does not start."""
-    relay = await forked_relay(name_server, *args)
-    assert relay.stderr
-    try:
-        said = (await relay.stderr.read()).decode()
-        assert await relay.wait() == 3, said
-    finally:
-        relay.kill()
-    return said
-
-
-async def test_a_relay_has_an_account_that_may_do_no_more_than_it_has_to(
-    version: str, tmp_path: Path
-) -> None:
+async def test_a_relays_account_has_the_least_permissions(version: str, tmp_path: Path) -> None:
     try:
         class_path(version)
     except JarsMissingError as error:
@@ -110,9 +97,9 @@ async def test_a_relay_has_an_account_that_may_do_no_more_than_it_has_to(
         user_of(HOST, there.broker_port, ADMIN) as user,
     ):
         name_server = f"{HOST}:{there.namesrv_port}"
-        wrong = Account(RELAY.access_key, "another secret")
-        assert "ignature" in await refusal(name_server, *access(wrong, tmp_path))
-        assert "make it first" in await refusal(name_server, *access(RELAY, tmp_path))
+        wrong = Credentials(RELAY.access_key, "another secret")
+        assert "ignature" in await refused_start(name_server, *access(wrong, tmp_path))
+        assert "create it first" in await refused_start(name_server, *access(RELAY, tmp_path))
         await user.make_topic(f"{LATER}-pending")
         await user.make_topic(f"{LATER}-refused", 1)
         await user.make_topic(FORBIDDEN)

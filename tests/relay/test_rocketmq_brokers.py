@@ -1,13 +1,9 @@
-"""A delay topic that lies on two brokers, one of which goes away."""
+"""A delay topic on two brokers, one of which goes down."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import pytest
-
-from mocketmq.broker.consuming import queue_locks
-from mocketmq.calling import call
 from mocketmq.relay.judging import RELAY_DELAY_MS, RELAY_REFUSED, RELAY_TOPIC
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
@@ -32,16 +28,9 @@ ELSEWHERE = "elsewhere"
 TOPICS = (LATER, ORDERS, f"{LATER}-pending", f"{LATER}-refused")
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let requests take long on a busy machine, and locks live long."""
-    monkeypatch.setattr(call, "CALL_S", HANGING_S)
-    monkeypatch.setattr(queue_locks, "LIFETIME_US", LONG_US)
-
-
 @asynccontextmanager
 async def name_server(brokers: Mapping[str, str]) -> AsyncIterator[str]:
-    """One that knows these brokers, by their names, and all topics on each, but ``elsewhere`` on ``two``."""
+    """A name server with these brokers by name, and all topics on each except ``elsewhere`` on ``two``."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         frames = FrameReader()
@@ -77,8 +66,9 @@ async def name_server(brokers: Mapping[str, str]) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def broker(addresses: dict[str, str], name: str) -> AsyncIterator[User]:
-    """A broker with all topics, which is in the addresses while it lives, and a user of it."""
+    """Run a broker with all topics, listed in the addresses while it runs, and a user of the broker."""
     async with running_remoting(clock="real", auto_create_topics=False) as remoting:
+        remoting.broker.queue_locks.lifetime_us = LONG_US
         host, port = remoting.emulator.settings.host, remoting.server.broker_port
         async with user_of(host, port) as user:
             for topic in (*TOPICS, ELSEWHERE):
@@ -90,7 +80,7 @@ async def broker(addresses: dict[str, str], name: str) -> AsyncIterator[User]:
                 del addresses[name]
 
 
-async def test_queues_of_all_brokers_are_served_and_one_broker_does_not_need_the_other() -> None:
+async def test_queues_of_each_broker_are_served_independently() -> None:
     addresses: dict[str, str] = {}
     both, late = [b"%d" % number for number in range(40)], [b"late %d" % number for number in range(10)]
     async with AsyncExitStack() as stack, AsyncExitStack() as going:
@@ -117,7 +107,7 @@ async def test_queues_of_all_brokers_are_served_and_one_broker_does_not_need_the
         assert relay.figures().refused == 0
 
 
-async def test_a_topic_whose_broker_is_away_is_waited_for_and_one_that_is_nowhere_is_refused() -> None:
+async def test_unreachable_topics_wait_and_unknown_topics_are_refused() -> None:
     addresses: dict[str, str] = {}
     words = {RELAY_TOPIC: ELSEWHERE, RELAY_DELAY_MS: "1"}
     async with (

@@ -1,4 +1,4 @@
-"""What the command says of options that are wrong, and of clusters that it cannot use."""
+"""Errors of the command for wrong options and for unusable clusters."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from mocketmq.cli import commands
 from tests.support.command_line import runner
 from tests.support.process import forked_broker
-from tests.support.relays import LATER, QUEUES, forked_relay, line_of
+from tests.support.relays import LATER, QUEUES, forked_relay, line_of, refused_start
 
 NEEDED = ("--name-server", "127.0.0.1:1", "--topic", LATER)
 
@@ -25,32 +25,20 @@ NEEDED = ("--name-server", "127.0.0.1:1", "--topic", LATER)
         ([*NEEDED, "--tls-ca", "a", "--tls-insecure"], "--tls-ca and --tls-insecure exclude each other"),
     ],
 )
-def test_wrong_options_are_told(args: list[str], said: str) -> None:
+def test_wrong_options_are_reported(args: list[str], said: str) -> None:
     told = runner().invoke(commands, ["relay", "rocketmq", *args])
     assert told.exit_code == 2, told.output
     assert said in " ".join(told.stderr.split()), told.stderr
 
 
-async def said_by(name_server: str) -> str:
-    """What a relay says that does not begin."""
-    relay = await forked_relay(name_server)
-    assert relay.stderr
-    try:
-        said = (await relay.stderr.read()).decode()
-        assert await relay.wait() == 3, said
-    finally:
-        relay.kill()
-    return said
+async def test_a_name_server_without_a_broker_is_reported() -> None:
+    assert "no name server: 127.0.0.1:1 cannot be reached" in await refused_start("127.0.0.1:1")
 
 
-async def test_a_name_server_that_nobody_is_behind_is_told() -> None:
-    assert "no name server: 127.0.0.1:1 cannot be reached" in await said_by("127.0.0.1:1")
-
-
-async def test_a_broker_that_refuses_is_told() -> None:
+async def test_a_refusing_broker_is_reported() -> None:
     async with forked_broker("--access-keys", "me:secret") as broker:
         host, port = broker.name_server
-        said = await said_by(f"{host}:{port}")
+        said = await refused_start(f"{host}:{port}")
     assert "accesskey" in said.lower(), said
 
 
@@ -88,7 +76,7 @@ async def test_the_ready_file_names_the_partitions_until_the_relay_ends(tmp_path
     assert names_in(tmp_path) == []
 
 
-async def test_a_ready_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+async def test_a_ready_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     async with forked_broker() as broker:
         host, port = broker.name_server
         relay = await forked_relay(f"{host}:{port}", "--ready-file", str(tmp_path / "missing" / "relay.json"))

@@ -1,19 +1,16 @@
-"""Relays that die before or after any of their requests, in front of mocketmq: nothing is lost."""
+"""Nothing is lost if relays in front of mocketmq die before or after any of their requests."""
 
 from collections.abc import Mapping, Sequence
 
 import pytest
 
-from mocketmq.broker.consuming import queue_locks
-from mocketmq.calling import call
 from mocketmq.calling.call import NoAnswerError
-from mocketmq.calling.connection import Answer, Connection
+from mocketmq.calling.connection import Answer, ClientConnection
 from mocketmq.relay.judging import RELAY_DELAY_MS, RELAY_TOPIC
-from mocketmq.relay.partition import Pending, RelayError, Settled
-from mocketmq.relay.rocketmq.cluster import Topics
+from mocketmq.relay.partition import RelayedMessage, RelayError, Settled
+from mocketmq.relay.rocketmq.cluster import RelayTopics
 from mocketmq.relay.rocketmq.partition import RocketPartition
 from mocketmq.remoting.wire.codes import RequestCode
-from tests.support.patience import HANGING_S
 from tests.support.relays import LATER, ORDERS, cluster_of, ids_of, properties_of, user_of
 from tests.support.remoting import running_remoting
 
@@ -22,7 +19,7 @@ WRITES = (RequestCode.SEND_MESSAGE, RequestCode.UPDATE_CONSUMER_OFFSET)
 
 
 class Crash:
-    """Ends a relay at its request ``number`` that writes, before or after the broker has carried it out."""
+    """Ends a relay at its write request ``number``, before or after the broker has executed it."""
 
     def __init__(self, number: int, when: str) -> None:
         self.has_come = False
@@ -30,9 +27,14 @@ class Crash:
         self._when = when
 
     async def call(
-        self, connection: Connection, code: int, ext: Mapping[str, str] | None, body: bytes, wait_s: float
+        self,
+        connection: ClientConnection,
+        code: int,
+        ext: Mapping[str, str] | None,
+        body: bytes,
+        wait_s: float,
     ) -> Answer:
-        """The answer, unless the relay is dead."""
+        """Return the answer, unless the relay is dead."""
         if code in WRITES:
             self._left -= 1
             if self._left < 0 and not self.has_come:
@@ -44,35 +46,33 @@ class Crash:
         return await _call(connection, code, ext, body, wait_s=wait_s)
 
 
-_call = Connection.call
+_call = ClientConnection.call
 
 
-async def served(partition: RocketPartition) -> dict[Settled, Pending]:
-    """Take the partition over, keep and forward all that is there; what is on the shelf then."""
-    shelf: dict[Settled, Pending] = {}
+async def served(partition: RocketPartition) -> dict[Settled, RelayedMessage]:
+    """Take over the partition, keep and forward all messages, and return the rest of the shelf."""
+    shelf: dict[Settled, RelayedMessage] = {}
     async for some in partition.restore():
         for each in some:
-            if isinstance(each, Pending):
+            if isinstance(each, RelayedMessage):
                 shelf[Settled(each.number, each.due_us)] = each
             else:
                 shelf.pop(each, None)
     while partition.next_offset < len(BODIES):
         for each in await partition.keep(await partition.arrivals()):
             shelf[Settled(each.number, each.due_us)] = each
-    due: Sequence[Pending] = sorted(shelf.values(), key=lambda each: (each.due_us, each.number))
+    due: Sequence[RelayedMessage] = sorted(shelf.values(), key=lambda each: (each.due_us, each.number))
     left = await partition.forward(due)
     await partition.close()
     return {place: each for place, each in shelf.items() if each.id not in left}
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_no_crash_loses_a_message(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call, "CALL_S", HANGING_S)
-    monkeypatch.setattr(queue_locks, "LIFETIME_US", 0)  # of a broker that forgets locks of the dead at once
+async def test_crashes_lose_no_message(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     crash: Crash | None = None
 
     async def crashing_call(
-        self: Connection,
+        self: ClientConnection,
         code: int,
         ext: Mapping[str, str] | None = None,
         body: bytes = b"",
@@ -83,7 +83,7 @@ async def test_no_crash_loses_a_message(when: str, monkeypatch: pytest.MonkeyPat
             return await _call(self, code, ext, body, wait_s=wait_s)
         return await crash.call(self, code, ext, body, wait_s)
 
-    async def run(topics: Topics) -> dict[Settled, Pending]:
+    async def run(topics: RelayTopics) -> dict[Settled, RelayedMessage]:
         cluster = cluster_of(name_server, topics)
         try:
             await cluster.open()
@@ -92,15 +92,18 @@ async def test_no_crash_loses_a_message(when: str, monkeypatch: pytest.MonkeyPat
         finally:
             await cluster.close()
 
-    monkeypatch.setattr(Connection, "call", crashing_call)
+    monkeypatch.setattr(ClientConnection, "call", crashing_call)
     async with running_remoting(clock="real") as remoting:
+        remoting.broker.queue_locks.lifetime_us = 0  # locks of dead relays expire at once
         host = remoting.emulator.settings.host
         name_server = f"{host}:{remoting.server.namesrv_port}"
         async with user_of(host, remoting.server.broker_port) as user:
             repeats: list[bool] = []
             while True:
                 number = len(repeats)
-                topics = Topics(*(f"{LATER}-{when}-{number}{part}" for part in ("", "-pending", "-refused")))
+                topics = RelayTopics(
+                    *(f"{LATER}-{when}-{number}{part}" for part in ("", "-pending", "-refused"))
+                )
                 orders = f"{ORDERS}-{number}"
                 for topic in (topics.delayed, orders):
                     await user.make_topic(topic, 1)

@@ -1,42 +1,41 @@
-"""Which queues are whose, and when a lock is believed in."""
+"""Ownership of queues, and when a relay trusts a lock."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mocketmq.broker.consuming import queue_locks
-from mocketmq.calling.connection import Connection
+from mocketmq.calling.connection import ClientConnection
 from mocketmq.clock import US_PER_S
 from mocketmq.relay.partition import LostPartitionError
 from mocketmq.relay.rocketmq import membership
-from mocketmq.relay.rocketmq.brokers import Broker
+from mocketmq.relay.rocketmq.brokers import RemoteBroker
 from mocketmq.relay.rocketmq.membership import Locks, share_of
-from mocketmq.relay.rocketmq.queue import Queue
+from mocketmq.relay.rocketmq.queue import RemoteQueue
 from tests.support.relays import GROUP, LATER, LONG_US
 from tests.support.remoting import running_remoting
 
 
 @given(st.integers(0, 40), st.sets(st.text(min_size=1), min_size=1, max_size=8))
-def test_every_queue_is_of_one_member_and_shares_are_even(queues: int, members: set[str]) -> None:
+def test_queues_are_divided_evenly_among_members(queues: int, members: set[str]) -> None:
     shares = [share_of(range(queues), members, member) for member in members]
     assert sorted(each for share in shares for each in share) == list(range(queues))
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
-def test_a_member_that_nobody_knows_yet_counts_itself() -> None:
+def test_an_unregistered_member_counts_itself() -> None:
     assert share_of("abcd", {"1"}, "2") == ["b", "d"]
 
 
-async def test_a_lock_is_believed_in_for_half_its_life_and_on_its_connection(
+async def test_lock_is_trusted_for_half_its_life_on_its_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now_us = 0
     monkeypatch.setattr(membership, "steady_us", lambda: now_us)
-    monkeypatch.setattr(queue_locks, "LIFETIME_US", LONG_US)  # by the broker's clock, which is real
     async with running_remoting(auto_create_topics="send") as remoting:
+        remoting.broker.queue_locks.lifetime_us = LONG_US  # by the broker's clock, which is real
         address = f"{remoting.emulator.settings.host}:{remoting.server.broker_port}"
-        broker = Broker("mocketmq", Connection(address), Connection(address))
-        queue = Queue(broker, GROUP, LATER, 0)
+        broker = RemoteBroker("mocketmq", ClientConnection(address), ClientConnection(address))
+        queue = RemoteQueue(broker, GROUP, LATER, 0)
         ours, theirs = Locks(GROUP, "ours", 60 * US_PER_S), Locks(GROUP, "theirs", 60 * US_PER_S)
         hold = await ours.take(queue)
         assert hold
@@ -53,7 +52,7 @@ async def test_a_lock_is_believed_in_for_half_its_life_and_on_its_connection(
         hold.check()
         await broker.requests.close()
         assert not hold.is_believed
-        await broker.requests.call(38, {"consumerGroup": GROUP})  # it is open again
+        await broker.requests.call(38, {"consumerGroup": GROUP})  # the connection is open again
         assert not hold.is_believed
         await ours.renew()
         hold.check()

@@ -1,4 +1,4 @@
-"""Messages that a relay on RocketMQ takes, keeps and sends on."""
+"""Messages that a relay on RocketMQ accepts, keeps and forwards."""
 
 from mocketmq.message.properties import encode_properties
 from mocketmq.relay.judging import Judged
@@ -6,16 +6,16 @@ from mocketmq.relay.rocketmq.messages import arrived, pending_of, read_pending, 
 from mocketmq.remoting.wire.record import WireRecord
 
 OF_NEWER_BROKERS = {"_SYS_MSG_PRIORITY_": "9", "__LITE_TOPIC": "chat-1"}
-"""The real cluster acts on these, although mocketmq's own broker refuses them."""
+"""Properties by which newer clusters order and divide a topic."""
 
 
 def record(properties: dict[str, str], body: bytes = b"hello") -> WireRecord:
-    """A record as a cluster gives it."""
+    """Return a record as a cluster returns it."""
     text, host = encode_properties(properties), "127.0.0.1:10911"
     return WireRecord("later", 0, 7, 70, body, text, 0, 0, 1, host, 2, host, 0, 0, 0)
 
 
-def test_what_newer_clusters_act_on_reaches_the_real_topic() -> None:
+def test_properties_of_newer_clusters_reach_the_real_topic() -> None:
     given = record({**OF_NEWER_BROKERS, "DELAY": "3", "TAGS": "A"})
     pending = pending_of("b/0/7/2", arrived(given), Judged("orders", 5_000_000))
     kept = to_keep(pending)

@@ -4,46 +4,37 @@ from collections.abc import Collection
 
 import pytest
 
-from mocketmq.broker.consuming import queue_locks
-from mocketmq.calling import call
 from mocketmq.calling.call import NoAnswerError
 from mocketmq.relay.judging import RELAY_DELAY_MS, RELAY_TOPIC
-from mocketmq.relay.partition import Pending, Settled
+from mocketmq.relay.partition import RelayedMessage, Settled
 from mocketmq.relay.rocketmq.partition import RocketPartition
 from mocketmq.relay.rocketmq.pending_log import PendingLog
-from tests.support.patience import HANGING_S
 from tests.support.relays import LATER, LONG_US, ORDERS, cluster_of, user_of
 from tests.support.remoting import running_remoting
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let requests take long on a busy machine, and locks live long."""
-    monkeypatch.setattr(call, "CALL_S", HANGING_S)
-    monkeypatch.setattr(queue_locks, "LIFETIME_US", LONG_US)
-
-
 async def taken_over(partition: RocketPartition) -> list[int]:
-    """Take it over; the numbers of what is pending."""
+    """Take over the queue, and return the numbers of pending messages."""
     found: dict[Settled, None] = {}
     async for some in partition.restore():
         for each in some:
-            if isinstance(each, Pending):
+            if isinstance(each, RelayedMessage):
                 found[Settled(each.number, each.due_us)] = None
             else:
                 found.pop(each, None)
     return [each.number for each in found]
 
 
-async def test_what_has_left_is_settled_even_when_the_connection_and_the_lock_are_gone(
+async def test_sent_messages_are_settled_even_without_connection_and_lock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settle = PendingLog.settle
 
-    async def fails(_log: PendingLog, _left: Collection[Pending]) -> None:
+    async def fails(_log: PendingLog, _left: Collection[RelayedMessage]) -> None:
         raise NoAnswerError("the connection broke")
 
     async with running_remoting(clock="real") as remoting:
+        remoting.broker.queue_locks.lifetime_us = LONG_US
         host = remoting.emulator.settings.host
         async with user_of(host, remoting.server.broker_port) as user:
             await user.make_topic(LATER, 1)
@@ -54,7 +45,7 @@ async def test_what_has_left_is_settled_even_when_the_connection_and_the_lock_ar
             try:
                 [partition] = await cluster.changed()
                 assert await taken_over(partition) == []
-                kept: list[Pending] = []
+                kept: list[RelayedMessage] = []
                 while len(kept) < 2:
                     kept += await partition.keep(await partition.arrivals())
                 monkeypatch.setattr(PendingLog, "settle", fails)

@@ -1,18 +1,13 @@
-"""The relay in front of mocketmq, over RocketMQ's protocol: what is kept, forwarded and refused."""
+"""The relay in front of mocketmq, over RocketMQ's protocol, keeps, forwards and refuses messages."""
 
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC
 
-import pytest
-
-from mocketmq.broker.consuming import queue_locks
-from mocketmq.calling import call
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.message.properties import KEYS, START_DELIVER_TIME, TAGS
 from mocketmq.relay.judging import RELAY_DELAY_MS, RELAY_ID, RELAY_REFUSED, RELAY_TOPIC
-from tests.support.patience import HANGING_S
 from tests.support.relays import (
     LATER,
     LOCK_S,
@@ -29,23 +24,17 @@ from tests.support.remoting import running_remoting
 LOCKS = ("--lock-time", f"{LOCK_S}s")
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let requests of this process take long on a busy machine, and locks of its broker live long."""
-    monkeypatch.setattr(call, "CALL_S", HANGING_S)
-    monkeypatch.setattr(queue_locks, "LIFETIME_US", LONG_US)
-
-
 @asynccontextmanager
 async def broker() -> AsyncIterator[tuple[str, User]]:
     """The name server's address, and a user."""
     async with running_remoting(clock="real", auto_create_topics=False) as remoting:
+        remoting.broker.queue_locks.lifetime_us = LONG_US
         host, port = remoting.emulator.settings.host, remoting.server.broker_port
         async with user_of(host, port) as user:
             yield f"{host}:{remoting.server.namesrv_port}", user
 
 
-async def test_messages_come_to_their_real_topic_when_they_are_due() -> None:
+async def test_due_messages_reach_their_real_topic() -> None:
     async with broker() as (name_server, user), running_relay(name_server) as relay:
         bodies = [b"%d" % number for number in range(40)]
         await user.delay(bodies, 1_200)
@@ -72,13 +61,13 @@ REFUSED = {
     "RELAY_DELAY_MS is 'soon'; allowed: milliseconds": {"RELAY_TOPIC": ORDERS, "RELAY_DELAY_MS": "soon"},
     "allowed: at most 400d ahead": {"RELAY_TOPIC": ORDERS, "RELAY_DELAY_MS": str(401 * 86_400_000)},
     "the real topic nowhere does not exist": {"RELAY_TOPIC": "nowhere", "RELAY_DELAY_MS": "1"},
-    "to which brokers let nobody send": {"RELAY_TOPIC": "SCHEDULE_TOPIC_XXXX", "RELAY_DELAY_MS": "1"},
+    "to which no client may send": {"RELAY_TOPIC": "SCHEDULE_TOPIC_XXXX", "RELAY_DELAY_MS": "1"},
     "one of the relay's own": {"RELAY_TOPIC": "later-pending", "RELAY_DELAY_MS": "1"},
-    "with what the relay adds": {"RELAY_TOPIC": ORDERS, "RELAY_DELAY_MS": "1", "long": '"' * 20_000},
+    "with the relay's properties": {"RELAY_TOPIC": ORDERS, "RELAY_DELAY_MS": "1", "long": '"' * 20_000},
 }
 
 
-async def test_what_is_refused_goes_to_a_topic_of_its_own_and_holds_up_nobody() -> None:
+async def test_refused_messages_go_to_the_refused_topic_and_block_no_others() -> None:
     async with broker() as (name_server, user), running_relay(name_server) as relay:
         for sentence, words in REFUSED.items():
             await user.send(sentence.encode(), words)
@@ -94,7 +83,7 @@ async def test_what_is_refused_goes_to_a_topic_of_its_own_and_holds_up_nobody() 
         assert properties[RELAY_ID].startswith("broker-a/")
 
 
-async def test_what_waits_outlives_the_relay() -> None:
+async def test_pending_messages_survive_a_restart_of_the_relay() -> None:
     bodies = [b"%d" % number for number in range(60)]
     async with broker() as (name_server, user):
         async with running_relay(name_server) as first:
@@ -107,7 +96,7 @@ async def test_what_waits_outlives_the_relay() -> None:
     assert all(len(ids) == 1 for ids in ids_of(records).values())
 
 
-async def test_relays_share_the_queues_and_one_leaves_what_it_had() -> None:
+async def test_relays_share_queues_and_release_them_when_leaving() -> None:
     bodies = [b"%d" % number for number in range(80)]
     async with broker() as (name_server, user), running_relay(name_server):
         async with running_relay(name_server) as second:
@@ -130,7 +119,7 @@ async def test_messages_with_the_same_sharding_key_stay_in_order() -> None:
     assert [record.body for record in records] == bodies
 
 
-async def test_json_bodies_may_say_it_packed_or_not() -> None:
+async def test_json_bodies_may_be_compressed() -> None:
     told = b'{"actualTopic": "orders", "actualTime": "2026-01-31 08:00:00", "n": %d}'
     packed = zlib.compress(told % 2)
     async with broker() as (name_server, user), running_relay(name_server, zone=UTC):

@@ -1,4 +1,4 @@
-"""A relay in front of mocketmq is killed, or suspended, and another takes over."""
+"""A relay in front of mocketmq is killed or suspended, and another relay takes over."""
 
 import os
 import signal
@@ -7,10 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from mocketmq.broker.consuming import queue_locks
-from mocketmq.calling import call
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
-from tests.support.patience import HANGING_S
 from tests.support.relays import (
     LOCK_S,
     LONG_US,
@@ -27,25 +24,19 @@ from tests.support.remoting import Remoting, running_remoting
 LOCKS = ("--lock-time", f"{LOCK_S}s")
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let requests of this process take long on a busy machine; locks of its broker end soon."""
-    monkeypatch.setattr(call, "CALL_S", HANGING_S)
-    monkeypatch.setattr(queue_locks, "LIFETIME_US", LOCK_S * US_PER_S)
-
-
 @asynccontextmanager
 async def broker() -> AsyncIterator[tuple[Remoting, str, User]]:
     """A broker, its name server's address, and a user."""
     async with running_remoting(clock="real", auto_create_topics=False) as remoting:
+        remoting.broker.queue_locks.lifetime_us = LOCK_S * US_PER_S
         host, port = remoting.emulator.settings.host, remoting.server.broker_port
         async with user_of(host, port) as user:
             yield remoting, f"{host}:{remoting.server.namesrv_port}", user
 
 
-async def test_another_relay_takes_over_from_one_that_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_killed_relay_is_replaced_by_another() -> None:
     bodies = [b"%d" % number for number in range(60)]
-    async with broker() as (_, name_server, user):
+    async with broker() as (remoting, name_server, user):
         first = await forked_relay(name_server, *LOCKS)
         try:
             await line_of(first, f"serving {QUEUES} partitions")
@@ -55,17 +46,15 @@ async def test_another_relay_takes_over_from_one_that_is_killed(monkeypatch: pyt
         finally:
             first.kill()
         await first.wait()
-        monkeypatch.setattr(queue_locks, "LIFETIME_US", LONG_US)  # from now on
+        remoting.broker.queue_locks.lifetime_us = LONG_US  # from now on
         async with running_relay(name_server):
             records = await user.received(bodies)
     assert all(len(ids) == 1 for ids in ids_of(records).values())
     assert all(record.store_ms >= record.born_ms + 1_500 for record in records if record.body in bodies)
 
 
-@pytest.mark.slow  # test_rocketmq_membership.py says when a lock is believed in
-async def test_a_relay_that_was_suspended_sends_nothing_that_another_has_taken_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.slow  # test_rocketmq_membership.py tests when a relay trusts a lock
+async def test_suspended_relay_sends_no_message_taken_over() -> None:
     bodies = [b"%d" % number for number in range(40)]
     async with broker() as (remoting, name_server, user):
         suspended = await forked_relay(name_server, *LOCKS)
@@ -78,9 +67,9 @@ async def test_a_relay_that_was_suspended_sends_nothing_that_another_has_taken_o
             os.kill(suspended.pid, signal.SIGSTOP)
             had_sent_none = wall_us() < first_due_us
             clients = remoting.broker.registry.clients
-            for member in clients:  # as a broker gives up who is silent, which takes it two minutes
+            for member in clients:  # as a broker drops silent clients, which takes two minutes
                 clients.gone(member.channel)
-            monkeypatch.setattr(queue_locks, "LIFETIME_US", LONG_US)  # from now on
+            remoting.broker.queue_locks.lifetime_us = LONG_US  # from now on
             async with running_relay(name_server) as other:
                 await user.received(bodies)
                 os.kill(suspended.pid, signal.SIGCONT)
@@ -94,6 +83,6 @@ async def test_a_relay_that_was_suspended_sends_nothing_that_another_has_taken_o
                 os.kill(suspended.pid, signal.SIGCONT)
             suspended.kill()
     assert all(len(ids) == 1 for ids in ids_of(records).values())
-    if had_sent_none:  # and nothing was in its hands when it was suspended
+    if had_sent_none:  # it also held no messages when it was suspended
         assert other.figures().forwarded >= len(bodies)
         assert len([record for record in records if record.body in bodies]) <= other.figures().forwarded

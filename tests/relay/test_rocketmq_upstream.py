@@ -1,4 +1,4 @@
-"""Relays in front of real RocketMQs, of which relays and brokers are killed."""
+"""Relays in front of real RocketMQs; relays and brokers are killed."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ SETTINGS = {**SMALL, "brokerFastFailureEnable": "false"}
 
 @asynccontextmanager
 async def upstream(home: Path, version: str) -> AsyncIterator[tuple[Upstream, str, User]]:
-    """A RocketMQ whose locks end soon, its name server's address, and a user."""
+    """A RocketMQ with short-lived locks, its name server's address, and a user."""
     try:
         class_path(version)
     except JarsMissingError as error:
@@ -50,7 +50,7 @@ async def upstream(home: Path, version: str) -> AsyncIterator[tuple[Upstream, st
 
 @contextmanager
 def killed_at_last(*relays: Forked) -> Iterator[None]:
-    """Whatever happens, none of these is left running."""
+    """Kill these processes on exit, whatever happens."""
     try:
         yield
     finally:
@@ -86,7 +86,7 @@ async def test_messages_are_kept_forwarded_and_refused(version: str, tmp_path: P
     assert [RELAY_REFUSED in properties_of(record) for record in refused] == [True, True]
 
 
-async def test_a_relay_that_is_killed_is_taken_over(version: str, tmp_path: Path) -> None:
+async def test_killed_relay_is_replaced_by_another(version: str, tmp_path: Path) -> None:
     bodies = [b"%d" % number for number in range(200)]
     async with upstream(tmp_path / "there", version) as (_, name_server, user):
         first = await forked_relay(name_server, *LOCKS)
@@ -96,7 +96,7 @@ async def test_a_relay_that_is_killed_is_taken_over(version: str, tmp_path: Path
             with killed_at_last(second):
                 await line_of(second, f"serving {QUEUES // 2} partitions")
                 await user.delay(bodies[:100], 2_000)
-                await user.received([bodies[0]])  # it is in the middle of the rest
+                await user.received([bodies[0]])  # the relay is still forwarding the rest
                 first.kill()
                 await user.delay(bodies[100:], 1_000)
                 records = await user.received(bodies)
@@ -105,7 +105,7 @@ async def test_a_relay_that_is_killed_is_taken_over(version: str, tmp_path: Path
     assert all(record.store_ms >= record.born_ms + 1_000 for record in records)
 
 
-async def test_a_broker_that_is_killed_and_comes_back_loses_nothing(version: str, tmp_path: Path) -> None:
+async def test_killed_broker_loses_no_message(version: str, tmp_path: Path) -> None:
     bodies = [b"%d" % number for number in range(200)]
     home = tmp_path / "there"
     async with upstream(home, version) as (there, name_server, user):

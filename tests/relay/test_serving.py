@@ -1,4 +1,4 @@
-"""How a partition is served over a log in memory: each message leaves once, never early, whatever fails."""
+"""With a log in memory, each message of a partition is forwarded once and never early, whatever fails."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mocketmq.relay import serving
-from mocketmq.relay.partition import Pending
+from mocketmq.relay.partition import RelayedMessage
 from mocketmq.relay.serving import Serving
 from mocketmq.relay.shelf import Shelf
 from mocketmq_compat.delay.memory_store import MemoryStore
@@ -19,7 +19,7 @@ from tests.support.patience import PATIENCE_S
 
 @pytest.fixture(autouse=True, scope="module")
 def _impatient() -> Iterator[None]:
-    """What failed is tried again at once."""
+    """Make retries immediate."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(serving, "PAUSES_S", (0.001,))
         yield
@@ -31,7 +31,7 @@ def open_shelf() -> Shelf:
 
 @asynccontextmanager
 async def served(broker: LogBroker) -> AsyncIterator[LogPartition]:
-    """A relay that serves the partition."""
+    """Start a relay that serves the partition."""
     partition = LogPartition(broker)
     one = Serving(partition, open_shelf)
     try:
@@ -71,7 +71,7 @@ async def play(steps: list[Step]) -> None:
                     case str():
                         broker.failures.append(step)
                     case None:
-                        await relays.pop().end()  # or both would take it from each other for ever
+                        await relays.pop().end()  # otherwise both relays would compete for ever
                         relays.append(Serving(LogPartition(broker), open_shelf))
                 await asyncio.sleep(0)
             await broker.until_out(len(broker.sent))
@@ -92,7 +92,7 @@ async def test_messages_leave_in_order_of_due_time_then_arrival() -> None:
     assert [one.number for one in broker.out] == [1, 3, 2, 0]
 
 
-async def test_what_has_to_stay_blocks_nothing_and_leaves_once_it_can() -> None:
+async def test_unsendable_message_is_retried_and_blocks_no_others() -> None:
     broker = LogBroker()
     broker.stay.add(0)
     async with served(broker):
@@ -111,7 +111,7 @@ async def test_a_defect_is_logged_and_the_partition_taken_over_anew(
     broker, keep = LogBroker(), LogPartition.keep
     defects = [ZeroDivisionError("a defect")]
 
-    async def fails_once(self: LogPartition, arrivals: Sequence[Sent]) -> Sequence[Pending]:
+    async def fails_once(self: LogPartition, arrivals: Sequence[Sent]) -> Sequence[RelayedMessage]:
         if defects:
             raise defects.pop()
         return await keep(self, arrivals)

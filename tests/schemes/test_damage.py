@@ -1,5 +1,6 @@
-"""The second of three records is damaged: the others are delivered, it is put aside and counted."""
+"""If the second of three records is damaged, it is quarantined and counted, and the others are delivered."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -7,16 +8,25 @@ import pytest
 from mocketmq.broker.broker import Broker
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay.slots.data_file import MAGIC as SLOTS_MAGIC
+from mocketmq_compat.delay.sorted.sorted_store import SortedStore
 from mocketmq_compat.delay.wheel.record import MAGIC as WHEEL_MAGIC
 from tests.support.brokers import running_broker
-from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, no_removal_left, send_in
+from tests.support.second_directories import (
+    HOUR_MS,
+    MS,
+    in_order_of_delivery,
+    message_files,
+    no_removal_left,
+    scheme_of,
+    send_in,
+)
 
 SECOND = 2
-"""The part of the file that begins with the second record, when it is split at their heads."""
+"""Index of the part with the second record, after the file is split at the heads of records."""
 
 
 def spoil_second(path: Path, magic: bytes, part: str) -> None:
-    """Change the head of the second record, or the content, and no byte of its body."""
+    """Change the head or the content of the second record, but no byte of its body."""
     parts = path.read_bytes().split(magic)
     head, content = parts[SECOND][:20], parts[SECOND][20:]
     if part == "head":
@@ -28,7 +38,7 @@ def spoil_second(path: Path, magic: bytes, part: str) -> None:
 
 
 def spoil_wheel(data: Path, part: str) -> None:
-    path = max((data / "wheel").glob("*.log"))  # the later one
+    path = max((data / "wheel").glob("*.log"))  # the later file
     spoil_second(path, WHEEL_MAGIC, part)
 
 
@@ -38,6 +48,19 @@ def spoil_slots(data: Path, part: str) -> None:
     if part == "head, and the index is lost":
         [index] = (data / "slots" / "index").iterdir()
         index.unlink()
+
+
+def spoil_directories(data: Path) -> None:
+    _, path, _ = message_files(data)
+    path.write_bytes(path.read_bytes().replace(b"two", b"TWO"))
+
+
+def spoil_sorted(store: SortedStore) -> None:
+    """Change the body of the second record."""
+    entry = store.by_arrival(-1, SECOND)[-1]
+    content = store.read(entry)
+    store.forget([entry])
+    store.write(entry, content.replace(b"two", b"TWO"))
 
 
 def put_aside(data: Path) -> bytes:
@@ -59,7 +82,7 @@ async def assert_two_of_three_come(broker: Broker, data: Path) -> None:
     assert [body for body in await delivered(broker) if body != "soon"] == ["one", "three"]
     figures = broker.schemes.file_figures()
     assert (figures.quarantined, sum(figures.put_aside.values()), broker.schemes.pending) == (1, 1, 0)
-    assert b"two" in put_aside(data)
+    assert b"two" in put_aside(data).lower()
     await no_removal_left(broker)
 
 
@@ -86,7 +109,7 @@ async def test_wheel_with_a_second_record_that_is_damaged_while_it_runs(
 ) -> None:
     async with running_broker(tmp_path, timed_scheme="wheel") as broker:
         if delay_ms == HOUR_MS:
-            await send_in(broker, 1, "soon")  # so that the file of the others is not the first
+            await send_in(broker, 1, "soon")  # so that the others are not in the first file
         await send_three(broker, delay_ms)
         spoil_wheel(tmp_path, part)
         await assert_two_of_three_come(broker, tmp_path)
@@ -112,8 +135,43 @@ async def test_slots_with_a_second_record_that_is_damaged_while_it_runs(tmp_path
 
 
 @pytest.mark.parametrize("is_running", [True, False])
+async def test_directories_with_a_damaged_second_file(is_running: bool, tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await send_three(broker, HOUR_MS)
+        if is_running:
+            spoil_directories(tmp_path)
+            await assert_two_of_three_come(broker, tmp_path)
+    if not is_running:
+        spoil_directories(tmp_path)
+        async with running_broker(tmp_path) as broker:
+            await assert_two_of_three_come(broker, tmp_path)
+    await assert_counted_once(tmp_path, "directories")
+
+
+async def test_sorted_with_a_damaged_second_record_at_the_start(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, timed_scheme="sorted") as broker:
+        await send_three(broker, HOUR_MS)
+    with closing(SortedStore(tmp_path / "sorted")) as store:
+        spoil_sorted(store)
+        store.sync([])
+    async with running_broker(tmp_path, timed_scheme="sorted") as broker:
+        await assert_two_of_three_come(broker, tmp_path)
+    await assert_counted_once(tmp_path, "sorted")
+
+
+async def test_sorted_with_a_second_record_that_is_damaged_while_it_runs(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, timed_scheme="sorted") as broker:
+        await send_three(broker, HOUR_MS)
+        store = scheme_of(broker).store
+        assert isinstance(store, SortedStore)
+        spoil_sorted(store)
+        await assert_two_of_three_come(broker, tmp_path)
+    await assert_counted_once(tmp_path, "sorted")
+
+
+@pytest.mark.parametrize("is_running", [True, False])
 async def test_slots_deliver_a_record_whose_head_alone_is_damaged(is_running: bool, tmp_path: Path) -> None:
-    """The index says where it is, and its content has a checksum of its own."""
+    """The index locates the record, and its content has a separate checksum."""
     async with running_broker(tmp_path, timed_scheme="slots") as broker:
         await send_three(broker, HOUR_MS)
         if is_running:

@@ -1,4 +1,4 @@
-"""Random sends, cancels, moves of the clock and restarts: each scheme does what a sorted list does."""
+"""With random sends, cancels, clock moves and restarts, each scheme behaves like a sorted list."""
 
 from functools import partial
 from unittest import mock
@@ -24,7 +24,7 @@ which = st.integers(0)
 
 
 class SchemeMachine(Machine):
-    """``waiting`` are due time, place in the order of arrival, and body; ``visible`` the bodies delivered."""
+    """Models a scheme: ``waiting`` has due time, arrival number and body; ``visible`` delivered bodies."""
 
     scheme: TimedSchemeName
 
@@ -83,7 +83,7 @@ class SchemeMachine(Machine):
     def restart(self) -> None:
         self.do(self.running.aclose())
         self.start()
-        self.do(self.broker.mover.advance(0))  # refuses what a quick stop has left of delivered messages
+        self.do(self.broker.mover.advance(0))  # refuses the delivered messages that a quick stop left
 
     @rule()
     def reset(self) -> None:
@@ -106,12 +106,12 @@ class SchemeMachine(Machine):
 
     @invariant()
     def the_same_is_visible(self) -> None:
-        if self.broker.registry.topics.find(TOPIC):
+        if self.broker.registry.topics.find_topic(TOPIC):
             assert bodies(self.do(visible(self.broker))) == self.visible
         assert self.broker.schemes.early == 0
 
 
 @pytest.mark.parametrize("examples", [4, pytest.param(60, marks=pytest.mark.slow)])
-def test_a_scheme_does_what_a_sorted_list_does(scheme: TimedSchemeName, examples: int) -> None:
+def test_a_scheme_behaves_like_a_sorted_list(scheme: TimedSchemeName, examples: int) -> None:
     machine = type("Machine", (SchemeMachine,), {"scheme": scheme})
     run_state_machine_as_test(machine, settings=runs(examples))

@@ -1,17 +1,35 @@
-"""What every delay scheme promises: never early, never lost, to the millisecond, and exactly once."""
+"""Promises of every delay scheme: never early, never lost, precise to the millisecond, exactly once."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mocketmq.broker.watching.stored_records import FIRST_NUMBER
 from mocketmq.errors import NotPendingError
 from mocketmq.message.message import Message
 from mocketmq.settings import TimedSchemeName
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, visible
-from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, send_in
+from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, scheme_of, send_in
 
-DELAYS_MS = (1, 2, 999, 1_000, 1_001, 599_999, 600_000, 600_001, 3 * HOUR_MS, 71 * HOUR_MS)
-"""Delays around the borders of milliseconds, seconds, ten minutes and hours."""
+DELAYS_MS = (
+    1,
+    2,
+    999,
+    1_000,
+    1_001,
+    1_050,
+    1_099,
+    1_100,
+    1_137,
+    2_999,
+    599_999,
+    600_000,
+    600_001,
+    3 * HOUR_MS,
+    71 * HOUR_MS,
+)
+"""Delays around the boundaries of milliseconds, slots, seconds, ten minutes and hours."""
 
 
 async def test_each_message_is_delivered_at_its_millisecond(scheme: TimedSchemeName, tmp_path: Path) -> None:
@@ -34,7 +52,7 @@ async def test_each_message_is_delivered_at_its_millisecond(scheme: TimedSchemeN
     assert rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us") == []
 
 
-async def test_what_waits_outlives_restarts_and_is_delivered_once(
+async def test_pending_messages_survive_restarts_and_are_delivered_once(
     scheme: TimedSchemeName, tmp_path: Path
 ) -> None:
     for number in range(3):
@@ -46,24 +64,58 @@ async def test_what_waits_outlives_restarts_and_is_delivered_once(
         await broker.mover.advance(700 * S)
         assert broker.schemes.pending == 3
     async with running_broker(tmp_path, timed_scheme=scheme) as broker:
-        await broker.mover.advance(0)  # refuses what a quick stop has left of delivered messages
+        await broker.mover.advance(0)  # refuses the delivered messages that a quick stop left
         assert broker.schemes.pending == 3
         await broker.mover.advance(5 * 3_600 * S)
         assert len(set(await in_order_of_delivery(broker))) == len(await visible(broker)) == 9
 
 
-async def test_what_is_being_delivered_still_waits(scheme: TimedSchemeName, tmp_path: Path) -> None:
+async def test_the_timer_sleeps_until_the_first_due_time(
+    scheme: TimedSchemeName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three days are 2,592,000 slots of 0.1 s, during which the timer must not wake up."""
+    picks: list[int] = []
+
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        sent = [await send_in(broker, hours * HOUR_MS) for hours in (40, 3, 71)]
+        assert broker.timer.next_due_us() == sent[1].stored.due_us
+        timed = broker.schemes.timed()
+        firing = timed.firing
+
+        def counted(until_us: int) -> Any:
+            picks.append(until_us)
+            return firing(until_us)
+
+        monkeypatch.setattr(timed, "firing", counted)  # counts the batches of a clock move
+        assert (await broker.mover.advance(72 * HOUR_MS * MS)).fired == 3
+        assert len(picks) <= 3
+
+
+async def test_memory_holds_the_first_pending_messages_alone(scheme: TimedSchemeName, tmp_path: Path) -> None:
+    async with running_broker(tmp_path, timed_scheme=scheme, delay_sync="never") as broker:
+        engine = scheme_of(broker)
+        engine.read_ahead.size = 8
+        for number in range(100):
+            await send_in(broker, 1_000 + (number * 7) % 50, str(number))
+        assert len(engine.read_ahead.entries) <= 2 * engine.read_ahead.size
+        assert (await broker.mover.advance(2 * S)).fired == 100
+        expected = sorted(range(100), key=lambda number: (number * 7 % 50, number))
+        assert await in_order_of_delivery(broker) == [str(number) for number in expected]
+    assert rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us") == []
+
+
+async def test_message_being_delivered_is_still_pending(scheme: TimedSchemeName, tmp_path: Path) -> None:
     async with running_broker(tmp_path, timed_scheme=scheme) as broker:
         for _ in range(2):
             await send_in(broker, 1_000)
         timed = broker.schemes.timed()
         before = timed.figures()
-        async with broker.timer.lock, timed.firing(broker.clock.now_us() + S):  # and then the disk is full
+        async with broker.timer.lock, timed.firing(broker.clock.now_us() + S):  # then the disk fills up
             assert timed.figures() == before
         assert timed.figures() == before
 
 
-async def test_cancelled_and_forced_messages_are_done_with(scheme: TimedSchemeName, tmp_path: Path) -> None:
+async def test_cancelled_and_forced_messages_are_settled(scheme: TimedSchemeName, tmp_path: Path) -> None:
     async with running_broker(tmp_path, timed_scheme=scheme) as broker:
         for body in ("cancelled", "forced", "kept"):
             await send_in(broker, 900_000, body)
@@ -90,7 +142,7 @@ async def test_pending_messages_are_found_by_key_number_topic_and_page(
             for topic, delay_ms in (("a", 9_000_000), ("b", 1_000), ("a", 700_000))
         ]
         schemes = broker.schemes
-        [found] = await schemes.find(sent[2].stored.unique_key)
+        [found] = await schemes.find_by_key(sent[2].stored.unique_key)
         assert (found.body, found.due_us) == (b"700000", found.store_us // MS * MS + 700_000 * MS)
         assert await schemes.numbered(found.log_offset) == found
         assert await schemes.numbered(found.log_offset + 1) is None
@@ -98,6 +150,11 @@ async def test_pending_messages_are_found_by_key_number_topic_and_page(
         assert bodies(await schemes.outside(-1, 9, topic="a")) == ["9000000", "700000"]
         [first] = await schemes.outside(-1, 1)
         assert bodies(await schemes.outside(first.log_offset, 1)) == ["1000"]
+        newest, next_before = await schemes.newest_outside(FIRST_NUMBER, 2)
+        assert (bodies(newest), next_before) == (["700000", "1000"], newest[-1].log_offset)
+        assert next_before is not None
+        oldest, end = await schemes.newest_outside(next_before, 2)
+        assert (bodies(oldest), end) == (["9000000"], None)
         assert await broker.reset.delete_topic("a") == 2
         assert bodies(await schemes.outside(-1, 9)) == ["1000"]
         await broker.reset.all()
@@ -118,7 +175,7 @@ async def test_a_half_message_is_kept_once(scheme: TimedSchemeName, tmp_path: Pa
         assert bodies(await visible(broker)) == ["half"]
 
 
-async def test_a_broker_without_a_data_directory_delays_too(scheme: TimedSchemeName) -> None:
+async def test_memory_broker_delays_messages(scheme: TimedSchemeName) -> None:
     async with running_broker(timed_scheme=scheme) as broker:
         for delay_ms in (700_000, 5, 5 * HOUR_MS):
             await send_in(broker, delay_ms, str(delay_ms))

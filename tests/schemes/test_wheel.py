@@ -1,4 +1,4 @@
-"""The weaknesses of the wheel, one test each; docs/schemes/wheel.md lists them."""
+"""The weaknesses of the wheel (docs/schemes/wheel.md), one test each."""
 
 import asyncio
 import errno
@@ -17,7 +17,7 @@ from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.offline import adding
 from mocketmq_compat.delay.wheel.record import HEAD, SPAN_S
 from mocketmq_compat.delay.wheel.wheel_store import WheelStore
-from tests.support.brokers import Refusing, S, rows, running_broker, visible
+from tests.support.brokers import S, rows, running_broker, visible
 from tests.support.delayed_files import made
 from tests.support.second_directories import (
     HOUR_MS,
@@ -36,7 +36,7 @@ FOLDER = "wheel"
 
 @pytest.fixture(autouse=True)
 def load_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are loaded ahead only when a test says so."""
+    """Make the scheme load files ahead only when a test asks for it."""
     turn_by_hand(monkeypatch)
 
 
@@ -89,11 +89,11 @@ async def test_ten_minutes_are_a_file(tmp_path: Path) -> None:
         assert (figures.parts, figures.disk_bytes) == (2, sum(p.stat().st_size for p in logs(tmp_path)))
 
 
-async def test_what_is_sent_while_a_file_is_loaded_is_in_the_wheel_once(
+async def test_messages_sent_while_a_file_is_loaded_are_in_the_wheel_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with wheel(tmp_path) as broker:
-        await send_in(broker, 1, "soon")  # so that the other file is not the first
+        await send_in(broker, 1, "soon")  # so that the other message is not in the first file
         await send_in(broker, HOUR_MS, "before")
         store = store_of(broker)
         await scheme_of(broker).tidy()
@@ -188,10 +188,10 @@ async def test_files_whose_time_has_passed_are_delivered_at_the_start_in_order(t
         now_ms = broker.store.clock.now_us() // MS
     with adding("wheel", tmp_path / FOLDER, lambda *_: None) as new:
         for hours, number in ((3, 1), (1, 2), (2, 3)):
-            new.add(decode(made(f"{hours}", number=number, due_ms=now_ms - hours * HOUR_MS).content))
+            new.add_message(decode(made(f"{hours}", number=number, due_ms=now_ms - hours * HOUR_MS).content))
         new.sync()
     async with wheel(tmp_path) as broker:
-        await broker.mover.advance(0)  # waits for what is due already
+        await broker.mover.advance(0)  # waits for messages that are already due
         assert [m.unique_key for m in await visible(broker)] == ["3", "2", "1"]
         await no_removal_left(broker)
     assert logs(tmp_path) == []
@@ -223,7 +223,7 @@ async def test_a_message_for_a_file_that_is_just_being_removed_is_kept(
     async with wheel(tmp_path) as broker:
         await send_in(broker, HOUR_MS, "last")
         store = store_of(broker)
-        loop, forget, remove = asyncio.get_running_loop(), store.forget, store.folder.remove
+        loop, forget, remove = asyncio.get_running_loop(), store.forget, store.folder.remove_file
         sends = []
 
         def send_new() -> None:
@@ -240,7 +240,7 @@ async def test_a_message_for_a_file_that_is_just_being_removed_is_kept(
 
         with monkeypatch.context() as removing:
             if is_begun:
-                removing.setattr(store.folder, "remove", send_and_remove)
+                removing.setattr(store.folder, "remove_file", send_and_remove)
             else:
                 removing.setattr(store, "forget", send_and_forget)
             async with broker.timer.lock:
@@ -262,7 +262,7 @@ async def test_memory_holds_only_what_is_due_soon(tmp_path: Path) -> None:
         assert in_the_wheel(broker) == 1
         assert await broker.schemes.page(-1, 1_000)
         [found] = await broker.schemes.page((await broker.schemes.page(-1, 200))[-1].log_offset, 1)
-        assert await broker.schemes.find(found.unique_key) == [found]
+        assert await broker.schemes.find_by_key(found.unique_key) == [found]
         assert in_the_wheel(broker) > 1
         await scheme_of(broker).tidy()
         assert in_the_wheel(broker) == 1
@@ -271,51 +271,8 @@ async def test_memory_holds_only_what_is_due_soon(tmp_path: Path) -> None:
         assert sum(broker.schemes.due_seconds().values()) == 301
     async with wheel(tmp_path) as broker:
         assert in_the_wheel(broker) == 1
-        assert BATCH <= len(scheme_of(broker)._front.entries) < 301
+        assert BATCH <= len(scheme_of(broker).read_ahead.entries) < 301
         assert len(await advance_to_end(broker)) == 301
-
-
-async def test_nothing_is_marked_before_its_delivery_is_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with wheel(tmp_path) as broker:
-        for body in ("one", "two"):
-            await send_in(broker, 1_000 if body == "one" else 2_000, body)
-        [path, *_] = logs(tmp_path)
-        before = path.read_bytes()
-        durable, synced = asyncio.Event(), broker.store.writer.synced
-
-        async def synced_later() -> None:
-            task = asyncio.current_task()
-            if task is not None and task.get_name() == "delay-marks":
-                await durable.wait()
-            await synced()
-
-        monkeypatch.setattr(broker.store.writer, "synced", synced_later)
-        assert (await broker.mover.advance(S)).fired == 1
-        assert path.read_bytes() == before
-        assert broker.schemes.file_figures().unremoved == 1
-        durable.set()
-        await no_removal_left(broker)
-        assert not path.exists() or path.read_bytes() != before
-        assert broker.schemes.file_figures().unremoved == 0
-
-
-async def test_marks_that_a_kill_has_lost_repeat_nothing(tmp_path: Path) -> None:
-    async with wheel(tmp_path) as broker:
-        for delay_ms in (1_000, HOUR_MS, HOUR_MS + 1, 2 * HOUR_MS):
-            await send_in(broker, delay_ms, str(delay_ms))
-        copies = {path: path.read_bytes() for path in logs(tmp_path)}
-        async with broker.timer.lock:
-            await broker.schemes.cancel((await broker.schemes.page(-1, 2))[1:])
-        await broker.mover.advance(S)
-        await no_removal_left(broker)
-    for path, content in copies.items():
-        path.write_bytes(content)
-    async with wheel(tmp_path) as broker:
-        assert await listed(broker) == [str(HOUR_MS + 1), str(2 * HOUR_MS)]
-        assert await advance_to_end(broker) == ["1000", str(HOUR_MS + 1), str(2 * HOUR_MS)]
-        assert broker.schemes.file_figures().repeats == 2
 
 
 async def test_a_disk_that_is_full_within_a_record_leaves_nothing_of_it(
@@ -345,23 +302,6 @@ async def test_a_disk_that_is_full_within_a_record_leaves_nothing_of_it(
         assert await advance_to_end(broker) == ["before", "after"]
 
 
-async def test_a_sync_that_fails_takes_its_messages_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    async with wheel(tmp_path) as broker:
-        await send_in(broker, HOUR_MS, "kept")
-        with monkeypatch.context() as broken:
-            broken.setattr(store_of(broker).folder, "sync", fail)
-            with pytest.raises(StoreUnavailableError, match="Input/output error; nothing of it was kept"):
-                await send_in(broker, HOUR_MS, "refused")
-        assert await listed(broker) == ["kept"]
-    async with wheel(tmp_path) as broker:
-        assert await listed(broker) == ["kept"]
-
-
 async def test_a_file_that_cannot_be_read_yet_is_loaded_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -382,29 +322,6 @@ async def test_a_file_that_cannot_be_read_yet_is_loaded_later(
             broken.undo()
             await scheme_of(broker).tidy()
             assert await advance_to_end(broker) == ["later", "last"]
-
-
-async def test_a_message_comes_at_its_millisecond_and_not_with_its_slot(tmp_path: Path) -> None:
-    delays_ms = [*range(1_000, 3_000, 137)]
-    async with wheel(tmp_path) as broker:
-        for delay_ms in delays_ms[::-1]:
-            await send_in(broker, delay_ms, str(delay_ms))
-        assert await advance_to_end(broker) == [*map(str, delays_ms)]
-    assert rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us") == []
-
-
-async def test_a_delivery_that_fails_stays_in_its_slot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with wheel(tmp_path) as broker:
-        for number in range(3):
-            await send_in(broker, 1_000 + 700 * number, str(number))
-        slots = broker.schemes.due_seconds()
-        async with Refusing(broker, monkeypatch):
-            with pytest.raises(StoreUnavailableError):
-                await broker.mover.advance(3 * S)
-        assert broker.schemes.due_seconds() == slots
-        assert await advance_to_end(broker) == ["0", "1", "2"]
 
 
 async def test_a_foreign_file_is_left_alone(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The job in other processes, by spark-submit, and on the cluster of docker-compose.yml."""
+"""The report job in other processes, by spark-submit, and on the cluster of docker-compose.yml."""
 
 import os
 import socket
@@ -20,7 +20,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from mocketmq_report.job import Engine, Job, run
+from mocketmq_report.job import Job, ReportRunner, run
 from mocketmq_report.report import output as forms
 from tests.support.ledgers import write_parquet, write_store
 from tests.support.patience import HANGING_S
@@ -37,13 +37,13 @@ CLUSTER = """
 import sys, time
 from functools import cache
 from pathlib import Path
-from mocketmq_report.job import Engine, Job, run
+from mocketmq_report.job import ReportRunner, Job, run
 from mocketmq_report.report.output import json
 from mocketmq_report.session import starting
 with starting(master="local-cluster[2,1,1024]") as spark:
     while spark.context()._jsc.sc().getExecutorMemoryStatus().size() < 3:  # with the driver
         time.sleep(0.1)
-    Path(sys.argv[2]).write_bytes(json(run(Engine(spark), Job([sys.argv[1]]), lambda *_: None)))
+    Path(sys.argv[2]).write_bytes(json(run(ReportRunner(spark), Job([sys.argv[1]]), lambda *_: None)))
 """
 KILLING = """
 import threading, time
@@ -66,7 +66,7 @@ def kill():
 
 threading.Thread(target=kill, daemon=True).start()
 """
-"""Kills the first executor that starts a Python worker, which has read nothing then."""
+"""Kills the first executor that starts a Python worker, before the worker has read anything."""
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +85,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def local(spark: SparkSession) -> Callable[[Path], Any]:
-    """The report that this machine makes of some data."""
+    """Return the report that this machine makes of the data."""
 
     @cache
     def made(data: Path) -> Any:
-        return figures(forms.json(run(Engine(Running(spark)), Job([str(data)]), lambda *_: None)))
+        return figures(forms.json(run(ReportRunner(Running(spark)), Job([str(data)]), lambda *_: None)))
 
     return made
 
@@ -107,7 +107,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def figures(report: bytes) -> Any:
-    """A report without the time at which it was made."""
+    """Return a report without its time."""
     found = msgspec.json.decode(report)
     assert found["lateness"][0]["measured"] > ROWS * 0.9
     del found["header"]["created_wall_us"], found["header"]["title"]
@@ -115,7 +115,7 @@ def figures(report: bytes) -> Any:
 
 
 def finish(command: list[str], environment: Mapping[str, str], where: Path) -> str:
-    """The output of a command that must succeed."""
+    """Wait for a command, which must succeed, and return its output."""
     done = subprocess.run(
         command, env=environment, cwd=where, capture_output=True, text=True, timeout=HANGING_S, check=False
     )
@@ -123,7 +123,7 @@ def finish(command: list[str], environment: Mapping[str, str], where: Path) -> s
     return done.stdout
 
 
-def test_an_executor_that_is_killed_while_it_runs_changes_nothing(
+def test_killed_executor_does_not_change_the_report(
     local: Callable[[Path], Any], parquet: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     out = tmp_path / "report.json"
@@ -144,7 +144,7 @@ def test_spark_submit_runs_the_job(
     assert figures((tmp_path / "out/report.json").read_bytes()) == local(parquet)
 
 
-def test_the_services_of_docker_compose_compute_the_same(
+def test_compose_services_compute_the_same_report(
     local: Callable[[Path], Any], store: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     replaced = {
@@ -160,27 +160,27 @@ def test_the_services_of_docker_compose_compute_the_same(
         for work in works:
             worker = service("spark-worker", {**replaced, "/tmp/work": str(work)})  # noqa: S108 - in a container
             stack.enter_context(serving(worker, "Successfully registered with master", environment, tmp_path))
-        finish(service("report", replaced), environment, tmp_path)
+        finish(service("report-on-cluster", replaced), environment, tmp_path)
         end_s = monotonic() + HANGING_S
-        while not all(list(work.glob("app-*/*")) for work in works):  # the slower may have hardly begun
+        while not all(list(work.glob("app-*/*")) for work in works):  # a worker may have hardly begun
             assert monotonic() < end_s, "a worker has started no executor"
             sleep(0.1)
     assert figures((tmp_path / "out/report.json").read_bytes()) == local(store)
 
 
 def service(name: str, replaced: Mapping[str, str]) -> list[str]:
-    """The command of a service, on this machine."""
+    """Return the command of a service, adapted to this machine."""
     found = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"][name]
     command = [*found["entrypoint"], *found["command"]]
     for number, text in enumerate(command):
-        for there, here in {**replaced, "8080": "0"}.items():  # any port for the page of each
+        for there, here in {**replaced, "8080": "0"}.items():  # each service's page may use any port
             text = text.replace(there, here)  # noqa: PLW2901
         command[number] = text
     return command
 
 
 def free_port() -> int:
-    """Below those that systems pick, or somebody might be given it until the master has it."""
+    """Return a port below the range that systems pick from, so that nobody gets it before the master."""
     while True:
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("localhost", port := Random().randrange(20_000, 32_000)))
@@ -189,7 +189,7 @@ def free_port() -> int:
 
 @contextmanager
 def serving(command: list[str], ready: str, environment: Mapping[str, str], where: Path) -> Iterator[None]:
-    """A process that is ready, by its stderr; it is stopped at the end."""
+    """Run a process until its stderr shows that it is ready, and stop it on exit."""
     with subprocess.Popen(
         command, env=environment, cwd=where, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -197,7 +197,7 @@ def serving(command: list[str], ready: str, environment: Mapping[str, str], wher
         deadline = threading.Timer(HANGING_S, process.kill)
         deadline.start()
         said: list[str] = []
-        rest = threading.Thread(target=said.extend, args=[process.stderr])  # or it would wait for room
+        rest = threading.Thread(target=said.extend, args=[process.stderr])  # else its pipe fills up
         try:
             for line in process.stderr:
                 said.append(line)

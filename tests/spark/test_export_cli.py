@@ -35,7 +35,7 @@ def export(*args: str | Path) -> Ended:
     return Ended(result.exit_code, result.stdout, result.stderr)
 
 
-def test_it_says_what_it_wrote(tmp_path: Path) -> None:
+def test_export_prints_the_written_files(tmp_path: Path) -> None:
     MadeStore(tmp_path / "data").deliver(1)
     out = tmp_path / "out"
     ended = export(tmp_path / "data", out, "--json")
@@ -50,15 +50,15 @@ def test_it_says_what_it_wrote(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_wrong_is_a_sentence_and_an_exit_code(tmp_path: Path) -> None:
+def test_errors_have_a_sentence_and_an_exit_code(tmp_path: Path) -> None:
     assert export(tmp_path / "nowhere", tmp_path / "out").code == Exit.USAGE
     made = MadeStore(tmp_path / "data")
     made.run("DELETE FROM runs")
-    sentence = f"Error: {made.database} has no run of a broker: none was ever started on it\n"
+    sentence = f"Error: {made.database} has no runs: no broker was ever started on it\n"
     assert export(tmp_path / "data", tmp_path / "out") == (Exit.NOT_STARTED, "", sentence)
 
 
-def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "mocketmq_report.ledger.export", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     sentence = (
@@ -67,16 +67,14 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: 
     assert export(tmp_path, tmp_path / "out") == (Exit.USAGE, "", sentence)
 
 
-def test_a_module_of_ours_that_is_missing_is_a_defect(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_module_of_mocketmq_is_a_defect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "mocketmq_report.ledger.export", raising=False)
     monkeypatch.setitem(sys.modules, "mocketmq_report.ledger.store_snapshot", None)
     result = runner().invoke(commands, ["export", str(tmp_path), str(tmp_path / "out")])
     assert isinstance(result.exception, ModuleNotFoundError)
 
 
-async def test_beside_a_broker_that_goes_on_every_message_is_there_once(tmp_path: Path) -> None:
+async def test_every_message_exists_once_beside_a_running_broker(tmp_path: Path) -> None:
     data = tmp_path / "data"
     sent: list[str] = []
     began_us = wall_us()

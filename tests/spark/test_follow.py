@@ -1,7 +1,7 @@
-"""The rolling table of a real broker: through moves of its clock, a reset, a restart, another store.
+"""The rolling table of a real broker, through clock moves, a reset, a restart, and another store.
 
-The broker is another process: ADBC brings a SQLite of its own, and two of them in one process do not see each
-other's locks.
+The broker is another process, because ADBC has its own SQLite, and two SQLites in one process do not see
+each other's locks.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ from rich.console import Console
 
 from mocketmq import Client
 from mocketmq.errors import StoreUnavailableError
+from mocketmq_report.java import JavaError
 from mocketmq_report.live import follow as module
 from mocketmq_report.live.follow import follow
-from mocketmq_report.session import JavaError
 from tests.support.patience import HANGING_S
 from tests.support.process import forked_broker
 from tests.support.stores import MadeStore
 
 
 class Screen:
-    """The tables that are shown, one after the other."""
+    """The tables shown, one after another."""
 
     def __init__(self, *, is_terminal: bool = False) -> None:
         self._file = io.StringIO()
@@ -38,7 +38,7 @@ class Screen:
         self._is_over = False
 
     def until(self) -> bool:
-        """The callback that ``follow`` calls after each table."""
+        """Return whether to stop; ``follow`` calls this after each table."""
         self._loop.call_soon_threadsafe(self._shown.put_nowait, self._file.getvalue())
         self._file.truncate(self._file.seek(0))
         return self._is_over
@@ -48,7 +48,7 @@ class Screen:
         self._is_over = True
 
     def over(self, _following: object) -> None:
-        """Note that ``follow`` has ended."""
+        """Record that ``follow`` has ended."""
         self._shown.put_nowait(None)
 
     async def _next(self) -> str:
@@ -57,7 +57,7 @@ class Screen:
         return shown
 
     async def shows(self, words: str) -> str:
-        """The next table with these words."""
+        """Wait for the next table that contains this text."""
         async with asyncio.timeout(HANGING_S):
             while words not in (shown := await self._next()):
                 pass
@@ -70,7 +70,7 @@ class Screen:
                 pass
 
     async def row(self, level: str, delivered: str) -> list[str]:
-        """The cells of a level, once so many deliveries are in the window."""
+        """Return the cells of a level, once this many deliveries are in the window."""
         async with asyncio.timeout(HANGING_S):
             while True:
                 for line in (await self._next()).splitlines():
@@ -81,7 +81,7 @@ class Screen:
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory of temporary files, which must be empty at the end."""
+    """Directory of temporary files, which must be empty at the end."""
     made = tmp_path / "tmp"
     made.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(made))
@@ -91,7 +91,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @asynccontextmanager
 async def started(data: Path) -> AsyncIterator[Client]:
-    """A broker with a manual clock."""
+    """Start a broker with a manual clock."""
     async with (
         forked_broker("--data", str(data), "--clock", "manual") as process,
         Client(process.url) as client,
@@ -103,7 +103,7 @@ async def started(data: Path) -> AsyncIterator[Client]:
 async def followed(
     spark: SparkSession, data: Path, *, is_terminal: bool = False, after: Event | None = None
 ) -> AsyncIterator[Screen]:
-    """Follow with a Spark that is there at once, or ``after`` an event."""
+    """Follow with a Spark that is available at once, or ``after`` an event."""
 
     def starting() -> SparkSession:
         assert after is None or after.wait(HANGING_S)
@@ -126,7 +126,7 @@ def assert_empty(directory: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_broker_is_followed_through_its_life(
+async def test_follow_shows_a_broker_from_start_to_stop(
     spark: SparkSession, tmp_path: Path, temporary: Path
 ) -> None:
     data = tmp_path / "data"
@@ -141,7 +141,7 @@ async def test_a_broker_is_followed_through_its_life(
             assert (await screen.row("2", "0"))[8] == "1"
             assert (await screen.row("other", "1"))[:2] == ["other", "any"]
 
-            await screen.counts_by_spark()  # which goes on counting over a reset
+            await screen.counts_by_spark()  # Spark continues to count through a reset
             await broker.advance("2h")
             await screen.shows("the clock was moved")
             assert (await screen.row("1", "0"))[-3:] == ["2", "0", "–"]
@@ -158,7 +158,7 @@ async def test_a_broker_is_followed_through_its_life(
     assert_empty(temporary)
 
 
-async def test_a_broker_that_is_gone_is_said_and_awaited(
+async def test_a_missing_broker_is_reported_and_awaited(
     spark: SparkSession, tmp_path: Path, temporary: Path
 ) -> None:
     data = tmp_path / "data"
@@ -185,7 +185,9 @@ async def test_a_broker_that_is_gone_is_said_and_awaited(
     assert_empty(temporary)
 
 
-async def test_figures_do_not_wait_for_spark(spark: SparkSession, tmp_path: Path, temporary: Path) -> None:
+async def test_figures_appear_before_spark_is_ready(
+    spark: SparkSession, tmp_path: Path, temporary: Path
+) -> None:
     data, spark_is_there = tmp_path / "data", Event()
     async with started(data) as broker, followed(spark, data, after=spark_is_there) as screen:
         try:
@@ -194,7 +196,7 @@ async def test_figures_do_not_wait_for_spark(spark: SparkSession, tmp_path: Path
                 await broker.send("orders", "hello", delay_level=level)
             await broker.advance("2s")
             assert (await screen.row("1", "2"))[4:] == ["0", "0", "0", "–", "0", "–", "2", "0", "–"]
-            assert "nothing was delivered" not in await screen.shows("Spark is starting; until then")
+            assert "nothing was delivered" not in await screen.shows("Spark is starting; this process counts")
         finally:
             spark_is_there.set()
         await broker.advance("3s")
@@ -207,7 +209,7 @@ async def test_figures_do_not_wait_for_spark(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.usefixtures("temporary")
-def test_a_spark_whose_processes_are_late_starts_again(tmp_path: Path) -> None:
+def test_slow_spark_is_restarted(tmp_path: Path) -> None:
     starts = iter(["Python worker failed to connect back.", "another reason"])
 
     def fail() -> SparkSession:
@@ -219,7 +221,7 @@ def test_a_spark_whose_processes_are_late_starts_again(tmp_path: Path) -> None:
     assert "a process of Spark did not start in time, so counting starts again" in file.getvalue()
 
 
-def test_a_spark_that_does_not_start_ends_it(tmp_path: Path) -> None:
+def test_failed_start_of_spark_ends_following(tmp_path: Path) -> None:
     def fail() -> SparkSession:
         raise JavaError("there is no java")
 
@@ -233,10 +235,12 @@ async def test_a_terminal_shows_one_table(spark: SparkSession, tmp_path: Path) -
     made = MadeStore(tmp_path / "data")
     async with followed(spark, made.data, is_terminal=True) as screen:
         assert "\x1b[?25l" in await screen.shows("level")
-        assert "\x1b[1A" in await screen.shows("level")  # up, where the last one stands
+        assert "\x1b[1A" in await screen.shows("level")  # moves up to the last table
 
 
-def test_ctrl_c_ends_it_and_leaves_nothing(spark: SparkSession, tmp_path: Path, temporary: Path) -> None:
+def test_ctrl_c_ends_following_and_leaves_no_process(
+    spark: SparkSession, tmp_path: Path, temporary: Path
+) -> None:
     made = MadeStore(tmp_path / "data")
 
     def interrupt() -> bool:
@@ -250,6 +254,6 @@ def test_ctrl_c_ends_it_and_leaves_nothing(spark: SparkSession, tmp_path: Path, 
     assert not spark.streams.active
 
 
-def test_there_must_be_something_to_follow(spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_data_to_follow_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailableError, match=r"nothing/mocketmq\.db .*No such file"):
         follow(lambda: spark, tmp_path / "nothing", window_s=60, console=Console(file=io.StringIO()))

@@ -1,10 +1,10 @@
-"""A fixed ledger gives the same files as ever, to the letter."""
+"""A fixed ledger gives exactly the golden files."""
 
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from mocketmq_report.job import Engine, Job, run
+from mocketmq_report.job import Job, ReportRunner, run
 from mocketmq_report.judge.compare import load_report
 from mocketmq_report.judge.thresholds import parse_file
 from mocketmq_report.report.output import write
@@ -14,7 +14,7 @@ from tests.support.spark import Running
 GOLDEN = Path(__file__).with_name("golden")
 
 
-def test_a_fixed_ledger_gives_the_same_report_as_ever(spark: SparkSession, tmp_path: Path) -> None:
+def test_report_of_a_fixed_ledger_matches_the_golden_files(spark: SparkSession, tmp_path: Path) -> None:
     """Two runs with early, lost, cancelled, forced, repeated, dropped and pending rows."""
     ledger = GOLDEN / "ledger.csv"
     job = Job(
@@ -23,7 +23,7 @@ def test_a_fixed_ledger_gives_the_same_report_as_ever(spark: SparkSession, tmp_p
         thresholds=parse_file(GOLDEN / "thresholds.txt"),
         out=str(tmp_path),
     )
-    report = run(Engine(Running(spark)), job, lambda *_: None)
+    report = run(ReportRunner(Running(spark)), job, lambda *_: None)
     assert not report.passed
     report.header.created_wall_us = 0
     report.header.version = report.header.spark = "0"

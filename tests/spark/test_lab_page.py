@@ -13,7 +13,7 @@ CHARTS = 6
 
 @needs_chromium
 @pytest.mark.slow
-async def test_all_charts_are_drawn_and_nothing_sticks_out(tmp_path: Path) -> None:
+async def test_all_charts_are_drawn_within_their_frames(tmp_path: Path) -> None:
     path = tmp_path / "lab.html"
     path.write_text(lab_html(sample_lab()))
     async with open_page() as page:

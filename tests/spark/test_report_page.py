@@ -46,7 +46,7 @@ async def colour(page: Page, of: str, which: str = "color") -> Any:
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [2_560, 1_280, 390, 360])
-async def test_all_charts_are_drawn_and_nothing_sticks_out(
+async def test_all_charts_are_drawn_within_their_frames(
     page: Page, report: Path, width: int, dark: bool
 ) -> None:
     page.said.clear()
@@ -72,9 +72,7 @@ async def test_all_charts_are_drawn_and_nothing_sticks_out(
     )
 
 
-async def test_charts_follow_the_theme_of_the_system_while_they_are_looked_at(
-    page: Page, report: Path
-) -> None:
+async def test_open_charts_follow_the_theme_of_the_system(page: Page, report: Path) -> None:
     await page.show(report, 1_000)
     label = ".chart svg .tick"
     light = await colour(page, label, "fill")
@@ -104,7 +102,7 @@ async def test_paper_is_white_and_has_whole_tables_and_charts(page: Page, report
     assert (await page.pdf()).startswith(b"%PDF-")
 
 
-async def test_a_chart_is_drawn_anew_when_its_place_changes(page: Page, report: Path) -> None:
+async def test_resized_chart_is_redrawn(page: Page, report: Path) -> None:
     await page.show(report, 1_280)
     await page.resize(600)
     width = "document.querySelector('.chart svg').getBoundingClientRect().width"
@@ -130,7 +128,7 @@ async def test_a_level_can_be_chosen(page: Page, report: Path) -> None:
     assert after != before
 
 
-async def test_a_tooltip_says_what_is_under_the_pointer(page: Page, report: Path) -> None:
+async def test_a_tooltip_describes_the_point_under_the_pointer(page: Page, report: Path) -> None:
     await page.show(report, 1_280)
     shown = await page.evaluate(
         """(() => {
@@ -162,7 +160,7 @@ async def test_charts_write_durations_as_tables_do(page: Page, report: Path) -> 
     assert await page.evaluate("duration(null)") == figures.duration(None)
 
 
-async def test_hostile_names_are_shown_and_do_nothing(page: Page, tmp_path: Path) -> None:
+async def test_hostile_names_are_escaped(page: Page, tmp_path: Path) -> None:
     hostile = "</script><img src=x onerror=alert(1)>\u202e\x00"
     report = sample_report()
     comparison = sample_comparison()

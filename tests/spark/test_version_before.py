@@ -1,4 +1,4 @@
-"""Stores, rollups and reports of the version before are read as before."""
+"""Stores, rollups and reports of the previous version are read as before."""
 
 import json
 from contextlib import nullcontext
@@ -12,8 +12,8 @@ from tests.support.command_line import runner
 from tests.support.spark import Running
 from tests.support.version_before import unpack
 
-NEW = {"causes", "contract"}
-"""What reports did not have then."""
+NEW = {"causes", "delay_limits"}
+"""Fields that reports did not have then."""
 
 
 @pytest.mark.parametrize(
@@ -21,14 +21,14 @@ NEW = {"causes", "contract"}
     [
         ("store", set[str]()),
         ("rollup", {"timeline", "quality"}),
-    ],  # a rollup keeps minutes, and no undelivered rows
+    ],  # a rollup keeps minutes, but no undelivered rows
 )
-def test_a_report_of_it_compares_as_equal_with_its_own(
+def test_report_of_the_previous_version_compares_as_equal(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, apart: set[str]
 ) -> None:
     monkeypatch.setattr("mocketmq_report.session.starting", lambda **_: nullcontext(Running(spark)))
     data, was = unpack(part, tmp_path), unpack("report/report.json", tmp_path)
-    if part == "store":  # is read with the names of today; what was written of one keeps those of then
+    if part == "store":  # a store is read with today's names; a rollup or report keeps its old names
         was.write_text(was.read_text().replace("second-directories", "directories"))
     options = ("--out", tmp_path / "now", "--compare", was, "--json")
     done = runner().invoke(command.report, [*map(str, (data, *options))])

@@ -1,1 +1,1 @@
-"""Helpers that several folders of tests share."""
+"""Helpers shared by several test folders."""

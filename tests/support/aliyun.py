@@ -1,4 +1,4 @@
-"""A client of Aliyun's HTTP protocol that hides nothing, and an emulator in the test's own process for it."""
+"""A low-level client of Aliyun's HTTP protocol, and an emulator in the test's process."""
 
 import asyncio
 import xml.etree.ElementTree as ET
@@ -23,7 +23,7 @@ Fields = dict[str, str]
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """A response."""
 
     status: int
     headers: Mapping[str, str]
@@ -31,22 +31,22 @@ class Answer(NamedTuple):
 
     @property
     def root(self) -> ET.Element:
-        """The document."""
+        """Return the root element."""
         return ET.fromstring(self.body)  # noqa: S314 - the emulator's own
 
     @property
     def fields(self) -> Fields:
-        """The leaves of a document of one."""
+        """Return the fields of a document that has one record."""
         return _fields(self.root)
 
     @property
     def records(self) -> list[Fields]:
-        """The leaves of a document of many."""
+        """Return the fields of each record in the document."""
         return [_fields(element) for element in self.root]
 
     @property
     def error(self) -> tuple[int, str]:
-        """Status and code of a single error."""
+        """Return the status and the code of a single error."""
         assert self.root.tag == "{http://mq.aliyuncs.com/doc/v1}Error", self
         return self.status, self.fields["Code"]
 
@@ -56,7 +56,7 @@ def _fields(element: ET.Element) -> Fields:
 
 
 class Aliyun:
-    """Speaks to one topic of an emulator in the name of one group."""
+    """A client of one topic, for one group."""
 
     def __init__(self, emulator: Emulator, session: ClientSession) -> None:
         self.emulator = emulator
@@ -64,15 +64,15 @@ class Aliyun:
 
     @property
     def broker(self) -> Broker:
-        """The broker behind the door."""
+        """The broker behind the HTTP endpoint."""
         return self.emulator.broker
 
     async def call(
         self, method: str, target: str, body: str | bytes = b"", *, url: str = "", **more: Any
     ) -> Answer:
-        """Send a request; the target goes out as it is."""
+        """Send a request with the target unchanged."""
         content = body.encode() if isinstance(body, str) else body
-        data = BytesIO(content) if len(content) > LARGE else content or None  # aiohttp warns of much at once
+        data = BytesIO(content) if len(content) > LARGE else content or None  # aiohttp warns of large bytes
         address = URL((url or self.emulator.url) + target, encoded=True)
         async with self._session.request(method, address, data=data, **more) as response:
             return Answer(response.status, response.headers, await response.read())
@@ -86,14 +86,14 @@ class Aliyun:
         query: str = "",
         **properties: object,
     ) -> Answer:
-        """Publish a message, successful or not."""
+        """Publish a message, and return the answer even if it is an error."""
         pairs = "".join(f"{name}:{value}|" for name, value in properties.items())
         leaves = {"MessageBody": body, "MessageTag": tag, "Properties": pairs}
         inside = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in leaves.items() if text)
         return await self.call("POST", f"/topics/{topic}/messages{query}", f"<Message>{inside}</Message>")
 
     async def published(self, *args: Any, **more: Any) -> Fields:
-        """What is told of a message that must be accepted."""
+        """Publish a message, which must succeed, and return the fields of the answer."""
         answer = await self.publish(*args, **more)
         assert answer.status == 201, answer
         return answer.fields
@@ -101,7 +101,7 @@ class Aliyun:
     async def consume(
         self, limit: int = 16, *, topic: str = "orders", group: str = "GID_a", **parameters: object
     ) -> list[Fields]:
-        """Take messages; none when there is none."""
+        """Receive messages; returns an empty list if there are none."""
         query = urlencode({"consumer": group, "numOfMessages": limit, **parameters})
         answer = await self.call("GET", f"/topics/{topic}/messages?{query}")
         if answer.status == 404 and answer.error == (404, "MessageNotExist"):
@@ -110,19 +110,19 @@ class Aliyun:
         return answer.records
 
     async def bodies(self, *args: Any, **more: Any) -> list[str]:
-        """Take messages, and tell their bodies."""
+        """Receive messages, and return their bodies."""
         return [message["MessageBody"] for message in await self.consume(*args, **more)]
 
     async def settle(
         self, handles: Sequence[str], *, topic: str = "orders", group: str = "GID_a", **parameters: str
     ) -> Answer:
-        """Acknowledge, or with ``trans``, decide."""
+        """Acknowledge messages, or decide half messages if ``trans`` is given."""
         inside = "".join(f"<ReceiptHandle>{escape(handle)}</ReceiptHandle>" for handle in handles)
         target = f"/topics/{topic}/messages?{urlencode({'consumer': group, **parameters})}"
         return await self.call("DELETE", target, f"<ReceiptHandles>{inside}</ReceiptHandles>")
 
     async def failures(self, handles: Sequence[str], **more: str) -> dict[str, str]:
-        """The handles that could not be settled, and the code of each."""
+        """Return the refused handles, each with its error code."""
         answer = await self.settle(handles, **more)
         if answer.status == 204:
             return {}
@@ -131,14 +131,14 @@ class Aliyun:
         return {one["ReceiptHandle"]: one["ErrorCode"] for one in answer.records}
 
     async def open(self, url: str = "") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A bare connection."""
+        """Open a raw connection."""
         address = urlsplit(url or self.emulator.url)
         return await asyncio.open_connection(address.hostname, address.port)
 
 
 @asynccontextmanager
 async def running_aliyun(**changed: Any) -> AsyncIterator[Aliyun]:
-    """An emulator with a manual clock, in memory unless told otherwise, and a client of it."""
+    """Run an emulator with a manual clock, by default in memory, and a client of it."""
     settings = Settings(**{**FREE_PORTS, "data": ":memory:", "clock": "manual", **changed})
     async with running_emulator(settings) as emulator, ClientSession() as session:
         yield Aliyun(emulator, session)

@@ -1,4 +1,4 @@
-"""An emulator inside the test's own process, spoken to over real sockets."""
+"""An emulator in the test's process, reached over real sockets."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -20,7 +20,7 @@ LARGE = 1 << 20
 
 
 class Answer(NamedTuple):
-    """What came back; ``body`` is decoded when it is JSON."""
+    """A response; ``body`` is decoded if it is JSON."""
 
     status: int
     headers: Mapping[str, str]
@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 
 
 class Api:
-    """A client that hides nothing: paths are sent as they are, errors are answers."""
+    """A low-level client that sends paths unchanged and returns errors as answers."""
 
     def __init__(self, emulator: Emulator, session: ClientSession) -> None:
         self.emulator = emulator
@@ -37,7 +37,7 @@ class Api:
     async def call(self, method: str, path: str, body: Json = None, **more: Any) -> Answer:
         """Send a request, with ``body`` as JSON unless it is bytes."""
         content = json.dumps(body).encode() if body is not None and not isinstance(body, bytes) else body
-        # aiohttp warns of much that is given at once.
+        # aiohttp warns about large bytes objects.
         data = BytesIO(content) if content and len(content) > LARGE else content
         url = URL(self.emulator.url + path, encoded=True)
         async with self._session.request(method, url, data=data, **more) as response:
@@ -48,13 +48,13 @@ class Api:
             )
 
     async def ok(self, method: str, path: str, body: Json = None) -> Json:
-        """The body of an answer that must be a success."""
+        """Send a request that must succeed, and return the body of the answer."""
         answer = await self.call(method, path, body)
         assert answer.status in (200, 201), answer
         return answer.body
 
     async def refused(self, status: int, method: str, path: str, body: Json = None) -> Json:
-        """The problem of an answer that must have this status."""
+        """Send a request that must fail with this status, and return the problem."""
         answer = await self.call(method, path, body)
         assert (answer.status, answer.headers["Content-Type"]) == (status, "application/problem+json"), answer
         assert answer.body["status"] == status
@@ -65,7 +65,7 @@ class Api:
         return await self.ok("POST", f"/v1/topics/{topic}/messages", {"body": body, **fields})
 
     async def receive(self, topic: str = "orders", group: str = "billing", **fields: Json) -> list[Json]:
-        """Take messages, as many as there are."""
+        """Receive all available messages."""
         given = {"topic": topic, "max": 256, **fields}
         messages: list[Json] = (await self.ok("POST", f"/v1/groups/{group}/receive", given))["messages"]
         return messages
@@ -73,14 +73,14 @@ class Api:
 
 @asynccontextmanager
 async def running_api(**changed: Any) -> AsyncIterator[Api]:
-    """An emulator with a manual clock, in memory unless told otherwise, and a client of it."""
+    """Run an emulator with a manual clock, by default in memory, and a client of it."""
     settings = Settings(**{**FREE_PORTS, "data": ":memory:", "clock": "manual", **changed})
     async with running_emulator(settings) as emulator, ClientSession() as session:
         yield Api(emulator, session)
 
 
 async def metrics_of(api: Api) -> dict[Any, float]:
-    """Every sample by its name and labels."""
+    """Return every sample by its name and labels."""
     answer = await api.call("GET", "/metrics")
     return {
         (sample.name.removeprefix("mocketmq_"), *sample.labels.values()): sample.value

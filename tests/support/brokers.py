@@ -1,4 +1,4 @@
-"""A broker inside the test's own process, and the few steps that nearly every test of it takes."""
+"""A broker in the test's process, and the steps that most broker tests share."""
 
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
@@ -33,13 +33,13 @@ TOPIC = "orders"
 GROUP = "billing"
 FREE_PORTS: dict[str, Any] = {"http_port": 0, "namesrv_port": 0, "broker_port": 0, "grpc_port": 0}
 
-# Tests count transactions, and hold or refuse the next one: the index's own, each second, would come between.
+# The index writes a transaction each second, which would disturb tests that count, delay or refuse the next.
 MessageKeys.interval_s = 3_600.0
 
 
 @asynccontextmanager
 async def running_broker(data: Path | str = MEMORY, **changed: Any) -> AsyncIterator[Broker]:
-    """A broker with a manual clock, in memory and without remoting unless told otherwise by ``changed``."""
+    """Run a broker with a manual clock, in memory and without remoting unless ``changed`` overrides this."""
     settings = Settings(data=str(data), **{**FREE_PORTS, "remoting": False, "clock": "manual", **changed})
     async with running_emulator(settings) as emulator:
         yield emulator.broker
@@ -55,7 +55,7 @@ async def send(
     tag: str | None = None,
     **properties: str,
 ) -> SendResult:
-    """Send one message; every keyword that is not named here is a property of it."""
+    """Send one message; the other keywords become its properties."""
     given = {DELAY: None if level is None else str(level), TAGS: tag, **properties}
     message = Message(topic, body.encode(), {k: v for k, v in given.items() if v is not None}, queue)
     return await broker.sender.send(message)
@@ -73,7 +73,7 @@ async def receive(
     sql: str | None = None,
     ordered: bool = False,
 ) -> list[InFlightMessage]:
-    """Take up to ``limit`` messages, chosen by a condition on properties if ``sql`` is given, else by tag."""
+    """Receive up to ``limit`` messages, filtered by ``sql`` if given, otherwise by tags."""
     return await broker.receiver.receive(
         group,
         topic,
@@ -86,19 +86,19 @@ async def receive(
 
 
 async def acknowledge(broker: Broker, taken: Iterable[InFlightMessage], group: str = GROUP) -> Settled:
-    """Acknowledge them all."""
+    """Acknowledge these messages."""
     return await broker.receiver.acknowledge(group, [one.handle for one in taken])
 
 
 async def give_back(
     broker: Broker, taken: Iterable[InFlightMessage], delay_level: int = 0, group: str = GROUP
 ) -> Settled:
-    """Give them all back."""
+    """Return these messages to the broker for redelivery."""
     return await broker.receiver.give_back(group, [one.handle for one in taken], delay_level)
 
 
 async def visible(broker: Broker, topic: str = TOPIC) -> list[StoredMessage]:
-    """What a topic holds, oldest first, without consuming it."""
+    """Return the messages of a topic, oldest first, without consuming them."""
     found = []
     for queue in broker.registry.topics.get(topic).queues:
         pulled = await broker.pull.browse(topic, queue.queue_id, queue.min_offset, 1_000_000)
@@ -107,24 +107,24 @@ async def visible(broker: Broker, topic: str = TOPIC) -> list[StoredMessage]:
 
 
 async def index_keys(broker: Broker) -> None:
-    """Write the index by key, which then writes nothing in the background before the next send."""
+    """Update the key index, so that it writes nothing in the background until the next send."""
     await broker.histories.by_key("none")
 
 
 def bodies(messages: Iterable[StoredMessage | InFlightMessage]) -> list[str]:
-    """The bodies as text."""
+    """Return the bodies as text."""
     return [(m.message if isinstance(m, InFlightMessage) else m).body.decode() for m in messages]
 
 
 def rows(data: Path, sql: str) -> list[dict[str, Any]]:
-    """What another program sees in the database file of a broker."""
+    """Return rows of the database file, as another program sees them."""
     with closing(sqlite3.connect(data / FILE_NAME)) as connection:
         connection.row_factory = sqlite3.Row
         return [dict(row) for row in connection.execute(sql)]
 
 
 class Refusing:
-    """A store that takes everything but the next writes."""
+    """Context manager that makes the store refuse writes."""
 
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch

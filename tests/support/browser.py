@@ -18,11 +18,11 @@ _NOTICES_STAY: Final = """
 const later = window.setTimeout;
 window.setTimeout = (act, ms, ...more) => (ms >= 8_000 ? 0 : later(act, ms, ...more));
 """
-"""They go after eight seconds, before a busy machine has looked at them."""
+"""Keeps notices on the page, which otherwise removes them after eight seconds, too soon on a busy machine."""
 
 
 class Faultless:
-    """What a page said and asked for that it should not have."""
+    """Collects errors, warnings and foreign requests of a page."""
 
     def __init__(self, page: "Page", origin: str) -> None:
         self.found: list[str] = []
@@ -41,7 +41,7 @@ class Faultless:
 
 @asynccontextmanager
 async def running_browser() -> "AsyncIterator[Browser]":
-    """A headless Chromium: the machine's own, as Playwright's is not installed."""
+    """Run the machine's own Chromium headless, because Playwright's is not installed."""
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
@@ -57,14 +57,20 @@ async def running_browser() -> "AsyncIterator[Browser]":
 
 @asynccontextmanager
 async def console_page(
-    browser: "Browser", origin: str, room: str = "levels", *, width: int = 1_280, dark: bool = False
+    browser: "Browser",
+    origin: str,
+    room: str = "levels",
+    *,
+    width: int = 1_280,
+    dark: bool = False,
+    zone: str = "UTC",
 ) -> "AsyncIterator[Page]":
-    """The console at this width; fails if its page did anything that it should not."""
+    """Open the console at this width; fails if the page logs an error or makes a foreign request."""
     context = await browser.new_context(
         viewport={"width": width, "height": 900},
         color_scheme="dark" if dark else "light",
         has_touch=width < 500,
-        timezone_id="UTC",
+        timezone_id=zone,
         locale="en",
     )
     context.set_default_timeout(PATIENCE_S * 1_000)
@@ -80,9 +86,9 @@ async def console_page(
 
 
 async def violations(page: "Page") -> list[str]:
-    """What axe finds on the page, and where."""
+    """Return the violations that axe finds, with their places."""
     await page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
-    found: Any = await page.evaluate("axe.run()")
+    found: Any = await page.evaluate("axe.run({rules: {'label-content-name-mismatch': {enabled: true}}})")
     return [
         f"{one['id']}: {one['help']}: {json.dumps([node['target'] for node in one['nodes']])}"
         for one in found["violations"]
@@ -90,13 +96,13 @@ async def violations(page: "Page") -> list[str]:
 
 
 async def overflow(page: "Page") -> int:
-    """How many pixels the page is wider than its window."""
+    """Return the number of pixels by which the page is wider than its window."""
     wider: int = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
     return wider
 
 
 async def unsaid(page: "Page") -> list[str]:
-    """What a screen reader could not say of the page: by Chromium's accessibility tree."""
+    """Return the elements that lack an accessible name in Chromium's accessibility tree."""
     session = await page.context.new_cdp_session(page)
     nodes: Any = (await session.send("Accessibility.getFullAXTree"))["nodes"]
     await session.detach()

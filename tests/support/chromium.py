@@ -1,4 +1,4 @@
-"""A headless Chromium, and one page in it, by the DevTools protocol."""
+"""A headless Chromium with one page, controlled by the DevTools protocol."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ _DRAWN: Final = """new Promise((done) => {
 
 
 def find_chromium() -> str | None:
-    """The path of a Chromium, or None."""
+    """Return the path of a Chromium, or None."""
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
@@ -40,7 +40,7 @@ needs_chromium = pytest.mark.skipif(
 
 
 class Page:
-    """A page. What it wrote to its console and asked the network for is kept."""
+    """A page that records its console output and its network requests."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.said: list[str] = []
@@ -51,7 +51,7 @@ class Page:
         self._is_loaded = False
 
     async def attach(self) -> None:
-        """Make it, and listen."""
+        """Open the page and subscribe to its events."""
         target = await self._call("Target.createTarget", url="about:blank")
         attached = await self._call("Target.attachToTarget", flatten=True, targetId=target["targetId"])
         self._session = {"sessionId": attached["sessionId"]}
@@ -69,7 +69,7 @@ class Page:
         await asyncio.wait_for(self.evaluate(_DRAWN), timeout=HANGING_S)
 
     async def resize(self, width: int, scale: float = 1) -> None:
-        """Give the window this width; below 500 it is a phone's."""
+        """Set the width of the window; below 500, the page is shown as on a phone."""
         await self._call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -79,12 +79,12 @@ class Page:
         )
 
     async def print_preview(self, width: int) -> None:
-        """Show it as on paper of this width. ``show`` ends that."""
+        """Show the page as printed on paper of this width, until the next ``show``."""
         await self._call("Emulation.setEmulatedMedia", media="print")
         await self.resize(width)
 
     async def prefer(self, scheme: str) -> None:
-        """As a system does whose user likes ``dark`` or ``light``."""
+        """Emulate a system that prefers the ``dark`` or the ``light`` theme."""
         await self._call(
             "Emulation.setEmulatedMedia",
             media="",
@@ -92,7 +92,7 @@ class Page:
         )
 
     async def evaluate(self, expression: str) -> Any:
-        """The value of a JavaScript expression, or of its promise. Raises RuntimeError."""
+        """Return the value of a JavaScript expression, or of its promise. Raises RuntimeError."""
         answer = await self._call(
             "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
         )
@@ -101,7 +101,7 @@ class Page:
         return answer["result"].get("value")
 
     async def screenshot(self, begin: str, height: int) -> bytes:
-        """A PNG of this many pixels of the page, from where the element of a selector begins."""
+        """Return a PNG of this many pixels of the page's height, from the top of the selected element."""
         top = await self.evaluate(
             f"document.querySelector({json.dumps(begin)}).getBoundingClientRect().top + scrollY"
         )
@@ -111,7 +111,7 @@ class Page:
         return base64.b64decode(answer["data"])
 
     async def pdf(self) -> bytes:
-        """What a printer would get."""
+        """Return the page as a PDF."""
         answer = await self._call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)  # A4, in inches
         return base64.b64decode(answer["data"])
 
@@ -143,7 +143,7 @@ class Page:
 
 @asynccontextmanager
 async def open_page() -> AsyncIterator[Page]:
-    """A page in a new Chromium, which ends with it."""
+    """Open a page in a separate Chromium."""
     chromium = find_chromium()
     assert chromium is not None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:

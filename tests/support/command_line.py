@@ -11,7 +11,7 @@ from mocketmq.cli import commands
 
 
 def runner(**env: str | None) -> CliRunner:
-    """Keeps stdout and stderr apart, which click before 8.2 does only on request."""
+    """Return a runner that separates stdout and stderr; click before 8.2 does so only on request."""
     apart: dict[str, Any] = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
     return CliRunner(env=env, **apart)
 
@@ -23,7 +23,7 @@ class Ended(NamedTuple):
 
 
 class Shell:
-    """Runs client commands against one broker; in a thread, which is 20 times as fast as a process."""
+    """Runs client commands against one broker in a thread, which is 20 times as fast as a process."""
 
     def __init__(self, url: str, **env: str) -> None:
         self.url = url
@@ -34,7 +34,7 @@ class Shell:
         return Ended(result.exit_code, result.stdout, result.stderr)
 
     async def json(self, *args: str) -> Any:
-        """The answer of a command that must succeed."""
+        """Run a command that must succeed, and return its JSON output."""
         ended = await self(*args, "--json")
         assert (ended.code, ended.stderr) == (0, ""), ended
         return json.loads(ended.stdout)

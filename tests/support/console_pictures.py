@@ -1,49 +1,62 @@
 """``python -m tests.support.console_pictures OUTDIR``: the pictures of the console in docs/ and the README.
 
-A broker gets a few minutes of a shop's messages, moved on between them; each view is drawn by Chromium.
+A broker receives a few minutes of a shop's messages, with clock moves in between. Chromium draws each view.
 """
 
 import asyncio
+import json
 import random
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from mocketmq.remoting.wire.codes import RequestCode
 from tests.support.api import Api, running_api
 from tests.support.browser import console_page, running_browser
+from tests.support.remoting import connected
 
 PICTURES: Final = (
     ("levels", "levels", 1_280, False, 1_070),
     ("levels-dark", "levels", 1_280, True, 1_070),
     ("levels-phone", "levels", 390, True, 900),
     ("lane", "levels/16", 1_280, False, 620),
-    ("messages", "messages", 1_280, False, 700),
+    ("messages", "messages?topic=bills", 1_280, False, 700),
     ("message", "messages/order-4711", 1_280, True, 900),
     ("send", "send?again=order-4711", 1_280, False, 800),
     ("topics", "topics", 1_280, True, 560),
+    ("topic", "topics/bills", 1_280, False, 900),
     ("group", "groups/billing", 1_280, False, 900),
     ("clients", "clients", 1_280, False, 420),
     ("faults", "faults", 1_280, True, 700),
     ("lateness", "lateness", 1_280, False, 1_120),
 )
-"""Name, view, width, whether dark, height."""
+"""Name, view, width, whether the theme is dark, and height of each picture."""
 
+_CONTENT: Final = "main :is(.lanes li, .life, .scroll, .form)"
 _DRAWS_S: Final = 1.5
 
 
 async def take(out: Path) -> None:
     """Write a PNG of each view."""
-    async with running_api(clock="real", remoting=False, grpc=False) as api, running_browser() as browser:
+    async with (
+        running_api(clock="real", grpc=False) as api,
+        running_browser() as browser,
+        consumer(api, "10.4.1.17@1#8842", "shipping", "orders", "created || urgent", language="JAVA"),
+        consumer(api, "10.4.1.22@7#1203", "billing", "bills", "*", language="GO"),
+    ):
         await fill(api)
         for name, room, width, is_dark, height in PICTURES:
             async with console_page(browser, api.emulator.url, room, width=width, dark=is_dark) as page:
                 await page.set_viewport_size({"width": width, "height": height})
+                await page.wait_for_selector(_CONTENT)
                 await page.wait_for_timeout(_DRAWS_S * 1_000)
                 await page.screenshot(path=out / f"console-{name}.png")
 
 
 async def fill(api: Api) -> None:
-    """A shop's orders, reminders and bills, and what became of some."""
+    """Send a shop's orders, reminders and bills, and settle some."""
     draw = random.Random(19)
     number = 4_600
     await api.ok("POST", "/v1/faults", {"do": "hold", "level": 4, "name": "stuck"})
@@ -77,7 +90,7 @@ async def fill(api: Api) -> None:
     await api.ok("POST", "/v1/faults", {"do": "deliver-late", "by": "uniform(1s, 5s)", "level": 17})
     for _ in range(3):
         await api.refused(503, "POST", "/v1/topics/returns/messages", {"body": "x"})
-    for _ in range(20):  # deliveries by the clock itself, whose lateness is shown
+    for _ in range(20):  # the running clock delivers these messages, and the console shows their lateness
         await batch(
             api, "orders", [order(number + each, delay_level=1) for each in range(draw.randint(5, 60))]
         )
@@ -86,8 +99,22 @@ async def fill(api: Api) -> None:
         await api.ok("POST", "/v1/groups/shipping/ack", {"receipts": [one["receipt"]]})
 
 
+@asynccontextmanager
+async def consumer(
+    api: Api, client_id: str, group: str, topic: str, tags: str, *, language: str
+) -> AsyncIterator[None]:
+    """Connect a client that is listed as a consumer, and receives nothing."""
+    subscription = {"topic": topic, "subString": tags, "expressionType": "TAG"}
+    of_group = {"groupName": group, "messageModel": "CLUSTERING", "subscriptionDataSet": [subscription]}
+    beat = {"clientID": client_id, "producerDataSet": [], "consumerDataSet": [of_group]}
+    port = (await api.ok("GET", "/v1/info"))["doors"]["broker"]["port"]
+    async with connected("127.0.0.1", port) as client:
+        await client.ok(RequestCode.HEART_BEAT, body=json.dumps(beat).encode(), language=language)
+        yield
+
+
 def order(number: int, **more: Any) -> dict[str, Any]:
-    """A message."""
+    """Build a message."""
     body = (
         f'{{"order": {{"id": {number}, "lines": [{{"sku": "A-{number % 90}", "count": 2}}]}}, "total": 59.9}}'
     )
@@ -95,7 +122,7 @@ def order(number: int, **more: Any) -> dict[str, Any]:
 
 
 async def batch(api: Api, topic: str, messages: list[dict[str, Any]]) -> None:
-    """Send them in one transaction."""
+    """Send the messages in one transaction."""
     await api.ok("POST", f"/v1/topics/{topic}/messages/batch", {"messages": messages})
 
 

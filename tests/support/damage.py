@@ -32,7 +32,7 @@ def flip_bits(database: Path, chance: random.Random, count: int = 40) -> None:
 
 
 def zero_page_with(database: Path, content: bytes) -> None:
-    """Write zeros over the first page that has this in it."""
+    """Write zeros over the first page that contains these bytes."""
     zero_page(database, database.read_bytes().index(content) // PAGE_BYTES + 1)
 
 

@@ -1,4 +1,4 @@
-"""Files of delayed messages, made without a broker."""
+"""Creates files of delayed messages without a broker."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,32 +8,32 @@ from mocketmq.message.properties import UNIQ_KEY
 from mocketmq_compat.delay.delayed_file import Entry, FileHeader, encode
 
 DUE_MS = 1_700_000_000_250
-"""When a file is due that says nothing else."""
+"""Default due time of a file."""
 
 
 class Made(NamedTuple):
-    """A file, and what a reader should find in it."""
+    """A file, and its expected content."""
 
     header: FileHeader
     body: bytes
 
     @property
     def entry(self) -> Entry:
-        """Its name, due time and directory."""
+        """The directory entry: name, due time and directory."""
         return self.header.entry
 
     @property
     def content(self) -> bytes:
-        """What is in it."""
+        """Return the bytes of the file."""
         return encode(self.header, self.body)
 
     @property
     def place(self) -> str:
-        """Where it belongs, below a delay directory."""
+        """Return the path where the file belongs below a delay directory."""
         return f"{self.entry.second}/{self.entry.name}"
 
     def put(self, root: Path, place: str | None = None) -> Path:
-        """Write it below a delay directory, where it belongs or somewhere else."""
+        """Write the file below a delay directory, by default where it belongs."""
         path = root / (place or self.place)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.content)
@@ -43,7 +43,7 @@ class Made(NamedTuple):
 def made(
     key: str = "AB01", body: bytes = b"hello", *, due_ms: int = DUE_MS, number: int = 7, **changed: Any
 ) -> Made:
-    """A file for a message to queue 2 of ``orders``; ``changed`` are other fields of its header."""
+    """Make a file for a message to queue 2 of ``orders``; ``changed`` overrides fields of its header."""
     fields: dict[str, Any] = {
         "due_us": due_ms * US_PER_MS,
         "stored_us": (due_ms - 10_000) * US_PER_MS,

@@ -1,7 +1,7 @@
-"""Forks brokers off a process that has imported what they need: most of what a start takes is imports.
+"""Forks brokers from a process that has imported their modules, because imports dominate the start time.
 
-Such a broker is a process of its own as any other. It is the grandchild of the server: its parent waits for
-its end, and tells how it ended.
+A forked broker is a separate process like any other. It is a grandchild of the fork server: its parent waits
+for the broker to exit and reports the exit code.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _LIMIT = 16 << 20
 
 
 class Forked:
-    """What it has of :class:`asyncio.subprocess.Process` is the same. Made by :func:`fork`."""
+    """A forked broker with a subset of :class:`asyncio.subprocess.Process`; created by :func:`fork`."""
 
     def __init__(self, pid: int, output: Sequence[asyncio.StreamReader]) -> None:
         self.pid = pid
@@ -41,17 +41,17 @@ class Forked:
         self.returncode = int(await end.read())
 
     async def wait(self) -> int:
-        """Its exit code: negative for a signal."""
+        """Wait for the exit code, which is negative for a signal."""
         await asyncio.shield(self._ending)
         assert self.returncode is not None
         return self.returncode
 
     def kill(self) -> None:
-        """``kill -9``."""
+        """Send SIGKILL."""
         _send(self.pid, signal.SIGKILL)
 
     def terminate(self) -> None:
-        """Ask it to stop."""
+        """Send SIGTERM."""
         _send(self.pid, signal.SIGTERM)
 
 
@@ -61,7 +61,7 @@ def _send(pid: int, number: int) -> None:
 
 
 async def fork(arguments: Sequence[str], environment: Mapping[str, str]) -> Forked:
-    """``mocketmq`` with these arguments, in the directory of this process."""
+    """Start ``mocketmq`` with these arguments, in the directory of this process."""
     asked = {"arguments": list(arguments), "environment": dict(environment), "directory": str(Path.cwd())}
     pipes = [os.pipe() for _ in range(3)]
     socket.send_fds(_server(), [json.dumps(asked).encode()], [write for _, write in pipes])
@@ -84,7 +84,7 @@ async def fork(arguments: Sequence[str], environment: Mapping[str, str]) -> Fork
 
 @cache
 def _server() -> socket.socket:
-    """The end at which it is asked; it ends when this process does."""
+    """Return the socket for requests to the fork server, which exits with this process."""
     ours, its = socket.socketpair()
     with its:
         number = its.fileno()
@@ -95,12 +95,12 @@ def _server() -> socket.socket:
             cwd=Path(__file__).parents[2],
         )
     atexit.register(server.wait)
-    atexit.register(ours.close)  # first, as the last one that was registered
+    atexit.register(ours.close)  # exit handlers run last in, first out, so this one runs first
     return ours
 
 
 def _serve(asked: socket.socket) -> list[str]:
-    """In each broker that is forked off this returns: its arguments."""
+    """Serve requests; in each forked broker, return its arguments."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the parents of brokers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
@@ -127,7 +127,7 @@ def _become_broker(asked: dict[str, Any], out: int, error: int, end: int) -> lis
     os.chdir(asked["directory"])
     os.environ.clear()
     os.environ.update(asked["environment"])
-    reload(failpoint)  # it has looked into another environment
+    reload(failpoint)  # its state was computed from another environment
     if notes := os.environ.get("TEST_SYNC_NOTES"):
         import_module("tests.crash.sync_notes").note_syncs(notes)
     arguments: list[str] = asked["arguments"]

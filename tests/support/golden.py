@@ -1,6 +1,6 @@
-"""Golden files: what a program once wrote, looked at by a person, and must write again.
+"""Golden files: reviewed output that must stay the same.
 
-``GOLDEN=write pytest …`` writes them anew; look at the difference before it is committed.
+``GOLDEN=write pytest …`` rewrites them; review the difference before committing it.
 """
 
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def check(path: Path, text: str) -> None:
-    """Compare the text with the file."""
+    """Compare the text with the golden file."""
     if os.environ.get("GOLDEN") == "write":
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, "utf-8")

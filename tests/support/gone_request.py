@@ -7,7 +7,7 @@ from mocketmq.http_api.answers import Answers
 
 
 def gone_request() -> Any:
-    """What handlers use of such a request."""
+    """Return the parts of a closed client's request that handlers use."""
     request: Any = SimpleNamespace(transport=SimpleNamespace(is_closing=lambda: True))
-    Answers().begin(request)
+    Answers().begin_counting(request)
     return request

@@ -1,4 +1,4 @@
-"""A gRPC client that hides nothing, over grpclib, and an emulator in the test's own process for it."""
+"""A low-level gRPC client based on grpclib, and an emulator in the test's process."""
 
 import asyncio
 import itertools
@@ -24,7 +24,7 @@ COMMIT, ROLLBACK = 1, 2
 
 
 class GrpcClient:
-    """One connection of one client. Made by :func:`grpc_client`."""
+    """One connection of one client, opened by :func:`grpc_client`."""
 
     def __init__(
         self, channel: Channel, port: int, client_id: str, metadata: Mapping[str, str], patience_s: float
@@ -36,7 +36,7 @@ class GrpcClient:
         self._numbers = itertools.count(1)
 
     async def call(self, rpc: str, *, path: str | None = None, **fields: Any) -> Any:
-        """The answer to a unary request, sent to an RPC of another name if ``path`` is given."""
+        """Call a unary RPC, at another path if ``path`` is given."""
         request_type, reply_type = message_class(f"{rpc}Request"), message_class(f"{rpc}Response")
         stream = self.channel.request(
             f"/{SERVICE}/{path or rpc}",
@@ -55,7 +55,7 @@ class GrpcClient:
         return await self.call("SendMessage", messages=messages)
 
     def message(self, body: str, topic: str = "orders", delay_s: float | None = None, **system: Any) -> Any:
-        """A message with the next id. A ``delay_s`` makes its delivery timestamp."""
+        """Build a message with the next id. ``delay_s`` sets its delivery timestamp."""
         message = message_class("Message")(
             topic={"name": topic},
             body=body.encode(),
@@ -75,7 +75,7 @@ class GrpcClient:
         wait_s: float | None = 0,
         **more: Any,
     ) -> list[Any]:
-        """The messages of a ReceiveMessage; raises AssertionError for a refusal."""
+        """Return the messages of a ReceiveMessage. Raises AssertionError if the server refuses."""
         status, messages = await self.try_receive(
             group, topic, invisible_s=invisible_s, wait_s=wait_s, **more
         )
@@ -86,7 +86,7 @@ class GrpcClient:
     async def try_receive(
         self, group: str, topic: str, *, invisible_s: float = 30, wait_s: float | None = 0, **more: Any
     ) -> tuple[Any, list[Any]]:
-        """Status and messages of a ReceiveMessage, which names no time to wait if ``wait_s`` is None."""
+        """Return status and messages of a ReceiveMessage; without ``wait_s`` the request has no wait time."""
         request_type, reply_type = (
             message_class("ReceiveMessageRequest"),
             message_class("ReceiveMessageResponse"),
@@ -139,7 +139,7 @@ class GrpcClient:
 
     @asynccontextmanager
     async def telemetry(self) -> AsyncIterator["Telemetry"]:
-        """A Telemetry stream, closed at the end."""
+        """Open a Telemetry stream, and close it on exit."""
         command = message_class("TelemetryCommand")
         stream = self.channel.request(
             f"/{SERVICE}/Telemetry", Cardinality.STREAM_STREAM, command, command, metadata=self.metadata
@@ -157,7 +157,7 @@ class Telemetry:
         self._patience_s = patience_s
 
     async def settings(self, **fields: Any) -> Any:
-        """Say the client's settings; returns the answer."""
+        """Send the client's settings, and return the answer."""
         await self.say(message_class("TelemetryCommand")(settings=fields))
         return await self.command()
 
@@ -166,20 +166,20 @@ class Telemetry:
         await self._call.send_message(command)
 
     async def produce(self, *topics: str) -> Any:
-        """Be a producer."""
+        """Register as a producer of these topics."""
         return await self.settings(
             client_type=1, publishing={"topics": [{"name": topic} for topic in topics]}
         )
 
     async def consume(self, group: str = "billing", topic: str = "orders") -> Any:
-        """Be a push consumer."""
+        """Register as a push consumer."""
         entry = {"topic": {"name": topic}, "expression": {"type": 1, "expression": "*"}}
         return await self.settings(
             client_type=2, subscription={"group": {"name": group}, "subscriptions": [entry]}
         )
 
     async def command(self) -> Any:
-        """The next command of the server."""
+        """Return the server's next command."""
         async with asyncio.timeout(self._patience_s):
             return await self._call.recv_message()
 
@@ -194,7 +194,7 @@ async def grpc_client(
     config: Configuration | None = None,
     patience_s: float = PATIENCE_S,
 ) -> AsyncIterator[GrpcClient]:
-    """A client with a connection of its own, which waits so long for an answer."""
+    """Connect a client that waits up to ``patience_s`` for answers."""
     codec: Any = Codec()
     channel = Channel("127.0.0.1", port, codec=codec, ssl=ssl, config=config)
     try:
@@ -204,14 +204,14 @@ async def grpc_client(
 
 
 async def touch(address: str, ssl: Any = None) -> None:
-    """Let the broker import what gRPC needs: on a busy machine that takes longer than some SDKs wait."""
+    """Make the broker import its gRPC modules, because some SDKs time out first on a busy machine."""
     async with grpc_client(int(address.rpartition(":")[2]), ssl=ssl) as client:
         await client.call("Heartbeat")
 
 
 @asynccontextmanager
 async def running_grpc(**changed: Any) -> AsyncIterator[tuple[Emulator, GrpcClient]]:
-    """An emulator in memory with a manual clock, and a client of it."""
+    """Run an in-memory emulator with a manual clock, and a client connected to it."""
     settings = Settings(**{**FREE_PORTS, "data": ":memory:", "clock": "manual", **changed})
     async with running_emulator(settings) as emulator:
         door = emulator.doors.grpc
@@ -221,5 +221,5 @@ async def running_grpc(**changed: Any) -> AsyncIterator[tuple[Emulator, GrpcClie
 
 
 def bodies(messages: list[Any]) -> list[str]:
-    """The messages' bodies, sorted."""
+    """Return the messages' bodies, sorted."""
     return sorted(message.body.decode() for message in messages)

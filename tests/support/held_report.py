@@ -1,4 +1,4 @@
-"""A lateness report that is being made until a test lets it be finished."""
+"""A lateness report that stays in progress until a test finishes it."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ PAGE = "<!doctype html><h1>The report</h1>"
 
 
 class HeldReport:
-    """Takes the place of the command that makes reports. ``tell`` says a line as that does."""
+    """Replaces the command that makes reports. ``tell`` reports a line of progress."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.began, self.go_on = asyncio.Event(), asyncio.Event()

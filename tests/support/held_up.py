@@ -1,4 +1,4 @@
-"""A disk that is as slow as a test wants it."""
+"""Delays a store's transactions and marks until the test lets them proceed."""
 
 import asyncio
 from typing import Any
@@ -10,7 +10,7 @@ from tests.support.patience import PATIENCE_S
 
 
 class HeldUp:
-    """Lets transactions wait until ``go``, or the end of the context."""
+    """Delays transactions until ``go``, or the end of the context."""
 
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.go = asyncio.Event()
@@ -31,12 +31,27 @@ class HeldUp:
         self.go.set()
 
     async def begun(self) -> None:
-        """Until one waits."""
+        """Wait until a transaction has begun and is held."""
         async with asyncio.timeout(PATIENCE_S):
             await self._begun.wait()
 
     async def queued(self, works: int) -> None:
-        """Until the transaction after it has so many pieces of work."""
+        """Wait until this many pieces of work are queued for the next transaction."""
         async with asyncio.timeout(PATIENCE_S):
             while self._broker.store.writer.waiting < works:  # noqa: ASYNC110
                 await asyncio.sleep(0)
+
+
+class HeldMarks:
+    """Keeps delay schemes from marking deliveries until ``durable``, as a slow sync of the store would."""
+
+    def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.durable = asyncio.Event()
+        self._synced = broker.store.writer.synced
+        monkeypatch.setattr(broker.store.writer, "synced", self._wait)
+
+    async def _wait(self) -> None:
+        task = asyncio.current_task()
+        if task is not None and task.get_name() == "delay-marks":
+            await self.durable.wait()
+        await self._synced()

@@ -1,4 +1,4 @@
-"""The report of a lab for tests: every kind of subject, and figures that are always the same."""
+"""A lab report for tests, with every kind of subject and fixed figures."""
 
 from mocketmq_report.document import Spectrum, SpectrumPoint
 from mocketmq_report.lab import document as d
@@ -6,8 +6,8 @@ from mocketmq_report.lab import document as d
 HOSTILE = "wheel<img src=x onerror=alert(1)>\x1b|"
 
 
-def late(of: str, scale: int) -> d.Late:
-    return d.Late(
+def late(of: str, scale: int) -> d.DelayLateness:
+    return d.DelayLateness(
         of=of,
         measured=2_000,
         overdue=0,
@@ -50,7 +50,7 @@ def scheme(name: str, scale: int, *, is_measured: bool = True) -> d.Subject:
         lateness_error_us=0,
         spectrum=spectrum(scale),
         timeline=[
-            d.Moment(after_us=at * 500_000, count=250, p50_us=scale, max_us=scale * (5 + at))
+            d.TimelineStep(after_us=at * 500_000, count=250, p50_us=scale, max_us=scale * (5 + at))
             for at in range(8)
         ],
         saves_per_second=4_000_000 / scale,

@@ -1,4 +1,4 @@
-"""Read the rows of a ledger here, whoever would carry the work to them."""
+"""Reads the rows of a ledger of any format in this process."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ ALL = Columns(DELIVERIES.names, ())
 
 
 def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
-    """All rows of all parts, also those that cannot be used."""
+    """Return all rows of all parts, including unusable rows."""
     return [
         {name: row.get(name) for name in DELIVERIES.names}
         for part in ledger.parts
@@ -23,6 +23,6 @@ def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def quality_of(ledger: Ledger) -> Quality:
-    """The quality of the data, but for what was broken."""
+    """Return the quality of the data, without broken sources."""
     summary = measure(ledger, carry_here, ()).summary
     return quality.quality(summary.faults, summary.odd)

@@ -1,8 +1,8 @@
 """Write synthetic ledgers of any size, as exports or stores. The same seed gives the same ledger.
 
-They look like a busy broker's: most deliveries are some hundred microseconds late, now and then one is late
-by up to seconds and delays those after it, herds are due in one second, some consumers lag. A few messages
-are early, delivered twice or by hand, skewed, cancelled or overdue; at the end some are pending.
+They look like a busy broker's. Most deliveries are a few hundred microseconds late; now and then a delivery
+is late by up to seconds and delays the next deliveries. Herds are due in one second, and some consumers lag.
+A few messages are early, delivered twice or by hand, skewed, cancelled or overdue. Some remain pending.
 """
 
 import sqlite3
@@ -29,10 +29,10 @@ from tests.support.brokers import rows
 
 LEVELS: Final = LevelTable.parse("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
 START_US: Final = 1_793_491_200 * US_PER_S
-"""2026-11-01 00:00 UTC, the begin of every ledger."""
+"""Start of every ledger, 2026-11-01 00:00 UTC."""
 DAY_US: Final = 86_400 * US_PER_S
 GROUP_ROWS: Final = 1_000_000
-"""Rows of a row group, and the most that each of two threads holds in memory."""
+"""Number of rows of a row group, and maximum number that each of two threads holds in memory."""
 
 _STATES: Final = pa.array(["delivered", "pending", "cancelled"])
 _DELIVERED, _PENDING, _CANCELLED = range(3)
@@ -44,7 +44,7 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class Shape(NamedTuple):
-    """The shape of a ledger. ``levels`` counts the used levels, beside the scheme without levels."""
+    """The shape of a ledger. ``levels`` is the number of levels in use, next to the scheme without levels."""
 
     rows: int
     days: int = 1
@@ -58,17 +58,17 @@ class Shape(NamedTuple):
 
     @property
     def end_us(self) -> int:
-        """The end of the ledger; messages due later are pending."""
+        """The end of the ledger. Messages due later are pending."""
         return self.start_us + self.days * DAY_US
 
     @property
     def starts_us(self) -> list[int]:
-        """The starts of the runs, at equal intervals."""
+        """The start times of the runs, at equal intervals."""
         return [self.start_us + self.days * DAY_US * n // self.runs for n in range(self.runs)]
 
 
 class _Part(NamedTuple):
-    """Rows of one run that are due on one day, and the number of the first."""
+    """Rows of one run that are due on one day, with the number of the first row."""
 
     run: int
     first: int
@@ -78,12 +78,12 @@ class _Part(NamedTuple):
 
 
 def run_name(started_us: int) -> str:
-    """The name of a run by its start."""
+    """Return the name of a run, which derives from its start."""
     return datetime.fromtimestamp(started_us / US_PER_S, UTC).strftime("%Y%m%dT%H%M%S.%fZ")
 
 
 def write_parquet(out: Path, rows: int, **shape: Any) -> Shape:
-    """Write an export; keywords are fields of Shape. Returns the shape."""
+    """Write an export, and return its shape; keywords are fields of Shape."""
     made = Shape(rows, **shape)
     store = run_name(made.start_us)
     with ThreadPoolExecutor(2) as threads:
@@ -98,7 +98,7 @@ def write_parquet(out: Path, rows: int, **shape: Any) -> Shape:
 def write_store(path: Path, rows: int, **shape: Any) -> Shape:
     """Write a stopped broker's data directory with the same deliveries, and with messages parked in levels.
 
-    It lacks cancelled messages, for which a broker keeps no row. Returns the shape.
+    It lacks cancelled messages, because a broker keeps no row for them. Returns the shape.
     """
     made = Shape(rows, **shape)
     path.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def write_store(path: Path, rows: int, **shape: Any) -> Shape:
 
 
 def _insert_deliveries(path: Path, made: Shape) -> list[dict[str, Any]]:
-    """Insert rows by ADBC, more than twice as fast as row by row. Returns the pending ones."""
+    """Insert rows by ADBC, more than twice as fast as row by row, and return the pending rows."""
     names = [row["name"] for row in rows(path, "SELECT name FROM pragma_table_info('deliveries')")]
     waiting: list[dict[str, Any]] = []
     with adbc.connect(str(path / FILE_NAME)) as connection, connection.cursor() as cursor:
@@ -149,7 +149,7 @@ def _insert_deliveries(path: Path, made: Shape) -> list[dict[str, Any]]:
 
 
 def _insert_waiting(connection: sqlite3.Connection, rows: list[dict[str, Any]]) -> None:
-    """Insert parked messages after the delay offsets of the level queues. Others would be files."""
+    """Insert parked messages behind the delay offsets of the level queues. Others would be in files."""
     topics = [SCHEDULE_TOPIC, *sorted({row["topic"] for row in rows})]
     keys: dict[tuple[str, int], int] = {}
     for topic in topics:
@@ -164,7 +164,7 @@ def _insert_waiting(connection: sqlite3.Connection, rows: list[dict[str, Any]]) 
             continue
         connection.execute(
             "INSERT INTO messages VALUES (?, ?, ?, ?, ?, '127.0.0.1:1', '127.0.0.1:10911', 0, 0, ?, '', 0, ?,"
-            " ?, ?, ?, NULL, NULL, NULL)",
+            " ?, ?, ?, NULL, NULL, NULL, 'parked')",
             (
                 row["parked_offset"],
                 keys[SCHEDULE_TOPIC, row["level"] - 1],
@@ -228,7 +228,7 @@ def _tables(shape: Shape) -> Iterator[tuple[pa.Table, _Part]]:
 
 
 def _files(shape: Shape) -> list[list[_Part]]:
-    """The parts of each run and day, of at most GROUP_ROWS rows. The last has the pending messages."""
+    """Return the parts of each run and day, of at most GROUP_ROWS rows. The last has the pending messages."""
     days_us = [shape.start_us + n * DAY_US for n in range(shape.days + 1)]
     edges_us = sorted({*shape.starts_us, *days_us})
     waiting = shape.rows // 500
@@ -250,7 +250,7 @@ def _files(shape: Shape) -> list[list[_Part]]:
 
 
 def _table(shape: Shape, part: _Part) -> pa.Table:
-    """The rows of a part, in order of delivery."""
+    """Return the rows of a part in delivery order."""
     random = np.random.default_rng((shape.seed, part.first))
     n = part.rows
     number = np.arange(part.first, part.first + n, dtype=np.int64)
@@ -316,7 +316,7 @@ def _table(shape: Shape, part: _Part) -> pa.Table:
 
 
 def _due(random: np.random.Generator, part: _Part) -> Ints:
-    """Due times in order. A tenth of them are at whole minutes, as herds."""
+    """Return due times in order. A tenth of them form herds at whole minutes."""
     due = random.integers(part.from_us, part.to_us, part.rows)
     minute = 60 * US_PER_S
     herd = random.random(part.rows) < 0.1
@@ -326,7 +326,7 @@ def _due(random: np.random.Generator, part: _Part) -> Ints:
 
 
 def _lateness(random: np.random.Generator, due: Ints) -> Ints:
-    """Some hundred microseconds, a stall now and then, and a share for the position in a herd."""
+    """Return lateness: a few hundred microseconds, occasional stalls, and a share by position in a herd."""
     late = random.lognormal(np.log(300), 0.6, len(due))
     late += np.where(random.random(len(due)) < 0.0005, (random.pareto(1.0, len(due)) * 2_000).clip(0, 4e6), 0)
     places = np.arange(len(due))
@@ -336,12 +336,12 @@ def _lateness(random: np.random.Generator, due: Ints) -> Ints:
 
 
 def _some(random: np.random.Generator, part: _Part, of: int) -> Bools:
-    """Pick about one of ``of`` rows; one of fifty in a small ledger."""
+    """Pick about one in ``of`` rows, or one in fifty in a small ledger."""
     return random.random(part.rows) < (1 / of if part.first + part.rows > 10_000 else 1 / 50)
 
 
 def _ids(numbers: Ints) -> pa.Array:
-    """UNIQ_KEYs of 32 hexadecimal digits."""
+    """Return UNIQ_KEYs of 32 hexadecimal digits."""
     width = 32
     text = np.empty((len(numbers), width), np.uint8)
     text[:] = np.frombuffer(b"DF543ED11F2E1A1FB840DF1000000000", np.uint8)

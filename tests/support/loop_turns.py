@@ -1,4 +1,4 @@
-"""How long the event loop is kept from others, in time of its CPU, which a busy machine hardly changes."""
+"""Measures how long callbacks block the event loop, in CPU time, which hardly depends on other load."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ Turn = tuple[float, str]
 
 @contextmanager
 def long_turns() -> Iterator[list[Turn]]:
-    """The callbacks of asyncio's loop meanwhile: how many milliseconds each took, and its name."""
+    """Record the CPU milliseconds and the name of each callback of the event loop."""
     turns: list[Turn] = []
     handles: Any = asyncio.events.Handle
     run = handles._run
@@ -27,7 +27,7 @@ def long_turns() -> Iterator[list[Turn]]:
 
     handles._run = timed
     gc.collect()
-    gc.freeze()  # a broker's process has no heap of tests to look through
+    gc.freeze()  # otherwise garbage collection would scan the heap of the tests
     try:
         yield turns
     finally:

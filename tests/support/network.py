@@ -1,4 +1,4 @@
-"""Free ports, and network namespaces: networks of their own on this machine, where every port is free."""
+"""Free ports, and network namespaces: isolated networks on this machine where every port is free."""
 
 import os
 import random
@@ -13,19 +13,20 @@ import pytest
 
 
 def ip(*words: str, namespace: str | None = None, check: bool = True) -> None:
-    """Run iproute2's ``ip``, inside a namespace if one is named."""
+    """Run iproute2's ``ip``, inside a namespace if ``namespace`` is given."""
     subprocess.run((*inside(namespace), "ip", *words), check=check, capture_output=True)
 
 
 def inside(namespace: str | None) -> tuple[str, ...]:
-    """The words before a command that is to run there."""
+    """Return the command prefix that runs a command inside the namespace."""
     return ("ip", "netns", "exec", namespace) if namespace else ()
 
 
 def quiet_port(*beside: int) -> int:
-    """A port that is free, as are those so far ``beside`` it, and stays so: the system picks others.
+    """Return a free port whose neighbours at the offsets ``beside`` are free too, and which stays free.
 
-    For who closes a port and wants it again; a connection of somebody else may have any picked one by then.
+    Tests use it to close a port and reopen it. The system never picks the port for connections of others,
+    because it lies outside the range of ephemeral ports.
     """
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     numbers = range(lowest // 2, lowest - 100) if lowest > 10_000 else range(10_000, 60_000)
@@ -47,7 +48,7 @@ def _is_free(port: int) -> bool:
 
 @contextmanager
 def namespaces(*names: str) -> Iterator[None]:
-    """Make these, each with a loopback; skip the test where that is not allowed."""
+    """Create these namespaces, each with a loopback interface; skip the test if that is not allowed."""
     if shutil.which("ip") is None or os.geteuid() != 0:
         pytest.skip("network namespaces need root and iproute2")
     alone = ("unshare", "--net", "--mount", "ip", "link", "set", "lo", "up")

@@ -25,12 +25,13 @@ from mocketmq_report.ledger.columns import STATES
 Rows = list[dict[str, Any]]
 Key = Callable[[int], int]
 GroupKey = tuple[Dimension, str]
+OF_CONSUMERS = ("delivered-pulled", "pulled-acked")
 _LAST = 1 << 40
-"""Comes after all levels, in place of none."""
+"""Stands for "no level" in sort keys, so that it sorts after all levels."""
 
 
 def bin_of(value: int, sub_buckets: int = 1024) -> range:
-    """The values of a value's bin: so many bins for each power of two, mirrored for negative values."""
+    """Return the range of the value's bin. A power of two has ``sub_buckets`` bins, mirrored below zero."""
     size = value if value >= 0 else -value - 1
     width = 1
     while size >= 2 * sub_buckets * width:
@@ -39,17 +40,17 @@ def bin_of(value: int, sub_buckets: int = 1024) -> range:
 
 
 def in_bins(cutoffs_us: Sequence[int]) -> Key:
-    """Bins that are split after each cutoff."""
+    """Return a key function whose bins are split after each cutoff."""
     return lambda value: max([bin_of(value)[0], *(cutoff + 1 for cutoff in cutoffs_us if cutoff < value)])
 
 
 def exactly(value: int) -> int:
-    """Bins of width one."""
+    """Key function with bins of width one."""
     return value
 
 
 def nearest(values: Sequence[int], percentile: float, key: Key) -> int | None:
-    """The greatest value in the bin of the nearest rank."""
+    """Return the greatest value in the bin that holds the nearest-rank percentile."""
     share = Fraction(str(percentile)) / 100
     if len(values) * (1 - share) < 1:
         return None
@@ -58,11 +59,12 @@ def nearest(values: Sequence[int], percentile: float, key: Key) -> int | None:
 
 
 class Oracle:
-    """The tables of some rows and runs. All levels of any run have a row."""
+    """Computes tables from rows, runs and clock moves. Every level of every run gets a row."""
 
-    def __init__(self, rows: Rows, runs: Rows, key: Key) -> None:
+    def __init__(self, rows: Rows, runs: Rows, key: Key, moves: Iterable[dict[str, Any]] = ()) -> None:
         self._key = key
         self._runs = {run["run"]: run for run in runs}
+        self._moves = [move | {"store": self._runs[move["run"]]["store"]} for move in moves]
         self._rows = [
             row | {name: self._runs[row["run"]][name] for name in ("store", "profile", "as_of_us")}
             for row in rows
@@ -78,7 +80,7 @@ class Oracle:
         return row["as_of_us"] is not None and row["due_us"] <= row["as_of_us"]
 
     def measured(self) -> Rows:
-        """Deliveries that were not forced, with their lateness."""
+        """Return deliveries that were not forced, with their lateness."""
         return [
             row | {"lateness_us": row["delivered_us"] - row["due_us"]}
             for row in self._rows
@@ -86,7 +88,7 @@ class Oracle:
         ]
 
     def late(self) -> Rows:
-        """Measured deliveries and overdue messages."""
+        """Return measured deliveries and overdue messages."""
         return self.measured() + [
             row | {"lateness_us": row["as_of_us"] - row["due_us"]}
             for row in self._rows
@@ -94,7 +96,7 @@ class Oracle:
         ]
 
     def _groups(self, rows: Rows, dimensions: Iterable[Dimension]) -> Iterator[tuple[GroupKey, Rows]]:
-        """Rows by group, in order: the total, all levels, even empty ones, and the other groups found."""
+        """Return rows by group, in order: the total, all levels including empty levels, the other groups."""
         for dimension in dimensions:
             found: dict[str, Rows] = defaultdict(list)
             if dimension == "total":
@@ -108,7 +110,7 @@ class Oracle:
             if dimension != "run" or len(self._runs) > 1:
                 names = sorted(found, key=int if dimension == "level" else str)
                 if dimension == "scheme":
-                    names.sort(key=lambda name: name != "levels")  # it comes first
+                    names.sort(key=lambda name: name != "levels")  # the level scheme comes first
                 yield from (((dimension, name), found[name]) for name in names)
 
     def _delay(self, group: GroupKey) -> str | None:
@@ -188,38 +190,36 @@ class Oracle:
         came = any(row["state"] == "delivered" and row["delivered_us"] >= min(overdue) for row in rows)
         return min(overdue) < as_of - on_time_us and not came
 
+    def _span(self, row: dict[str, Any], stage: str) -> int:
+        """Return the duration of a stage; stages of consumers exclude time skipped by clock moves."""
+        begin, end = (row[name] for name in STAGES[stage])  # type: ignore[index]  # one of them
+        skipped = sum(
+            max(min(end, move["to_us"]) - max(begin, move["from_us"]), 0)
+            for move in self._moves
+            if stage in OF_CONSUMERS and move["store"] == row["store"]
+        )
+        span: int = end - begin - skipped
+        return span
+
     def stages(self) -> list[Stage]:
         found = []
+        names = {name for ends in STAGES.values() for name in ends}
         for group, rows in self._groups(self.measured(), ("total", "level", "scheme")):
-            complete = [
-                row for row in rows if all(row[name] is not None for ends in STAGES.values() for name in ends)
-            ]
-            for stage, (begin, end) in STAGES.items():
-                values = [
-                    row[end] - row[begin] for row in rows if row[begin] is not None and row[end] is not None
-                ]
-                found.append(_stage(group, stage, values, [row[end] - row[begin] for row in complete]))
-            totals = [
-                row["acked_us"] - row["born_us"] - (row["due_us"] - row["stored_us"]) for row in complete
-            ]
+            complete = [row for row in rows if all(row[name] is not None for name in names)]
+            found += [self._stage(group, stage, rows, complete) for stage in STAGES]
+            totals = [sum(self._span(row, stage) for stage in STAGES) for row in complete]
             found.append(_stage(group, "total", totals, totals))
         pulled = [row for row in self.measured() if row["pulled_by"]]
         for name in sorted({row["pulled_by"] for row in pulled}):
             rows = [row for row in pulled if row["pulled_by"] == name]
-            for stage in ("delivered-pulled", "pulled-acked"):
-                begin, end = STAGES[stage]
-                has_all = [
-                    row
-                    for row in rows
-                    if all(row[each] is not None for ends in STAGES.values() for each in ends)
-                ]
-                values = [
-                    row[end] - row[begin] for row in rows if row[begin] is not None and row[end] is not None
-                ]
-                found.append(
-                    _stage(("group", name), stage, values, [row[end] - row[begin] for row in has_all])
-                )
+            complete = [row for row in rows if all(row[each] is not None for each in names)]
+            found += [self._stage(("group", name), stage, rows, complete) for stage in OF_CONSUMERS]
         return [stage for stage in found if stage.count]
+
+    def _stage(self, group: tuple[str, str], stage: Any, rows: Rows, complete: Rows) -> Stage:
+        has_both = [row for row in rows if all(row[name] is not None for name in STAGES[stage])]
+        spans = [[self._span(row, stage) for row in some] for some in (has_both, complete)]
+        return _stage(group, stage, *spans)
 
     def instants(self, step_us: int) -> list[Instant]:
         steps: dict[int, list[int]] = defaultdict(list)
@@ -342,11 +342,11 @@ def _stage(group: tuple[str, str], stage: Any, values: list[int], complete: list
 
 
 def _stage_key(value: int) -> int:
-    """The bins of stages: 64 for each power of two."""
+    """Return the bin of a stage's duration; each power of two has 64 bins."""
     return bin_of(value, 64).start
 
 
 def _place(row: dict[str, Any]) -> int:
-    """The position of a row in the order of deliveries."""
+    """Return the row's position in delivery order."""
     place: int | None = row["delivered_offset"]
     return row["delivered_us"] if place is None else place

@@ -1,8 +1,8 @@
-"""How long tests wait for what should come."""
+"""Time limits for events that tests expect."""
 
 from typing import Final
 
 PATIENCE_S: Final = 25.0
-"""Real seconds after which it fails the test. A long poll that nobody wakes lasts longer: 30."""
+"""Time in real seconds after which a test fails; shorter than a long poll that nothing wakes, 30 s."""
 HANGING_S: Final = 300.0
-"""Real seconds after which other processes are taken to hang, however busy the machine is."""
+"""Time in real seconds after which another process counts as hanging, even on a busy machine."""

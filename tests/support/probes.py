@@ -1,4 +1,4 @@
-"""Probes of a running broker: in this process, and by the command."""
+"""Probes a running broker, either in this process or with the command."""
 
 import asyncio
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 
 from mocketmq.clock import US_PER_S
 from mocketmq.probe.aliyun_cluster import AliyunCluster
-from mocketmq.probe.cluster import Cluster
+from mocketmq.probe.cluster import ProbedCluster
 from mocketmq.probe.grpc_cluster import GrpcCluster
 from mocketmq.probe.probe_ledger import ProbeLedger
 from mocketmq.probe.probing import Plan, Probing
@@ -18,7 +18,7 @@ from tests.support.process import BrokerProcess, clean_environment
 
 TOPIC = "mocketmq-probe"
 DOORS = {"remoting": "--name-server", "grpc": "--grpc", "aliyun": "--aliyun-http"}
-"""The doors of a broker, and the options by which the command knows them."""
+"""The protocols of a broker, and the command's option for each."""
 PATIENT = f"""
 from mocketmq.calling import call
 from mocketmq.__main__ import main
@@ -26,31 +26,31 @@ from mocketmq.__main__ import main
 call.CALL_S = {HANGING_S}
 main()
 """
-"""The command, whose requests may take long on a busy machine."""
+"""The command with a timeout that is long enough for busy machines."""
 
 
 def plan(**changed: Any) -> Plan:
-    """20 messages of each level or delay that is given, quickly."""
+    """Plan a quick probe of 20 messages for each level or delay."""
     given: dict[str, Any] = {"topic": TOPIC, "group": TOPIC, "levels": (), "delays_us": ()}
     given |= {"each": 20, "rate": 40, "size": 10}
     return Plan(**{**given, "patience_us": round(HANGING_S) * US_PER_S, **changed})
 
 
 def address(broker: BrokerProcess, door: str) -> str:
-    """Where the command finds the door."""
+    """Return the address of the protocol's endpoint, as the command expects it."""
     host, port = broker.name_server
     return {"remoting": f"{host}:{port}", "grpc": broker.grpc, "aliyun": broker.url}[door]
 
 
-def cluster_of(broker: BrokerProcess, door: str, **more: Any) -> Cluster:
-    """The broker as a probe reaches it by the door."""
+def cluster_of(broker: BrokerProcess, door: str, **more: Any) -> ProbedCluster:
+    """Return the broker as a probe reaches it by this protocol, with timeouts for a busy machine."""
     kinds: dict[str, Any] = {"remoting": RemotingCluster, "grpc": GrpcCluster, "aliyun": AliyunCluster}
-    cluster: Cluster = kinds[door](address(broker, door), **more)
+    cluster: ProbedCluster = kinds[door](address(broker, door), **{"call_s": HANGING_S, **more})
     return cluster
 
 
-async def probed(cluster: Cluster, made: Plan) -> ProbeLedger:
-    """What a probe finds."""
+async def probed(cluster: ProbedCluster, made: Plan) -> ProbeLedger:
+    """Run a probe, and return its ledger."""
     probing = Probing(made, cluster, lambda *_: None)
     async with asyncio.timeout(HANGING_S):
         await probing.run(asyncio.Event())
@@ -58,7 +58,7 @@ async def probed(cluster: Cluster, made: Plan) -> ProbeLedger:
 
 
 async def started(*args: str, **env: str) -> Process:
-    """The command, running."""
+    """Start the probe command."""
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", PATIENT, "probe", *args),
         env=clean_environment() | env,
@@ -69,7 +69,7 @@ async def started(*args: str, **env: str) -> Process:
 
 
 async def ended(process: Process) -> Ended:
-    """What the command has said at its end."""
+    """Wait for the command to exit, and return its output."""
     async with asyncio.timeout(HANGING_S):
         stdout, stderr = await process.communicate()
     assert process.returncode is not None
@@ -77,5 +77,5 @@ async def ended(process: Process) -> Ended:
 
 
 async def command(*args: str, **env: str) -> Ended:
-    """Run the command."""
+    """Run the probe command."""
     return await ended(await started(*args, **env))

@@ -1,4 +1,4 @@
-"""A real broker in a process of its own, for tests that stop it, kill it or look at its exit."""
+"""A broker in its own process, for tests that stop or kill it, or check its exit."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from tests.support.fork_server import Forked, fork
 from tests.support.patience import HANGING_S
 
-"""Real seconds after which a process that neither starts nor stops fails the test."""
+"""Time in real seconds within which a process must start or stop, or the test fails."""
 
 SERVE = ("serve", "--port", "0", "--data", ":memory:")
 
@@ -30,7 +30,7 @@ class StartError(Exception):
 
 
 class BrokerProcess:
-    """A running broker. Made by :func:`broker_process`."""
+    """A running broker, started by :func:`broker_process`."""
 
     def __init__(self, process: Process | Forked) -> None:
         self.start_line = ""
@@ -41,7 +41,7 @@ class BrokerProcess:
 
     @property
     def url(self) -> str:
-        """Where its JSON API listens."""
+        """The URL of its JSON API."""
         found = _URL.search(self.start_line)
         assert found, f"the start line names no address: {self.start_line!r}"
         return found[0]
@@ -54,12 +54,12 @@ class BrokerProcess:
 
     @property
     def broker_port(self) -> int:
-        """Where its broker listens, on the same host."""
+        """The port of its broker, on the same host."""
         return int(self._remoting()[2])
 
     @property
     def grpc(self) -> str:
-        """Host and port of its gRPC door."""
+        """Host and port of its gRPC endpoint."""
         found = _GRPC.search(self.start_line)
         assert found, f"the start line names no gRPC door: {self.start_line!r}"
         return found[1]
@@ -76,28 +76,28 @@ class BrokerProcess:
 
     @property
     def stderr(self) -> str:
-        """What it has written there so far; everything after :meth:`wait`."""
+        """Its stderr so far, which is complete after :meth:`wait`."""
         return b"".join(self._stderr).decode()
 
     async def logs(self, text: str) -> None:
-        """Wait until it has written this to stderr."""
+        """Wait until stderr contains this text."""
         async with asyncio.timeout(HANGING_S), self._wrote:
             await self._wrote.wait_for(lambda: text in self.stderr)
 
     def kill(self) -> None:
-        """``kill -9``; nothing happens when it is gone already."""
+        """Send SIGKILL; has no effect on a process that has exited."""
         if self._process.returncode is None:
             self._process.kill()
 
     def terminate(self) -> None:
-        """Ask it to stop; nothing happens when it is gone already."""
+        """Send SIGTERM; has no effect on a process that has exited."""
         if self._process.returncode is None:
             self._process.terminate()
 
     async def wait(self) -> int:
-        """Its exit code, once it is gone: negative for a signal."""
+        """Wait for the exit code, which is negative for a signal."""
         async with asyncio.timeout(HANGING_S):
-            # Both pipes are read to their end, or the process might wait for room in one of them.
+            # Read both pipes to the end, because a full pipe would block the process.
             assert self._process.stdout
             await asyncio.gather(self._process.stdout.read(), asyncio.shield(self._reading))
             return await self._process.wait()
@@ -125,10 +125,10 @@ async def broker_process(
     wrapper: Sequence[str] = (),
     program: Sequence[str] = (sys.executable, "-m", "mocketmq"),
 ) -> AsyncIterator[BrokerProcess]:
-    """``mocketmq serve`` on free ports and, unless ``args`` say otherwise, in memory; stopped at the end.
+    """Run ``mocketmq serve`` on free ports and, unless ``args`` say otherwise, in memory; stop it on exit.
 
-    ``env`` is added to an environment without any setting of the emulator. ``wrapper`` is a command that
-    becomes the command given after it. Raises StartError.
+    ``env`` is added to an environment without any setting of the emulator. ``wrapper`` is a command that runs
+    the command in its arguments, such as ``env``. Raises StartError.
     """
     started = await asyncio.create_subprocess_exec(
         *wrapper,
@@ -144,7 +144,7 @@ async def broker_process(
 
 @asynccontextmanager
 async def forked_broker(*args: str, env: Mapping[str, str] | None = None) -> AsyncIterator[BrokerProcess]:
-    """As :func:`broker_process`, in a tenth of the time, by a process that has imported everything."""
+    """Like :func:`broker_process`, but ten times as fast: it forks a process that has imported everything."""
     async with _running(await fork([*SERVE, *args], clean_environment() | dict(env or {}))) as process:
         yield process
 
@@ -163,5 +163,5 @@ async def _running(started: Process | Forked) -> AsyncIterator[BrokerProcess]:
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment without settings of the emulator."""
+    """Return the environment of this process without settings of the emulator."""
     return {name: text for name, text in os.environ.items() if not name.startswith("MOCKETMQ_")}

@@ -1,6 +1,6 @@
-"""One line tells how far a run of tests is, in place of pages of dots: ``pytest -p tests.support.progress``.
+"""Shows the progress of a test run in one line: ``pytest -p tests.support.progress``.
 
-On a screen the line is written anew, elsewhere there is one for each tenth. Failures are named at once.
+A terminal rewrites the line; other outputs get a line for each tenth of the run. Failures are named at once.
 """
 
 from collections.abc import Generator, Sequence
@@ -11,7 +11,7 @@ from _pytest.terminal import TerminalReporter
 
 
 class Progress:
-    """Counts tests as they end. ``pytest -n`` has one, in the process that starts the workers."""
+    """Counts finished tests. ``pytest -n`` has one counter, in the process that starts the workers."""
 
     def __init__(self, terminal: TerminalReporter) -> None:
         self._terminal = terminal
@@ -21,29 +21,29 @@ class Progress:
         terminal._show_progress_info = False
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Count what is to be run, without ``-n``."""
+        """Count the tests of a run without ``-n``."""
         self._total = len(session.items)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        """Count what is to be run: each worker collects everything."""
+        """Count the tests of a run with ``-n``: each worker collects all of them."""
         self._total = len(ids)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_teststatus(self) -> Generator[None, tuple[str, str, Any], tuple[str, str, str]]:
-        """Count a test without a dot or letter for it."""
+        """Count a test without printing a dot or letter."""
         category, _, _ = yield
         return category, "", ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Name a failure."""
+        """Print the name of a failed test."""
         if report.failed:
             self._failed += 1
             self._terminal.ensure_newline()
             self._terminal.write_line(f"FAILED {report.nodeid} ({report.when})", red=True)
 
     def pytest_runtest_logfinish(self) -> None:
-        """Show how far it is, if that differs from what was shown."""
+        """Show the progress if it has changed."""
         self._ended += 1
         percent = 100 * self._ended // max(self._total, 1)
         is_screen = self._terminal.isatty
@@ -59,9 +59,9 @@ class Progress:
             self._terminal.write_line(line)
 
 
-@pytest.hookimpl(trylast=True)  # when there is a terminal to write to
+@pytest.hookimpl(trylast=True)  # by then the terminal reporter exists
 def pytest_configure(config: pytest.Config) -> None:
-    """Take the place of the dots, unless more is asked for, or this is a worker of ``pytest -n``."""
+    """Replace the dots, unless output is verbose or this is a worker of ``pytest -n``."""
     terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and config.option.verbose <= 0 and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Progress(terminal))

@@ -1,4 +1,4 @@
-"""The pages that a new user follows from the README on, as blocks of code in their order."""
+"""The code blocks of the pages that a new user follows, starting at the README."""
 
 import re
 from pathlib import Path
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/python.md", "docs/clients.md", "docs/settings.md", "docs/install.md")
-"""In the order in which they are followed: each page relies on the broker that the README starts."""
+"""Pages in reading order. Each page relies on the broker that the README starts."""
 
 _BLOCK = re.compile(r"^(?:<!-- test: (\S+) -->\n)?```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 class Block(NamedTuple):
-    """A block; ``kind`` is the mark in front of it, and says how it is tried. Empty if there is none."""
+    """A code block. ``kind`` is the mark before it, which selects how to try it; empty without a mark."""
 
     kind: str
     language: str
@@ -23,7 +23,7 @@ BLOCKS = [Block(*found) for page in PAGES for found in _BLOCK.findall((ROOT / pa
 
 
 def examples(kind: str) -> list[str]:
-    """The texts of a kind."""
+    """Return the texts of the blocks of this kind."""
     found = [block.text for block in BLOCKS if block.kind == kind]
     assert found, f"no page has an example of kind {kind}"
     return found

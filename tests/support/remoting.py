@@ -1,4 +1,4 @@
-"""A remoting client that hides nothing, and an emulator in the test's own process for it."""
+"""A low-level remoting client, and an emulator in the test's process."""
 
 import asyncio
 import itertools
@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mocketmq.app import running_emulator
-from mocketmq.calling.call import Account
+from mocketmq.calling.call import Credentials
 from mocketmq.calling.connection import signed
-from mocketmq.doors import with_port
 from mocketmq.emulator import Emulator
-from mocketmq.message.identity import VERSION
+from mocketmq.host_port import with_port
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader, encode
+from mocketmq.rocketmq_versions import V4_9_8
 from mocketmq.settings import Settings
 from tests.support.brokers import FREE_PORTS
 from tests.support.patience import PATIENCE_S
@@ -28,18 +28,18 @@ class ClosedError(Exception):
 
 
 class RemotingClient:
-    """One connection. Made by :func:`connected`.
+    """One connection, opened by :func:`connected`.
 
-    Answers find their requests by ``opaque``, in any order; what the broker asks is in ``pushes``.
-    ``version`` is what it says it is. With an account, it signs what it asks.
+    Answers may arrive in any order and are matched to requests by ``opaque``. Requests of the broker are in
+    ``pushes``. ``version`` is the version that the client claims. With an account, it signs its requests.
     """
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, account: Account | None = None
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, account: Credentials | None = None
     ) -> None:
         self.pushes: asyncio.Queue[Command] = asyncio.Queue()
         self.address = with_port(*writer.get_extra_info("sockname")[:2])
-        self.version = VERSION
+        self.version = V4_9_8
         self._account = account
         self._reader = reader
         self._frames = FrameReader()
@@ -52,14 +52,14 @@ class RemotingClient:
     async def call(
         self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", **more: Any
     ) -> Command:
-        """Send a request, and wait for its answer; ``more`` are other fields of the command."""
+        """Send a request, and wait for its answer; ``more`` sets other fields of the command."""
         async with asyncio.timeout(PATIENCE_S):
             return await self.ask(code, ext, body, **more)
 
     def ask(
         self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", **more: Any
     ) -> asyncio.Future[Command]:
-        """Send a request, and go on: the answer comes later, or ClosedError."""
+        """Send a request, and return a future that gets the answer or a ClosedError."""
         opaque = next(self._opaques)
         answer = self.expect(opaque)
         more.setdefault("version", self.version)
@@ -68,7 +68,7 @@ class RemotingClient:
         return answer
 
     def expect(self, opaque: int) -> asyncio.Future[Command]:
-        """The answer to a request that is sent by :meth:`send` or :meth:`write`."""
+        """Return a future of the answer to a request that :meth:`send` or :meth:`write` sends."""
         answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         if self._is_closed:
             answer.set_exception(ClosedError())
@@ -79,37 +79,37 @@ class RemotingClient:
     async def ok(
         self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", **more: Any
     ) -> Command:
-        """The answer to a request, which must be a success."""
+        """Send a request that must succeed, and return its answer."""
         answer = await self.call(code, ext, body, **more)
         assert answer.code == 0, answer
         return answer
 
     def oneway(self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"") -> None:
-        """Send a request that is not answered."""
+        """Send a request without an answer."""
         self.send(Command.oneway(code, next(self._opaques), ext or {}, body))
 
     def send(self, *commands: Command) -> None:
-        """Send commands as they are, in one piece."""
+        """Send commands unchanged, in one write."""
         self.write(b"".join(map(encode, commands)))
 
     def write(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes unchanged."""
         self._writer.write(data)
 
     async def drain(self) -> None:
-        """Wait until most of it is on its way."""
+        """Wait until most of the written data has been sent."""
         await self._writer.drain()
 
     def pause_reading(self) -> None:
-        """Leave answers where they are, until they fill every buffer on the way."""
+        """Stop reading, so that answers fill every buffer on the way."""
         self._reading.cancel()
 
     def resume_reading(self) -> None:
-        """Take them."""
+        """Resume reading."""
         self._reading = asyncio.create_task(self._read())
 
     async def push(self) -> Command:
-        """The next request of the broker."""
+        """Return the broker's next request."""
         async with asyncio.timeout(PATIENCE_S):
             return await self.pushes.get()
 
@@ -119,7 +119,7 @@ class RemotingClient:
             await asyncio.wait([self._reading])
 
     async def close(self) -> None:
-        """Go away. May be called twice."""
+        """Close the connection. May be called twice."""
         self._reading.cancel()
         await asyncio.wait([self._reading])
         self._writer.transport.abort()
@@ -140,7 +140,7 @@ class RemotingClient:
         if not command.is_response:
             self.pushes.put_nowait(command)
             return
-        answer = self._calls.pop(command.opaque)  # KeyError: nobody asked, or it was answered before
+        answer = self._calls.pop(command.opaque)  # KeyError means an unexpected or repeated answer
         if not answer.done():
             answer.set_result(command)
 
@@ -149,13 +149,15 @@ class RemotingClient:
         for answer in self._calls.values():
             if not answer.done():
                 answer.set_exception(ClosedError())
-                answer.exception()  # nobody has to ask for it
+                answer.exception()  # the caller need not await it
         self._calls.clear()
 
 
 @asynccontextmanager
-async def connected(host: str, port: int, account: Account | None = None) -> AsyncIterator[RemotingClient]:
-    """A client of the listener there."""
+async def connected(
+    host: str, port: int, account: Credentials | None = None
+) -> AsyncIterator[RemotingClient]:
+    """Connect a client to this address."""
     async with asyncio.timeout(PATIENCE_S):
         client = RemotingClient(*await asyncio.open_connection(host, port), account)
     try:
@@ -165,7 +167,7 @@ async def connected(host: str, port: int, account: Account | None = None) -> Asy
 
 
 class Remoting:
-    """An emulator, and clients of it; ``client`` is one of its broker's."""
+    """An emulator and its clients; ``client`` is connected to the broker's port."""
 
     def __init__(self, emulator: Emulator, client: RemotingClient) -> None:
         assert emulator.remoting
@@ -178,21 +180,31 @@ class Remoting:
     async def another(
         self, port: int | None = None, host: str | None = None
     ) -> AsyncIterator[RemotingClient]:
-        """One more client, of the broker's port unless told otherwise."""
+        """Connect another client, by default to the broker's port."""
         host = host or self.emulator.settings.host
         async with connected(host, self.server.broker_port if port is None else port) as client:
             yield client
 
     async def route(self, topic: str) -> Any:
-        """What the name server says about a topic."""
+        """Return the route of a topic."""
         return json.loads((await self.client.ok(105, {"topic": topic})).body)
 
 
 @asynccontextmanager
 async def running_remoting(**changed: Any) -> AsyncIterator[Remoting]:
-    """An emulator with a manual clock, in memory unless told otherwise, and a client of its broker."""
+    """Run an emulator with a manual clock, by default in memory, and a client of its broker."""
     settings = Settings(**{**FREE_PORTS, "data": ":memory:", "clock": "manual", **changed})
     async with running_emulator(settings) as emulator:
         assert emulator.remoting
+        hub = emulator.remoting.hub
+        hub.tls = hub.tls._replace(handshake_s=PATIENCE_S)  # for busy machines
         async with connected(settings.host, emulator.remoting.broker_port) as client:
             yield Remoting(emulator, client)
+
+
+@asynccontextmanager
+async def patient_remoting(**changed: Any) -> AsyncIterator[Remoting]:
+    """Like ``running_remoting``, but clock moves wait longer for producers, for busy machines."""
+    async with running_remoting(**changed) as remoting:
+        remoting.broker.check_backs.answer_s = PATIENCE_S
+        yield remoting

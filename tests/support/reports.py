@@ -1,6 +1,6 @@
-"""Make reports for tests: two simulated hours of a broker, with tables made in plain Python.
+"""Make reports for tests from two simulated hours of a broker; plain Python computes the tables.
 
-Everything is drawn from a seed, so every number of a report agrees with the others, and is always the same.
+All values are drawn from a seed, so the numbers of a report agree with each other and never change.
 """
 
 import math
@@ -19,7 +19,7 @@ from mocketmq.clock import US_PER_S
 from mocketmq.duration import parse_duration_us
 from mocketmq_report import document as d
 from mocketmq_report.judge.compare import compare, parse_rule
-from mocketmq_report.judge.limits import DrawnLimit, drawn_limits
+from mocketmq_report.judge.drawn_limits import DrawnLimit, drawn_limits
 from mocketmq_report.judge.thresholds import judge, parse
 
 LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
@@ -61,7 +61,7 @@ class Row:
 
     @property
     def end_us(self) -> int:
-        """When it was delivered, or else the end of the simulation."""
+        """The delivery time, or the end of the simulation if the message was not delivered."""
         return START_US + HOURS_S * US_PER_S if self.delivered_us is None else self.delivered_us
 
     @property
@@ -83,7 +83,7 @@ def run_names() -> list[str]:
 
 
 def _send(draw: random.Random, moved: bool) -> list[Row]:
-    """3,000 messages, a tenth of them in herds that are due together."""
+    """Send 3,000 messages, a tenth of them in herds that are due together."""
     rows = []
     levels = [level for level in range(1, 19) if level not in EMPTY]
     for number in range(3_000):
@@ -91,7 +91,7 @@ def _send(draw: random.Random, moved: bool) -> list[Row]:
         while at_s is None or not any(start <= at_s < end for start, end in RUNS_S):
             at_s = draw.uniform(0, HOURS_S)
         if moved and MOVE_S[0] <= at_s < MOVE_S[1]:
-            continue  # the clock was moved over this instant
+            continue  # the clock skipped this instant
         born_us = START_US + int(at_s * US_PER_S)
         stored_us = born_us + draw.randrange(400, 3_000)
         level = None if draw.random() < 0.1 else draw.choice(levels)
@@ -117,7 +117,7 @@ def _send(draw: random.Random, moved: bool) -> list[Row]:
 
 
 def _deliver(rows: list[Row], draw: random.Random, profile: str, moved: bool) -> None:
-    """Decide the fate of each message. Within a level nearly all are delivered in order of due time."""
+    """Decide the outcome of each message. Within a level, nearly all are delivered in order of due time."""
     names = run_names()
     latest: dict[tuple[str, int | None], int] = defaultdict(int)
     together: dict[int, int] = defaultdict(int)
@@ -138,7 +138,7 @@ def _deliver(rows: list[Row], draw: random.Random, profile: str, moved: bool) ->
         together[int(due_s)] += 1
         late_us = draw.lognormvariate(math.log(900), 0.6) + 120 * together[int(due_s)]
         if profile == "rocketmq4":
-            late_us += draw.uniform(0, 100_000)  # looks every 100 ms
+            late_us += draw.uniform(0, 100_000)  # the timer looks every 100 ms
         if number % 97 == 0:
             late_us *= draw.uniform(10, 80)
         picked_us = row.due_us + int(late_us * 0.4)
@@ -147,13 +147,13 @@ def _deliver(rows: list[Row], draw: random.Random, profile: str, moved: bool) ->
         picked_us = max(picked_us, START_US + RUNS_S[run][0] * US_PER_S + 180_000 if run else 0)
         delivered_us = picked_us + (int(late_us * 0.6) if picked_us > row.due_us else 0)
         delivered_us = max(delivered_us, latest[row.run, row.level])
-        if row.level == 2 and 0 < due_s - 4_900 < 90:  # early, which is a defect
+        if row.level == 2 and 0 < due_s - 4_900 < 90:  # delivered early, which is a defect
             picked_us = delivered_us = row.due_us - 3_000
         if number % 400 == 7:
             row.forced = True
             picked_us = delivered_us = row.stored_us + (row.due_us - row.stored_us) // 2
         elif number in (600, 1_600):
-            delivered_us += 90 * US_PER_S  # overtaken by what is due later
+            delivered_us += 90 * US_PER_S  # messages due later overtake it
         else:
             latest[row.run, row.level] = max(latest[row.run, row.level], delivered_us)
         row.picked_us, row.delivered_us = picked_us, delivered_us
@@ -170,7 +170,7 @@ def _deliver(rows: list[Row], draw: random.Random, profile: str, moved: bool) ->
 
 
 def percentile(values: Sequence[int], percent: float) -> int | None:
-    """The nearest-rank percentile of sorted values, or None if none of them would lie beyond it."""
+    """Return the nearest-rank percentile of sorted values, or None if no value would lie beyond it."""
     if len(values) * (100 - percent) < 100 - 1e-6:
         return None
     return values[max(math.ceil(round(len(values) * percent / 100, 9)), 1) - 1]
@@ -188,7 +188,7 @@ class _Group(NamedTuple):
 
 
 def _groups(rows: list[Row], profile: str, *dimensions: d.Dimension) -> Iterator[_Group]:
-    """The groups of each dimension, in the order of a report, with all levels, even empty ones."""
+    """Return the groups of each dimension in report order, with all levels, even empty levels."""
     for dimension in dimensions:
         if dimension == "total":
             yield _Group(dimension, "total", None, rows)
@@ -283,7 +283,7 @@ def _stages(group: _Group) -> Iterator[d.Stage]:
 
 
 def _outside_us(row: Row) -> int:
-    """The time from born to acknowledged, without the requested delay."""
+    """Return the time from born to acknowledged, minus the requested delay."""
     assert row.acked_us is not None
     return row.acked_us - row.born_us - (row.due_us - row.stored_us)
 
@@ -413,7 +413,7 @@ def _runs(rows: list[Row], profile: str, moved: bool) -> Iterator[d.Run]:
 
 @cache
 def simulated(title: str, profile: str, moved: bool, seed: int) -> d.Report:
-    """The report of two simulated hours, not yet judged. It is shared: do not change it."""
+    """Return the report of two simulated hours, not yet judged. Callers share it, so do not change it."""
     draw = random.Random(seed)
     rows = _send(draw, moved)
     _deliver(rows, draw, profile, moved)
@@ -477,18 +477,18 @@ RULES: Final = ("p50 > 1.5x", "level=* p90 > +100ms", "on_time < -0.1%", "early 
 
 
 def sample_report(**changes: Any) -> d.Report:
-    """A full report that failed: with restarts, a moved clock, a silent level and a broken source."""
+    """Return a full, failed report with restarts, a moved clock, a silent level and a broken source."""
     report = simulated("nightly", "exact", True, 4)
     judgements = [judge(parse(text), report) for text in THRESHOLDS]
     return replace(report, **{"judgements": judgements, "passed": False} | changes)
 
 
 def sample_limits() -> list[DrawnLimit]:
-    """The limits that the charts of ``sample_report`` show."""
+    """Return the limits that the charts of ``sample_report`` show."""
     return list(drawn_limits(map(parse, THRESHOLDS), sample_report()))
 
 
 def sample_comparison() -> d.Comparison:
-    """Profile ``rocketmq4`` compared with ``exact``, the baseline."""
+    """Return a comparison of profile ``rocketmq4`` with the baseline ``exact``."""
     exact, faithful = (simulated(profile, profile, False, 4) for profile in ("exact", "rocketmq4"))
     return compare(faithful, [exact], [parse_rule(text) for text in RULES])

@@ -1,4 +1,4 @@
-"""What tests of second directories do again and again."""
+"""Helpers for tests of second directories."""
 
 import asyncio
 from pathlib import Path
@@ -22,35 +22,35 @@ MS = US_PER_MS
 
 
 async def send_in(broker: Broker, delay_ms: int, body: str = "hello", **how: Any) -> SendResult:
-    """Send a message that is due so many milliseconds from the emulated now."""
+    """Send a message due ``delay_ms`` from now on the emulated clock."""
     return await send(broker, body, **{**how, TIMER_DELAY_MS: str(delay_ms)})
 
 
 def scheme_of(broker: Broker) -> StoredScheme:
-    """The scheme behind the broker's interface."""
+    """Return the delay scheme behind the broker's interface."""
     scheme = broker.schemes.timed()
     assert isinstance(scheme, StoredScheme)
     return scheme
 
 
 def names_below(data: Path) -> list[str]:
-    """Everything in a broker's delay directory, directories as well."""
+    """Return the paths of everything in a broker's delay directory, including directories."""
     root = data / FOLDER
     return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
 
 
 def message_files(data: Path) -> list[Path]:
-    """The files of messages that wait, in order of their names; not those in the quarantine."""
+    """Return the files of pending messages, sorted by path, without quarantined files."""
     return sorted(path for path in (data / FOLDER).rglob("*.msg") if path.parent.name != QUARANTINE)
 
 
 async def no_removal_left(broker: Broker) -> None:
-    """Wait until the files of all that is done with are removed, where the disk lets them be."""
+    """Wait until the broker has removed the files of settled messages, as far as the disk allows."""
     await scheme_of(broker).marked()
 
 
 def turn_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let brokers look for foreign files, and try removals again, only when a test calls ``turn``."""
+    """Make brokers look for foreign files, and retry removals, only when a test calls ``turn``."""
 
     def start(tidying: Tidying) -> asyncio.Task[object]:
         return asyncio.create_task(tidying._closing.wait())
@@ -60,7 +60,7 @@ def turn_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 HOUR_MS = 3_600_000
 WALL_US = 1_700_000_000_000 * MS
-"""Where the wall clock stands for those who need to know."""
+"""Wall-clock time of tests that depend on the wall clock."""
 
 
 async def listed(broker: Broker, **how: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""A Spark that runs already, for what would start one."""
+"""A running Spark session, for code that would otherwise start one."""
 
 from typing import NamedTuple
 
@@ -7,14 +7,14 @@ from pyspark.sql import SparkSession
 
 
 class Running(NamedTuple):
-    """The Spark of this session."""
+    """Provides this Spark session."""
 
     session: SparkSession
 
     def context(self) -> SparkContext:
-        """Its context."""
+        """Return the session's context."""
         return self.session.sparkContext
 
     def __call__(self) -> SparkSession:
-        """The session."""
+        """Return the session."""
         return self.session

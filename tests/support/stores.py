@@ -1,4 +1,4 @@
-"""Make stores to report: one by a real broker, and any others row by row."""
+"""Make stores for reports: a real broker writes one, and tests write others row by row."""
 
 import sqlite3
 from contextlib import closing
@@ -12,12 +12,12 @@ from tests.support.brokers import S, acknowledge, give_back, receive, running_br
 from tests.support.second_directories import send_in
 
 START_US: Final = 1_793_491_200 * S
-"""2026-11-01 00:00 UTC, the begin of made stores."""
+"""Start of made stores, 2026-11-01 00:00 UTC."""
 STORE: Final = "20261101T000000.000000Z"
-"""The name of their first run, which is also that of the store."""
+"""Name of the first run of made stores, which is also the name of the store."""
 TIMED: Final = 19
 ORDERS: Final = 20
-"""Keys of the queue of timed messages and of queue 3 of ``orders``. A level's queue has its number."""
+"""Keys of the queue of timed messages and of queue 3 of ``orders``. A level's queue has the level as key."""
 
 _RUN: Final = {
     "started_wall_us": START_US,
@@ -62,7 +62,7 @@ _DELIVERY: Final = {
 
 
 class MadeStore:
-    """A store in ``data`` that is made row by row, with one run by default."""
+    """A store in ``data`` that a test writes row by row, with one run by default."""
 
     def __init__(self, data: Path, *, runs: int = 1) -> None:
         self.data = data
@@ -125,10 +125,10 @@ class MadeStore:
 
 
 async def leave_store(data: Path) -> dict[str, str]:
-    """Run a real broker twice in ``data``, and return the state in which each body ended.
+    """Run a real broker twice in ``data``, and return the final state of each body.
 
-    Two messages are delivered by level, one of them twice because it was given back, one by its due time, one
-    by hand. In each scheme one is cancelled and one pending; the next redelivery is pending as well.
+    Two messages are delivered by level, one of them twice because a consumer returned it. One is delivered at
+    its due time and one by hand. Each scheme has a cancelled and a pending message. A redelivery is pending.
     """
     async with running_broker(data) as broker:
         await send(broker, "level", level=1)

@@ -1,4 +1,4 @@
-"""A terminal: a shell that is told one command after the other, as by a reader of the documentation."""
+"""A shell that runs one command after another, as a reader of the documentation would."""
 
 import asyncio
 import os
@@ -16,20 +16,20 @@ _END = "── the end of a command, and its exit code:"
 
 
 class Ended(NamedTuple):
-    """What a command printed, on both ways, and its exit code."""
+    """The output of a command on stdout and stderr, and its exit code."""
 
     output: str
     code: int
 
 
 class Terminal:
-    """A running shell. Made by :func:`terminal`."""
+    """A running shell, started by :func:`terminal`."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
     async def run(self, command: str) -> Ended:
-        """Run a command, or several lines, to its end; what it sets stays set."""
+        """Run one or more lines of shell to completion. Variables that they set stay set."""
         self.start(f"{{\n{command}\n}} </dev/null\nprintf '\\n%s %s\\n' {shlex.quote(_END)} $?")
         lines: list[str] = []
         while not (line := await self.line()).startswith(_END):
@@ -37,12 +37,12 @@ class Terminal:
         return Ended("".join(lines).rstrip("\n"), int(line.removeprefix(_END)))
 
     def start(self, command: str) -> None:
-        """Start a command that goes on."""
+        """Start a command that keeps running."""
         assert self._process.stdin
         self._process.stdin.write(f"{command}\n".encode())
 
     async def line(self) -> str:
-        """The next line of output."""
+        """Return the next line of output."""
         assert self._process.stdout
         async with asyncio.timeout(HANGING_S):
             line = await self._process.stdout.readline()
@@ -50,7 +50,7 @@ class Terminal:
         return line.decode()
 
     async def interrupt(self) -> None:
-        """Ctrl-C, then wait for the shell's end."""
+        """Press Ctrl-C, then wait for the shell to exit."""
         assert self._process.stdin
         os.killpg(self._process.pid, signal.SIGINT)
         self._process.stdin.close()
@@ -62,7 +62,7 @@ class Terminal:
 async def terminal(
     directory: Path, environment: Mapping[str, str], wrapper: Sequence[str] = ()
 ) -> AsyncIterator[Terminal]:
-    """A bash in this directory, started by ``wrapper``; ended by force, with what it started, at the end."""
+    """Run bash in this directory, started by ``wrapper``. On exit, kill bash and every process it started."""
     process = await asyncio.create_subprocess_exec(
         *(*wrapper, "bash", "--norc", "--noprofile"),
         cwd=directory,

@@ -1,8 +1,8 @@
-"""What the version before wrote, when the packages had other names.
+"""Data written by the previous version, which used other package names.
 
 Commit 45cda4a wrote ``version_before.tar.xz``: a store with a manual clock, a rollup and a report.json of it.
-On the store, 20 messages had been delivered by level 3, four of them received and two of those acknowledged;
-a message of level 16, one due after 90 minutes and a half message were pending.
+In the store, 20 messages had been delivered by level 3. Consumers had received four and acknowledged two.
+Three messages were pending: one of level 16, one due after 90 minutes, and a half message.
 """
 
 import tarfile
@@ -12,7 +12,7 @@ ARCHIVE = Path(__file__).with_name("version_before.tar.xz")
 
 
 def unpack(part: str, folder: Path) -> Path:
-    """``store``, ``rollup`` or ``report/report.json``, in the folder."""
+    """Unpack ``store``, ``rollup`` or ``report/report.json`` into the folder."""
     with tarfile.open(ARCHIVE) as archive:
         members = [each for each in archive.getmembers() if f"{each.name}/".startswith(f"{part}/")]
         archive.extractall(folder, members, filter="data")

@@ -1,1 +1,1 @@
-"""The pytest plugin, in projects that pytest's own ``pytester`` makes."""
+"""The pytest plugin, in projects created by pytest's own ``pytester``."""

@@ -13,8 +13,8 @@ Run = Callable[..., pytest.RunResult]
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the project's tests, with the plugin and those that are asked for by ``-p``."""
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others take long to import
+    """Return a function that runs the project's tests with the plugin, and with plugins given by ``-p``."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # other plugins are slow to import
 
     def run(*options: str) -> pytest.RunResult:
         given = ("-p", PLUGIN, "-p", "no:cacheprovider", *options)

@@ -1,4 +1,4 @@
-"""What the fixtures give to a test."""
+"""Values of the plugin's fixtures."""
 
 import pytest
 
@@ -79,7 +79,7 @@ def test_addresses(mocketmq):
         assert answer.status == 200
 
 
-def test_consumers_poll_for_a_second_and_tests_wait_longer(mocketmq):
+def test_consumers_poll_for_a_second_while_tests_wait_longer(mocketmq):
     info = mocketmq.info()
     assert (info["max_long_poll_ms"], info["max_wait_ms"]) == (1_000, 30_000)
 
@@ -111,7 +111,7 @@ def test_async_operations_without_a_plugin_for_async_tests(mocketmq_async):
     asyncio.run(main())
 
 
-def test_async_and_blocking_are_one_broker(mocketmq, mocketmq_async):
+def test_async_and_blocking_fixtures_share_a_broker(mocketmq, mocketmq_async):
     assert mocketmq_async.name_server == mocketmq.name_server
     assert mocketmq_async.http_url == mocketmq.http_url
     asyncio.run(mocketmq_async.send("orders", "x"))
@@ -184,7 +184,7 @@ def test_plugins_for_async_tests(
     run(*options).assert_outcomes(passed=2)
 
 
-def test_pytest_explains_it(run: Run) -> None:
+def test_fixtures_are_described_by_pytest(run: Run) -> None:
     fixtures = run("--fixtures")
     fixtures.stdout.re_match_lines_random(
         [

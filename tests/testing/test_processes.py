@@ -1,4 +1,4 @@
-"""The processes of brokers: where they come from, and that none is left behind."""
+"""The processes of brokers: how they start, and that none is left behind."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def seen(mocketmq):
         file.write(json.dumps(seen) + chr(10))
     return seen
 """
-"""A fixture that writes down the broker of a test."""
+"""A fixture that records the broker of a test."""
 
 
 def seen(pytester: pytest.Pytester) -> list[dict[str, str]]:
@@ -65,9 +65,9 @@ def test_each_worker_has_a_broker(pytester: pytest.Pytester, run: Run) -> None:
     assert_gone(*(pid for _, _, pid in brokers))
 
 
-def test_a_broker_that_dies(pytester: pytest.Pytester, run: Run) -> None:
+def test_a_broker_dies(pytester: pytest.Pytester, run: Run) -> None:
     doors = ("http", "namesrv", "broker", "grpc")
-    ports = " ".join(f"--{door}-port {quiet_port()}" for door in doors)  # nobody takes them in between
+    ports = " ".join(f"--{door}-port {quiet_port()}" for door in doors)  # nobody else takes them
     pytester.makeini(f"[pytest]\nmocketmq_options = {ports}")
     pytester.makeconftest(SEEN)
     pytester.makepyfile(
@@ -105,12 +105,12 @@ def test_a_broker_that_dies(pytester: pytest.Pytester, run: Run) -> None:
     )
     brokers = seen(pytester)
     assert len({one["pid"] for one in brokers}) == 3
-    assert len({(one["url"], one["name_server"]) for one in brokers}) == 1  # clients go on
+    assert len({(one["url"], one["name_server"]) for one in brokers}) == 1  # so clients can continue
 
 
 @contextmanager
 def waiting_tests(pytester: pytest.Pytester, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """Tests of which each waits for ever, in a process group as a terminal would make it."""
+    """Run tests that wait for ever, in a process group as a terminal would create it."""
     pytester.makeconftest(SEEN)
     pytester.makepyfile(
         """
@@ -133,7 +133,7 @@ def waiting_tests(pytester: pytest.Pytester, *options: str) -> Iterator[subproce
 
 
 def await_brokers(pytester: pytest.Pytester, count: int) -> list[str]:
-    """The processes of the brokers, once the tests wait."""
+    """Wait until the tests wait, and return the processes of the brokers."""
     by = time.monotonic() + HANGING_S
     while time.monotonic() < by:
         if (pytester.path / "seen.json").exists() and len(brokers := seen(pytester)) == count:
@@ -161,7 +161,7 @@ def test_a_kill_of_the_tests_leaves_no_broker(pytester: pytest.Pytester) -> None
         assert_gone(*brokers)
 
 
-async def test_a_broker_that_runs_already(pytester: pytest.Pytester, run: Run) -> None:
+async def test_the_broker_is_already_running(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(
         """
         import pytest
@@ -242,7 +242,7 @@ def test_another_command(pytester: pytest.Pytester, run: Run) -> None:
     ],
 )
 def test_no_broker(pytester: pytest.Pytester, run: Run, setting: str, lines: list[str]) -> None:
-    if setting.startswith("mocketmq_command = sleep"):  # which takes no options
+    if setting.startswith("mocketmq_command = sleep"):  # sleep takes no options
         silent = pytester.path / "silent"
         silent.write_text("#!/bin/sh\nexec sleep 300\n")
         silent.chmod(0o755)
@@ -279,7 +279,7 @@ NAMES = ("compat", "migrations", "emulator", "spark", "click", "yaml", "aiohttp"
 
 
 def test_a_project_whose_names_are_ours(pytester: pytest.Pytester, run: Run) -> None:
-    """Its conftest.py and packages stay its own, and the broker does not import them."""
+    """The project keeps its conftest.py and packages, and the broker does not import them."""
     for name in NAMES:
         package: Path = pytester.mkdir(name)
         (package / "__init__.py").write_text("OWNER = 'the project'\n")
@@ -314,7 +314,7 @@ def pytest_unconfigure():
 """
 
 
-def test_a_project_that_does_not_use_it_pays_nothing(pytester: pytest.Pytester, run: Run) -> None:
+def test_projects_that_do_not_use_the_plugin_load_nothing(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makeconftest(UNUSED)
     pytester.makepyfile("def test(): pass\ndef test_fails(): assert 0")
     told = run("-s")

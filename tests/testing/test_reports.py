@@ -1,4 +1,4 @@
-"""What a run says of its tests: the story of one that failed, and what one left behind."""
+"""Output of a run about its tests: the story of a failed test, and what a test left behind."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.testing.conftest import Run
 pytest_plugins = ("pytester",)
 
 
-def test_a_failure_tells_what_the_broker_saw(pytester: pytest.Pytester, run: Run) -> None:
+def test_a_failed_test_shows_the_brokers_view(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(
         """
         import pytest
@@ -59,14 +59,14 @@ def test_a_failure_tells_what_the_broker_saw(pytester: pytest.Pytester, run: Run
             f"{at}sent to orders by http: *order-8*",
             "*_ test_fails _*",
             "*-- mocketmq --*",
-            f"{at}sent to orders by http, parked for 10s until *order-7*",
+            f"{at}sent to orders by http, parked (level 3) for 10s until *order-7*",
             f"{at}clock moved by 10s*",
             f"{at}delivered to orders: *order-7*",
             f"{at}taken by billing: *order-7*",
             f"{at}acknowledged by billing: *order-7*",
             "*_ test_has_a_fault _*",
             "*-- mocketmq --*",
-            f"{at}sent to orders by http, parked for 1s until *order-9*",
+            f"{at}sent to orders by http, parked (level 1) for 1s until *order-9*",
             f"{at}clock moved by 1s*",
             f"{at}fault storm: deliver-late for delivery: *order-9*",
             "*_ test_is_refused _*",
@@ -77,7 +77,7 @@ def test_a_failure_tells_what_the_broker_saw(pytester: pytest.Pytester, run: Run
             "E*InvalidArgumentError: by is '30 min'; allowed: a duration such as*",
             "*_ test_idle _*",
             "*-- mocketmq --*",
-            "the broker saw nothing",
+            "the broker recorded no events",
         ]
     )
     text = told.stdout.str()

@@ -1,4 +1,4 @@
-"""Clients of a cluster whose servers fall silent."""
+"""Clients of a cluster whose servers stop answering."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ import pytest
 
 from mocketmq.calling import connection
 from mocketmq.calling.call import CALL_S, NoAnswerError
-from mocketmq.calling.connection import Answer, Connection
+from mocketmq.calling.connection import Answer, ClientConnection
 from mocketmq.calling.name_servers import NameServers
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.frame import FrameReader, encode
@@ -17,12 +17,12 @@ from tests.support.patience import HANGING_S, PATIENCE_S
 
 ASK = RequestCode.GET_CONSUMER_LIST_BY_GROUP
 AT_ONCE_S = 0.01 - CALL_S
-"""A wait with which a request has a hundredth of a second in all."""
+"""Wait that gives a request a hundredth of a second in total."""
 
 
 @asynccontextmanager
 async def answering_once() -> AsyncIterator[tuple[str, asyncio.Event]]:
-    """A server that answers the first request of each connection and no other; the event: one has ended."""
+    """Run a server that answers only a connection's first request; the event reports a closed connection."""
     ended = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -46,12 +46,12 @@ async def answering_once() -> AsyncIterator[tuple[str, asyncio.Event]]:
         server.close()
 
 
-async def test_a_connection_that_has_gone_silent_is_closed_and_opened_anew(
+async def test_a_silent_connection_is_closed_and_reopened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connection, "steady_us", count(1).__next__)
     async with answering_once() as (address, ended):
-        ours = Connection(address)
+        ours = ClientConnection(address)
         assert (await ours.call(ASK, wait_s=HANGING_S)).code == ResponseCode.SUCCESS
         patient = asyncio.create_task(ours.call(ASK, wait_s=HANGING_S))
         await asyncio.sleep(0)
@@ -67,10 +67,10 @@ async def test_a_connection_that_has_gone_silent_is_closed_and_opened_anew(
         await ours.close()
 
 
-async def test_a_connection_on_which_something_comes_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "steady_us", lambda: 1)  # the answer came as late as the second request
+async def test_a_connection_that_receives_bytes_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "steady_us", lambda: 1)  # as late as the second request
     async with answering_once() as (address, _):
-        ours = Connection(address)
+        ours = ClientConnection(address)
         await ours.call(ASK, wait_s=HANGING_S)
         session = ours.session
         patient = asyncio.create_task(ours.call(ASK, wait_s=HANGING_S))
@@ -83,19 +83,19 @@ async def test_a_connection_on_which_something_comes_is_kept(monkeypatch: pytest
             await patient
 
 
-class Server(Connection):
-    """A name server that answers or does not, and knows no topic."""
+class Server(ClientConnection):
+    """A name server that either answers or stays silent, and knows no topic."""
 
     is_silent = False
 
     async def call(self, *_: object, **__: object) -> Answer:
-        """As a connection."""
+        """Answer as a connection would."""
         if self.is_silent:
             raise NoAnswerError(f"{self.address} is silent")
         return Answer(ResponseCode.TOPIC_NOT_EXIST, {}, b"", "", 0, 0)
 
 
-async def test_the_name_server_that_answered_is_asked_first_next_time() -> None:
+async def test_last_answering_name_server_is_asked_first() -> None:
     made: list[Server] = []
     notes: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What the documents cite can be opened: sections of ``docs/protocol``, files, headings. Their prose fits."""
+"""Links in the documents lead to existing files, headings and sections of ``docs/protocol``."""
 
 import re
 from collections.abc import Iterator
@@ -16,23 +16,23 @@ NUMBERS = r"§\d+(?:\.\d+)?(?:(?:, | and | to |, and )§?\d+(?:\.\d+)?)*"
 CITATION = re.compile(rf"\b([a-z]+)\.md (?:{NUMBERS})")
 WITHIN = re.compile(NUMBERS)
 RULE = re.compile(r"\b([HXTD]-\d+)\b")
-"""Rules of docs/protocol/aliyun.md, cited by their ids alone."""
+"""Rules of docs/protocol/aliyun.md that are cited only by id."""
 ONLY_NUMBERS = re.compile(r'(?<= )"""(?:[\d\s.,]|and|or|to)+"""(?= |$)')
 LINK = re.compile(r"\]\((?!http)([^)#\s]*)(?:#([^)\s]+))?\)")
 CODE = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 TITLE = re.compile(r"^#+ (.+)$", re.MULTILINE)
 UNKNOWN_SOURCE = re.compile(r"\bsheets?\b", re.IGNORECASE)
-"""What the sources of docs/protocol were called, which nobody can open."""
+"""Former names of the sources of docs/protocol, which no reader can open."""
 
 PAGES = {path.stem: path.read_text() for path in sorted(PROTOCOL.glob("*.md"))}
 SECTIONS = {name: set(HEADING.findall(text)) for name, text in PAGES.items()}
 
 
 def _texts(*folders: str) -> Iterator[tuple[Path, str]]:
-    """Files of ours with their text, docs/protocol excepted."""
+    """Yield our files with their text, except docs/protocol."""
     paths = [path for folder in folders for kind in ("*.py", "*.md") for path in (ROOT / folder).rglob(kind)]
     for path in [*paths, *ROOT.glob("*.md")]:
-        if PROTOCOL not in path.parents and path != Path(__file__):
+        if PROTOCOL not in path.parents and path != Path(__file__) and "node_modules" not in path.parts:
             yield path.relative_to(ROOT), " ".join(path.read_text().split())
 
 
@@ -51,19 +51,19 @@ def test_every_cited_section_exists() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_section_that_a_page_of_the_protocol_names_exists(name: str) -> None:
+def test_every_section_named_by_a_protocol_page_exists(name: str) -> None:
     others = CITATION.sub("", PAGES[name])
     missing = {number for match in WITHIN.findall(others) for number in _numbers(match)} - SECTIONS[name]
     assert not missing
 
 
-def test_every_rule_that_the_code_names_exists() -> None:
+def test_every_rule_named_by_the_code_exists() -> None:
     known = set(RULE.findall(PAGES["aliyun"]))
     wrong = {f"{path}: {rule}" for path, text in _texts("compat") for rule in RULE.findall(text)}
     assert {rule.rpartition(" ")[2] for rule in wrong} <= known, wrong
 
 
-def test_nothing_cites_what_cannot_be_opened() -> None:
+def test_citations_name_files_of_the_tree() -> None:
     found = [
         f"{path}: {text[max(match.start() - 40, 0) : match.end() + 20]}"
         for path, text in _texts(*FOLDERS)
@@ -72,12 +72,12 @@ def test_nothing_cites_what_cannot_be_opened() -> None:
     assert not found
 
 
-def test_no_docstring_is_only_a_number() -> None:
+def test_docstrings_are_more_than_a_number() -> None:
     assert not [f"{path}: {match}" for path, text in _texts(*FOLDERS) for match in ONLY_NUMBERS.findall(text)]
 
 
 def _anchors(page: Path) -> set[str]:
-    """The anchors that GitHub and GitLab give a page's headings, the first of a name only."""
+    """Return the anchors that GitHub and GitLab give a page's headings, only the first of each name."""
     titles = TITLE.findall(CODE.sub("", page.read_text()))
     texts = (re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", title).lower() for title in titles)
     return {re.sub(r"[^\w -]", "", text).strip().replace(" ", "-") for text in texts}
@@ -88,7 +88,7 @@ def _leads_somewhere(page: Path, target: str, anchor: str) -> bool:
     return path.exists() and (not anchor or anchor in _anchors(path))
 
 
-def test_every_link_of_the_documents_leads_to_a_file_and_a_heading() -> None:
+def test_every_link_of_the_docs_has_a_target() -> None:
     wrong = [
         f"{page.relative_to(ROOT)}: {target}#{anchor}"
         for page in [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
@@ -98,7 +98,7 @@ def test_every_link_of_the_documents_leads_to_a_file_and_a_heading() -> None:
     assert not wrong
 
 
-def test_every_file_that_the_architecture_names_exists() -> None:
+def test_every_file_named_by_the_architecture_exists() -> None:
     text = CODE.sub("", (ROOT / "docs/architecture.md").read_text())
     named = re.findall(r"`(\w+(?:/\w+)+(?:\.py)?)`", text)
     assert named

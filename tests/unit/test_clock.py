@@ -1,4 +1,4 @@
-"""The clock: how fast it runs, that it never goes back, how it reads the wall clock, and where it starts."""
+"""The clock: its speed, its start, how it reads the wall clock, and that it never goes back."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ HOUR_US = 3600 * US_PER_S
 
 
 class Ticks:
-    """A steady clock that a test turns by hand."""
+    """A steady clock that a test advances by hand."""
 
     def __init__(self) -> None:
         self.now_us = 77
@@ -55,7 +55,7 @@ def test_a_clock_runs_at_its_rate(rate: float, mode: str, elapsed_us: int) -> No
 
 
 @pytest.mark.parametrize(("rate", "seconds"), [(0, None), (1, 30.0), (60, 0.5)])
-def test_how_long_to_wait_is_in_real_seconds(rate: float, seconds: float | None) -> None:
+def test_wait_is_in_real_seconds(rate: float, seconds: float | None) -> None:
     clock = Clock(rate, START_US, Ticks())
     assert clock.seconds_until(START_US + 30 * US_PER_S) == seconds
     assert clock.seconds_until(START_US) == clock.seconds_until(START_US - 1) == 0
@@ -76,9 +76,7 @@ def test_a_clock_is_set_forward_and_runs_on_from_there(rate: float) -> None:
     st.sampled_from([0.0, 0.1, 1.0, 3.7, 1_000_000.0]),
     st.lists(st.tuples(st.integers(0, 10**9), st.integers(-(10**9), 10**12))),
 )
-def test_a_clock_never_goes_back_whatever_it_is_told_to_reach(
-    rate: float, steps: list[tuple[int, int]]
-) -> None:
+def test_a_clock_never_goes_backwards(rate: float, steps: list[tuple[int, int]]) -> None:
     ticks = Ticks()
     clock = Clock(rate, START_US, ticks)
     for elapsed_us, ahead_us in steps:
@@ -89,7 +87,7 @@ def test_a_clock_never_goes_back_whatever_it_is_told_to_reach(
 
 
 class Machine:
-    """A wall clock and a steady clock of one machine."""
+    """A machine with a wall clock and a steady clock."""
 
     def __init__(self) -> None:
         self.ticks, self.wall = Ticks(), Ticks()
@@ -111,7 +109,7 @@ def machine() -> Machine:
     return Machine()
 
 
-def test_a_real_clock_that_was_not_moved_leaves_wall_instants_as_they_are(
+def test_unmoved_real_clock_keeps_wall_instants(
     machine: Machine,
 ) -> None:
     clock = machine.clock(1)
@@ -123,7 +121,7 @@ def test_a_real_clock_that_was_not_moved_leaves_wall_instants_as_they_are(
     assert clock.from_wall(START_US + 1) == START_US + 1
 
 
-def test_a_move_of_a_real_clock_shifts_them_by_exactly_as_much(machine: Machine) -> None:
+def test_moved_real_clock_shifts_wall_instants_by_the_move(machine: Machine) -> None:
     clock = machine.clock(1)
     machine.run(US_PER_S, wall_step_us=7)
     clock.reach(clock.now_us() + 1_234_567)
@@ -134,15 +132,15 @@ def test_a_move_of_a_real_clock_shifts_them_by_exactly_as_much(machine: Machine)
     assert clock.from_wall(START_US) == START_US + 1_234_570
 
 
-def test_where_a_real_clock_started_shifts_them_too(machine: Machine) -> None:
+def test_start_of_a_real_clock_shifts_wall_instants(machine: Machine) -> None:
     started = machine.now()
     machine.run(40)
-    clock = machine.clock(1, START_US + HOUR_US + 1, started)  # made 40 us after both clocks were read
+    clock = machine.clock(1, START_US + HOUR_US + 1, started)  # created 40 us after both clocks were read
     assert clock.from_wall(START_US + 11) == START_US + HOUR_US + 12
     assert clock.now_us() == START_US + HOUR_US + 1 + 40
 
 
-def test_both_clocks_are_read_at_once_though_the_process_has_to_wait_in_between(machine: Machine) -> None:
+def test_clocks_are_read_together_despite_preemption(machine: Machine) -> None:
     waits_us = [(0, 5_000), (9_000, 0), (150_000, 3), (2, 1), (0, 0)]
 
     def wall() -> int:
@@ -157,7 +155,7 @@ def test_both_clocks_are_read_at_once_though_the_process_has_to_wait_in_between(
     assert abs((moment.wall_us - START_US) - (moment.steady_us - 77)) <= 2
 
 
-def test_of_readings_that_all_had_to_wait_the_closest_counts(machine: Machine) -> None:
+def test_closest_of_preempted_readings_counts(machine: Machine) -> None:
     waits_us = [*[5_000] * 20, 300, *[4_000] * 10]
 
     def wall() -> int:
@@ -181,14 +179,14 @@ def test_a_wait_between_two_readings_is_no_step_of_the_wall_clock(machine: Machi
 
 
 @pytest.mark.parametrize("step_us", [-3_600 * US_PER_S, -100_001, 100_001, 86_400 * US_PER_S])
-def test_when_the_wall_clock_was_stepped_the_distance_is_measured(machine: Machine, step_us: int) -> None:
+def test_stepped_wall_clock_keeps_the_distance_of_an_instant(machine: Machine, step_us: int) -> None:
     clock = machine.clock(1)
     machine.run(US_PER_S, step_us)
     assert clock.from_wall(machine.wall.now_us + 10 * US_PER_S) == whole_ms_us(clock.now_us() + 10 * US_PER_S)
 
 
 @pytest.mark.parametrize("rate", [0, 0.5, 60])
-def test_in_other_modes_the_distance_is_measured(machine: Machine, rate: float) -> None:
+def test_manual_and_scaled_clocks_keep_the_distance_of_an_instant(machine: Machine, rate: float) -> None:
     clock = machine.clock(rate)
     machine.run(5 * US_PER_S + 1)
     clock.reach(clock.now_us() + HOUR_US)
@@ -203,7 +201,7 @@ def test_in_other_modes_the_distance_is_measured(machine: Machine, rate: float) 
     ),
     st.integers(-(10**12), 10**15),
 )
-def test_what_is_so_far_ahead_by_the_wall_clock_is_so_far_ahead_here(
+def test_wall_instant_keeps_its_distance_from_now(
     rate: float, steps: list[tuple[int, int, int]], ahead_us: int
 ) -> None:
     machine = Machine()
@@ -325,7 +323,7 @@ def test_where_a_clock_starts(mode: str, last_us: int, mark: Mark | None, expect
     st.integers(0, 10**12),
     st.integers(0, 10**12),
 )
-def test_no_restart_sets_a_clock_back(mode: str, new_mode: str, moved_us: int, elapsed_us: int) -> None:
+def test_restart_never_sets_a_clock_back(mode: str, new_mode: str, moved_us: int, elapsed_us: int) -> None:
     ticks = Ticks()
     clock = Clock(rate_of(mode), START_US + moved_us, ticks)
     mark = Mark(clock.mode, START_US, clock.now_us())

@@ -1,4 +1,4 @@
-"""How far another clock is ahead, by messages whose times are made up."""
+"""Estimates of another clock's lead, from messages with made-up times."""
 
 from random import Random
 
@@ -8,7 +8,7 @@ from mocketmq.probe.clock_offset import ClockOffset, Sample
 
 
 @pytest.mark.parametrize("ahead_us", [0, 137, -5_400_000_123, 86_400_000_000])
-def test_the_truth_is_within_the_error(ahead_us: int) -> None:
+def test_true_offset_is_within_the_error(ahead_us: int) -> None:
     draw = Random(ahead_us)
     samples: list[Sample] = []
     found: ClockOffset | None = None
@@ -23,7 +23,7 @@ def test_the_truth_is_within_the_error(ahead_us: int) -> None:
         assert not found.drifts
         assert found.samples == len(samples)
     assert found
-    assert found.error_us < 3_000  # closer than any single one
+    assert found.error_us < 3_000  # closer than any single sample
 
 
 def test_a_clock_that_drifts_has_an_error_that_spans_it() -> None:
@@ -34,5 +34,5 @@ def test_a_clock_that_drifts_has_an_error_that_spans_it() -> None:
     assert all(abs(found.ahead_us - each.sent_us // 100) <= found.error_us for each in samples)
 
 
-def test_without_a_message_nothing_is_known() -> None:
+def test_offset_is_unknown_without_a_message() -> None:
     assert ClockOffset.of([]) is None

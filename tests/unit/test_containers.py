@@ -1,6 +1,5 @@
-"""The images and the services that run them: what is easily forgotten, as there is no Docker in a test."""
+"""Images and their services: details that are easily forgotten, because no test runs Docker."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,39 +12,52 @@ from mocketmq.settings import Settings, options
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+BAKE = (ROOT / "docker-bake.hcl").read_text()
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-CLUSTER = sorted(SERVICES.keys() - {"emulator"})
+CLUSTER = ["report-on-cluster", "spark-master", "spark-worker"]
 
 STAGES = {
     found[2] or "emulator": found[0]
     for found in re.finditer(r"^FROM (\S+)(?: AS (\S+))?\n(?:(?!FROM ).*\n)*", DOCKERFILE, re.MULTILINE)
 }
-"""The text of each, in order."""
+"""Texts of the files, in order."""
 
 PORTS = {
     Settings().http_port: "MOCKETMQ_HTTP_PORT",
     Settings().namesrv_port: "MOCKETMQ_NAMESRV_PORT",
     Settings().broker_port: "MOCKETMQ_BROKER_PORT",
-    Settings().broker_port + VIP_OFFSET: "",
+    Settings().broker_port + VIP_OFFSET: "MOCKETMQ_VIP_PORT",
     Settings().grpc_port: "MOCKETMQ_GRPC_PORT",
 }
-"""The port of each door, and the setting that moves it. The VIP channel's follows from the broker's."""
+"""Ports of the protocols with the variables that change them. Only compose has the VIP channel's variable."""
 
 
 def interpolated(text: str, environment: dict[str, str]) -> str:
-    """Compose's ``${NAME:-default}``."""
+    """Interpolate compose's ``${NAME:-default}``."""
     return re.sub(r"\$\{(\w+):-(\w+)\}", lambda found: environment.get(found[1]) or found[2], text)
 
 
-def test_the_emulator_is_built_and_started_unless_more_is_asked_for() -> None:
-    assert list(STAGES) == ["build-report", "report", "build", "emulator"]
+def test_the_emulator_is_built_and_started_unless_more_is_requested() -> None:
+    assert list(STAGES) == ["java", "build-report", "report", "build", "emulator"]
     assert SERVICES["emulator"]["build"] == "."
     assert "profiles" not in SERVICES["emulator"]
-    assert CLUSTER == ["report", "spark-master", "spark-worker"]
-    for name in CLUSTER:
-        assert SERVICES[name]["profiles"] == ["report"]
+    assert [*SERVICES] == ["emulator", "report", *CLUSTER]
+    for name in ("report", *CLUSTER):
+        assert SERVICES[name]["profiles"] == ["cluster" if name in CLUSTER else "report"]
         assert SERVICES[name]["build"] == {"context": ".", "target": "report"}
         assert SERVICES[name]["image"] != SERVICES["emulator"]["image"]
+
+
+def test_a_report_takes_one_container_unless_a_cluster_is_requested() -> None:
+    assert "depends_on" not in SERVICES["report"]
+    on_cluster = SERVICES["report-on-cluster"]
+    assert on_cluster["entrypoint"] == [
+        *SERVICES["report"]["entrypoint"],
+        *("--master", "spark://spark-master:7077"),
+    ]
+    assert {name: on_cluster[name] for name in ("volumes", "environment", "init")} == {
+        name: SERVICES["report"][name] for name in ("volumes", "environment", "init")
+    }
 
 
 def test_every_port_of_the_defaults_is_exposed() -> None:
@@ -53,7 +65,13 @@ def test_every_port_of_the_defaults_is_exposed() -> None:
     assert set(map(int, exposed.split())) == PORTS.keys()
 
 
-@pytest.mark.parametrize("moved", [{}, {"MOCKETMQ_HTTP_PORT": "9000", "MOCKETMQ_BROKER_PORT": "11000"}])
+@pytest.mark.parametrize(
+    "moved",
+    [
+        {},
+        {"MOCKETMQ_HTTP_PORT": "9000", "MOCKETMQ_BROKER_PORT": "11000", "MOCKETMQ_VIP_PORT": "10998"},
+    ],
+)
 def test_every_port_is_published_by_its_number(moved: dict[str, str]) -> None:
     published = {interpolated(each, moved) for each in SERVICES["emulator"]["ports"]}
     numbers = {moved.get(name, str(port)) for port, name in PORTS.items()}
@@ -63,22 +81,49 @@ def test_every_port_is_published_by_its_number(moved: dict[str, str]) -> None:
     ]
 
 
+def test_who_moves_the_brokers_port_is_asked_for_that_of_the_vip_channel() -> None:
+    """Compose interpolates the whole file, and ``:?`` stops it with the error message."""
+    assert SERVICES["emulator"]["x-vip-port"] == (
+        "${MOCKETMQ_BROKER_PORT:+${MOCKETMQ_VIP_PORT:?"
+        "set it two below MOCKETMQ_BROKER_PORT, for the VIP channel}}"
+    )
+    assert VIP_OFFSET == -2
+
+
 def test_every_setting_reaches_the_container() -> None:
-    """A name without a value is passed on; those that are left out are flags of the image's command."""
+    """Compose passes on a name without a value. The image sets the omitted settings."""
     passed = [each for each in SERVICES["emulator"]["environment"] if "=" not in each]
-    (command,) = re.findall(r"^CMD (\[\"serve.+)$", STAGES["emulator"], re.MULTILINE)
-    fixed = {word.removeprefix("--") for word in json.loads(command) if word.startswith("--")}
+    fixed = {name.lower() for name in re.findall(r"MOCKETMQ_([A-Z]+)=", STAGES["emulator"])}
     assert fixed == {"host", "data"}
     names = [option.name for option in options() if option.name not in {*fixed, "port"}]
     assert passed == [f"MOCKETMQ_{name.upper()}" for name in ("config", *names)]
 
 
-@pytest.mark.parametrize("stage", ["build", "emulator"])
-def test_the_emulators_image_has_neither_java_nor_spark(stage: str) -> None:
-    assert not re.search(r"java|temurin|requirements-report|--from=(?!build )", STAGES[stage])
+def test_the_emulators_image_has_the_bundle_alone() -> None:
+    assert STAGES["emulator"].startswith("FROM scratch\n")
+    assert not re.search(r"java|requirements-report|--from=(?!build )|^RUN", STAGES["emulator"], re.MULTILINE)
+    assert "kits/bundle/build.py --folder /image/opt/mocketmq" in STAGES["build"]
 
 
-def test_the_reports_image_installs_what_make_installs() -> None:
+def test_its_health_is_checked_often_only_until_it_is_ready() -> None:
+    """Compose needs a health check too, because images in OCI format have none."""
+    (line,) = re.findall(r"^HEALTHCHECK (.+)$", DOCKERFILE, re.MULTILINE)
+    assert line == ('--interval=10s --timeout=10s --start-period=30s CMD ["mocketmq", "healthcheck"]')
+    assert SERVICES["emulator"]["healthcheck"] == {
+        "test": ["CMD", "mocketmq", "healthcheck"],
+        "interval": "30s",
+        "timeout": "10s",
+        "start_period": "30s",
+        "start_interval": "1s",
+    }
+
+
+def test_its_root_is_read_only() -> None:
+    assert SERVICES["emulator"]["read_only"] is True
+    assert SERVICES["emulator"]["tmpfs"] == "/tmp"  # noqa: S108 - in the container
+
+
+def test_report_image_installs_the_same_packages_as_make() -> None:
     rule = re.search(r"^\.venv/\.report:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     built = re.search(r"for name in ([a-z -]+);", STAGES["build-report"])
     assert rule and built
@@ -87,31 +132,57 @@ def test_the_reports_image_installs_what_make_installs() -> None:
 
 
 def test_images_are_named_by_a_version() -> None:
-    images = re.findall(r"^FROM (\S+)|^COPY --from=(\S+:\S+)", DOCKERFILE, re.MULTILINE)
-    assert {first or second for first, second in images} == {"python:3.13-slim", "eclipse-temurin:17-jre"}
+    bases = dict(re.findall(r"^ARG (PYTHON|JAVA)=(\S+)$", DOCKERFILE, re.MULTILINE))
+    assert {name: base.partition("@")[0] for name, base in bases.items()} == {
+        "PYTHON": "python:3.13-slim",
+        "JAVA": "eclipse-temurin:17-jre",
+    }
+    used = set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE))
+    assert used == {"${PYTHON}", "${JAVA}", "scratch"}
 
 
 @pytest.mark.parametrize("stage", ["report", "emulator"])
-def test_both_run_as_the_user_to_whom_the_data_belongs(stage: str) -> None:
-    assert "useradd --uid 10001" in STAGES[stage]
-    assert "\nUSER mocketmq\n" in STAGES[stage]
+def test_images_say_what_they_are(stage: str) -> None:
+    labels = dict(re.findall(r"org\.opencontainers\.image\.(\w+)=\"(.*)\"", STAGES[stage]))
+    assert labels.keys() == {"title", "description", "licenses", "version", "revision"}
+    assert labels["licenses"] == "Apache-2.0"
+    assert (labels["version"], labels["revision"]) == ("${VERSION}", "${REVISION}")
 
 
-def test_what_is_copied_is_not_ignored() -> None:
+def test_both_images_are_built_for_both_kinds_of_machines() -> None:
+    assert 'platforms = ["linux/amd64", "linux/arm64"]' in BAKE
+    targets = dict(re.findall(r'^target "([a-z]+)" \{\n(.*?)^\}', BAKE, re.MULTILINE | re.DOTALL))
+    assert targets.keys() == {"emulator", "report"}
+    assert re.findall(r'^  target +?= "(\w+)"', targets["report"], re.MULTILINE) == ["report"]
+    assert "target  " not in targets["emulator"]  # it is the last stage
+    arguments = re.findall(r"^    (\w+) += ", BAKE, re.MULTILINE)
+    assert set(arguments) == set(re.findall(r"^ARG (\w+)=$", DOCKERFILE, re.MULTILINE))
+
+
+def test_both_run_as_the_owner_of_the_data() -> None:
+    assert "useradd --uid 10001" in STAGES["report"]
+    assert "\nUSER mocketmq\n" in STAGES["report"]
+    assert "COPY --from=build --chown=10001:10001 /image/data /data\nUSER 10001:10001\n" in STAGES["emulator"]
+    assert "mocketmq:x:10001:10001::" in (ROOT / "kits/image/root.sh").read_text()
+
+
+def test_copied_files_are_not_ignored() -> None:
     allowed = (ROOT / ".dockerignore").read_text().splitlines()
     copied = set(re.findall(r"^COPY (?!--from)(\S+) \.$", DOCKERFILE, re.MULTILINE)) - {"."}
-    assert copied == {"requirements.lock", "requirements-report.lock"}
-    assert {f"!{name}" for name in copied} <= set(allowed)
+    assert copied == {"requirements-bundle.lock", "requirements-report.lock"}
+    run = {str(Path(file).parent) for file in re.findall(r"kits/\w+/\w+\.\w+", DOCKERFILE)}
+    assert run == {"kits/bundle", "kits/image"}
+    assert {f"!{name}" for name in copied | run} <= set(allowed)
 
 
 def test_the_store_is_only_read_and_every_reader_sees_it() -> None:
-    for name in ("report", "spark-worker"):
+    for name in ("report", "report-on-cluster", "spark-worker"):
         assert SERVICES[name]["volumes"] == ["data:/data:ro", "./report:/report"]
     assert SERVICES["emulator"]["volumes"] == ["data:/data"]
 
 
-def test_each_waits_for_what_it_needs() -> None:
-    for name, needed in (("report", "spark-worker"), ("spark-worker", "spark-master")):
+def test_each_service_waits_for_its_dependencies() -> None:
+    for name, needed in (("report-on-cluster", "spark-worker"), ("spark-worker", "spark-master")):
         assert SERVICES[name]["depends_on"] == {needed: {"condition": "service_healthy"}}
         assert "http://localhost:8080" in str(SERVICES[needed]["healthcheck"]["test"])
         assert "--webui-port 8080" in " ".join(SERVICES[needed]["command"])

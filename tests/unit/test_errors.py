@@ -1,4 +1,4 @@
-"""The error tree: nothing missing from its picture or its code table, and no error repeats a whole body."""
+"""The error tree: its picture and its code table are complete, and no error repeats a whole body."""
 
 import logging
 import re
@@ -21,7 +21,7 @@ from mocketmq.errors import (
 
 
 def walk(kind: type[EmulatorError], depth: int = 0) -> Iterator[tuple[int, type[EmulatorError]]]:
-    """The error and all below it, each with its depth, in order of definition."""
+    """Yield the error and all its subclasses, each with its depth, in order of definition."""
     yield depth, kind
     for child in kind.__subclasses__():
         yield from walk(child, depth + 1)
@@ -30,7 +30,7 @@ def walk(kind: type[EmulatorError], depth: int = 0) -> Iterator[tuple[int, type[
 TREE = [(depth, kind) for depth, kind in walk(EmulatorError) if kind.__module__ == errors.__name__]
 
 
-def test_the_picture_in_the_docstring_is_the_tree() -> None:
+def test_docstring_shows_the_error_tree() -> None:
     picture = re.findall(r"^    ([│ ├└─]*)(\w+Error)\b", errors.__doc__ or "", re.MULTILINE)
     assert [(len(branch) // 4, name) for branch, name in picture] == [
         (depth, kind.__name__) for depth, kind in TREE

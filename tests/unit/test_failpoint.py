@@ -1,4 +1,4 @@
-"""The points at which a crash test can kill: the list is the code's, no more and no less."""
+"""The list of points at which a crash test can kill matches the code exactly."""
 
 import ast
 import os
@@ -19,7 +19,7 @@ PACKAGES = [
 ]
 
 
-def test_every_point_of_the_list_is_passed_somewhere_and_no_other() -> None:
+def test_failpoints_of_the_code_match_the_list() -> None:
     nodes = [
         node
         for package in PACKAGES
@@ -33,14 +33,14 @@ def test_every_point_of_the_list_is_passed_somewhere_and_no_other() -> None:
         for call in calls
         if getattr(call.func, "id", "") == "pass_point" and isinstance(call.args[0], ast.Constant)
     }
-    # What saves in groups is told its points.
+    # Code that saves in groups receives its points as arguments.
     named = {node.value for node in nodes if isinstance(node, ast.Constant)}
     assert passed <= set(POINTS) <= named
     assert len(set(POINTS)) == len(POINTS)
 
 
 @pytest.mark.parametrize(("count", "reached"), [("", 0), (":1", 0), (":3", 2)])
-def test_the_process_is_killed_at_the_point_and_the_time_named(count: str, reached: int) -> None:
+def test_process_is_killed_at_the_given_pass_of_a_point(count: str, reached: int) -> None:
     code = (
         "from mocketmq.failpoint import pass_point\n"
         "for n in range(9): pass_point('other'); pass_point('clock.fired'); print(n, flush=True)"

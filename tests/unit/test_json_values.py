@@ -1,4 +1,4 @@
-"""The number of values in a JSON text, against a parser."""
+"""The number of values in a JSON text, compared with a parser."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ def entries_of(value: Any) -> int:
 
 
 @given(VALUES, st.booleans())
-def test_the_entries_are_those_that_a_parser_finds(value: Any, is_ascii: bool) -> None:
+def test_entries_match_those_of_a_parser(value: Any, is_ascii: bool) -> None:
     content = json.dumps(value, ensure_ascii=is_ascii).encode()
     entries = entries_of(value)
     assert not has_more_values(content, entries)
@@ -43,6 +43,6 @@ def test_quotes_and_backslashes_in_texts(content: bytes) -> None:
     assert has_more_values(content, 2)
 
 
-def test_what_comes_before_a_mistake_counts() -> None:
+def test_values_before_a_syntax_error_count() -> None:
     assert has_more_values(b'[1,2,3,4,5,"', 4)
     assert has_more_values(b'[1,2,3,4,5,\\"]', 4)

@@ -42,10 +42,10 @@ NOW_US = 1_700_000_000_123_456
         ("é", 233),
         ("订单", 1129459),
         ("😀", 31 * 0xD83D + 0xDE00),  # one character beyond the BMP, two UTF-16 units
-        ("\ud83d", 0xD83D),  # half of one
+        ("\ud83d", 0xD83D),  # half of a surrogate pair
     ],
 )
-def test_the_hash_is_that_of_java(text: str, value: int) -> None:
+def test_hash_matches_java(text: str, value: int) -> None:
     assert java_hash(text) == value
 
 
@@ -63,7 +63,7 @@ parts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
 
 
 @given(st.dictionaries(parts, parts))
-def test_properties_are_read_back_as_they_were_written(properties: dict[str, str]) -> None:
+def test_properties_survive_a_round_trip(properties: dict[str, str]) -> None:
     assert decode_properties(encode_properties(properties)) == properties
 
 
@@ -92,7 +92,7 @@ def test_the_property_string_is_upstreams() -> None:
         {"k": "ü" * (MAX_PROPERTIES_BYTES // 2)},
     ],
 )
-def test_what_upstream_would_drop_or_not_take_is_refused(properties: dict[str, str]) -> None:
+def test_properties_dropped_or_refused_upstream_are_refused(properties: dict[str, str]) -> None:
     with pytest.raises(IllegalMessageError) as refused:
         encode_properties({"good": "one", **properties})
     assert refused.value.field == "properties"
@@ -139,7 +139,7 @@ def test_other_ids_have_no_offset(other: str) -> None:
     assert at_host(other, "10.1.2.3:1234") == other
 
 
-def test_an_id_is_shown_with_the_address_that_a_client_knows() -> None:
+def test_id_is_shown_with_the_address_known_to_the_client() -> None:
     message_id = offset_message_id("127.0.0.1:10911", 77)
     assert at_host(message_id, "10.1.2.3:1234") == "0A010203000004D2000000000000004D"
     assert at_host(message_id.lower(), "127.0.0.1:10911") == message_id
@@ -148,7 +148,7 @@ def test_an_id_is_shown_with_the_address_that_a_client_knows() -> None:
 @pytest.mark.parametrize(
     "name", ["a", "A|b%c-d_9", "x" * 127, "%RETRY%" + "g" * 255, "%DLQ%" + "g" * 255, "MQ_INST_1_a%topic"]
 )
-def test_topic_names_that_upstream_takes(name: str) -> None:
+def test_valid_topic_names(name: str) -> None:
     check_topic_name(name)
     check_topic_name(half_topic(name))
     assert is_forbidden_topic(half_topic(name)) and is_system_topic(half_topic(name))
@@ -158,7 +158,7 @@ def test_topic_names_that_upstream_takes(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", " ", "\t", "a b", "a.b", "a/b", "ü", "٣", "a\n", "x" * 128, "%RETRY%" + "g" * 256]
 )
-def test_topic_names_that_upstream_refuses(name: str) -> None:
+def test_invalid_topic_names(name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^The specified topic (is|contains)"):
         check_topic_name(half_topic(name))
     with pytest.raises(InvalidArgumentError, match=r"^The specified topic (is|contains)") as refused:
@@ -170,11 +170,11 @@ def test_topic_names_that_upstream_refuses(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["g", "GID-x_1|%", "g" * 255])
-def test_group_names_that_are_taken(name: str) -> None:
+def test_valid_group_names(name: str) -> None:
     check_group_name(name)
 
 
 @pytest.mark.parametrize("name", ["", " ", "g.", "g\n", "ü", "g" * 256])
-def test_group_names_that_are_refused(name: str) -> None:
+def test_invalid_group_names(name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^group is .*1 to 255 characters"):
         check_group_name(name)

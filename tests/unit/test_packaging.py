@@ -1,4 +1,4 @@
-"""What is easily forgotten when a dependency or a package is added."""
+"""Steps that are easily forgotten when a dependency or a package is added."""
 
 import re
 import tomllib
@@ -11,7 +11,11 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
-RUNTIME = [*PYPROJECT["project"]["dependencies"], *PYPROJECT["dependency-groups"]["build"]]
+DEPENDENCIES = [
+    line for line in PYPROJECT["project"]["dependencies"] if not line.startswith("mocketmq-client")
+]
+"""Dependencies from other projects; `mocketmq-client` is built from the same checkout."""
+RUNTIME = [*DEPENDENCIES, *PYPROJECT["dependency-groups"]["build"]]
 DEVELOPMENT = [
     line
     for group in ("source", "test", "dev")
@@ -25,7 +29,7 @@ EXTRAS = [
 
 
 def pins(lock: str) -> dict[str, str]:
-    """The version of every distribution in a lock file."""
+    """Return the version of every distribution in a lock file."""
     return dict(re.findall(r"^([a-z0-9.-]+)==(\S+)", (ROOT / lock).read_text(), re.MULTILINE))
 
 
@@ -38,19 +42,19 @@ def pins(lock: str) -> dict[str, str]:
         ("requirements-dev.lock", RUNTIME + REPORT + EXTRAS + DEVELOPMENT),
     ],
 )
-def test_the_locks_hold_what_pyproject_asks_for(lock: str, wanted: list[str]) -> None:
+def test_locks_satisfy_pyproject(lock: str, wanted: list[str]) -> None:
     pinned = pins(lock)
     for requirement in map(Requirement, wanted):
         assert pinned[canonicalize_name(requirement.name)] in requirement.specifier, requirement
 
 
-def test_development_runs_on_the_versions_that_are_shipped() -> None:
+def test_development_lock_has_the_shipped_versions() -> None:
     for lock in ("requirements-dev.lock", "requirements-bundle.lock"):
         assert pins("requirements.lock").items() <= pins(lock).items()
 
 
 @pytest.mark.parametrize("lock", ["requirements.lock", "requirements-bundle.lock", "requirements-dev.lock"])
-def test_the_locks_name_no_place(lock: str) -> None:
+def test_locks_name_no_index(lock: str) -> None:
     assert not re.search(r"://|^-|file:|@ ", (ROOT / lock).read_text(), re.MULTILINE)
 
 
@@ -64,10 +68,10 @@ def test_every_package_is_in_the_wheel_the_image_and_the_type_check() -> None:
     assert roots <= set(re.findall(r"^!(\w+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
 
 
-def test_what_users_install_has_an_upper_bound_only_with_its_reason() -> None:
+def test_requirements_of_users_have_an_upper_bound_only_with_a_reason() -> None:
     bounded = {
         requirement.name
-        for requirement in map(Requirement, PYPROJECT["project"]["dependencies"] + REPORT + EXTRAS)
+        for requirement in map(Requirement, DEPENDENCIES + REPORT + EXTRAS)
         if not {each.operator for each in requirement.specifier} <= {">="}
     }
     lines = (ROOT / "pyproject.toml").read_text().splitlines()
@@ -76,7 +80,7 @@ def test_what_users_install_has_an_upper_bound_only_with_its_reason() -> None:
         assert re.search(r"<.*  # .*[a-z]", line), f"why may {name} not be newer?"
 
 
-def test_the_papers_of_the_metadata_are_there_for_the_image_as_well() -> None:
+def test_image_build_includes_readme_and_licence() -> None:
     project = PYPROJECT["project"]
     papers = [project["readme"], *project["license-files"]]
     assert {f"!{paper}" for paper in papers} <= set((ROOT / ".dockerignore").read_text().splitlines())

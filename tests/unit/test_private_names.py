@@ -1,4 +1,4 @@
-"""Of libraries, the product uses public names, but for those that are listed here with the reason."""
+"""The product uses only public names of libraries, except the names listed here with a reason."""
 
 import ast
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ DOCUMENTED = {
     *("os._exit", "sys._current_frames", "member._value_"),
 }
 OWN = {"client._connection"}
-"""Of a class in the same file, beside ``self``."""
+"""Names for objects of a class in the same file, other than ``self``."""
 PRIVATE = {"spark/mocketmq_report/jvm.py: SparkContext._gateway"}
 CHECKED_PYSPARK = ("4.2.", "4.3.")
 
@@ -34,7 +34,7 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def test_no_other_name_is_private() -> None:
+def test_only_listed_private_names_are_used() -> None:
     found = {
         f"{path.relative_to(ROOT)}: {name}"
         for package in PACKAGES
@@ -45,10 +45,10 @@ def test_no_other_name_is_private() -> None:
     assert found == PRIVATE
 
 
-def test_the_gateway_of_this_pyspark_was_looked_at() -> None:
+def test_gateway_of_the_installed_pyspark_was_checked() -> None:
     """With a newer one, run tests/spark and tests/unit/report, and add it to ``CHECKED_PYSPARK``.
 
-    If the name is gone, ``session`` has to keep the gateway that ``launch_gateway`` returns.
+    If the name no longer exists, ``session`` must keep the gateway that ``launch_gateway`` returns.
     """
     if not pyspark.__version__.startswith(CHECKED_PYSPARK):
         pytest.fail(f"SparkContext._gateway has not been looked at in PySpark {pyspark.__version__}")

@@ -1,8 +1,8 @@
-"""The names of RocketMQ's versions."""
+"""Names of RocketMQ's versions."""
 
 import pytest
 
-from mocketmq.rocketmq_versions import version_name
+from mocketmq.rocketmq_versions import version_name, version_number
 
 
 @pytest.mark.parametrize(
@@ -11,7 +11,10 @@ from mocketmq.rocketmq_versions import version_name
         (0, "0"),
         (37, "V3_0_11"),
         (121, "V3_4_9"),
-        (231, "231"),
+        (212, "212"),
+        (213, "V4_0_0"),
+        (214, "V4_0_1_SNAPSHOT"),
+        (231, "V4_0_9"),
         (232, "V4_1_0_SNAPSHOT"),
         (293, "V4_4_0"),
         (317, "V4_5_2"),
@@ -22,6 +25,7 @@ from mocketmq.rocketmq_versions import version_name
         (413, "V5_0_0"),
         (475, "V5_3_1"),
         (479, "V5_3_3"),
+        (513, "V5_5_0"),
         (611, "V5_9_9"),
         (612, "612"),
         (2_147_481_762, "2147481762"),
@@ -30,3 +34,16 @@ from mocketmq.rocketmq_versions import version_name
 )
 def test_versions_have_names(version: int, name: str) -> None:
     assert version_name(version) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("4.0.0", 213), ("4.1.0", 233), ("4.9.8", 409), ("5.5.0", 513), ("5.9.9", 611)]
+)
+def test_releases_have_numbers(name: str, number: int) -> None:
+    assert version_number(name) == number
+
+
+@pytest.mark.parametrize("name", ["5", "5.5", "5.5.10", "5.5.0-SNAPSHOT", "3.9.9", "6.0.0", "V5_5_0"])
+def test_names_that_are_no_release_have_no_number(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        version_number(name)

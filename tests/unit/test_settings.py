@@ -1,4 +1,4 @@
-"""Settings: four sources in order, one rule for all, and errors that say what to do."""
+"""Settings: four sources in order, one rule for all, and errors with instructions."""
 
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
@@ -12,17 +12,17 @@ from mocketmq.settings import GroupDeclaration, Settings, TopicDeclaration, load
 MINUTE_US = 60_000_000
 
 
-def test_clients_look_for_a_broker_where_the_defaults_put_it() -> None:
+def test_clients_use_the_default_address_of_a_broker() -> None:
     assert f"http://{Settings().host}:{Settings().http_port}" == DEFAULT_URL
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """Where a test may write its TOML file."""
+    """Path where a test may write its TOML file."""
     return tmp_path / "mocketmq.toml"
 
 
-def test_without_any_source_the_defaults_hold() -> None:
+def test_defaults_apply_without_any_source() -> None:
     settings = load_settings({}, {})
     assert settings == Settings()
     assert settings.data == "mocketmq-data"
@@ -60,13 +60,13 @@ def test_flags_win_over_variables_over_the_file_over_defaults(config: Path) -> N
     assert settings.profile == "exact"
 
 
-def test_the_file_can_be_named_by_a_variable_and_the_argument_wins(config: Path) -> None:
+def test_settings_file_is_named_by_argument_or_variable(config: Path) -> None:
     config.write_text("topic_queues = 2")
     assert load_settings({}, {"MOCKETMQ_CONFIG": str(config)}).topic_queues == 2
     assert load_settings({}, {"MOCKETMQ_CONFIG": "/nowhere"}, config).topic_queues == 2
 
 
-def test_variables_that_are_no_settings_are_let_be() -> None:
+def test_unrelated_variables_are_ignored() -> None:
     variables = {"MOCKETMQ_URL": "http://broker:9877", "MOCKETMQ_FAILPOINT": "x", "MOCKETMQ_TOKEN": ""}
     assert load_settings({}, variables) == Settings()
 
@@ -93,6 +93,8 @@ def test_variables_that_are_no_settings_are_let_be() -> None:
         ("strict_recall", "true", "strict_recall", True),
         ("max_long_poll", "100ms", "max_long_poll_us", 100_000),
         ("mixed_message_type", "true", "mixed_message_type", True),
+        ("server_version", "4.9.8", "server_version", 409),
+        ("server_version", "5.3.3", "server_version", 479),
         ("max_wait", "5m", "max_wait_us", 5 * MINUTE_US),
         ("retain_age", "0", "retain_age_us", 0),
         ("retain_size", "2G", "retain_bytes", 2 << 30),
@@ -117,7 +119,7 @@ def test_variables_that_are_no_settings_are_let_be() -> None:
         ("aliyun_ordered_invisible", "12h", "aliyun_ordered_invisible_us", 720 * MINUTE_US),
     ],
 )
-def test_every_source_is_read_by_the_same_rule(
+def test_every_source_is_parsed_by_the_same_rule(
     name: str, text: str, field: str, value: object, config: Path
 ) -> None:
     config.write_text(f'{name} = "{text}"')
@@ -138,7 +140,7 @@ def test_native_values_of_file_and_flags_are_understood(config: Path) -> None:
     assert settings.retain_bytes == 1 << 20
 
 
-def test_port_0_frees_every_listener_without_a_port_of_its_own() -> None:
+def test_port_0_applies_to_every_listener_without_its_own_port() -> None:
     settings = load_settings({"port": 0}, {})
     assert (settings.http_port, settings.namesrv_port, settings.broker_port, settings.grpc_port) == (
         0,
@@ -149,7 +151,7 @@ def test_port_0_frees_every_listener_without_a_port_of_its_own() -> None:
     assert load_settings({"port": "0"}, {"MOCKETMQ_HTTP_PORT": "1234"}).http_port == 1234
 
 
-def test_port_0_opens_no_port_that_is_closed_otherwise() -> None:
+def test_port_0_opens_no_disabled_port() -> None:
     assert load_settings({"port": 0}, {}).aliyun_port is None
     assert load_settings({"port": 0, "aliyun_port": 0}, {}).aliyun_port == 0
 
@@ -157,13 +159,14 @@ def test_port_0_opens_no_port_that_is_closed_otherwise() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "allowed"),
     [
+        ("server_version", "5.5", "a release of RocketMQ from 4.0.0 to 5.9.9"),
         ("data", "", "not empty"),
         ("http_port", "65536", "0 to 65535"),
         ("http_port", "-1", "0 to 65535"),
         ("http_port", "http", "0 to 65535"),
         ("http_port", True, "0 to 65535"),
         ("http_port", 1.5, "0 to 65535"),
-        ("port", "9877", "0, which picks free ports; http_port sets that of HTTP"),
+        ("port", "9877", "0, which picks free ports; --http-port (http_port) sets that of HTTP"),
         ("clock", "x0", "above 0 and up to 1000000"),
         ("clock", "x1000001", "above 0 and up to 1000000"),
         ("clock", "xnan", "above 0 and up to 1000000"),
@@ -172,7 +175,7 @@ def test_port_0_opens_no_port_that_is_closed_otherwise() -> None:
         ("start_deliver_time", "aliyun", "aliyun4 or aliyun5 or dongwo"),
         ("start_deliver_window", "36501d", "from 0 to 36500d"),
         (
-            "contract",
+            "delay_limits",
             "nonsense",
             "aliyun4 or aliyun5 or aliyun5-standard or huawei or huawei5 or cmq or sqs or",
         ),
@@ -211,9 +214,7 @@ def test_port_0_opens_no_port_that_is_closed_otherwise() -> None:
         ("namesrv_address", "names.test:65536", "a port from 1 to 65535"),
     ],
 )
-def test_a_wrong_value_is_refused_with_flag_value_and_what_is_allowed(
-    name: str, text: object, allowed: str
-) -> None:
+def test_wrong_value_is_refused_with_flag_and_allowed_values(name: str, text: object, allowed: str) -> None:
     with pytest.raises(SettingError) as refused:
         load_settings({name: text}, {})
     assert refused.value.field == name
@@ -238,7 +239,7 @@ def test_unknown_names_are_refused_without_their_value(config: Path) -> None:
     assert "hush" not in str(refused.value)
 
 
-def test_a_variable_that_has_no_effect_is_named_with_the_nearest(caplog: pytest.LogCaptureFixture) -> None:
+def test_variable_without_effect_is_named_with_the_nearest(caplog: pytest.LogCaptureFixture) -> None:
     variables = {
         "TOKN": "hush",
         "SERVICE_HOST": "10.0.0.1",

@@ -1,4 +1,4 @@
-"""The watchdog logs where the event loop stands still, once, and when it runs again."""
+"""The watchdog logs once where the event loop is blocked, and logs when the loop runs again."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ PERIOD_S = 0.01
 
 
 class Records(logging.Handler):
-    """What the watchdog logs, and an event for each line."""
+    """Collects the watchdog's log lines, and sets an event for each line."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def handler_that_never_ends(alarm: threading.Event) -> None:
     assert alarm.wait(HANGING_S)
 
 
-async def test_loop_that_runs_raises_no_alarm(caplog: pytest.LogCaptureFixture) -> None:
+async def test_running_loop_raises_no_alarm(caplog: pytest.LogCaptureFixture) -> None:
     threads = set(threading.enumerate())
     watchdog = Watchdog(PERIOD_S)
     (thread,) = set(threading.enumerate()) - threads

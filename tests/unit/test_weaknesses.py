@@ -1,4 +1,4 @@
-"""Each weakness that a page lists for a delay scheme or the relay has a test, and the page names it."""
+"""Each weakness that a page lists for a delay scheme or the relay has a test that the page names."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def names_in(place: Path) -> list[str]:
 
 
 def weaknesses(page: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each row of the page's table, with the tests that its last cell names."""
+    """Yield each row of the page's table, with the tests that its last cell names."""
     lines = iter(page.read_text().splitlines())
     place = next(match[1] for line in lines if (match := PLACE.search(line)))
     tests = names_in(ROOT / place)

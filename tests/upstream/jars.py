@@ -7,22 +7,22 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 BUILD_S = 600.0
 
-V4, V5 = "4.9.7", "5.3.3"
-"""Those whose behaviour is followed. Of 4.9.8, Maven Central has the client only; 4.9.7 differs from it in
-access control and in which settings may be changed while it runs, and in nothing else here."""
+V4, V5, V5_5 = "4.9.7", "5.3.3", "5.5.0"
+"""Versions that mocketmq is compared with. Maven Central has only the client of 4.9.8; 4.9.7 differs
+from it in access control and in the settings that may be changed at run time, and in nothing else here."""
 
 
 class JarsMissingError(Exception):
-    """There is no Java or no Maven here, or Maven failed."""
+    """Java or Maven is missing, or Maven failed."""
 
 
 def class_path(version: str) -> str:
-    """All jars of a version of RocketMQ. Raises JarsMissingError."""
+    """Return all jars of a version of RocketMQ. Raises JarsMissingError."""
     return fetched(FOLDER, "rocketmq", version)
 
 
 def fetched(folder: Path, product: str, version: str) -> str:
-    """All jars that the folder's pom.xml asks for. They are fetched first, unless that has been done.
+    """Return all jars that the folder's pom.xml requires, after fetching them if necessary.
 
     Raises JarsMissingError.
     """

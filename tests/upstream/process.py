@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from mocketmq.calling.call import Account
+from mocketmq.calling.call import Credentials
 from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.support.patience import HANGING_S
@@ -27,18 +27,18 @@ HEAPS = {
     "broker": ("-Xms128m", "-Xmx256m"),
     "proxy": ("-Xms128m", "-Xmx384m"),
 }
-"""The smallest with which both start and take messages of 4 MiB."""
+"""Smallest heaps with which both processes start and accept messages of 4 MiB."""
 
 _JAVA = (
     "-XX:+UseSerialGC",
     "-XX:MaxDirectMemorySize=1g",  # 5.x sets 4 MiB aside for each thread, and touches little of it
-    "--add-opens=java.base/java.nio=ALL-UNNAMED",  # it unmaps its files by reflection
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",  # RocketMQ unmaps its files by reflection
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
-    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",  # likewise those of a topic that is deleted
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",  # likewise the files of a deleted topic
     "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",  # 4.x heeds it; 5.x allows no more than FULLEST_DISK
 )
 FULLEST_DISK = 0.90
-"""The part of its disk that is in use above which 5.x refuses messages, which no comparison would survive."""
+"""Share of disk use above which 5.x refuses messages, which would make every comparison fail."""
 
 _CLASSES = {
     "namesrv": "org.apache.rocketmq.namesrv.NamesrvStartup",
@@ -56,7 +56,7 @@ _LOGBACK = """<configuration>
 """
 _POLL_S = 0.02
 _PORTS = range(20_000, 32_000, 4)
-"""Below those that systems pick, or somebody might be given one until RocketMQ has it."""
+"""Ports below the range that systems pick from, so that nobody gets a port before RocketMQ."""
 
 SMALL: Mapping[str, str] = {
     "mappedFileSizeCommitLog": str(64 << 20),
@@ -64,7 +64,7 @@ SMALL: Mapping[str, str] = {
     "maxHashSlotNum": "10000",
     "maxIndexNum": "40000",
 }
-"""Settings under which files take little room."""
+"""Settings with which files need little space."""
 
 
 class Upstream(NamedTuple):
@@ -77,7 +77,7 @@ class Upstream(NamedTuple):
 
 
 class UpstreamError(Exception):
-    """It did not start."""
+    """RocketMQ did not start."""
 
 
 @asynccontextmanager
@@ -87,13 +87,13 @@ async def running_upstream(
     settings: Mapping[str, str],
     proxy: Mapping[str, Any] | None = None,
     java: Sequence[str] = (),
-    account: Account | None = None,
+    account: Credentials | None = None,
     levels: Mapping[str, str] = {},
 ) -> AsyncIterator[Upstream]:
-    """A RocketMQ that keeps everything in ``home``, with settings of its broker, and of its proxy if given.
+    """Run a RocketMQ with its data in ``home``, with settings of its broker, and of its proxy if given.
 
-    ``java`` are more options of Java, ``account`` is needed to ask whether it is ready, ``levels`` are those
-    of loggers that log more than warnings. It is killed at the end. Raises JarsMissingError, UpstreamError.
+    ``java`` has more Java options, ``account`` is used to ask whether it is ready, and ``levels`` sets
+    loggers that log more than warnings. It is killed on exit. Raises JarsMissingError, UpstreamError.
     """
     jars = await asyncio.to_thread(class_path, version)
     namesrv_port, broker_port, grpc_port, access_port = _free_ports()
@@ -141,7 +141,7 @@ async def running_upstream(
 
 @asynccontextmanager
 async def broker_again(home: Path, version: str, java: Sequence[str] = ()) -> AsyncIterator[Process]:
-    """The broker that was killed, started anew; it may not be ready yet."""
+    """Restart the killed broker, without waiting until it is ready."""
     jars = await asyncio.to_thread(class_path, version)
     arguments = ("-c", str(home / "broker.properties"))
     async with _java("broker", jars, home, arguments, java) as process:
@@ -149,7 +149,7 @@ async def broker_again(home: Path, version: str, java: Sequence[str] = ()) -> As
 
 
 def _properties(path: Path, **settings: str) -> str:
-    """Write a file of settings; returns its path."""
+    """Write a file of settings, and return its path."""
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     return str(path)
 
@@ -163,7 +163,7 @@ async def _java(
     options: Sequence[str],
     levels: Mapping[str, str] = {},
 ) -> AsyncIterator[Process]:
-    """The name server, the broker or the proxy, which may not be ready yet."""
+    """Start the name server, the broker or the proxy, without waiting until it is ready."""
     loggers = "".join(f'<logger name="{logger}" level="{level}"/>' for logger, level in levels.items())
     logback = _LOGBACK.format(log=home / f"{name}.log", loggers=loggers)
     (home / "conf" / f"logback_{name}.xml").write_text(logback)
@@ -181,7 +181,7 @@ async def _java(
         yield process
     finally:
         with suppress(ProcessLookupError):
-            process.kill()  # nothing that it has is needed any more
+            process.kill()  # its data is no longer needed
         await process.wait()
 
 
@@ -190,9 +190,9 @@ async def ready(
     broker_port: int,
     processes: Sequence[Process] = (),
     grpc_port: int = 0,
-    account: Account | None = None,
+    account: Credentials | None = None,
 ) -> None:
-    """Wait until the name server knows where topics can be made, and broker and proxy (if any) answer.
+    """Wait until the name server knows where to create topics, and broker and proxy (if any) answer.
 
     Raises UpstreamError if one of the processes exits before.
     """
@@ -204,11 +204,11 @@ async def ready(
 
 
 def _said(home: Path) -> str:
-    """What the processes have printed."""
+    """Return the output of the processes."""
     return "\n".join(path.read_text() for path in sorted(home.glob("*.out")))
 
 
-async def _knows_broker(namesrv_port: int, broker_port: int, account: Account | None) -> bool:
+async def _knows_broker(namesrv_port: int, broker_port: int, account: Credentials | None) -> bool:
     try:
         async with connected(HOST, namesrv_port) as client:
             route = await client.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "TBW102"})
@@ -216,12 +216,12 @@ async def _knows_broker(namesrv_port: int, broker_port: int, account: Account | 
             return False
         async with connected(HOST, broker_port, account) as client:
             return not (await client.call(RequestCode.GET_ALL_TOPIC_CONFIG)).code
-    except (OSError, ClosedError):  # one that was killed may go away in between
+    except (OSError, ClosedError):  # a killed process may disappear in between
         return False
 
 
 def _free_ports() -> tuple[int, ...]:
-    """Of the name server, of a broker, which takes the port two below and the next as well, and two more."""
+    """Return ports of the name server, of a broker (which also uses port - 2 and port + 1), and two more."""
     while True:
         ports = _, broker_port, *_ = tuple(Random().sample(_PORTS, 4))
         if all(map(_is_free, (*ports, broker_port - 2, broker_port + 1))):
@@ -229,7 +229,7 @@ def _free_ports() -> tuple[int, ...]:
 
 
 def _listens(port: int) -> bool:
-    """Whether somebody does on this port; 0 stands for none that is needed."""
+    """Whether a process listens on this port; 0 means that no port is needed."""
     if not port:
         return True
     with closing(socket.socket()) as one:

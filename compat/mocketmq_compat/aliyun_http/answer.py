@@ -1,4 +1,4 @@
-"""Write answers in the form that every client of this protocol can read (docs/protocol/aliyun.md §1.13)."""
+"""Writes responses in the form that all clients of this protocol can read (docs/protocol/aliyun.md §1.13)."""
 
 import os
 from collections.abc import Iterable
@@ -12,20 +12,20 @@ from mocketmq_compat.aliyun_http.errors import STATUS, code_of, message_of
 
 NAMESPACE: Final = "http://mq.aliyuncs.com/doc/v1/"
 ERROR_NAMESPACE: Final = "http://mq.aliyuncs.com/doc/v1"
-"""Without the slash, or the Java client does not take it for an error (X-6)."""
+"""Must have no trailing slash, otherwise the Java client does not recognize an error (X-6)."""
 
 _VERSION: Final = "2015-06-06"
 _MEDIA_TYPE: Final = "text/xml;charset=utf-8"
 
 
 class XmlAnswer(NamedTuple):
-    """A status and an XML document, which is empty with 204."""
+    """A response: a status and an XML document, which is empty for 204."""
 
     status: int
     body: bytes = b""
 
     def response(self, request_id: str) -> web.Response:
-        """The answer over HTTP: always XML (X-7), with header names in lower case (X-8)."""
+        """Return the HTTP response: always XML (X-7), with header names in lower case (X-8)."""
         headers = {"x-mq-request-id": request_id, "x-mq-version": _VERSION}
         if self.body:
             headers["Content-Type"] = _MEDIA_TYPE
@@ -33,12 +33,12 @@ class XmlAnswer(NamedTuple):
 
 
 def new_request_id() -> str:
-    """A request id such as the service gives: 24 upper-case hex digits."""
+    """Make a request id like the service's: 24 upper-case hex digits."""
     return os.urandom(12).hex().upper()
 
 
 def failure(error: EmulatorError, request_id: str, host_id: str) -> XmlAnswer:
-    """One error, with the four elements that clients require, in the service's order."""
+    """Make an error document with the four elements that clients require, in the service's order."""
     code = code_of(error)
     fields = [("Code", code), ("Message", message_of(error)), ("RequestId", request_id), ("HostId", host_id)]
     return XmlAnswer(STATUS[code], document("Error", ERROR_NAMESPACE, elements(fields)))
@@ -57,5 +57,5 @@ def failures(failed: Iterable[tuple[str, ReceiptError]]) -> XmlAnswer:
 
 
 def nested(name: str, fields: Iterable[tuple[str, object]]) -> str:
-    """An element that holds leaves, without attributes."""
+    """Write an element with leaves and no attributes."""
     return f"<{name}>{elements(fields)}</{name}>"

@@ -1,4 +1,4 @@
-"""Read the parts of a request: topic, parameters, content (docs/protocol/aliyun.md §1.2)."""
+"""Reads the parts of a request: topic, parameters, content (docs/protocol/aliyun.md §1.2)."""
 
 import re
 from collections.abc import Container
@@ -8,17 +8,17 @@ from urllib.parse import parse_qsl, unquote
 from aiohttp import web
 
 from mocketmq.broker.broker import Broker
-from mocketmq.errors import InvalidArgumentError
+from mocketmq.errors import InvalidArgumentError, shorten
+from mocketmq.event_loop_turns import EventLoopTurns
 from mocketmq.settings import Settings
-from mocketmq.turns import Turns
 from mocketmq_compat.aliyun_http.errors import AliyunError
 
 MAX_REQUEST_LINE: Final = 1_024
-"""Characters, including method and version."""
+"""Longest request line in characters, including method and version."""
 
 
 class AliyunCall(NamedTuple):
-    """A request as operations get it. ``topic`` and ``group`` are the broker's names: ``ns%name``."""
+    """A request, as passed to operations. ``topic`` and ``group`` are the broker's names: ``ns%name``."""
 
     broker: Broker
     settings: Settings
@@ -26,7 +26,7 @@ class AliyunCall(NamedTuple):
     topic: str
     parameters: dict[str, str]
     content: bytes
-    turns: Turns
+    turns: EventLoopTurns
 
     @property
     def group(self) -> str:
@@ -37,7 +37,7 @@ class AliyunCall(NamedTuple):
         return in_namespace(self.parameters.get("ns"), name)
 
     def whole(self, name: str, low: int, high: int, default: int | None = None) -> int:
-        """A parameter that is a whole number. Raises InvalidArgumentError if it is out of range."""
+        """Read a parameter that is a whole number. Raises InvalidArgumentError if it is out of range."""
         text = self.parameters.get(name)
         if text is None and default is not None:
             return default
@@ -58,17 +58,18 @@ def check_request_line(request: web.BaseRequest) -> None:
 
 
 def topic_in(request: web.BaseRequest) -> str:
-    """The topic in the path, without its namespace. Raises AliyunError ``InvalidRequestURL``."""
+    """Read the topic from the path, without its namespace. Raises AliyunError ``InvalidRequestURL``."""
     match = re.fullmatch("/topics/([^/]+)/messages", request.rel_url.raw_path)
     if not match:
-        raise AliyunError("InvalidRequestURL", "no such path; allowed: /topics/<topic>/messages")
+        path = shorten(request.rel_url.raw_path)
+        raise AliyunError("InvalidRequestURL", f"no such path: {path}; allowed: /topics/<topic>/messages")
     return unquote(match[1])
 
 
 def parameters_in(request: web.BaseRequest, allowed: Container[str]) -> dict[str, str]:
-    """The parameters of the query, in any order.
+    """Read the parameters of the query, in any order.
 
-    Raises AliyunError ``InvalidQueryString`` for one that the method does not take, or that is repeated.
+    Raises AliyunError ``InvalidQueryString`` for a parameter that is unknown to the method, or repeated.
     """
     parameters: dict[str, str] = {}
     try:
@@ -77,7 +78,7 @@ def parameters_in(request: web.BaseRequest, allowed: Container[str]) -> dict[str
         raise AliyunError("InvalidQueryString", "the query is not percent-encoded UTF-8") from None
     for name, value in pairs:
         if name not in allowed:
-            raise AliyunError("InvalidQueryString", f"{request.method} takes no parameter {name[:80]!r}")
+            raise AliyunError("InvalidQueryString", f"{request.method} takes no parameter {shorten(name)}")
         if name in parameters:
             raise AliyunError("InvalidQueryString", f"{name} is given twice; allowed: once")
         parameters[name] = value
@@ -85,10 +86,10 @@ def parameters_in(request: web.BaseRequest, allowed: Container[str]) -> dict[str
 
 
 def in_namespace(namespace: str | None, name: str) -> str:
-    """The broker's name of a topic or group in a namespace; the default namespace has no name."""
+    """Return the broker's name for a topic or group in a namespace; the default namespace has no name."""
     return f"{namespace}%{name}" if namespace else name
 
 
 def whole_number(text: str) -> int | None:
-    """The number that ASCII digits stand for; None for any other text."""
+    """Parse ASCII digits; None for any other text."""
     return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else None

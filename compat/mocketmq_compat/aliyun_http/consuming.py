@@ -1,4 +1,4 @@
-"""Consume and acknowledge messages, and pop and decide half messages.
+"""Receive and acknowledge messages, and pop, commit and roll back half messages.
 
 Source: docs/protocol/aliyun.md §1.8 to §1.10.
 """
@@ -24,9 +24,9 @@ from mocketmq_compat.aliyun_http.publishing import md5_of
 
 MAX_MESSAGES: Final = 16
 MAX_WAIT_S: Final = 30
-"""Every client waits longer than this for an answer (H-6)."""
+"""Longest wait for messages, in real seconds. Every client waits longer than this for a response (H-6)."""
 MAX_RETRIES: Final = 287
-"""Of a group created over this protocol: the 288th delivery of a message is the last before it is dead."""
+"""Retry limit of groups created over this protocol: the 288th delivery of a message is the last one."""
 
 
 async def consume(call: AliyunCall) -> XmlAnswer:
@@ -35,15 +35,14 @@ async def consume(call: AliyunCall) -> XmlAnswer:
 
 
 async def consume_in_order(call: AliyunCall) -> XmlAnswer:
-    """As ``consume``, but from no queue of which the group has messages in flight."""
+    """Like ``consume``, but skip queues with messages in flight for the group."""
     return await _consume(call, call.settings.aliyun_ordered_invisible_us, ordered=True)
 
 
 async def _consume(call: AliyunCall, invisible_us: int, *, ordered: bool) -> XmlAnswer:
     group, max_messages, wait_s, tag_filter = _wishes(call)
-    await call.broker.registry.topics.for_receive(
-        call.topic
-    )  # a request for a refused topic creates no group
+    # Check the topic before creating the group, because a refused request must leave no new group behind.
+    await call.broker.registry.topics.for_receive(call.topic)
     await call.broker.registry.groups.for_use(group, MAX_RETRIES)
     receipts = call.broker.receiver
     taken = await receipts.receive(
@@ -62,9 +61,9 @@ async def _consume(call: AliyunCall, invisible_us: int, *, ordered: bool) -> Xml
 
 
 async def consume_half_messages(call: AliyunCall) -> XmlAnswer:
-    """Take half messages that wait for a decision; they are redelivered until there is one.
+    """Take pending half messages; they are redelivered until they are committed or rolled back.
 
-    Any group may ask for them, not only their producer's.
+    Any group may take a half message, not only its producer's group.
     """
     _, max_messages, wait_s, tag_filter = _wishes(call)
     taken = await call.broker.popped_halves.pop(
@@ -78,7 +77,7 @@ async def consume_half_messages(call: AliyunCall) -> XmlAnswer:
 
 
 async def acknowledge(call: AliyunCall) -> XmlAnswer:
-    """Acknowledge the messages with these handles, and list the handles that are not valid."""
+    """Acknowledge messages by their handles; the response lists the invalid handles."""
     group = call.group
 
     async def settle(handles: Sequence[str]) -> Settled:
@@ -90,7 +89,7 @@ async def acknowledge(call: AliyunCall) -> XmlAnswer:
                 settled.failed.append((handle, error))
             else:
                 of_topic.append(handle)
-        if of_topic:  # otherwise there may be no such group
+        if of_topic:  # otherwise the group may not exist
             done, failed = await call.broker.receiver.acknowledge(group, of_topic)
             settled.done.extend(done)
             settled.failed.extend(failed)
@@ -105,7 +104,7 @@ async def commit(call: AliyunCall) -> XmlAnswer:
 
 
 async def rollback(call: AliyunCall) -> XmlAnswer:
-    """Roll half messages back. As ``commit``."""
+    """Roll half messages back by their handles; no group is needed (H-7)."""
     return await _settle(call, lambda handles: call.broker.popped_halves.rollback(call.topic, handles))
 
 
@@ -118,7 +117,7 @@ async def _settle(call: AliyunCall, settle: Callable[[Sequence[str]], Awaitable[
 
 
 async def _handles(call: AliyunCall) -> list[str]:
-    """The handles in the body, without repeats."""
+    """Read the handles from the body, without repeats."""
     if not call.content:
         return []
     leaves = await leaves_of(call.content, "ReceiptHandles", ("ReceiptHandle",), call.turns)
@@ -126,9 +125,9 @@ async def _handles(call: AliyunCall) -> list[str]:
 
 
 def _wishes(call: AliyunCall) -> tuple[str, int, float, TagFilter]:
-    """The group, the number of messages, the real seconds to wait, and the tags that a consumer asks for.
+    """Read a receive request: group, number of messages, real seconds to wait, tags.
 
-    A wait is cut to the setting ``max_long_poll``. Raises InvalidArgumentError.
+    The wait is limited to the setting ``max_long_poll``. Raises InvalidArgumentError.
     """
     max_messages = call.whole("numOfMessages", 1, MAX_MESSAGES)
     wait_us = call.whole("waitseconds", 0, MAX_WAIT_S, default=0) * US_PER_S
@@ -144,7 +143,7 @@ def _messages(call: AliyunCall, taken: Sequence[InFlightMessage]) -> XmlAnswer:
 
 
 def _message(taken: InFlightMessage, limit: int) -> str:
-    """One message, with its body decompressed up to ``limit`` bytes. Times are emulated milliseconds."""
+    """Write a message, its body decompressed up to ``limit`` bytes. Times are emulated milliseconds."""
     message = taken.message
     properties = decode_properties(message.properties)
     body = representable(body_of(message, limit).content.decode(errors="replace"))

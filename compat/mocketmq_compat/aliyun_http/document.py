@@ -1,7 +1,7 @@
-"""Read the XML that clients write, and write XML that all of them can read.
+"""Reads clients' XML documents, and writes XML documents that every client can read.
 
-Documents of this protocol are two levels deep: a root, and leaves of text. The parser is expat, which comes
-with Python. A document type is refused as soon as it begins, so XML's own five entities are all there are.
+Documents of this protocol are two levels deep: a root, and leaves of text. The parser is Python's expat. The
+reader refuses a document type declaration as soon as it begins, so only XML's five own entities exist.
 """
 
 import re
@@ -10,24 +10,26 @@ from typing import Final
 from xml.parsers import expat
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.turns import Turns
+from mocketmq.event_loop_turns import EventLoopTurns
 from mocketmq_compat.aliyun_http.errors import AliyunError
 
 MAX_LEAVES: Final = 1_000
 PIECE_BYTES: Final = 64 << 10
-"""How much of a document is read in a turn."""
+"""Number of bytes parsed before other tasks get a turn."""
 
 _NOT_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
 
 
-async def leaves_of(content: bytes, root: str, allowed: Iterable[str], turns: Turns) -> list[tuple[str, str]]:
-    """The leaves of a document with this root, as pairs of name and text, in order.
+async def leaves_of(
+    content: bytes, root: str, allowed: Iterable[str], turns: EventLoopTurns
+) -> list[tuple[str, str]]:
+    """Parse a document with this root into its leaves: pairs of name and text, in order.
 
-    Names are compared without namespaces (X-1). A byte order mark, CDATA and a missing declaration are fine
-    (X-2). A long document is read piece by piece, in ``turns``. Raises AliyunError ``MalformedXML`` unless it
-    is XML in UTF-8 without a document type (X-3) and without endless tags, and InvalidArgumentError for
-    another root, leaves that are not ``allowed``, more than 1,000 leaves, and deeper elements.
+    Names are compared without namespaces (X-1). A byte order mark, CDATA and a missing declaration are
+    accepted (X-2). A long document is parsed piece by piece, in ``turns``. Raises AliyunError
+    ``MalformedXML`` unless it is XML in UTF-8 without a document type (X-3) or an overlong tag, and
+    InvalidArgumentError for another root, unknown leaves, more than 1,000 leaves, and deeper elements.
     """
     reader = _Reader(root, frozenset(allowed))
     parser = expat.ParserCreate("utf-8")
@@ -39,9 +41,11 @@ async def leaves_of(content: bytes, root: str, allowed: Iterable[str], turns: Tu
     try:
         for end in range(PIECE_BYTES, len(content), PIECE_BYTES):
             parser.Parse(content[end - PIECE_BYTES : end], False)
-            if end - parser.CurrentByteIndex > PIECE_BYTES:  # a tag, which is read in one turn
-                raise AliyunError("MalformedXML", f"the body has a tag or comment above {PIECE_BYTES} bytes")
-            await turns.next()
+            if end - parser.CurrentByteIndex > PIECE_BYTES:  # expat parses a tag as a whole, in one turn
+                raise AliyunError(
+                    "MalformedXML", f"the body has a tag or comment longer than {PIECE_BYTES} bytes"
+                )
+            await turns.next_turn()
         parser.Parse(content[max(len(content) - 1, 0) // PIECE_BYTES * PIECE_BYTES :], True)
     except expat.ExpatError as error:
         raise AliyunError("MalformedXML", f"the body is not well-formed XML in UTF-8: {error}") from None
@@ -87,12 +91,12 @@ def _refuse_document_type(*_: object) -> None:
 
 
 def representable(text: str) -> str:
-    """The text with U+FFFD in place of every character that XML 1.0 cannot carry (X-13)."""
+    """Replace each character that XML 1.0 cannot represent by U+FFFD (X-13)."""
     return _NOT_XML.sub("\ufffd", text)
 
 
 def elements(fields: Iterable[tuple[str, object]]) -> str:
-    """Leaves of plain text, without attributes (X-9, X-11); an empty one is left out (X-10)."""
+    """Write leaves of plain text without attributes (X-9, X-11); empty leaves are omitted (X-10)."""
     return "".join(
         f"<{name}>{representable(text).translate(_ESCAPES)}</{name}>"
         for name, value in fields
@@ -101,5 +105,5 @@ def elements(fields: Iterable[tuple[str, object]]) -> str:
 
 
 def document(root: str, namespace: str, inside: str) -> bytes:
-    """A document in UTF-8 with a declaration and no prefixes (X-12, X-14)."""
+    """Write a document in UTF-8 with a declaration and no prefixes (X-12, X-14)."""
     return f'<?xml version="1.0" encoding="utf-8"?>\n<{root} xmlns="{namespace}">{inside}</{root}>'.encode()

@@ -1,4 +1,4 @@
-"""Serve Aliyun's HTTP protocol: authenticate a request, and call its operation."""
+"""Serves Aliyun's HTTP protocol: authenticates requests and calls their operations."""
 
 import re
 from collections.abc import Callable, Coroutine, Iterator
@@ -12,10 +12,10 @@ from mocketmq.access.access import Access
 from mocketmq.access.accounts import Account, Need, to_consume, to_produce
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import InvalidArgumentError, UnauthorizedError, as_emulator_error
-from mocketmq.faults.fault import FaultyRequest
+from mocketmq.faults.injector import RequestAttributes
 from mocketmq.faults.rule import Operation
 from mocketmq.http_api.bodies import Bodies
-from mocketmq.http_api.faulty import clients_of, serve_with_faults
+from mocketmq.http_api.fault_injection import clients_of, serve_with_faults
 from mocketmq.http_api.listener import UNMATCHED, RoutedResponse
 from mocketmq.http_api.request import host_of
 from mocketmq.settings import Settings
@@ -64,7 +64,7 @@ _METHODS: Final = {
     ),
 }
 _OF_CONSUMERS: Final = {consume, consume_in_order, acknowledge}
-"""All others belong to producers, also those that settle half messages."""
+"""Operations of consumers; all others belong to producers, even the pop of half messages."""
 
 _DOOR: Final = "aliyun"
 _WORDS: Final[dict[_Operation, Operation]] = {
@@ -76,7 +76,7 @@ _WORDS: Final[dict[_Operation, Operation]] = {
     commit: "end-transaction",
     rollback: "end-transaction",
 }
-"""The words by which fault rules name requests, which all doors share."""
+"""Names of the operations in fault rules, which are the same for all protocols."""
 _NAMES: Final = {
     operation: (word, getattr(operation, "__name__", word)) for operation, word in _WORDS.items()
 }
@@ -84,7 +84,7 @@ _MESSAGE_ID: Final = re.compile(rb"<MessageId>([^<]+)</MessageId>")
 
 
 class AliyunDoor:
-    """Handles the protocol's requests; errors are answered in its own form."""
+    """Handles the protocol's requests, and returns errors in its own form."""
 
     def __init__(self, broker: Broker, settings: Settings, access: Access | None, bodies: Bodies) -> None:
         self._broker = broker
@@ -94,7 +94,7 @@ class AliyunDoor:
         broker.faults.declare(_DOOR, (name for names in _NAMES.values() for name in names))
 
     async def answer(self, request: web.BaseRequest) -> RoutedResponse:
-        """Answer a request. Raises nothing, unless it is cancelled because the client has gone."""
+        """Handle a request. Raises only CancelledError, when the client disconnects."""
         request_id = new_request_id()
         template = UNMATCHED
         try:
@@ -103,21 +103,22 @@ class AliyunDoor:
             topic = topic_in(request)
             template = _TEMPLATE
             answer = await self._operate(request, topic, account)
-        except Exception as error:  # noqa: BLE001 - every error is told in the protocol's form
+        except Exception as error:  # noqa: BLE001 - every error is returned in the protocol's form
             answer = failure(as_emulator_error(error), request_id, f"http://{host_of(request)}")
         return RoutedResponse(template, answer.response(request_id))
 
     def _account(self, request: web.BaseRequest) -> Account | None:
-        """The account that signed the request; None for a client that may do everything.
+        """Return the account that signed the request; None for a client that needs no permissions.
 
-        Without accounts every client may, signed or not, unless the JSON API asks for a token.
+        Without accounts, no client needs permissions, signed or not. Raises UnauthorizedError without
+        accounts if the JSON API requires a token.
         """
         if self._access is not None:
             accounts, host = self._access.accounts, request.remote or ""
             return check_signature(request.method, request.raw_path, request.headers, accounts, host)
         if self._settings.token:
             raise UnauthorizedError(
-                "this emulator has a token, which this protocol cannot carry; configure access_keys or acl"
+                "this broker requires a token, which this protocol cannot carry; configure access_keys or acl"
                 " as well"
             )
         return None
@@ -146,13 +147,13 @@ class AliyunDoor:
     async def _operate_faultily(self, call: AliyunCall, operation: _Operation) -> XmlAnswer:
         consumer = call.parameters.get("consumer")
         group = in_namespace(call.parameters.get("ns"), consumer) if consumer else None
-        faulty = FaultyRequest(_DOOR, _NAMES[operation], call.topic, group, clients_of(call.request))
+        attributes = RequestAttributes(_DOOR, _NAMES[operation], call.topic, group, clients_of(call.request))
         act = partial(operation, call)
-        return await serve_with_faults(self._broker.faults, faulty, call.request, act, _message_id)
+        return await serve_with_faults(self._broker.faults, attributes, call.request, act, _message_id)
 
 
 def _message_id(answer: XmlAnswer) -> str | None:
-    """Of the message that was sent."""
+    """Return the id of the sent message."""
     found = _MESSAGE_ID.search(answer.body)
     return found[1].decode() if found and answer.status == HTTPStatus.CREATED else None
 

@@ -1,4 +1,4 @@
-"""The codes and sentences of errors in this protocol (docs/protocol/aliyun.md §1.12)."""
+"""Errors in this protocol: their codes, HTTP statuses and messages (docs/protocol/aliyun.md §1.12)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -36,11 +36,11 @@ _WORDS: Final = {
     "ReceiptHandleError": "The receipt handle you provide is not valid.",
     "TopicNotExist": "The topic you provided does not exist.",
 }
-"""The service's own sentences, where they are known."""
+"""The service's own error messages, as far as they are known."""
 
 
 class AliyunError(RefusedError):
-    """A refusal that no other protocol has. ``code`` is a key of ``STATUS``."""
+    """An error that only this protocol has. ``code`` is a key of ``STATUS``."""
 
     def __init__(self, code: str, reason: str = "") -> None:
         super().__init__(reason)
@@ -48,13 +48,13 @@ class AliyunError(RefusedError):
 
 
 def code_of(error: EmulatorError) -> str:
-    """The code of the error. A body that HTTP itself refuses is an invalid argument here."""
+    """Return the error's code. A body that the HTTP layer refuses is an invalid argument here."""
     if isinstance(error, AliyunError):
         return error.code
     return "InvalidArgument" if isinstance(error, HttpError) else wire_codes(error).aliyun
 
 
 def message_of(error: EmulatorError) -> str:
-    """The service's sentence if it is known, otherwise the error's. For a spent handle, both."""
+    """Return the service's message if it is known, otherwise the error's own; for a spent handle, both."""
     words, reason = _WORDS.get(code_of(error)), str(error)
     return f"{words} ({reason})" if isinstance(error, ReceiptSpentError) else words or reason

@@ -1,20 +1,20 @@
-"""Properties as the string ``key:value|key:value|`` (docs/protocol/aliyun.md §1.6).
+"""Message properties in this protocol: the string ``key:value|key:value|`` (docs/protocol/aliyun.md §1.6).
 
-One of them is the sharding key, which chooses a queue: messages with one key are consumed in order.
+The sharding key selects the queue, so that messages with equal keys are consumed in order.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.message.properties import HALF_DUE_US, KEYS, START_DELIVER_TIME, java_hash
+from mocketmq.message.properties import HALF_DUE_US, KEYS, PRIORITY, START_DELIVER_TIME, java_hash
 
 SHARDING_KEY: Final = "__SHARDINGKEY"
 CHECK_IMMUNITY: Final = "__TransCheckT"
-"""Makes a message a half message: the seconds until its producer is first asked about it."""
+"""Makes a message a half message; its value is the seconds until the first check-back."""
 
 _LAST: Final = (KEYS, START_DELIVER_TIME, SHARDING_KEY, CHECK_IMMUNITY)
-"""Names that have a meaning for the service; they follow the user's own."""
+"""Properties with a meaning for the service, written after the user's own."""
 
 _ROCKETMQ: Final = frozenset(
     {
@@ -26,17 +26,17 @@ _ROCKETMQ: Final = frozenset(
         *("TAGS", "TIMER_DELAY_LEVEL", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS"),
         *("TIMER_DEL_UNIQKEY", "TIMER_DEQUEUE_MS", "TIMER_ENQUEUE_MS", "TIMER_OUT_MS", "TIMER_ROLL_TIMES"),
         *("TRACE_ON", "TRANSACTION_CHECK_TIMES", "TRANSFER_FLAG", "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET"),
-        *("UNIQ_KEY", "WAIT", "__BORNHOST", "__transactionId__", HALF_DUE_US),
+        *("UNIQ_KEY", "WAIT", "__BORNHOST", "__transactionId__", HALF_DUE_US, PRIORITY),
     }
 )
-"""Names that brokers and other clients keep for themselves (docs/protocol/remoting.md §4)."""
+"""Names reserved for brokers and other clients (docs/protocol/remoting.md §4)."""
 
 
 def parse(text: str) -> dict[str, str]:
-    """The properties of a message that is sent.
+    """Parse the properties of a message to send.
 
-    Raises InvalidArgumentError for a pair other than ``key:value``, where neither is empty or contains ``:``
-    or ``|``, for a repeated key, and for RocketMQ's own names.
+    Raises InvalidArgumentError for a pair that is not ``key:value``, with neither part empty or containing
+    ``:`` or ``|``, for a repeated key, and for RocketMQ's reserved names.
     """
     properties: dict[str, str] = {}
     for pair in filter(None, text.split("|")):
@@ -54,9 +54,9 @@ def parse(text: str) -> dict[str, str]:
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """The properties that a consumer gets: the user's, then the service's, each pair ended by ``|`` (X-5).
+    """Write the properties for a consumer: the user's, then the service's, each pair ended by ``|`` (X-5).
 
-    RocketMQ's own are left out, and those of messages from other protocols that this string cannot hold.
+    Omits RocketMQ's reserved properties, and properties that this string cannot represent.
     """
     own = [key for key in properties if key not in _ROCKETMQ and key not in _LAST]
     return "".join(
@@ -71,9 +71,9 @@ def _fits(part: str) -> bool:
 
 
 def sharded_queue_id(sharding_key: str, queues: int) -> int:
-    """The id of the key's queue: the absolute value of Java's hash, as Aliyun's clients choose.
+    """Choose the key's queue by the absolute value of Java's hash, like Aliyun's clients.
 
-    The smallest integer has no absolute value in Java; it stands for the first queue.
+    The smallest integer has no absolute value in Java; it means the first queue.
     """
     code = java_hash(sharding_key)
     return 0 if code == -(1 << 31) else abs(code) % queues

@@ -1,4 +1,4 @@
-"""Publish a message: at once, delayed, in order, or in a transaction (docs/protocol/aliyun.md §1.7)."""
+"""Publish messages: undelayed, delayed, in order, or in a transaction (docs/protocol/aliyun.md §1.7)."""
 
 import hashlib
 from typing import Final
@@ -21,9 +21,9 @@ _BODY, _TAG, _PROPERTIES = "MessageBody", "MessageTag", "Properties"
 
 
 async def publish(call: AliyunCall) -> XmlAnswer:
-    """Store the message; the answer has the id that its consumers will see.
+    """Store the message; the response carries the id that its consumers will see.
 
-    Raises as :meth:`Sender.send`; AliyunError ``MalformedXML``; InvalidArgumentError.
+    Raises the errors of :meth:`Sender.send`, AliyunError ``MalformedXML``, and InvalidArgumentError.
     """
     message = await _message(call)
     immunity_us = _immunity_us(message.properties)
@@ -41,7 +41,7 @@ async def publish(call: AliyunCall) -> XmlAnswer:
 
 
 def md5_of(body: bytes) -> str:
-    """The MD5 of the bytes on the wire, in upper-case hex."""
+    """Return the MD5 of the bytes on the wire, in upper-case hex."""
     return hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
 
 
@@ -71,7 +71,7 @@ async def _message(call: AliyunCall) -> Message:
 
 
 def _immunity_us(properties: dict[str, str]) -> int | None:
-    """How long the producer of a half message is not asked about it; None for an ordinary message."""
+    """Read the time before a half message's first check-back; None for an ordinary message."""
     text = properties.get(CHECK_IMMUNITY)
     if text is None:
         return None

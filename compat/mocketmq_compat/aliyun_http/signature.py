@@ -1,4 +1,4 @@
-"""Check signature, date and digest of a request (docs/protocol/aliyun.md §1.3 and §1.4)."""
+"""Check the signature, date and digest of a request (docs/protocol/aliyun.md §1.3 and §1.4)."""
 
 import base64
 import hashlib
@@ -19,16 +19,16 @@ MAX_SKEW: Final = timedelta(minutes=15)
 
 _EXAMPLE: Final = "Tue, 11 Apr 2017 10:09:19 GMT"
 _IN_ANOTHER_LANGUAGE: Final = re.compile(r"\S+ \d\d? \S+ \d{4} \d\d:\d\d:\d\d GMT")
-"""A date by the Python client, in its locale's language: part of the signed text, but not checked itself."""
+"""Date of a Python client in its locale's language. It is part of the signed text, but is not checked."""
 
 
 def check_signature(
     method: str, target: str, headers: Mapping[str, str], accounts: Accounts, host: str
 ) -> Account | None:
-    """The account that signed the request, at most 15 minutes ago by the wall clock.
+    """Return the account that signed the request, at most 15 minutes ago by the wall clock.
 
-    None if the client at ``host`` needs no signature. A temporary access key is known with its security token
-    alone, which is not signed. Raises AliyunError with the code of the mistake.
+    Returns None if the client at ``host`` needs no signature. A temporary access key is valid only with its
+    security token, which is not signed. Raises AliyunError with the code of the mistake.
     """
     if accounts.trusts(host):
         return None
@@ -40,7 +40,10 @@ def check_signature(
         )
     match = re.fullmatch(r"MQ ([^:\s]+):([^:\s]+)", given)
     if not match:
-        raise AliyunError("InvalidAuthorizationHeader", "allowed: MQ <access key id>:<signature>")
+        raise AliyunError(
+            "InvalidAuthorizationHeader",
+            "the header Authorization has another form; allowed: MQ <access key id>:<signature>",
+        )
     key_id, signature = match.groups()
     account = accounts.by_key.get(key_id)
     if account is not None and account.trusts(host):
@@ -53,7 +56,8 @@ def check_signature(
     expected = sign(account.secret, text)
     if not _is_same(signature, expected):
         raise AliyunError(
-            "SignatureDoesNotMatch", f"the secret is wrong, or another text was signed than {text!r}"
+            "SignatureDoesNotMatch",
+            f"the secret is wrong, or the client signed a text other than {text!r}",
         )
     return account
 
@@ -71,7 +75,7 @@ def _is_same(given: str, expected: str) -> bool:
 
 def _check_date(text: str) -> None:
     if not text:
-        raise AliyunError("MissingDateHeader", f"a Date is needed, such as {_EXAMPLE}")
+        raise AliyunError("MissingDateHeader", f"the request has no Date header; allowed: such as {_EXAMPLE}")
     if parsedate_tz(text) is None and _IN_ANOTHER_LANGUAGE.fullmatch(text):
         return
     try:

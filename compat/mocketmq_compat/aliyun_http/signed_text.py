@@ -1,4 +1,4 @@
-"""What a client signs of a request, and how (docs/protocol/aliyun.md §1.4)."""
+"""The string that clients sign, and how they sign it (docs/protocol/aliyun.md §1.4)."""
 
 import base64
 import hmac
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 
 def string_to_sign(method: str, target: str, headers: Mapping[str, str]) -> str:
-    """The text that a client has to sign; ``target`` is that of the request line, unchanged.
+    """Return the string that a client has to sign; ``target`` is the request line's, unchanged.
 
-    The names of ``headers`` may be in any case.
+    Header names may be in any case.
     """
     own = sorted((name.lower(), value) for name, value in headers.items() if name.lower().startswith("x-mq-"))
     return "\n".join(
@@ -24,7 +24,7 @@ def string_to_sign(method: str, target: str, headers: Mapping[str, str]) -> str:
 
 
 def sign(secret: str, text: str) -> str:
-    """The signature: base64 of HMAC-SHA1 with the key's secret."""
+    """Sign the string: base64 of HMAC-SHA1 with the key's secret."""
     # aiohttp turns bytes that are not UTF-8 into surrogates.
     code = hmac.digest(secret.encode(), text.encode(errors="surrogateescape"), "sha1")
     return base64.b64encode(code).decode()

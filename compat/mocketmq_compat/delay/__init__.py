@@ -1,1 +1,1 @@
-"""Delay schemes for any due time: a folder for each, and what is common to all."""
+"""Delay schemes for absolute due times: one engine over interchangeable stores, a package for each store."""

@@ -1,4 +1,4 @@
-"""The name and the format of a delayed message's file, without any access to a disk.
+"""The file format of a pending delayed message: its name and its content. Does no I/O.
 
 A file lies in the directory named by the epoch second of its due time and is called
 ``<due>-<number>-<key>.msg``: the due time in epoch milliseconds; the message's place in the order of
@@ -34,11 +34,11 @@ _MS_PER_S: Final = US_PER_S // US_PER_MS
 TRY_AGAIN: Final = {
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ENOSPC, errno.EDQUOT)
 }
-"""Errors that are not the file's fault."""
+"""Error numbers that are the system's fault rather than the file's, so that a retry may succeed."""
 
 
 class DamagedFileError(EmulatorError):
-    """The file holds no delayed message, or was changed; ``kind`` is a word for counters."""
+    """The file holds no delayed message, or was altered; ``kind`` names the damage in counters."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
@@ -46,7 +46,7 @@ class DamagedFileError(EmulatorError):
 
 
 def unreadable(error: OSError) -> DamagedFileError:
-    """What to raise for a file that cannot be read. Raises the error again if it says nothing of the file."""
+    """Make the error for a file that cannot be read. Re-raises an error of the system."""
     if error.errno in TRY_AGAIN:
         raise error
     kind = "missing" if isinstance(error, FileNotFoundError) else "unreadable"
@@ -54,7 +54,7 @@ def unreadable(error: OSError) -> DamagedFileError:
 
 
 class Entry(NamedTuple):
-    """The values in a file's name. Entries sort by due millisecond, then by arrival."""
+    """The values in a file's name. Entries sort by due time in milliseconds, then by arrival."""
 
     due_ms: int
     number: int
@@ -67,7 +67,7 @@ class Entry(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        """The message's identity, which its due time is no part of."""
+        """The message's identity, which does not include the due time."""
         return self.number, self.key_hash
 
     @property
@@ -82,13 +82,13 @@ class Entry(NamedTuple):
 
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-"""A number that the store can hold."""
+"""A number within the range of SQLite's integers."""
 
 
 class FileHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The second line of a file. Instants in emulated microseconds, ``size`` in bytes of the body.
 
-    Without a ``door``, an older version has written it.
+    Files by older versions have no ``door``.
     """
 
     number: Int64
@@ -125,7 +125,7 @@ _decode_header = msgspec.json.Decoder(FileHeader).decode
 
 
 def parse_name(name: str) -> Entry | None:
-    """The entry in a file's name; None for any other name."""
+    """Parse a file's name; None for any other name."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -134,19 +134,19 @@ def parse_name(name: str) -> Entry | None:
 
 
 def parse_second(name: str) -> int | None:
-    """The epoch second in a directory's name; None for any other name."""
+    """Parse the epoch second in a directory's name; None for any other name."""
     return int(name) if name.isascii() and name.isdigit() and str(int(name)) == name else None
 
 
 def encode(header: FileHeader, body: bytes) -> bytes:
-    """The content of a message's file."""
+    """Encode a message as the content of its file."""
     content = _encode_header(header) + b"\n" + body
     digest = hashlib.sha256(content, usedforsecurity=False).hexdigest()
     return b"%s%d sha256 %s\n%s" % (MAGIC, VERSION, digest.encode(), content)
 
 
 def decode(content: bytes) -> DelayedFile:
-    """The message of a file's content. Raises DamagedFileError."""
+    """Decode a file's content. Raises DamagedFileError."""
     first, _, rest = content.partition(b"\n")
     match = _FIRST_LINE.fullmatch(first)
     if match is None:
@@ -161,7 +161,7 @@ def decode(content: bytes) -> DelayedFile:
     if parse_name(header.entry.name) is None:
         raise DamagedFileError("header", f"number {header.number} or due_us {header.due_us} is out of range")
     if header.size != len(body):
-        raise DamagedFileError("size", f"the body has {len(body)} bytes, the header says {header.size}")
+        raise DamagedFileError("size", f"the body has {len(body)} bytes, but the header says {header.size}")
     return DelayedFile(header, body)
 
 
@@ -172,4 +172,4 @@ def _unknown(content: bytes) -> DamagedFileError:
     match = _ANY_VERSION.fullmatch(first)
     if match is not None and int(match[1]) != VERSION:
         return DamagedFileError("version", f"the file has version {int(match[1])}; known: {VERSION}")
-    return DamagedFileError("stray", "the file does not begin as a delayed message does")
+    return DamagedFileError("stray", "the file does not begin with the header of a delayed message")

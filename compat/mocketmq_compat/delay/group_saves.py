@@ -1,4 +1,4 @@
-"""Save records in groups: those that arrive while the disk is busy become durable together."""
+"""Group saves: records that arrive while the disk is busy are written and synced together."""
 
 import asyncio
 import logging
@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 
 from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBusyError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
+from mocketmq.run_to_completion import run_to_completion
 from mocketmq.store.chore import Chore
-from mocketmq.to_its_end import to_its_end
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.store import DelayStore
 
@@ -18,11 +18,11 @@ log = logging.getLogger(__name__)
 
 Sync = Literal["always", "interval", "never"]
 MAX_WAITING = 65_536
-"""Files that may wait; more are refused, so that a slow disk cannot fill the memory."""
+"""Maximum number of records waiting for the disk. Refusing more keeps a slow disk from filling the memory."""
 MAX_FILES = 256
 MAX_BYTES = 16 << 20
 INTERVAL_S = 1.0
-"""Real seconds between two syncs of the policy ``interval``."""
+"""Real seconds between two syncs under the policy ``interval``."""
 
 
 class _Save(NamedTuple):
@@ -32,14 +32,15 @@ class _Save(NamedTuple):
 
 
 class GroupSaves(Chore):
-    """Owns the thread that writes. ``saved(entry)`` runs on the event loop before the sender is answered.
+    """Saves records in a thread; calls ``saved(entry)`` on the event loop before the sender's response.
 
-    Policies: ``always`` syncs before the answer, ``interval`` every second, ``never`` leaves it to the
-    system. With each of them files survive a kill; with ``always``, a power failure as well.
+    Policies: ``always`` syncs before the response, ``interval`` every second, ``never`` leaves syncing to the
+    system. Records survive a kill under every policy, and a power failure under ``always``.
     """
 
     name = "delay-sync"
     interval_s = INTERVAL_S
+    most_waiting = MAX_WAITING
 
     def __init__(self, store: DelayStore, policy: Sync, saved: Callable[[Entry], None]) -> None:
         super().__init__()
@@ -55,29 +56,29 @@ class GroupSaves(Chore):
         self._unsynced: list[Entry] = []
 
     async def save(self, entry: Entry, content: bytes) -> None:
-        """Write the file, durable by the policy on return, even if the caller is cancelled.
+        """Save the record; on return it is as durable as the policy says, even if the caller is cancelled.
 
-        Raises StoreUnavailableError when the disk refuses: then there is no such file. Raises StoreBusyError
-        when too many are waiting, StoppingError after ``close``.
+        Raises StoreUnavailableError if the disk refuses the record, which is then not kept. Raises
+        StoreBusyError if too many records are waiting, StoppingError after ``close``.
         """
         if self.is_closing:
             raise StoppingError("the broker is stopping; nothing more is stored")
-        if len(self._waiting) >= MAX_WAITING:
-            raise StoreBusyError(f"{MAX_WAITING} files are waiting for the disk; try again in a moment")
+        if len(self._waiting) >= self.most_waiting:
+            raise StoreBusyError(f"{self.most_waiting} files are waiting for the disk; try again in a moment")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Save(entry, content, done))
         self.in_flight.add(entry)
         if self._writing is None:
             self._writing = asyncio.create_task(self._write(), name="delay-saves")
-        await to_its_end(done)
+        await run_to_completion(done)
 
     async def idle(self) -> None:
-        """Wait until all that was handed over so far is saved or refused."""
+        """Wait until all records submitted so far are saved or refused."""
         if pending := [save.done for save in (*self._group, *self._waiting)]:
             await asyncio.wait(pending)
 
     async def close(self) -> None:
-        """Refuse new files, save what waits, and sync it. May be called twice."""
+        """Refuse new records; save and sync the waiting records. May be called twice."""
         self._closing.set()
         if self._writing is not None:
             await self._writing
@@ -87,14 +88,16 @@ class GroupSaves(Chore):
         self._thread.shutdown()
 
     async def turn(self) -> None:
-        """Sync what was saved since the last turn, under the policy ``interval``."""
+        """Sync the records saved since the last turn, under the policy ``interval``."""
         entries, self._unsynced = self._unsynced, []
         if entries:
             try:
                 await asyncio.to_thread(self._store.sync, entries)
             except OSError as error:
                 self._unsynced += entries
-                raise StoreUnavailableError(f"delayed files cannot be synced: {error.strerror}") from error
+                raise StoreUnavailableError(
+                    f"cannot sync delayed messages to the disk: {error.strerror}"
+                ) from error
 
     async def _write(self) -> None:
         loop = asyncio.get_running_loop()
@@ -107,7 +110,7 @@ class GroupSaves(Chore):
             outcomes: Sequence[Exception | None]
             try:
                 outcomes = await loop.run_in_executor(self._thread, self._write_group, self._group)
-            except Exception as defect:  # noqa: BLE001 - no caller may wait for ever
+            except Exception as defect:  # noqa: BLE001 - otherwise its callers would wait forever
                 outcomes = [defect] * len(self._group)
             self.in_flight.difference_update(save.entry for save in self._group)
             for save, error in zip(self._group, outcomes, strict=True):
@@ -119,9 +122,9 @@ class GroupSaves(Chore):
                 else:
                     self.failures += 1
                     save.done.set_exception(_refusal(error))
-                    save.done.exception()  # marked as seen, if the caller has gone
+                    save.done.exception()  # mark as retrieved, because the caller may have been cancelled
             self._group = []
-            await asyncio.sleep(0)  # senders go on, and share the next sync
+            await asyncio.sleep(0)  # let the senders continue, so that their next messages share a sync
         self._writing = None
 
     def _write_group(self, saves: Sequence[_Save]) -> list[OSError | None]:
@@ -142,7 +145,7 @@ class GroupSaves(Chore):
             except OSError as error:
                 for entry in written:
                     with suppress(OSError):
-                        self._store.remove(entry)
+                        self._store.remove_record(entry)
                 return [outcome or error for outcome in outcomes]
         pass_point("files.saved")
         return outcomes

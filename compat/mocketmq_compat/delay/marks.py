@@ -1,4 +1,8 @@
-"""Marks in a store, beside the deliveries, the records of messages that are done with."""
+"""Marks the records of settled messages in a store, in the background of deliveries.
+
+A message is settled when it is delivered, cancelled or reset. Its record is marked only once the settlement
+is durable, so that no power failure can leave a message that is neither delivered nor pending.
+"""
 
 import asyncio
 import logging
@@ -17,16 +21,16 @@ from mocketmq_compat.delay.store import DelayStore
 log = logging.getLogger(__name__)
 
 GRACE_S: Final = 2.0
-"""Real seconds that marks get when the broker stops; the next start deals with the rest."""
+"""Longest wait for outstanding marks at a stop, in real seconds. The next start marks the other records."""
 AT_ONCE: Final = 256
-"""Records that are marked in one go."""
+"""Maximum number of records marked in one step."""
 
 
 class Marks:
-    """Owns the thread that marks, which on some disks is slower than commits.
+    """Marks records in its own thread, because on some disks marking is slower than commits.
 
-    ``synced`` returns once what was committed is durable: no record is marked before. ``run`` runs a function
-    in a thread, and raises a StoreError where that raises an OSError.
+    ``synced`` returns once all commits so far are durable. ``run`` runs a function in a thread, and turns its
+    OSError into a StoreError.
     """
 
     def __init__(
@@ -36,18 +40,18 @@ class Marks:
         now_us: Callable[[], int],
         run: Callable[[Callable[[], Sequence[Entry]], ThreadPoolExecutor], Awaitable[Sequence[Entry]]],
     ) -> None:
-        self.gone: set[Entry] = set()  # done with, but not marked yet
+        self.gone: set[Entry] = set()  # settled, but not marked yet
         self._store = store
         self._synced = synced
         self._now_us = now_us
         self._run = run
-        self._waiting: deque[Entry] = deque()  # of these, those that no mark is under way for
-        self._is_cleared = False  # since the last marks
+        self._waiting: deque[Entry] = deque()  # the part of ``gone`` that is not being marked
+        self._is_cleared = False  # whether a reset has happened since the last marks
         self._marking: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, "delay-removals")
 
     async def close(self) -> None:
-        """Mark what can be marked soon."""
+        """Mark as many records as possible within ``GRACE_S``."""
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE_S):
                 await self.done()
@@ -56,8 +60,8 @@ class Marks:
             await asyncio.gather(self._marking, return_exceptions=True)
         self._thread.shutdown()
 
-    def add(self, entries: Iterable[Entry], *, is_cleared: bool = False) -> None:
-        """Mark these soon; after a reset, files that nothing waits in are removed as well."""
+    def mark_soon(self, entries: Iterable[Entry], *, is_cleared: bool = False) -> None:
+        """Mark these records soon. After a reset (``is_cleared``), also remove files with none pending."""
         self._is_cleared |= is_cleared
         for entry in entries:
             self.gone.add(entry)
@@ -66,14 +70,14 @@ class Marks:
             self._marking = asyncio.create_task(self._mark_all(), name="delay-marks")
 
     async def retry(self) -> None:
-        """Mark what could not be marked before."""
+        """Retry the marks that have failed."""
         await self.done()
         self._waiting.extend(self.gone.difference(self._waiting))
-        self.add(())
+        self.mark_soon(())
         await self.done()
 
     async def done(self) -> None:
-        """Wait until all that is done with is marked, where the disk lets it be."""
+        """Wait until all settled records are marked, or the disk has refused a mark."""
         if self._marking is not None:
             await asyncio.shield(self._marking)
 
@@ -88,9 +92,9 @@ class Marks:
                 self.gone.difference_update(some)
                 self.gone.update(kept)
                 self._is_cleared = self._is_cleared and bool(self._waiting)
-        except EmulatorError as error:  # tried again with the next, and by ``retry``
+        except EmulatorError as error:  # the next marks and ``retry`` will try again
             self._waiting.extendleft(some)
-            log.warning("records of messages that are done with stay unmarked: %s", error)
+            log.warning("cannot mark the records of settled messages, trying again later: %s", error)
         finally:
             self._marking = None
 

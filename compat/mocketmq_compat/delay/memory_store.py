@@ -1,4 +1,4 @@
-"""Records in memory, for brokers without a data directory."""
+"""The store of every delay scheme in a broker without a data directory: records in memory."""
 
 import heapq
 import threading
@@ -10,10 +10,10 @@ from mocketmq_compat.delay.delayed_file import Entry
 
 
 class MemoryStore:
-    """As :class:`~mocketmq_compat.delay.store.DelayStore`; nothing outlives the broker."""
+    """A :class:`~mocketmq_compat.delay.store.DelayStore` in memory, which ends with the broker."""
 
     def __init__(self, block_bytes: int = 1) -> None:
-        self._block_bytes = block_bytes  # what a file of the scheme takes is a multiple of that
+        self._block_bytes = block_bytes  # disk space of a file of the scheme is a multiple of this
         self._contents: dict[Entry, bytes] = {}
         self._order: list[Entry] = []
         self._changing = threading.Lock()
@@ -27,11 +27,9 @@ class MemoryStore:
 
     @property
     def count(self) -> int:
-        """How many records wait."""
         return len(self._contents)
 
     def write(self, entry: Entry, content: bytes) -> None:
-        """Add the record."""
         with self._changing:
             if entry not in self._contents:
                 self._contents[entry] = content
@@ -39,74 +37,65 @@ class MemoryStore:
                 self.disk_bytes += self.disk_bytes_of(len(content))
 
     def sync(self, entries: Iterable[Entry]) -> None:
-        """Nothing to sync."""
+        """Do nothing."""
 
-    def remove(self, entry: Entry) -> None:
-        """Remove the record, if it is there."""
+    def remove_record(self, entry: Entry) -> None:
         with self._changing:
             content = self._contents.pop(entry, None)
             if content is not None:
                 self.disk_bytes -= self.disk_bytes_of(len(content))
                 del self._order[bisect_left(self._order, entry)]
 
-    def first(self, limit: int, without: Container[Entry]) -> list[Entry]:
-        """The first records."""
-        with self._changing:  # a copy would take longer
+    def first_records(self, limit: int, without: Container[Entry]) -> list[Entry]:
+        with self._changing:  # held throughout, because copying would take longer
             return list(islice((entry for entry in self._order if entry not in without), limit))
 
     def holds(self, entry: Entry) -> bool:
-        """Whether it is there."""
         return entry in self._contents
 
     def read(self, entry: Entry) -> bytes:
-        """The content. Raises FileNotFoundError."""
         try:
             return self._contents[entry]
         except KeyError:
             raise FileNotFoundError(entry.name) from None
 
     def with_number(self, number: int) -> list[Entry]:
-        """Those with this number."""
         return [entry for entry in [*self._order] if entry.number == number]
 
     def with_key(self, key_hash: int) -> list[Entry]:
-        """Those with this hash."""
         return [entry for entry in [*self._order] if entry.key_hash == key_hash]
 
     def by_arrival(self, after: int, limit: int) -> list[Entry]:
-        """In order of their numbers."""
         later = (entry for entry in [*self._order] if entry.number > after)
         return heapq.nsmallest(limit, later, key=lambda entry: entry.number)
 
     def all(self) -> Iterator[Entry]:
-        """Every record."""
         return iter([*self._order])
 
     def forget(self, entries: Iterable[Entry]) -> Sequence[Entry]:
-        """Remove them."""
         for entry in entries:
-            self.remove(entry)
+            self.remove_record(entry)
         return ()
 
     def put_aside(self, entry: Entry, kind: str, reason: str) -> None:  # noqa: ARG002 - see DelayStore
-        """Remove it: memory has no quarantine."""
+        """Remove the record, because memory has no quarantine."""
         self.damaged[kind] = self.damaged.get(kind, 0) + 1
-        self.remove(entry)
+        self.remove_record(entry)
 
     def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
-        """There are no files."""
+        """Do nothing, because there are no files."""
 
     def by_second(self) -> Mapping[int, int]:
-        """Not known."""
+        """Return nothing, because the store has no counts by second."""
         return {}
 
     def disk_bytes_of(self, size: int) -> int:
-        """As a file of the scheme would take."""
+        """Return the disk space that a file of the scheme would take."""
         return -(-size // self._block_bytes) * self._block_bytes
 
     def adopt(self, now_us: int) -> Sequence[Entry]:  # noqa: ARG002 - see DelayStore
-        """Nobody else writes here."""
+        """Return nothing, because no other program can add records."""
         return ()
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""Add messages to the folder of a scheme that no broker uses, and import those of other folders."""
+"""Offline changes to a delay scheme's folder that no broker uses: add messages, import other folders."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -10,18 +10,18 @@ from mocketmq.message.message_id import Identity
 from mocketmq.settings import TimedSchemeName
 from mocketmq.store.lock import LOCK_FILE, DirectoryLock
 from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, encode
-from mocketmq_compat.delay.inspection import InspectionProgress, Trouble
+from mocketmq_compat.delay.inspection import FolderProblem, InspectionProgress
 from mocketmq_compat.delay.parked_message import message_in
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 from mocketmq_compat.delay.store import DelayStore
 
 TAKEN_OVER = "taken-over"
-"""The end of the name of a folder whose messages another scheme has taken over."""
+"""Suffix of a folder whose messages another scheme has taken over."""
 
 
 @contextmanager
 def adding(scheme: TimedSchemeName, root: Path, progress: InspectionProgress) -> Iterator["NewMessages"]:
-    """Open the folder of a scheme, and make it if it is missing. Raises OSError, StoreUnavailableError."""
+    """Open a scheme's folder, creating it if it is missing. Raises OSError, StoreUnavailableError."""
     with closing(SCHEMES[scheme].open_store(root)) as store:
         yield NewMessages(store, progress)
 
@@ -35,11 +35,11 @@ class NewMessages:
         self._there: dict[Identity, Entry] | None = None
         self._added: list[Entry] = []
 
-    def add(self, message: DelayedFile) -> bool:
-        """Keep the message, durable after ``sync``; False if it is there already.
+    def add_message(self, message: DelayedFile) -> bool:
+        """Add the message, durable after ``sync``. Returns False if the store has it already.
 
-        One that is there and damaged is put aside. Raises DamagedFileError when another message has its
-        identity.
+        A damaged copy in the store is quarantined and replaced. Raises DamagedFileError when another message
+        has its identity.
         """
         if self._there is None:
             self._there = self._look_around()
@@ -60,7 +60,7 @@ class NewMessages:
         return True
 
     def sync(self) -> None:
-        """Make all that was added durable."""
+        """Make all added messages durable."""
         self._store.sync(self._added)
 
     def _look_around(self) -> dict[Identity, Entry]:
@@ -73,25 +73,25 @@ class NewMessages:
 
 
 class SchemeFolder(NamedTuple):
-    """A folder with messages, and its scheme."""
+    """A folder with messages, and the scheme whose format it has."""
 
     scheme: TimedSchemeName
     folder: Path
 
 
 class Imported(NamedTuple):
-    """What was done with the messages of the source."""
+    """The result of an import."""
 
-    imported: int  # new messages
-    bytes: int  # of content of these
+    imported: int  # number of new messages
+    bytes: int  # size of their content
     already_there: int
-    troubles: list[Trouble]  # what was not imported
+    problems: list[FolderProblem]  # messages that were not imported
 
 
 def sources_in(directory: Path) -> list[SchemeFolder]:
-    """The schemes' folders in a data directory, or this folder of a scheme, known by what is in it.
+    """Find the schemes' folders in a data directory, or recognize ``directory`` as such a folder.
 
-    An empty one is known by its name. Raises OSError.
+    A folder is recognized by its contents, an empty one by its name. Raises OSError.
     """
     folders = [SchemeFolder(name, directory / row.folder) for name, row in SCHEMES.items()]
     found = [source for source in folders if source.folder.is_dir()]
@@ -107,10 +107,10 @@ def import_messages(
 ) -> Imported:
     """Copy the messages of ``sources`` into the folder of the ``scheme`` in the data directory ``data``.
 
-    A message keeps its identity: a second import changes nothing, and a broker that has delivered the message
-    refuses it. Durable on return. A source in ``data`` itself is taken over: its folder is renamed then, so
-    that nothing waits twice. Raises StoreLockedError while a broker owns ``data``, StoreUnavailableError for
-    any OSError.
+    A message keeps its identity, so a second import changes nothing, and a broker that has delivered the
+    message refuses it. Durable on return. A source folder in ``data`` itself is renamed afterwards, so that
+    no message is pending twice. Raises StoreLockedError while a broker owns ``data``, StoreUnavailableError
+    for any OSError.
     """
     with closing(DirectoryLock(data)):
         try:
@@ -129,26 +129,26 @@ def import_messages(
 
 def _import(target: NewMessages, sources: Sequence[SchemeFolder], progress: InspectionProgress) -> Imported:
     imported = size = already_there = 0
-    troubles = []
+    problems = []
     for source in sources:
         for each in SCHEMES[source.scheme].read_messages(source.folder, progress):
-            if isinstance(each, Trouble):
-                troubles.append(each)
+            if isinstance(each, FolderProblem):
+                problems.append(each)
                 continue
             try:
-                if target.add(each.message):
+                if target.add_message(each.message):
                     imported += 1
                     size += len(encode(*each.message))
                 else:
                     already_there += 1
             except DamagedFileError as error:
-                troubles.append(Trouble(each.file, error.kind, str(error)))
+                problems.append(FolderProblem(each.file, error.kind, str(error)))
     target.sync()
-    return Imported(imported, size, already_there, sorted(troubles))
+    return Imported(imported, size, already_there, sorted(problems))
 
 
 def _free_name(folder: Path) -> Path:
-    """A name for a folder that was taken over."""
+    """Choose a new name for a folder whose messages were taken over."""
     names: Iterator[Path] = (
         folder.with_name(f"{folder.name}.{TAKEN_OVER}{end}")
         for end in ("", *(f".{n}" for n in range(2, 1_000_000)))

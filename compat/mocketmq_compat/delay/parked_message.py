@@ -1,4 +1,4 @@
-"""Translate between a message that waits, as the broker shows it, and its file."""
+"""Convert between the broker's pending messages and the files that store them."""
 
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import EmulatorError
@@ -18,12 +18,12 @@ from mocketmq_compat.delay.delayed_file import (
 
 
 def entry_of(parked: StoredMessage) -> Entry:
-    """The entry of the message's file."""
+    """Make the entry of the message's file."""
     return Entry((parked.due_us or 0) // US_PER_MS, parked.log_offset, key_hash(parked.unique_key))
 
 
 def content_of(parked: StoredMessage, queue: Queue) -> bytes:
-    """The content of the message's file."""
+    """Encode the content of the message's file."""
     header = FileHeader(
         number=parked.log_offset,
         due_us=parked.due_us or 0,
@@ -45,33 +45,35 @@ def content_of(parked: StoredMessage, queue: Queue) -> bytes:
 
 
 def check_deliverable(file: DelayedFile) -> str:
-    """The properties of a file as they are stored. Raises DamagedFileError when it cannot be delivered."""
+    """Encode the properties for the store. Raises DamagedFileError if the message cannot be delivered."""
     header = file.header
     try:
         check_topic_name(header.topic)
         offset_message_id(header.store_host, header.number)
-        # Twice the limit: a broker adds to properties that it accepted, as for retries.
+        # Allow twice the limit, because a broker adds properties to accepted messages, such as on retries.
         properties = encode_properties(header.properties, 2 * MAX_PROPERTIES_BYTES)
     except (EmulatorError, ValueError) as error:
         raise DamagedFileError("header", str(error)) from None
     if is_forbidden_topic(header.topic):
         raise DamagedFileError("header", f"no message may go to the topic {header.topic}")
-    if header.queue_id not in range(MAX_QUEUES) or not file.body:
-        raise DamagedFileError("header", f"queue {header.queue_id} or the empty body cannot be")
+    if header.queue_id not in range(MAX_QUEUES):
+        raise DamagedFileError("header", f"queue_id is {header.queue_id}; allowed: 0 to {MAX_QUEUES - 1}")
+    if not file.body:
+        raise DamagedFileError("header", "the body is empty; allowed: at least one byte")
     return properties
 
 
 def message_in(entry: Entry, content: bytes) -> DelayedFile:
-    """The message of a record. Raises DamagedFileError when it would not be delivered as this entry."""
+    """Decode a record. Raises DamagedFileError if it is undeliverable or belongs to another entry."""
     file = decode(content)
     check_deliverable(file)
     if file.header.entry != entry:
-        raise DamagedFileError("name", f"by its header, the record is {file.header.entry.name}")
+        raise DamagedFileError("name", f"its header is that of record {file.header.entry.name}")
     return file
 
 
 def draft_in(file: DelayedFile, properties: str) -> Draft:
-    """The message of a file that was checked, as it is to be stored."""
+    """Make the message to store from a checked file."""
     header = file.header
     return Draft(
         file.body,

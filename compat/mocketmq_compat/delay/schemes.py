@@ -1,10 +1,11 @@
-"""The delay schemes for absolute due times, by the name of the setting ``timed_scheme``.
+"""The table of delay schemes for absolute due times, by their names in the setting ``timed_scheme``.
 
-To add one, write a :class:`~mocketmq_compat.delay.store.DelayStore` and a module that reads its folder
-without a broker, give it a row in ``SCHEMES``, and name it in ``settings.TimedSchemeName``.
+To add a scheme, write a :class:`~mocketmq_compat.delay.store.DelayStore` and a module that reads its folder
+without a broker. Then add a row to ``SCHEMES``, and the scheme's name to ``settings.TimedSchemeName``.
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from pkgutil import resolve_name
@@ -15,15 +16,16 @@ from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings, TimedSchemeName
 from mocketmq.store.database import MEMORY
+from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.directories.delay_directory import BLOCK_BYTES
-from mocketmq_compat.delay.inspection import FolderInspector, InspectionProgress, KeptMessage, Trouble
+from mocketmq_compat.delay.inspection import FolderInspector, FolderProblem, InspectionProgress, KeptMessage
 from mocketmq_compat.delay.memory_store import MemoryStore
 from mocketmq_compat.delay.store import DelayStore
 from mocketmq_compat.delay.stored_scheme import StoredScheme
 
 
 class Scheme(NamedTuple):
-    """A scheme: its folder in the data directory, and its code below this package, imported on use.
+    """A delay scheme: its folder in the data directory, and its code below this package, imported on use.
 
     A method that reads or opens a folder may raise OSError.
     """
@@ -33,30 +35,39 @@ class Scheme(NamedTuple):
     reading: str
     inspector: str = "inspection:FolderInspector"
     engine: str = "stored_scheme:StoredScheme"
-    block_bytes: int = 1  # what a message takes of the disk is a multiple of this
+    block_bytes: int = 1  # disk space of a message is a multiple of this
 
     def open_store(self, root: Path) -> DelayStore:
-        """Open the folder that no broker uses, and make it if it is missing.
+        """Open a folder that no broker uses, creating it if it is missing.
 
-        Raises StoreUnavailableError where an extra is not installed.
+        Raises StoreUnavailableError if the scheme needs an extra of the package that is not installed.
         """
         store: DelayStore = _code(self.store)(root)
         return store
 
     def holds_messages(self, root: Path) -> bool:
-        """Whether the folder may hold pending messages: cheap; may return false positives."""
+        """Return whether the folder may hold pending messages. Must be cheap; may return false positives."""
         return bool(_code(f"{self.reading}:holds_messages")(root))
 
-    def read_messages(self, root: Path, progress: InspectionProgress) -> Iterator[KeptMessage | Trouble]:
-        """Each message in the folder that waits, in any order, and what cannot be read. Changes nothing.
+    def pending_entries(self, root: Path) -> Iterator[Entry]:
+        """Yield the entry of each pending message, in any order. Reads no contents, and changes nothing."""
+        entries: Iterator[Entry] = _code(f"{self.reading}:pending_entries")(root)
+        return entries
 
-        The file of a record ends with ``/`` and the name of its entry, or is that name.
+    def read_messages(
+        self, root: Path, progress: InspectionProgress
+    ) -> Iterator[KeptMessage | FolderProblem]:
+        """Yield each pending or unreadable message in the folder, in any order. Changes nothing.
+
+        Each ``file`` is the name of the message's entry, or ends with ``/`` and that name.
         """
-        messages: Iterator[KeptMessage | Trouble] = _code(f"{self.reading}:read_messages")(root, progress)
+        messages: Iterator[KeptMessage | FolderProblem] = _code(f"{self.reading}:read_messages")(
+            root, progress
+        )
         return messages
 
     def inspect(self, root: Path, progress: InspectionProgress) -> FolderInspector:
-        """Look into the folder."""
+        """Return an inspector of the folder."""
         inspector: FolderInspector = _code(self.inspector)(self.read_messages, root, progress)
         return inspector
 
@@ -96,6 +107,9 @@ async def open_timed_scheme(settings: Settings, context: SchemeContext) -> Timed
     if settings.start_deliver_time == "dongwo" and chosen != DEFAULT:
         raise SettingError("timed_scheme", chosen, f"{DEFAULT}, the scheme of start_deliver_time dongwo")
     if settings.data != MEMORY:
+        if sys.platform == "win32" and chosen != DEFAULT:
+            # The other schemes remove open files, read at offsets, or read through symbolic links.
+            raise SettingError("timed_scheme", chosen, f"{DEFAULT} on Windows, or any with data {MEMORY}")
         data = settings.data
         for name in holding_messages(Path(data)):
             if name != chosen:
@@ -126,7 +140,7 @@ async def _over_its_store(row: Scheme, settings: Settings, context: SchemeContex
             f"{error.filename or root} cannot be used for delayed messages: {error.strerror}"
         ) from error
     if settings.start_deliver_time == "dongwo":
-        from mocketmq_compat.delay.directories.dongwo import Dongwo, Scans  # noqa: PLC0415 - as the rows
+        from mocketmq_compat.delay.directories.dongwo import Dongwo, Scans  # noqa: PLC0415 - only if it is used
 
         return Dongwo("dongwo", context, settings, store, Scans(context.started_us))
     engine: StoredScheme = _code(row.engine)(settings.timed_scheme, context, settings, store)
@@ -134,7 +148,7 @@ async def _over_its_store(row: Scheme, settings: Settings, context: SchemeContex
 
 
 def holding_messages(data: Path) -> list[str]:
-    """The schemes with messages in this data directory. Raises StoreUnavailableError."""
+    """Name the schemes with messages in this data directory. Raises StoreUnavailableError."""
     try:
         return [
             name

@@ -1,15 +1,15 @@
-"""Read absolute due times: Aliyun's ``__STARTDELIVERTIME``, and the timers of Apache RocketMQ 5.x.
+"""Absolute due times in message properties: Aliyun's ``__STARTDELIVERTIME``, and RocketMQ 5.x timers.
 
-A message may have several; the first of this list counts:
+If a message has several due times, the first in this list takes effect:
 
 1. A delay level above 0 (docs/protocol/remoting.md §5.6, rule 2). The ``TIMER_*`` properties are then
-   removed, as upstream; ``__STARTDELIVERTIME`` stays without effect.
-2. ``__STARTDELIVERTIME``, read by mode. That it precedes ``TIMER_*`` is a choice: no broker knows both.
-3. ``TIMER_OUT_MS``, which a broker set when it delayed the message before: no second delay (rule 3).
+   removed, as upstream does; ``__STARTDELIVERTIME`` has no effect.
+2. ``__STARTDELIVERTIME``, read by mode. Its rank before ``TIMER_*`` is our choice: no broker supports both.
+3. ``TIMER_OUT_MS``. A broker has already delayed the message, so there is no second delay (rule 3).
 4. ``TIMER_DELAY_SEC``, ``TIMER_DELAY_MS``, ``TIMER_DELIVER_MS``, in this order (rule 3), in every mode.
 
-Absolute times come from a client's wall clock and are read with :meth:`Clock.from_wall`; relative ones count
-from the emulated now.
+Absolute times come from a client's wall clock, so :meth:`Clock.from_wall` converts them. Relative delays
+start at the current emulated time.
 
 ``__STARTDELIVERTIME`` by mode (docs/protocol/aliyun.md §2.7, and D-2 and D-6 of §3.2):
 
@@ -19,14 +19,14 @@ the value is       ``aliyun4``          ``aliyun5``          ``dongwo``
 in the past        at once              at once              at once
 now                at once              at once              delayed
 in the window      delayed              delayed              delayed
-beyond it          refused, code 13     at once              delayed, to the end of 9999
+beyond the window  refused, code 13     at once              delayed, to the end of 9999
 malformed          refused, code 13     refused, code 13     refused, code 1, in Java's words
 =================  ===================  ===================  ==============================
 
-Differences from upstream: Dongwo's patch has no end of time, and the 4.x that it patches knows no timers.
-Those of 5.x are due at whole seconds, here at their own millisecond, which ``TIMER_OUT_MS`` says (rule 7); a
-delay too large for 64 bits is too long instead of in the past (rule 5). A timer with ``TIMER_DEL_UNIQKEY``
-recalls a message there and is refused here (rule 6).
+Differences from upstream: Dongwo's patch has no latest time, and the RocketMQ 4.x that it patches has no
+timers. Upstream's 5.x timers are due at whole seconds, ours at the millisecond in ``TIMER_OUT_MS`` (rule 7).
+We refuse a delay too large for 64 bits as too long, while upstream treats the due time as past (rule 5). A
+timer with ``TIMER_DEL_UNIQKEY`` recalls a message upstream and is refused here (rule 6).
 """
 
 import re
@@ -59,7 +59,7 @@ _ILLEGAL_TIMER: Final = (
 
 
 class StartDeliverTime:
-    """Reads due times from the properties of messages, in one mode, with a window for each kind of them."""
+    """Reads due times from message properties; ``__STARTDELIVERTIME`` and timers have separate windows."""
 
     def __init__(
         self,
@@ -74,10 +74,10 @@ class StartDeliverTime:
         self._timer_window_us = timer_window_us
 
     def due_us(self, properties: dict[str, str], level: int) -> int | None:
-        """The emulated instant until which to keep the message, or None for at once.
+        """Read the emulated due time of a message; None if the message is not delayed.
 
-        In mode ``dongwo`` it may lie up to a millisecond in the past. Removes ``TIMER_*`` beside a delay
-        level above 0, and adds ``TIMER_OUT_MS`` to a timer. Raises IllegalMessageError for a value that is
+        In mode ``dongwo`` the due time may be up to a millisecond in the past. Removes ``TIMER_*`` if the
+        level is above 0, and adds ``TIMER_OUT_MS`` to a timer. Raises IllegalMessageError for a value that is
         malformed, too far ahead, or beyond the year 9999; InvalidArgumentError for a malformed
         ``__STARTDELIVERTIME`` in mode ``dongwo``.
         """
@@ -102,7 +102,7 @@ class StartDeliverTime:
         now_us = self._clock.now_us()
         due_us = self._clock.from_wall(value_ms * US_PER_MS)
         if self._mode == "dongwo":
-            # The patch compares System.currentTimeMillis(), so all of this millisecond is now (D-2).
+            # The patch compares System.currentTimeMillis(), so all of the current millisecond counts as now.
             if due_us // US_PER_MS < now_us // US_PER_MS:
                 return None
         elif due_us <= now_us:
@@ -148,13 +148,13 @@ class StartDeliverTime:
         if due_us > whole_ms_us(now_us + self._timer_window_us):
             reason = f"property {name} is {number}, {format_duration(due_us - now_us)} ahead"
             raise IllegalMessageError(field, f"{_ILLEGAL_TIMER}; {reason}")
-        if name == TIMER_DELIVER_MS:  # a relative one may reach over the end as a delay level does
+        if name == TIMER_DELIVER_MS:  # a relative delay may exceed the latest time, like a delay level
             _check_calendar(field, name, number, due_us)
         return due_us
 
 
 def parse_long(text: str) -> int | None:
-    """The number that Java's ``Long.parseLong`` reads, None where it throws; of digits it knows 0 to 9."""
+    """Parse ASCII digits like Java's ``Long.parseLong``; None for a text for which Java throws."""
     match = _LONG.fullmatch(text)
     if match is None:
         return None

@@ -1,4 +1,9 @@
-"""What a scheme needs of the place where its records are: of each an entry, and the content of a file."""
+"""The interface of a delay store, which is all that a new delay scheme has to implement.
+
+A store keeps records of pending messages in order of delivery. A record has an entry (due time, number, key
+hash) and a content in the format of :mod:`~mocketmq_compat.delay.delayed_file`. The engine in
+``stored_scheme.py`` does the rest: durability policies, delivery, exactly-once.
+"""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
@@ -7,23 +12,20 @@ from mocketmq.clock import US_PER_MS
 from mocketmq_compat.delay.delayed_file import Entry
 
 BOUND: Final = -1
-"""The number of an entry that is no record."""
+"""The number that identifies an entry as a bound instead of a record."""
 
 
 def bound(due_us: int) -> Entry:
-    """What a list of first records ends in, if others are due from this time on that are not read yet."""
+    """Make a final entry for a list of first records, which says that unread records are due from then on."""
     return Entry(due_us // US_PER_MS, BOUND, 0)
 
 
 class DelayStore(Protocol):
-    """Records in order of delivery. Every method blocks, may raise OSError, and may be called by any thread.
-
-    A record is the content of a delayed message's file (:mod:`~mocketmq_compat.delay.delayed_file`).
-    """
+    """Records in order of delivery. Methods block, may raise OSError, and may be called by any thread."""
 
     @property
     def count(self) -> int:
-        """How many records wait."""
+        """The number of pending records."""
 
     @property
     def recounts(self) -> int:
@@ -31,81 +33,81 @@ class DelayStore(Protocol):
 
     @property
     def last_number(self) -> int:
-        """The largest number of a record; 0 without any."""
+        """The largest number of a record; 0 without records."""
 
     @property
     def disk_bytes(self) -> int:
-        """About how much of the disk they take."""
+        """Approximate disk space of the pending records, in bytes."""
 
     @property
     def parts(self) -> int:
-        """How many parts of the store hold something that waits."""
+        """The number of files or folders with pending records."""
 
     @property
     def damaged(self) -> dict[str, int]:
-        """What was found damaged and put aside since the store was opened, by kind."""
+        """The number of records quarantined since the store was opened, by kind of damage."""
 
     @property
     def quarantined(self) -> int:
-        """How many pieces lie in the quarantine."""
+        """The number of pieces in the quarantine."""
 
     @property
     def repeats(self) -> int:
-        """How many copies of records were removed since the store was opened."""
+        """The number of duplicate records removed since the store was opened."""
 
     def by_second(self) -> Mapping[int, int]:
-        """How many records wait in each second; empty where that is not known."""
+        """Return the number of records due in each second; empty for a store that does not know."""
 
     def disk_bytes_of(self, size: int) -> int:
-        """How much of the disk a new content of this size takes."""
+        """Return the disk space in bytes of a new record whose content has this size."""
 
     def write(self, entry: Entry, content: bytes) -> None:
-        """Add a record, which is not there yet; it is durable after ``sync``."""
+        """Add a new record; it is durable after ``sync``."""
 
     def sync(self, entries: Iterable[Entry]) -> None:
-        """Make all that was written durable."""
+        """Make all writes so far durable, including these entries."""
 
-    def remove(self, entry: Entry) -> object:
-        """Take back a record that could not be made durable."""
+    def remove_record(self, entry: Entry) -> object:
+        """Remove a record that could not be made durable, so that its sender can be refused."""
 
-    def first(self, limit: int, without: Container[Entry]) -> list[Entry]:
-        """The first ``limit`` records but ``without`` these, in order of delivery.
+    def first_records(self, limit: int, without: Container[Entry]) -> list[Entry]:
+        """Return the first ``limit`` entries in order of delivery, except entries in ``without``.
 
-        Fewer if there are no others, or if a :func:`bound` says from when on there may be.
+        Returns fewer if there are no others, or if the list ends with a :func:`bound`.
         """
 
     def holds(self, entry: Entry) -> bool:
-        """Whether this record waits. Quick: it is asked on the event loop."""
+        """Return whether this record is pending. Must be fast, because the event loop calls it."""
 
     def read(self, entry: Entry) -> bytes:
-        """The content of a record. Raises FileNotFoundError, or DamagedFileError."""
+        """Read the content of a record. Raises FileNotFoundError, or DamagedFileError."""
 
     def with_number(self, number: int) -> list[Entry]:
-        """The records with this number: one, or several after two stores were put together."""
+        """Return the entries with this number: one, or several after two stores were merged."""
 
     def with_key(self, key_hash: int) -> list[Entry]:
-        """The records of messages whose key has this hash."""
+        """Return the entries of messages whose unique key has this hash."""
 
     def by_arrival(self, after: int, limit: int) -> list[Entry]:
-        """Up to ``limit`` records numbered above ``after``, in order of their numbers."""
+        """Return up to ``limit`` entries numbered above ``after``, in order of their numbers."""
 
     def all(self) -> Iterator[Entry]:
-        """Every record, in any order."""
+        """Yield every entry, in any order."""
 
     def forget(self, entries: Iterable[Entry]) -> Sequence[Entry]:
-        """Mark these records as done with; unknown ones are ignored.
+        """Mark these records as settled. Ignores unknown records.
 
-        Returns those that the disk does not let go, to be tried again.
+        Returns the records that the disk has refused to mark; the caller must retry them.
         """
 
     def put_aside(self, entry: Entry, kind: str, reason: str) -> None:
-        """Forget a damaged record, and keep what there is of it in the quarantine."""
+        """Quarantine a damaged record; it is no longer pending."""
 
     def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
-        """Remove files that nothing will need: those of the past, after a reset those of the future too."""
+        """Remove past files without pending records; after a reset, also future files."""
 
     def adopt(self, now_us: int) -> Sequence[Entry]:
-        """Load ahead, and adopt records that other programs added; return the adopted ones."""
+        """Load records that are due soon. Adopt and return records that other programs added."""
 
     def close(self) -> None:
         """Close all files. May be called twice."""

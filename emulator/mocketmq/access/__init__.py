@@ -1,1 +1,1 @@
-"""Access control: accounts and their permissions, the same for every protocol."""
+"""Access control with accounts and permissions, the same for every protocol."""

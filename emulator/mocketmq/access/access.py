@@ -1,4 +1,4 @@
-"""The accounts of the settings and of the ACL file, which is read again when it changes."""
+"""The accounts from the settings and from the ACL file, which is reloaded when it changes."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -15,9 +15,9 @@ _Version = tuple[int, int, int]
 
 
 class Access:
-    """Accounts of the file at ``path``, if any, and ``more``. Raises SettingError for a faulty file.
+    """The accounts in the file at ``path``, if given, and ``more``. Raises SettingError for an invalid file.
 
-    ``tokens`` are the security tokens of some, by access key.
+    ``tokens`` maps access keys to security tokens.
     """
 
     def __init__(
@@ -36,15 +36,15 @@ class Access:
 
     @property
     def accounts(self) -> Accounts:
-        """The current accounts; those before if the file has mistakes now. Checking the file takes 2 µs."""
+        """The current accounts; while the file is invalid, the previous accounts. The check takes 2 µs."""
         version = self._version_now()
         if version != self._version:
             self._version = version
             try:
                 self._accounts = self._read()
-                log.info("%s was read again: %d accounts", self._path, len(self._accounts.by_key))
+                log.info("reloaded %s: %d accounts", self._path, len(self._accounts.by_key))
             except (AccessFileError, OSError) as error:
-                log.error("%s is not used, the accounts read before stay in force: %s", self._path, error)
+                log.error("cannot reload %s, keeping the previous accounts: %s", self._path, error)
         return self._accounts
 
     def _read(self) -> Accounts:
@@ -60,7 +60,8 @@ class Access:
         for account in self._more:
             if account.access_key in accounts.by_key:
                 raise AccessFileError(
-                    None, f"{account.access_key} is in the setting access_keys as well; allowed: one of both"
+                    None,
+                    f"{account.access_key} is also in the setting access_keys; allowed: only one of the two",
                 )
         return accounts.with_more(self._more)
 
@@ -75,9 +76,9 @@ class Access:
 
 
 def access_of(settings: Settings) -> Access | None:
-    """The accounts that the settings name, or None if everybody may do everything. Raises SettingError.
+    """Make the accounts from the settings; None if there is no access control. Raises SettingError.
 
-    The keys of ``access_keys`` may do everything.
+    The keys in ``access_keys`` have all permissions.
     """
     keys, tokens = settings.access_keys or {}, settings.security_tokens or {}
     access = None

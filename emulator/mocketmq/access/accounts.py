@@ -1,4 +1,4 @@
-"""Accounts: access keys and their permissions, checked as upstream does.
+"""Accounts, that is, access keys and their permissions, which are checked as upstream does.
 
 Source: PlainPermissionManager.java, 4.9.8.
 """
@@ -13,11 +13,11 @@ from mocketmq.errors import AccessError, UnknownAccessKeyError
 from mocketmq.message.names import RETRY_PREFIX, is_trace_topic, retry_topic
 
 _NOBODY: Final = parse_addresses("")
-_SHOWN: Final = 80  # characters of an unknown key
+_SHOWN: Final = 80  # maximum number of characters of an unknown key in an error
 
 
 class Permission(Flag):
-    """What an account may do with a topic or group; ``DENY`` is nothing."""
+    """Permissions for a topic or group; ``DENY`` is no permission."""
 
     DENY = 0
     PUB = 1
@@ -27,7 +27,7 @@ class Permission(Flag):
 class Need(NamedTuple):
     """A permission that a request requires, or several of which one is enough.
 
-    A retry topic stands for its group, as upstream.
+    A retry topic requires permission for its group, as upstream.
     """
 
     kind: str  # topic or group
@@ -41,7 +41,7 @@ def to_produce(topic: str) -> Iterator[Need]:
 
 
 def to_consume(topic: str | None, group: str | None) -> Iterator[Need]:
-    """The permissions to consume the topic as the group, or either alone."""
+    """The permissions to consume the topic as the group. Topic or group may be None."""
     if group is not None:
         yield _group_need(group)
     if topic is not None and not (group and topic == retry_topic(group)):
@@ -49,12 +49,12 @@ def to_consume(topic: str | None, group: str | None) -> Iterator[Need]:
 
 
 def to_look_up(topic: str) -> Iterator[Need]:
-    """The permission to send to the topic or to consume it, either of which is enough."""
+    """The permission to send to the topic, or to consume it. One of them is enough."""
     yield _topic_need(topic, Permission.PUB | Permission.SUB)
 
 
 def _topic_need(topic: str, permission: Permission) -> Need:
-    """The permission to use a topic; that of a retry topic is its group's."""
+    """The permission for a topic. For a retry topic it is the permission for the group."""
     if topic.startswith(RETRY_PREFIX):
         return _group_need(topic.removeprefix(RETRY_PREFIX))
     return Need("topic", topic, permission)
@@ -66,7 +66,7 @@ def _group_need(group: str) -> Need:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """An access key; ``topics`` and ``groups`` have the permissions that differ from the defaults."""
+    """An access key. The permissions in ``topics`` and ``groups`` override the defaults."""
 
     access_key: str
     secret: str = field(repr=False)
@@ -76,13 +76,13 @@ class Account:
     default_group: Permission = Permission.DENY
     topics: Mapping[str, Permission] = field(default_factory=dict)
     groups: Mapping[str, Permission] = field(default_factory=dict)
-    security_token: str | None = field(default=None, repr=False)  # of a temporary key, over Aliyun's HTTP
+    security_token: str | None = field(default=None, repr=False)  # of a temporary key of Aliyun
 
     def check(self, needs: Iterable[Need]) -> None:
         """Raise AccessError unless the account has all these permissions.
 
-        An administrator without listed permissions may do everything, as upstream. Everybody may send to
-        trace topics.
+        An administrator without listed permissions has all permissions, as upstream. Every account may send
+        to trace topics.
         """
         if self.is_admin and not self.topics and not self.groups:
             return
@@ -102,18 +102,18 @@ class Account:
 
 
 class Accounts:
-    """All accounts by key, and the addresses of clients that need none."""
+    """All accounts by access key, and the addresses of clients that need no account."""
 
     def __init__(self, accounts: Iterable[Account], trusted: Sequence[Addresses] = ()) -> None:
         self.by_key: Mapping[str, Account] = {account.access_key: account for account in accounts}
         self._trusted = trusted
 
     def trusts(self, host: str) -> bool:
-        """Whether a client at this address needs no key."""
+        """Whether clients at this address need no access key."""
         return any(trusts(host) for trusts in self._trusted)
 
-    def find(self, access_key: str | None) -> Account:
-        """The account. Raises UnknownAccessKeyError."""
+    def find_account(self, access_key: str | None) -> Account:
+        """The account with this access key. Raises UnknownAccessKeyError."""
         if access_key is None:
             raise UnknownAccessKeyError("No accessKey is configured")
         account = self.by_key.get(access_key)
@@ -122,10 +122,10 @@ class Accounts:
         return account
 
     def with_tokens(self, tokens: Mapping[str, str]) -> "Accounts":
-        """These accounts; those with such a key have the security token."""
+        """Return these accounts with the security tokens, which are given by access key."""
         found = (replace(each, security_token=tokens.get(each.access_key)) for each in self.by_key.values())
         return Accounts(found, self._trusted)
 
     def with_more(self, accounts: Iterable[Account]) -> "Accounts":
-        """These accounts and others, with other keys."""
+        """Return these and further accounts, which must have other access keys."""
         return Accounts([*self.by_key.values(), *accounts], self._trusted)

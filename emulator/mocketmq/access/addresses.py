@@ -1,4 +1,4 @@
-"""Read white lists: addresses of clients that need no keys.
+"""White lists, which are patterns for addresses of clients that need no access key.
 
 Source: RemoteAddressStrategyFactory.java, 4.9.8.
 """
@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple
 
 Addresses = Callable[[str], bool]
-"""Whether the list has a client's address."""
+"""Returns whether a client's address is in the white list."""
 
 _ALL: Final = ("*", "*.*.*.*", "*:*:*:*:*:*:*:*")
 _EXAMPLES: Final = (
@@ -19,7 +19,7 @@ _EXAMPLES: Final = (
 
 
 class _Kind(NamedTuple):
-    """A kind of addresses, by how its parts are written."""
+    """The syntax of one kind of address."""
 
     separator: str
     parts: int
@@ -32,7 +32,7 @@ _V6: Final = _Kind(":", 8, 16, 0xFFFF)
 
 
 def parse_addresses(text: str) -> Addresses:
-    """The addresses of one line of a white list; none for an empty line.
+    """Parse one line of a white list; an empty line matches no address.
 
     Each part of an address may be a number, ``*``, a range, or a list in ``{}``. Raises ValueError.
     """
@@ -58,7 +58,7 @@ def _parse(text: str, whole: str) -> Pattern:
 
 
 def _expanded(text: str) -> Sequence[str]:
-    """The parts of an IPv6 address, with ``::`` written out."""
+    """Split an IPv6 address into its parts, with ``::`` expanded."""
     head, gap, tail = text.partition("::")
     before, after = (side.split(":") if side else [] for side in (head, tail))
     left_out = _V6.parts - len(before) - len(after)
@@ -92,7 +92,7 @@ def _is_like_any(patterns: Sequence[Pattern], host: str) -> bool:
     try:
         kind, parts = _parts_of(host)
     except ValueError:
-        return False  # a name, or the path of a socket
+        return False  # a host name, or the path of a socket
     return any(
         kind is of
         and all(any(part in one for one in ranges) for part, ranges in zip(parts, wanted, strict=True))
@@ -103,7 +103,7 @@ def _is_like_any(patterns: Sequence[Pattern], host: str) -> bool:
 def _parts_of(host: str) -> tuple[_Kind, Sequence[int]]:
     address: IPv4Address | IPv6Address = ip_address(host.partition("%")[0])
     if isinstance(address, IPv6Address):
-        address = address.ipv4_mapped or address  # an IPv4 client of a listener for both
+        address = address.ipv4_mapped or address  # an IPv4 client on a dual-stack listener
     packed = address.packed
     if len(packed) == _V4.parts:
         return _V4, packed

@@ -1,8 +1,8 @@
-"""Read accounts from RocketMQ's own file, ``plain_acl.yml`` (PlainAccessConfig.java, 4.9.8).
+"""Reads accounts from RocketMQ's configuration file ``plain_acl.yml`` (PlainAccessConfig.java, 4.9.8).
 
-Upstream ignores many mistakes in it, and denies what it does not understand; here the first mistake is named
-with its line, and the file is not used. A secret is never quoted. All values are text, so a secret ``012``
-keeps its zero.
+Upstream ignores many mistakes in the file, and denies access for entries that it cannot parse. mocketmq
+refuses such a file, and names the line of the first mistake. Errors never quote a secret. All values are
+text, so a secret ``012`` keeps its zero.
 """
 
 import re
@@ -15,7 +15,7 @@ from mocketmq.errors import shorten
 from mocketmq.message.names import RETRY_PREFIX
 
 MIN_LENGTH: Final = 7
-"""Characters of a key and of a secret, as upstream checks; its message says six."""
+"""Minimum length of a key and of a secret. Upstream requires seven, although its message says six."""
 
 _TOP: Final = ("globalWhiteRemoteAddresses", "accounts", "dataVersion")
 _FIELDS: Final = (
@@ -36,19 +36,19 @@ _BOOLEANS: Final = {"": False, "false": False, "true": True}
 _Value = TypeVar("_Value")
 
 Node = Any
-"""A node of yaml's, which is imported late; None for a missing one."""
+"""A PyYAML node, or None if it is missing. The type is Any because PyYAML is imported late."""
 
 
 class AccessFileError(ValueError):
-    """A file of accounts cannot be read."""
+    """The file with the accounts is invalid."""
 
     def __init__(self, line: int | None, reason: str) -> None:
         super().__init__(reason if line is None else f"line {line}: {reason}")
 
 
 def read_accounts(text: str) -> Accounts:
-    """The accounts in the text of a file. Raises AccessFileError with the line of the first mistake."""
-    import yaml  # noqa: PLC0415 - a start does not need it
+    """Parse the accounts in a file's text. Raises AccessFileError with the line of the first mistake."""
+    import yaml  # noqa: PLC0415 - slow, and few brokers need it
 
     try:
         root = yaml.compose(text, yaml.BaseLoader)
@@ -57,7 +57,7 @@ def read_accounts(text: str) -> Accounts:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = str(getattr(error, "problem", None) or getattr(error, "reason", None))
-        problem = re.sub("'.{2,}'", "…", problem)  # may quote a secret
+        problem = re.sub("'.{2,}'", "…", problem)  # PyYAML's text may quote a secret
         raise AccessFileError(None if mark is None else mark.line + 1, f"it is not YAML: {problem}") from None
     if root is None:
         raise AccessFileError(None, f"it is empty; allowed: {', '.join(_TOP)}")
@@ -104,7 +104,7 @@ def _key(account: Node, fields: Mapping[str, Node], name: str) -> str:
 
 
 def _permissions(node: Node) -> Iterator[tuple[str, Permission]]:
-    """The entries ``name=permission``; of one name the last counts, as upstream."""
+    """Read the entries ``name=permission``. The last entry for a name applies, as upstream."""
     for entry in _list(node):
         name, sign, text = _text(entry).partition("=")
         if not sign or not name.strip():
@@ -113,7 +113,7 @@ def _permissions(node: Node) -> Iterator[tuple[str, Permission]]:
 
 
 def _field(fields: Mapping[str, Node], name: str, read: Callable[[str], _Value]) -> _Value:
-    """The value of a field; a missing field counts as empty."""
+    """Read a field. A missing field counts as empty."""
     node = fields.get(name)
     return read("") if node is None else _read(node, read)
 
@@ -130,7 +130,7 @@ def _text(node: Node) -> str:
         raise _mistake(node, f"this is a {node.id}; allowed: one value")
     text: str = node.value
     if any("\ud800" <= sign <= "\udfff" for sign in text):
-        raise _mistake(node, "an escape is half of a character; allowed: whole ones")
+        raise _mistake(node, "an escape stands for half a character; allowed: whole characters")
     return "" if text in ("null", "~") and node.style is None else text
 
 
@@ -149,7 +149,7 @@ def _mapping(node: Node, allowed: tuple[str, ...], what: str) -> dict[str, Node]
     for key, value in node.value:
         name = _text(key)
         if name not in allowed:
-            shown = shorten(name.partition(":")[0])  # a secret may follow where a space is missing
+            shown = shorten(name.partition(":")[0])  # the rest may be a secret
             raise _mistake(key, f"{what} has no {shown}; allowed: {', '.join(allowed)}")
         if name in found:
             raise _mistake(key, f"{name} is repeated; allowed: once")

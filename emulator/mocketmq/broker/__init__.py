@@ -1,1 +1,1 @@
-"""The broker: every decision about topics, groups, sending and consuming, for all front doors."""
+"""The broker: decides everything about topics, groups, sending and consuming, for all front doors."""

@@ -1,4 +1,4 @@
-"""The broker as the front doors use it: the parts that decide, each under its own name."""
+"""The broker as the front doors see it: one object with a field for each part."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.receiver import Receiver
 from mocketmq.broker.consuming.renewals import Renewals
 from mocketmq.broker.consuming.retries import Retries
+from mocketmq.broker.inspection.consumer_lag import ConsumerLag
 from mocketmq.broker.inspection.consumers import Consumers
 from mocketmq.broker.inspection.group_progress import GroupProgress
 from mocketmq.broker.inspection.history import Histories
@@ -35,11 +36,13 @@ from mocketmq.broker.verification.events import Events
 from mocketmq.broker.verification.expectations import Expectations
 from mocketmq.broker.verification.leaks import Leaks
 from mocketmq.broker.watching.live import Live
+from mocketmq.broker.watching.message_list import MessageList
+from mocketmq.broker.watching.message_states import MessageStates
 from mocketmq.broker.watching.stored_records import StoredRecords
 from mocketmq.clock import Clock
-from mocketmq.faults.faults import Faults
+from mocketmq.faults.rule_set import FaultRules
 from mocketmq.schedule.held_deliveries import HeldDeliveries
-from mocketmq.schedule.ledger import Ledger
+from mocketmq.schedule.ledger import LedgerWriter
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
@@ -50,7 +53,7 @@ from mocketmq.store.store import Store
 class Broker:
     """A running broker.
 
-    :func:`~mocketmq.broker.building.open_broker` sets every part, in about this order, before it yields.
+    :func:`~mocketmq.broker.building.open_broker` sets every field, roughly in this order, before it yields.
     """
 
     # The store
@@ -59,12 +62,12 @@ class Broker:
     message_keys: MessageKeys
 
     # Faults and the registry
-    faults: Faults
+    faults: FaultRules
     registry: Registry
 
     # The schedule
     timer: Timer
-    ledger: Ledger
+    ledger: LedgerWriter
     schemes: SchemeSet
     outage: Outage
     held: HeldDeliveries
@@ -90,21 +93,24 @@ class Broker:
     popped_halves: PoppedHalves
     check_backs: CheckBacks
 
-    # What people ask
+    # Inspection, for people
     histories: Histories
     pending: PendingMessages
     mover: ClockMover
     recalls: Recalls
     group_progress: GroupProgress
+    consumer_lag: ConsumerLag
     consumers: Consumers
 
-    # What tests ask
+    # Verification, for tests
     expectations: Expectations
     leaks: Leaks
     events: Events
 
-    # What watchers ask
+    # Watching, for the console
     stored_records: StoredRecords
+    message_states: MessageStates
+    message_list: MessageList
     live: Live
 
     # Removal
@@ -113,9 +119,9 @@ class Broker:
     retention: Retention
 
     tasks: Sequence[asyncio.Task[None]]
-    """They run until the broker is closed; one that ends earlier has failed."""
+    """Background tasks, which run until the broker is closed. A task that ends earlier has failed."""
 
     @property
     def clock(self) -> Clock:
-        """The clock by which everything is stored and delivered."""
+        """The emulated clock by which messages are stored and delivered."""
         return self.store.clock

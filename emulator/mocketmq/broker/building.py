@@ -1,7 +1,7 @@
 """Build a broker, start it, and stop it in the opposite order.
 
-Each step makes one part of the picture in docs/architecture.md, from the parts of the steps before it. They
-are set on the broker as soon as they are made; nobody else has the broker before the last step.
+Each step makes one part of the picture in docs/architecture.md from the parts made before. A part is set on
+the broker as soon as it is made. No other code uses the broker before the last step.
 """
 
 import logging
@@ -24,18 +24,20 @@ from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.receiver import Receiver
 from mocketmq.broker.consuming.renewals import Renewals
 from mocketmq.broker.consuming.retries import Retries
+from mocketmq.broker.inspection.consumer_lag import ConsumerLag
 from mocketmq.broker.inspection.consumers import Consumers
 from mocketmq.broker.inspection.group_progress import GroupProgress
 from mocketmq.broker.inspection.history import Histories
 from mocketmq.broker.inspection.pending import PendingMessages
 from mocketmq.broker.inspection.recalls import Recalls
+from mocketmq.broker.life import Lives
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import open_registry
 from mocketmq.broker.registry.statistics import Statistics
 from mocketmq.broker.removal.full_reset import FullReset
 from mocketmq.broker.removal.reset import Reset
 from mocketmq.broker.removal.retention import Retention
-from mocketmq.broker.sending.contracted import Contracted, contract_of
+from mocketmq.broker.sending.delay_limiter import DelayLimiter, delay_limits_of
 from mocketmq.broker.sending.intake import Intake
 from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender
@@ -46,14 +48,16 @@ from mocketmq.broker.verification.events import Events
 from mocketmq.broker.verification.expectations import Expectations
 from mocketmq.broker.verification.leaks import Leaks
 from mocketmq.broker.watching.live import Live
+from mocketmq.broker.watching.message_list import MessageList
+from mocketmq.broker.watching.message_states import MessageStates
 from mocketmq.broker.watching.stored_records import StoredRecords
 from mocketmq.clock import Clock, rate_of, start_instant_us, this_moment
-from mocketmq.contracts.contract import Contract
-from mocketmq.faults.faults import open_faults
+from mocketmq.delay_limits.delay_limits import DelayLimits
+from mocketmq.faults.rule_set import open_fault_rules
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.lateness_recording import open_playback
-from mocketmq.schedule.ledger import Ledger
+from mocketmq.schedule.ledger import LedgerWriter
 from mocketmq.schedule.level import load_levels
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.level_table import LevelTable
@@ -83,20 +87,20 @@ async def open_broker(
 ) -> AsyncIterator[Broker]:
     """Load everything from the store, and start the background tasks. Raises a StoreError.
 
-    ``store_host`` is the broker's ``host:port`` in message ids, as IPv4.
+    ``store_host`` is the broker's IPv4 ``host:port``, as used in message ids.
 
-    At the end all that was accepted is stored, and the parts stop in reverse order.
+    On exit the broker stores all accepted messages, and stops the parts in reverse order.
     """
-    contract = contract_of(settings)
+    delay_limits = delay_limits_of(settings)
     broker = Broker()
     async with AsyncExitStack() as stack:
         statistics = Statistics()
         started_us = await _open_store(broker, settings, database, store_host, table, statistics, stack)
-        broker.faults = await open_faults(broker.store)
+        broker.faults = await open_fault_rules(broker.store)
         broker.registry = await open_registry(broker.store, settings, statistics, table.highest)
-        await _open_schedule(broker, settings, started_us, table, contract, delay_schemes, stack)
-        await _open_consuming(broker, settings, contract)
-        await _open_sending(broker, settings, table, contract)
+        await _open_schedule(broker, settings, started_us, table, delay_limits, delay_schemes, stack)
+        await _open_consuming(broker, settings, delay_limits)
+        await _open_sending(broker, settings, table, delay_limits)
         _make_answers(broker, settings)
         _make_removal(broker, settings)
         _add_due_sources(broker)
@@ -113,7 +117,7 @@ async def _open_store(
     statistics: Statistics,
     stack: AsyncExitStack,
 ) -> int:
-    """The writer, and the clock, which continues from the last run. Returns where the clock starts."""
+    """Open the writer and the clock. The clock continues from the last run. Returns its start."""
     past = await read_past(database)
     started = this_moment()
     started_us = start_instant_us(settings.clock, started.wall_us, past.last_us, past.mark)
@@ -152,18 +156,22 @@ async def _open_schedule(
     settings: Settings,
     started_us: int,
     table: LevelTable,
-    contract: Contract | None,
+    delay_limits: DelayLimits | None,
     delay_schemes: Sequence[OpenScheme],
     stack: AsyncExitStack,
 ) -> None:
-    """The timer, and the delay schemes: level queues, held deliveries and those of ``delay_schemes``."""
+    """Open the timer and the delay schemes: level queues, held deliveries, and ``delay_schemes``."""
     store, topics, faults = broker.store, broker.registry.topics, broker.faults
     timer = broker.timer = Timer(store.clock, store.writer)
-    ledger = broker.ledger = Ledger(store.run)
+    ledger = broker.ledger = LedgerWriter(store.run)
     states, warnings = await load_levels(store.database, table, topics.levels())
     for warning in warnings:
         log.warning(warning)
-    lines = WaitingLines(store.clock, contract.ahead) if contract and contract.ahead is not None else None
+    lines = (
+        WaitingLines(store.clock, delay_limits.ahead)
+        if delay_limits and delay_limits.ahead is not None
+        else None
+    )
     schemes = broker.schemes = SchemeSet(store.writer, lines)
     broker.outage = Outage(store, faults, timer.changed, broker.polls.end)
     parked_queue = topics.get(TIMER_TOPIC).queues[0]
@@ -181,26 +189,26 @@ async def _open_schedule(
     )
     profile = profile_named(settings.profile, started_us)
     levels = broker.levels = LevelQueues(context, states, table, profile)
-    schemes.add(levels)
+    schemes.add_scheme(levels)
     await held.load()
-    schemes.add(held)
+    schemes.add_scheme(held)
     for open_scheme in delay_schemes:
         scheme = await open_scheme(settings, context)
         stack.push_async_callback(scheme.close)
-        schemes.add(scheme)
+        schemes.add_scheme(scheme)
     await levels.read_ahead()
     await schemes.load_lines(topics.queue)
 
 
-async def _open_consuming(broker: Broker, settings: Settings, contract: Contract | None) -> None:
-    """The state of groups, and the ways to consume: by receipt, by pop and by offset."""
+async def _open_consuming(broker: Broker, settings: Settings, delay_limits: DelayLimits | None) -> None:
+    """Open the state of groups, and the three ways to consume: by receipt, by pop and by offset."""
     store, registry, polls, timer = broker.store, broker.registry, broker.polls, broker.timer
     groups = broker.consuming_groups = ConsumingGroups(store, registry.groups)
     await groups.load(registry.topics)
     receipts = broker.receipts = Receipts(store, registry, groups, polls, broker.ledger, timer.changed)
     await receipts.load()
     retries = broker.retries = Retries(store, registry, receipts, broker.levels)
-    receiver = broker.receiver = Receiver(store, registry, receipts, polls, retries, contract)
+    receiver = broker.receiver = Receiver(store, registry, receipts, polls, retries, delay_limits)
     notes = broker.ledger_notes = LedgerNotes(store.writer, broker.ledger)
     broker.renewals = Renewals(receiver, timer.changed)
     broker.pops = Pops(store, registry, groups, polls, receiver)
@@ -211,12 +219,12 @@ async def _open_consuming(broker: Broker, settings: Settings, contract: Contract
 
 
 async def _open_sending(
-    broker: Broker, settings: Settings, table: LevelTable, contract: Contract | None
+    broker: Broker, settings: Settings, table: LevelTable, delay_limits: DelayLimits | None
 ) -> None:
-    """Sending, replies, and transactions, whose half messages are sent once they are committed."""
+    """Open sending, replies, and transactions, whose half messages are sent once they are committed."""
     store, registry, schemes, timer = broker.store, broker.registry, broker.schemes, broker.timer
-    contracted = Contracted(contract, store.clock, table, schemes) if contract else None
-    intake = Intake(store.clock, registry, broker.levels, schemes, settings.max_message_bytes, contracted)
+    delay_limiter = DelayLimiter(delay_limits, store.clock, table, schemes) if delay_limits else None
+    intake = Intake(store.clock, registry, broker.levels, schemes, settings.max_message_bytes, delay_limiter)
     broker.sender = Sender(store, timer, schemes, intake)
     broker.replies = Replies(store.clock, registry, broker.sender)
     halves = broker.half_messages = HalfMessages(
@@ -229,24 +237,32 @@ async def _open_sending(
 
 
 def _make_answers(broker: Broker, settings: Settings) -> None:
-    """What people, tests and watchers ask. It loads nothing, and reads from the store when asked."""
+    """Make the parts that answer people, tests and the console. They read from the store on request."""
     store, registry, schemes, polls = broker.store, broker.registry, broker.schemes, broker.polls
     groups, topics = broker.consuming_groups, registry.topics
-    broker.histories = Histories(store, topics, schemes, broker.message_keys, broker.ledger_notes)
-    broker.pending = PendingMessages(broker.timer, topics, schemes, broker.histories)
+    lives = Lives(topics, schemes, broker.ledger_notes.trail)
+    broker.histories = Histories(store, topics, schemes, broker.message_keys, broker.ledger_notes, lives)
+    broker.pending = PendingMessages(broker.timer, topics, schemes, broker.held, broker.histories)
     broker.mover = ClockMover(store, broker.timer, broker.pending)
     broker.recalls = Recalls(store.clock, topics, broker.pending)
-    broker.group_progress = GroupProgress(store, registry, groups)
+    broker.group_progress = GroupProgress(store, registry, groups, broker.levels, broker.held)
+    broker.consumer_lag = ConsumerLag(store, groups, broker.group_progress)
     broker.consumers = Consumers(registry, broker.histories)
-    broker.expectations = Expectations(store, registry, groups, polls, schemes, settings.max_message_bytes)
+    broker.expectations = Expectations(
+        store, registry, groups, polls, schemes, broker.mover.reach, settings.max_message_bytes
+    )
     broker.leaks = Leaks(store.database, registry.clients, groups, polls, broker.expectations)
-    broker.events = Events(store, topics, groups, schemes, broker.ledger_notes.trail)
-    broker.stored_records = StoredRecords(store, topics, schemes)
+    broker.events = Events(store, groups, schemes, lives)
+    broker.stored_records = StoredRecords(store, topics, schemes, lives)
+    broker.message_states = MessageStates(store.database, registry, groups, lives)
+    broker.message_list = MessageList(
+        store, schemes, broker.message_keys, lives, broker.stored_records, broker.message_states
+    )
     broker.live = Live(store, broker.levels, broker.held, schemes, polls, broker.stored_records)
 
 
 def _make_removal(broker: Broker, settings: Settings) -> None:
-    """Resets, which make all others forget what they remember, and retention."""
+    """Make retention and resets. A reset makes all other parts forget their state in memory."""
     store, registry, schemes, groups = broker.store, broker.registry, broker.schemes, broker.consuming_groups
     on_reset = [broker.expectations.forget, broker.live.forget, broker.ledger_notes.trail.steps.clear]
     broker.reset = Reset(store, registry, groups, broker.polls, broker.timer, schemes, on_reset)
@@ -257,7 +273,7 @@ def _make_removal(broker: Broker, settings: Settings) -> None:
 
 
 def _add_due_sources(broker: Broker) -> None:
-    """What the timer fires. At one instant, those that are added first go first."""
+    """Add the due sources to the timer. At the same instant, a source that was added earlier fires first."""
     for source in (
         broker.outage,
         *broker.schemes,
@@ -266,11 +282,11 @@ def _add_due_sources(broker: Broker) -> None:
         broker.popped_halves,
         broker.check_backs,
     ):
-        broker.timer.add(source)
+        broker.timer.add_source(source)
 
 
 def _start(broker: Broker, stack: AsyncExitStack) -> None:
-    """Start the background tasks. At the end, what stops a part runs before what it still needs stops."""
+    """Start the background tasks. On exit, stop each part before the parts that it needs."""
     statistics = broker.registry.statistics
     stack.callback(broker.outage.close)
     for close in (
@@ -280,7 +296,7 @@ def _start(broker: Broker, stack: AsyncExitStack) -> None:
         broker.retention.close,
         broker.message_keys.close,
         statistics.close,
-        broker.timer.close,  # first of all
+        broker.timer.close,  # stopped first
     ):
         stack.push_async_callback(close)
     broker.tasks = [

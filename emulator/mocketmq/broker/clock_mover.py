@@ -1,4 +1,4 @@
-"""Move the clock for a client: by a duration, to an instant, or to the next due message."""
+"""Moves of the clock for clients: by a duration, to an instant, or to the next due message."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from mocketmq.broker.inspection.pending import PendingMessages
 from mocketmq.errors import ClockError
+from mocketmq.run_to_completion import run_to_completion
 from mocketmq.schedule.timer import Timer
-from mocketmq.store.counters import arrive
+from mocketmq.store.counters import arrive, has_moved
 from mocketmq.store.store import Store
-from mocketmq.to_its_end import to_its_end
 
 
 class ClockMove(NamedTuple):
-    """What a move did, in emulated microseconds; ``next_due_us`` is that of the next delayed message."""
+    """The result of a move, in emulated microseconds. ``next_due_us`` is that of the next delayed message."""
 
     from_us: int
     now_us: int
@@ -25,23 +25,33 @@ class ClockMover:
     """Moves the clock. Every move is recorded in the store."""
 
     def __init__(self, store: Store, timer: Timer, pending: PendingMessages) -> None:
+        self._store = store
         self._timer = timer
         self._pending = pending
         self._arrive = partial(arrive, store)
 
     async def advance(self, by_us: int) -> ClockMove:
-        """Move the clock forward by a duration; returns when everything on the way is delivered.
+        """Move the clock forward by a duration. Returns when every message due by then is delivered.
 
-        Raises ClockError for a move backwards, StoreUnavailableError when a delivery could not be stored.
+        Raises ClockError for a move backwards, StoreUnavailableError if a delivery could not be stored.
         """
         return await self._move(lambda now_us: now_us + by_us)
 
     async def move_to(self, instant_us: int) -> ClockMove:
-        """Move the clock to an instant. As ``advance``."""
+        """Move the clock to an instant, like ``advance``."""
         return await self._move(lambda _: instant_us)
 
+    async def reach(self, instant_us: int) -> int:
+        """Move the clock to an instant, like ``advance``, unless it is past. Return the distance moved."""
+        move = await self._move(lambda now_us: max(now_us, instant_us))
+        return move.now_us - move.from_us
+
+    async def has_moved(self) -> bool:
+        """Whether the clock was moved since the last full reset."""
+        return await has_moved(self._store.database)
+
     async def move_to_next(self) -> ClockMove:
-        """Move the clock to the due time of the next delayed message. As ``advance``."""
+        """Move the clock to the due time of the next delayed message, like ``advance``."""
 
         def target(now_us: int) -> int:
             due_us = self._pending.next_due_us
@@ -52,6 +62,6 @@ class ClockMover:
         return await self._move(target)
 
     async def _move(self, target: Callable[[int], int]) -> ClockMove:
-        """Runs to its end even if the caller is cancelled: the clock must not stay behind what it fired."""
-        move = await to_its_end(self._timer.move(target, self._arrive))
+        """Complete the move even if the caller is cancelled, so that the clock never lags fired entries."""
+        move = await run_to_completion(self._timer.move(target, self._arrive))
         return ClockMove(*move, self._pending.next_due_us)

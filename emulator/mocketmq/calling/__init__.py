@@ -1,1 +1,1 @@
-"""The client's side of a cluster of RocketMQ: connections, accounts, TLS, and what requests say."""
+"""A RocketMQ client for the probe, the relay and the lab, with connections, credentials, TLS and requests."""

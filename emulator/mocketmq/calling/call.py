@@ -1,4 +1,4 @@
-"""What requests to a cluster have in common, whatever their protocol: time limit, account, errors, TLS."""
+"""The time limit of a request, credentials, errors and TLS, for clusters of all protocols."""
 
 import ssl
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from mocketmq.errors import EmulatorError
 
 CALL_S: Final = 10.0
-"""Real seconds that a request may take, beside what it asks the cluster to wait."""
+"""Time limit of a request in real seconds, in addition to the waiting time that it requests."""
 
 
 class ClusterError(EmulatorError):
@@ -18,8 +18,8 @@ class NoAnswerError(ClusterError):
     """An address cannot be reached, or does not answer."""
 
 
-class Account(NamedTuple):
-    """An access key with its secret, by which requests are signed; Aliyun's temporary ones have a token."""
+class Credentials(NamedTuple):
+    """An access key and the secret that signs requests; Aliyun's temporary keys also have a token."""
 
     access_key: str
     secret: str
@@ -27,7 +27,7 @@ class Account(NamedTuple):
 
 
 def tls_context(ca: Path | None, *, trusts_anybody: bool, checks_host: bool) -> ssl.SSLContext:
-    """Trusts certificates of the authorities in the file ``ca``, without one of those that the system knows.
+    """Make a context that trusts the authorities in the file ``ca``, by default those of the system.
 
     Raises ClusterError if the file cannot be used.
     """
@@ -44,10 +44,10 @@ def tls_context(ca: Path | None, *, trusts_anybody: bool, checks_host: bool) -> 
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a connection could not be opened, and what helps."""
+    """Explain why a connection could not be opened, with advice."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"its certificate is not trusted ({error.verify_message}): name who signed it with --tls-ca FILE,"
+            f"its certificate is not trusted ({error.verify_message}): give its authority with --tls-ca FILE,"
             " or trust any with --tls-insecure"
         )
     if isinstance(error, ssl.SSLError):

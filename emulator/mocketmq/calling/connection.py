@@ -1,4 +1,4 @@
-"""A client's connection to a name server or a broker of RocketMQ (docs/protocol/remoting.md §1)."""
+"""A client's connection to a RocketMQ name server or broker (docs/protocol/remoting.md §1)."""
 
 import asyncio
 import itertools
@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from mocketmq.calling import call
-from mocketmq.calling.call import Account, NoAnswerError, reason_of
+from mocketmq.calling.call import CALL_S, Credentials, NoAnswerError, reason_of
 from mocketmq.clock import steady_us, wall_us
-from mocketmq.doors import split_address
+from mocketmq.host_port import split_address
 from mocketmq.remoting.wire.codes import FrameError, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader, encode
@@ -19,7 +18,7 @@ from mocketmq.remoting.wire.signature import ACCESS_KEY, SIGNATURE, contents, si
 
 
 class Answer(NamedTuple):
-    """An answer, and when it was asked for and given, by our wall clock."""
+    """A response, and the local wall-clock times of request and response."""
 
     code: int
     ext: Mapping[str, str]
@@ -30,20 +29,20 @@ class Answer(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Why it is no success, in the words of who answered."""
+        """The reason for a failure, in the peer's words."""
         names = {each.value: each.name for each in ResponseCode}
         return f"{self.remark or 'no reason'} ({names.get(self.code, 'code')} {self.code})"
 
 
-def signed(command: Command, account: Account) -> Command:
-    """The request in the name of this account."""
-    command = replace(command, ext={**command.ext, ACCESS_KEY: account.access_key})
-    signature = sign(account.secret, next(contents(command))).decode()
+def signed(command: Command, credentials: Credentials) -> Command:
+    """Sign the request with these credentials."""
+    command = replace(command, ext={**command.ext, ACCESS_KEY: credentials.access_key})
+    signature = sign(credentials.secret, next(contents(command))).decode()
     return replace(command, ext={**command.ext, SIGNATURE: signature})
 
 
-class Connection:
-    """Opened by the first request, and reopened by the next one after it was closed.
+class ClientConnection:
+    """A connection. If it is closed, the next request reopens it.
 
     ``on_request`` receives the requests that the peer initiates.
     """
@@ -51,12 +50,14 @@ class Connection:
     def __init__(
         self,
         address: str,
-        account: Account | None = None,
+        credentials: Credentials | None = None,
         tls: ssl.SSLContext | None = None,
         on_request: Callable[[Command], object] = lambda _: None,
+        call_s: float = CALL_S,
     ) -> None:
         self.address = address
-        self._account = account
+        self._call_s = call_s
+        self._credentials = credentials
         self._tls = tls
         self._on_request = on_request
         self._openings = 0
@@ -65,32 +66,32 @@ class Connection:
         self._opening = asyncio.Lock()
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._heard_us = 0  # when something came last
+        self._heard_us = 0  # when the peer last sent any data
 
     @property
     def session(self) -> int:
-        """A number that is another whenever the connection is opened anew; 0 while it is closed."""
+        """A number that changes whenever the connection is reopened; 0 while it is closed."""
         return 0 if self._writer is None else self._openings
 
     async def call(
         self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", *, wait_s: float = 0.0
     ) -> Answer:
-        """Send a request and return its answer, which may take ``wait_s`` longer. Raises NoAnswerError."""
+        """Send a request and return its response; ``wait_s`` extends the time limit. Raises NoAnswerError."""
         writer, asked_us = await self._open(), steady_us()
         command = Command(code=code, opaque=next(self._opaques), ext=ext or {}, body=body)
-        if self._account is not None:
-            command = signed(command, self._account)
+        if self._credentials is not None:
+            command = signed(command, self._credentials)
         frame = encode(command)
         answer: asyncio.Future[tuple[Command, int]] = asyncio.get_running_loop().create_future()
         self._waiting[command.opaque] = answer
         sent_us = wall_us()
         writer.write(frame)
         try:
-            async with asyncio.timeout(call.CALL_S + wait_s):
+            async with asyncio.timeout(self._call_s + wait_s):
                 found, answered_us = await answer
         except TimeoutError:
             if self._heard_us < asked_us:
-                # Requests queued to a hung peer would all run once it recovers.
+                # Close the connection, because a hung peer would run all queued requests once it recovers.
                 self._fail("does not answer")
                 writer.transport.abort()
             raise NoAnswerError(f"{self.address} does not answer") from None
@@ -103,7 +104,7 @@ class Connection:
             if self._writer is None:
                 try:
                     host, port = split_address(self.address, 0)
-                    async with asyncio.timeout(call.CALL_S):
+                    async with asyncio.timeout(self._call_s):
                         reader, self._writer = await asyncio.open_connection(host, port, ssl=self._tls)
                 except TimeoutError:
                     raise NoAnswerError(f"{self.address} cannot be reached: it does not answer") from None

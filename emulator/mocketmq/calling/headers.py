@@ -1,4 +1,4 @@
-"""Headers and bodies of requests to brokers, as clients write them (docs/protocol/remoting.md §2).
+"""Headers and bodies of requests to brokers (docs/protocol/remoting.md §2).
 
 Sources: PermName.java, ResponseCode.java (4.9.8).
 """
@@ -12,7 +12,7 @@ from mocketmq.message.properties import encode_properties
 READ, WRITE = 4, 2
 """Bits of a topic's permission."""
 STORED: Final = (0, 10, 11, 12)
-"""Codes of answers to a send: success, and those that only tell what was not flushed or copied in time."""
+"""Response codes of a stored message, which are success and the codes for a late flush or replication."""
 _DEFAULT_TOPIC: Final = "TBW102"
 
 
@@ -27,7 +27,7 @@ def send_ext(
     sys_flag: int = 0,
     is_batch: bool = False,
 ) -> dict[str, str]:
-    """The header of a send, of a message born then by our wall clock. Raises IllegalMessageError."""
+    """Make the header of a send. ``born_us`` is the local wall-clock time. Raises IllegalMessageError."""
     return {
         "producerGroup": group,
         "topic": topic,
@@ -45,14 +45,14 @@ def send_ext(
 
 
 def pull_ext(topic: str, group: str, queue_id: int, offset: int, suspend_ms: int = 0) -> dict[str, str]:
-    """The header of a pull, which waits so long for messages."""
+    """Make the header of a pull that waits up to ``suspend_ms`` for messages."""
     return {
         "consumerGroup": group,
         "topic": topic,
         "queueId": str(queue_id),
         "queueOffset": str(offset),
         "maxMsgNums": "32",
-        "sysFlag": str(4 | (2 if suspend_ms else 0)),  # it says what it subscribes to; it may wait
+        "sysFlag": str(4 | (2 if suspend_ms else 0)),  # bits: has a subscription, may wait
         "commitOffset": "0",
         "suspendTimeoutMillis": str(suspend_ms),
         "subscription": "*",
@@ -62,7 +62,7 @@ def pull_ext(topic: str, group: str, queue_id: int, offset: int, suspend_ms: int
 
 
 def topic_ext(topic: str, queues: int) -> dict[str, str]:
-    """The header that makes a topic with so many queues, or gives it so many."""
+    """Make the header that creates or changes a topic with this number of queues."""
     return {
         "topic": topic,
         "defaultTopic": _DEFAULT_TOPIC,
@@ -76,7 +76,7 @@ def topic_ext(topic: str, queues: int) -> dict[str, str]:
 
 
 def group_body(group: str) -> bytes:
-    """The body that makes a group."""
+    """Make the body that creates a consumer group."""
     config = {"groupName": group, "retryQueueNums": 1, "retryMaxTimes": 16, "brokerId": 0}
     flags = ("consumeEnable", "consumeFromMinEnable", "consumeBroadcastEnable")
     return json.dumps(config | dict.fromkeys(flags, True) | {"whichBrokerWhenConsumeSlowly": 1}).encode()

@@ -1,10 +1,10 @@
-"""Look up the brokers of a topic, and each broker's master, at name servers."""
+"""A client of name servers, which looks up the brokers of a topic, and each broker's master."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from mocketmq.calling.call import ClusterError, NoAnswerError
-from mocketmq.calling.connection import Answer, Connection
+from mocketmq.calling.connection import Answer, ClientConnection
 from mocketmq.calling.headers import READ, WRITE
 from mocketmq.errors import EmulatorError
 from mocketmq.remoting.wire import fastjson
@@ -14,29 +14,29 @@ _MASTER: Final = "0"
 
 
 class BrokerQueues(NamedTuple):
-    """Queues of a topic on a broker, at the ``address`` of its master."""
+    """The queues of a topic on a broker, with the ``address`` of the broker's master."""
 
     broker: str
     address: str
-    readable: int  # how many may be read
-    writable: int  # how many may be written
+    readable: int  # number of readable queues
+    writable: int  # number of writable queues
 
 
 class NameServers:
-    """Several, separated by commas or semicolons: the first that answers counts.
+    """Name servers, listed with commas or semicolons. The first name server that answers is used.
 
-    Next time it is asked first. ``note`` hears a sentence for each that does not
-    answer.
+    The next request begins with the name server used last. ``note`` is called with a sentence for each name
+    server that does not answer.
     """
 
     def __init__(
-        self, addresses: str, connect: Callable[[str], Connection], note: Callable[[str], object]
+        self, addresses: str, connect: Callable[[str], ClientConnection], note: Callable[[str], object]
     ) -> None:
         self._servers = [connect(each.strip()) for each in addresses.replace(";", ",").split(",")]
         self._note = note
 
     async def route(self, topic: str) -> list[BrokerQueues] | None:
-        """Where the topic is; None if it does not exist. Raises ClusterError."""
+        """The brokers of the topic; None if it does not exist. Raises ClusterError."""
         answer = await self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
@@ -59,7 +59,7 @@ class NameServers:
         table = object_in(answer, "the name server lists no brokers")["brokerAddrTable"]
         masters = _masters(table.values())
         if not masters:
-            raise ClusterError("the name server knows no broker that is a master")
+            raise ClusterError("the name server knows no master broker")
         return masters
 
     async def close(self) -> None:
@@ -83,7 +83,7 @@ class NameServers:
 
 
 def object_in(answer: Answer, failed: str) -> Mapping[str, Any]:
-    """The JSON object in the answer. Raises ClusterError."""
+    """Parse the JSON object in a response. Raises ClusterError."""
     if answer.code != ResponseCode.SUCCESS:
         raise ClusterError(f"{failed}: {answer.reason}")
     try:
@@ -91,7 +91,7 @@ def object_in(answer: Answer, failed: str) -> Mapping[str, Any]:
     except EmulatorError as error:
         raise ClusterError(f"{failed}: {error}") from None
     if not isinstance(found, Mapping):
-        raise ClusterError(f"{failed}: its answer is no object")
+        raise ClusterError(f"{failed}: its answer is not a JSON object")
     return found
 
 

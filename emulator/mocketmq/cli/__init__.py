@@ -1,6 +1,6 @@
-"""The ``mocketmq`` command.
+"""The ``mocketmq`` command, with the table of subcommands and the conversion of errors to exit codes.
 
-Each command's module is imported when it runs, so that ``serve`` and ``--help`` do not wait for the others.
+A subcommand's module is imported when it runs, so that ``serve`` and ``--help`` need not import the others.
 """
 
 import gc
@@ -15,15 +15,16 @@ from click.shell_completion import CompletionItem
 from mocketmq import __version__
 from mocketmq.cli.exit_codes import Exit, Failure, exit_of
 from mocketmq.errors import EmulatorError
-from mocketmq.nearest import nearest
+from mocketmq.suggestion import suggestion_for
 
 _COMMANDS = {
     "serve": ("mocketmq.cli.serve", "Start a broker."),
     "send": ("mocketmq.cli.messages", "Send a message, delayed or not."),
     "receive": ("mocketmq.cli.messages", "Receive messages for a consumer group."),
+    "info": ("mocketmq.cli.info", "Show the broker's addresses, version, settings and limits."),
     "wait": ("mocketmq.cli.messages", "Wait until a topic has received messages."),
-    "events": ("mocketmq.cli.events", "Tell what happened since the last reset."),
-    "leaks": ("mocketmq.cli.events", "List what consumers have not acknowledged."),
+    "events": ("mocketmq.cli.events", "Show the events since the last reset."),
+    "leaks": ("mocketmq.cli.events", "List messages that consumers have not acknowledged."),
     "peek": ("mocketmq.cli.lookup", "Show messages of a topic without consuming them."),
     "find": ("mocketmq.cli.lookup", "Find messages by key."),
     "message": ("mocketmq.cli.lookup", "Show the history of a message."),
@@ -50,7 +51,7 @@ _COMMANDS = {
     "export": ("mocketmq.cli.export", "Export the ledger as Parquet."),
     "report": ("mocketmq_report.command", "Report how late delayed messages were, and check thresholds."),
     "probe": ("mocketmq.cli.probe", "Measure how late a real cluster delivers."),
-    "lab": ("mocketmq.cli.lab", "Lay the delay schemes side by side, under the same load."),
+    "lab": ("mocketmq.cli.lab", "Compare delay schemes under the same load."),
     "relay": ("mocketmq.cli.relay", "Delay messages for a real Kafka or RocketMQ."),
     "healthcheck": ("mocketmq.cli.healthcheck", "Check that the broker is ready."),
     "demo": ("mocketmq.cli.demo", "Play a day of delayed messages, and check what consumers receive."),
@@ -59,16 +60,25 @@ _COMMANDS = {
 _EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {each.value:<4} {each.meaning}" for each in Exit)
 
 
-class _Commands(click.Group):
-    """Imports commands when they are used, and turns errors into a sentence and an exit code."""
+_NO_REPORTS = (
+    "lateness reports, exports and the lab are not part of this bundle: use the image mocketmq-report, or"
+    " install mocketmq with its extra 'report'"
+)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click asks
+
+class _Commands(click.Group):
+    """Imports a command when it is used, and turns errors into a sentence and an exit code."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _behind_command(args))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's interface
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        gc.disable()  # it would look at all that is imported again and again: a twentieth of a start
+        gc.disable()  # collections during imports would take a twentieth of the start time
         try:
             command: click.Command = getattr(import_module(_COMMANDS[cmd_name][0]), cmd_name)
         finally:
@@ -79,7 +89,7 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = str(args[0])
-        if name not in _COMMANDS and (meant := nearest(name, _COMMANDS)):
+        if name not in _COMMANDS and (meant := suggestion_for(name, _COMMANDS)):
             ctx.fail(f"No such command {name!r}. Did you mean {meant!r}?")
         return super().resolve_command(ctx, args)
 
@@ -97,6 +107,26 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except EmulatorError as error:
             raise Failure(str(error), exit_of(error)) from error
+        except ModuleNotFoundError as error:
+            if error.name != "mocketmq_report":  # the whole package, which the bundle leaves out
+                raise
+            raise Failure(_NO_REPORTS, Exit.USAGE) from error
+
+
+_BEFORE = ("--url", "--token")
+"""Options of subcommands that may also precede the subcommand."""
+
+
+def _behind_command(args: list[str]) -> list[str]:
+    """Move options that precede the subcommand to the end, where the subcommand reads them."""
+    moved: list[str] = []
+    while args and args[0].partition("=")[0] in _BEFORE:
+        count = 1 if "=" in args[0] else 2
+        moved, args = moved + args[:count], args[count:]
+    if not args:
+        return moved
+    end = args.index("--") if "--" in args else len(args)
+    return [*args[:end], *moved, *args[end:]]
 
 
 @click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -104,8 +134,8 @@ class _Commands(click.Group):
 def commands() -> None:
     """RocketMQ for test environments: exact delays, and a clock that tests can move.
 
-    Client commands talk to the broker at --url (MOCKETMQ_URL) with --token (MOCKETMQ_TOKEN). With --json they
-    print JSON. Durations are written as 200ms, 10s or 1h30m.
+    Client commands talk to the broker at --url (MOCKETMQ_URL) with --token (MOCKETMQ_TOKEN), given before or
+    after the command. With --json they print JSON. Durations are written as 200ms, 10s or 1h30m.
     """
 
 
@@ -116,8 +146,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except click.Abort:  # Ctrl-C, wherever it came
+    except click.Abort:  # Ctrl-C at any point
         sys.exit(Exit.INTERRUPTED)
-    except Exception:  # noqa: BLE001 - a defect has its own exit code
+    except Exception:  # noqa: BLE001 - a defect, which also has an exit code
         traceback.print_exc()
         sys.exit(Exit.DEFECT)

@@ -1,4 +1,4 @@
-"""Errors in the words of who typed the command: its options instead of the API's fields, in their units."""
+"""Rewords errors of the API for the command line, with options instead of fields, in the options' units."""
 
 import re
 
@@ -7,17 +7,15 @@ from click.core import ParameterSource
 
 from mocketmq.cli.output import instant
 from mocketmq.client.answer import BrokerError
-from mocketmq.clock import US_PER_MS
-from mocketmq.duration import format_duration
 from mocketmq.errors import InvalidArgumentError, shorten
 
 _PARAMETERS = {
     "by": "duration",
     "delay_level": "level",
-    "delay_ms": "delay",
     "delivered": "count",
     "filter": "tags sql",
     "group": "group name",
+    "instant": "target",
     "instant_ms": "target at",
     "max": "max_messages",
     "message_id": "message_id consume",
@@ -25,23 +23,20 @@ _PARAMETERS = {
     "queue_id": "queue",
     "read_queues": "queues",
     "start_deliver_ms": "at",
-    "timeout_ms": "wait",
     "topic": "topic name",
-    "wait_ms": "wait",
     "write_queues": "queues",
 }
-"""Parameters of commands, by the field of the API that they fill, where their names differ."""
-_DURATIONS = {"delay", "wait"}
+"""Names of commands' parameters by API field, where the names differ."""
 _INSTANTS = {"at", "target"}
 
 _RANGE = re.compile("a whole number from ([0-9]+) to ([0-9]+)")
 _MS = re.compile("([0-9]+) ms")
 _LIMIT = re.compile("(?<=up to )[0-9]+")
-_FIELD = re.compile(r"the field (\w+)|\b(delay_level|delay_ms|start_deliver_ms)\b")
+_FIELD = re.compile(r"the field (\w+)|\b(delay_level|start_deliver_ms)\b|(?<=because )(delay)\b")
 
 
 def as_typed(error: BrokerError | InvalidArgumentError) -> str:
-    """The error's sentence, about the option or argument that is at fault if one is."""
+    """Reword an error about an API field as one about the option or argument that set it."""
     context, field, sentence = click.get_current_context(silent=True), error.field or "", str(error)
     if context is None:
         return sentence
@@ -50,20 +45,18 @@ def as_typed(error: BrokerError | InvalidArgumentError) -> str:
         return _MS.sub(lambda match: instant(int(match[1])), sentence) if is_of_instants else sentence
     shown, value = _name(context, parameter), _value(context, parameter, field)
     said, _, allowed = sentence.partition("; allowed: ")
-    if field in ("queue_id", "offset"):  # whose sentences are upstream's
+    if field in ("queue_id", "offset"):  # errors about these fields have upstream's sentences
         said, allowed = f"{field} is {value}", error.allowed or ""
     if " is " not in said or not allowed:
         return f"{shown}: {sentence}"
-    if parameter.name in _DURATIONS:
-        allowed = _RANGE.sub(_durations, allowed)
-    elif parameter.name in _INSTANTS:
+    if parameter.name in _INSTANTS:
         allowed = _LIMIT.sub(lambda match: instant(int(match[0])), _RANGE.sub(_instants, allowed))
     allowed = _FIELD.sub(lambda match: _flag(context, match), allowed.replace("filter_type SQL92", "--sql"))
     return f"{shown} is {value}; allowed: {allowed}"
 
 
 def _parameter(context: click.Context, field: str) -> click.Parameter | None:
-    """The parameter of the command that fills the field, if it was given."""
+    """Return the command's parameter for the field, if it was given."""
     stem = re.split(r"[.\[]", field)[0]
     names = (_PARAMETERS.get(field) or _PARAMETERS.get(stem, stem)).split()
     given = {
@@ -73,7 +66,7 @@ def _parameter(context: click.Context, field: str) -> click.Parameter | None:
 
 
 def _name(context: click.Context, parameter: click.Parameter) -> str:
-    """The longest option or the name in capitals, or the variable from which it was read."""
+    """Return the parameter's longest option, its name in capitals, or the variable that it was read from."""
     if context.get_parameter_source(parameter.name or "") is ParameterSource.ENVIRONMENT:
         return str(parameter.envvar)
     is_option = isinstance(parameter, click.Option)
@@ -81,7 +74,7 @@ def _name(context: click.Context, parameter: click.Parameter) -> str:
 
 
 def _value(context: click.Context, parameter: click.Parameter, field: str) -> str:
-    """What was typed; of a repeated option the one at fault, if the field says which."""
+    """Return the typed value. For a repeated option, this is the invalid value if the field identifies it."""
     typed = context.params[parameter.name or ""]
     if not isinstance(typed, tuple):
         return "hidden" if parameter.name == "token" else shorten(typed)
@@ -92,16 +85,11 @@ def _value(context: click.Context, parameter: click.Parameter, field: str) -> st
 
 
 def _flag(context: click.Context, match: re.Match[str]) -> str:
-    """The option that fills a field, if the command has one."""
-    field = match[1] or match[2]
+    """Return the option for a field, if the command has such an option."""
+    field = match[1] or match[2] or match[3]
     name = _PARAMETERS.get(field, field)
     flags = [max(each.opts, key=len) for each in context.command.params if each.name == name]
     return flags[0] if flags else match[0]
-
-
-def _durations(match: re.Match[str]) -> str:
-    low, high = (format_duration(int(text) * US_PER_MS) for text in match.groups())
-    return f"a duration from {low} to {high}"
 
 
 def _instants(match: re.Match[str]) -> str:

@@ -1,9 +1,10 @@
-"""``mocketmq clients`` and ``client``."""
+"""``mocketmq clients`` and ``mocketmq client``, which list connected clients and inspect one client."""
 
 import json
 
 import click
 
+from mocketmq.cli.completion import complete_groups
 from mocketmq.cli.connection import with_broker
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
@@ -40,19 +41,36 @@ def clients(broker: BlockingClient, output: Output) -> None:
     epilog=examples(
         "client a@42 --group shop",
         "client a@42 --group shop --consume A53FE6E206FD1A204474F20000000000",
+        "client a@42 --reconnect",
     )
 )
 @click.argument("client_id")
-@click.option("--group", required=True, help="Consumer group.")
+@click.option("--group", shell_complete=complete_groups, help="Consumer group.")
 @click.option(
-    "--consume", metavar="MESSAGE_ID", help="Have it consume this message now, and show the result."
+    "--consume", metavar="MESSAGE_ID", help="Have the client consume this message now, and show the result."
 )
+@click.option("--reconnect", is_flag=True, help="Tell it, a client over gRPC, to connect anew.")
 @with_broker
-def client(broker: BlockingClient, output: Output, client_id: str, group: str, consume: str | None) -> None:
-    """Show the queues and rates of the consumer CLIENT_ID, or have it consume a message.
+def client(
+    broker: BlockingClient,
+    output: Output,
+    client_id: str,
+    group: str | None,
+    consume: str | None,
+    reconnect: bool,
+) -> None:
+    """Show the queues and rates of the consumer CLIENT_ID, or have it consume a message, or reconnect.
 
-    The message may have been consumed before. Offsets stay as they are.
+    The message may have been consumed before. Offsets do not change.
     """
+    if group is None:
+        if not reconnect or consume is not None:
+            raise click.UsageError("give --group, or --reconnect alone")
+        told = broker.reconnect(client_id)
+        output.show(told, f"told to reconnect; connections: {told['connections']}")
+        return
+    if reconnect:
+        raise click.UsageError("--reconnect takes no --group")
     if consume is not None:
         done = broker.consume(client_id, consume, group=group)
         remark = f": {done['remark']}" if done["remark"] else ""
@@ -85,7 +103,7 @@ def _table(info: JsonObject, name: str) -> list[tuple[str, JsonObject]]:
 
 
 def _queue(key: str) -> tuple[object, object]:
-    """Topic and number of a queue that is a key of JSON; C++ clients write another form."""
+    """Read a queue's topic and number from a JSON key, including keys in the C++ client's form."""
     try:
         queue = json.loads(key)
         return queue["topic"], queue["queueId"]
@@ -105,7 +123,7 @@ def _role(consuming: JsonObject) -> str:
 
 
 def _subscriptions(consuming: JsonObject) -> str:
-    """The topics with their filters, but the retry topic, which every push consumer subscribes to."""
+    """Format the topics with their filters, without the retry topic, which every push consumer has."""
     retry_topic = f"%RETRY%{consuming['group']}"
     return "  ".join(
         f"{each['topic']}:{each['expression']}"

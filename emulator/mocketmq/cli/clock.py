@@ -1,4 +1,4 @@
-"""``mocketmq clock``: show the broker's clock, or move it."""
+"""``mocketmq clock``, which shows or moves the broker's clock."""
 
 import click
 
@@ -9,11 +9,10 @@ from mocketmq.client.answer import JsonObject
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
-from mocketmq.instant import parse_instant_ms
 
 
 class _ShowByDefault(click.Group):
-    """Takes ``clock``, with or without options, for ``clock show``."""
+    """Runs ``clock show`` for ``clock`` without a subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         is_bare = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
@@ -39,7 +38,7 @@ def show(broker: BlockingClient, output: Output) -> None:
     output.show(found, f"{instant(found['now_ms'])}, clock {found['mode']}", _describe_pending(found))
 
 
-# An argument may begin with a minus, so that its refusal can speak of it.
+# An argument may begin with a minus, so that the error is about its value and not about an unknown option.
 _SETTINGS = {"ignore_unknown_options": True}
 
 
@@ -57,7 +56,7 @@ def advance(broker: BlockingClient, output: Output, duration: str) -> None:
 @with_broker
 def to(broker: BlockingClient, output: Output, target: str) -> None:
     """Move the clock to INSTANT: epoch milliseconds, or as 2030-01-31T08:00:00Z."""
-    move = broker.move_to(parse_instant_ms(target, "instant_ms"))
+    move = broker.move_to(target)
     output.show(move, *_describe_move(move))
 
 

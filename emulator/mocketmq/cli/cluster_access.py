@@ -1,4 +1,4 @@
-"""How a command gets access to a real cluster: the options, and what they come to."""
+"""Options for access to a real cluster, with an access key and TLS."""
 
 import ssl
 from collections.abc import Callable
@@ -7,29 +7,33 @@ from typing import NamedTuple
 
 import click
 
-from mocketmq.calling.call import Account, ClusterError, tls_context
+from mocketmq.calling.call import ClusterError, Credentials, tls_context
 
 
-class Access(NamedTuple):
-    """Who we are, and whom we trust; None without TLS."""
+class ClusterAccess(NamedTuple):
+    """The account, and the TLS context with the trusted certificates, which is None without TLS."""
 
-    account: Account | None
+    credentials: Credentials | None
     tls: ssl.SSLContext | None
 
 
 def access_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options, which are the arguments of :func:`access_of`."""
+    """Add the options. Their values are the arguments of :func:`access_of`."""
     for option in reversed(
         (
-            click.option("--access-key", envvar="ROCKETMQ_ACCESS_KEY", help="For a cluster with ACL."),
+            click.option(
+                "--access-key", envvar="ROCKETMQ_ACCESS_KEY", help="The access key, for a cluster with ACL."
+            ),
             click.option("--secret-key", envvar="ROCKETMQ_SECRET_KEY", help="The secret of the access key."),
-            click.option("--tls", is_flag=True, help="Speak TLS, and trust whom the system trusts."),
+            click.option(
+                "--tls", is_flag=True, help="Use TLS; trust certificates of the system's authorities."
+            ),
             click.option(
                 "--tls-ca",
                 type=click.Path(dir_okay=False, path_type=Path),
-                help="Speak TLS, and trust certificates signed by those in this file.",
+                help="Use TLS; trust certificates signed by the authorities in this file.",
             ),
-            click.option("--tls-insecure", is_flag=True, help="Speak TLS, and trust any certificate."),
+            click.option("--tls-insecure", is_flag=True, help="Use TLS; trust any certificate."),
         )
     ):
         command = option(command)
@@ -44,16 +48,18 @@ def access_of(
     tls_insecure: bool,
     *,
     checks_host: bool,
-) -> Access:
-    """What was given. Raises click.UsageError."""
+) -> ClusterAccess:
+    """Make the access from the options. Raises click.UsageError."""
     if (access_key is None) is not (secret_key is None):
         raise click.UsageError("--access-key and --secret-key are needed together")
-    account = Account(access_key, secret_key) if access_key and secret_key else None
+    credentials = Credentials(access_key, secret_key) if access_key and secret_key else None
     if not (tls or tls_ca or tls_insecure):
-        return Access(account, None)
+        return ClusterAccess(credentials, None)
     if tls_ca and tls_insecure:
         raise click.UsageError("--tls-ca and --tls-insecure exclude each other")
     try:
-        return Access(account, tls_context(tls_ca, trusts_anybody=tls_insecure, checks_host=checks_host))
+        return ClusterAccess(
+            credentials, tls_context(tls_ca, trusts_anybody=tls_insecure, checks_host=checks_host)
+        )
     except ClusterError as error:
         raise click.UsageError(str(error)) from error

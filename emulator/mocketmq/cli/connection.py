@@ -1,4 +1,4 @@
-"""Connect client commands to a broker: ``--url``, ``--token``, ``--json``, and exit codes."""
+"""Connects client commands to a broker, with ``--url``, ``--token`` and ``--json``, and sets exit codes."""
 
 import functools
 import os
@@ -20,14 +20,14 @@ _OPTIONS = (
     click.option(
         "--url", envvar="MOCKETMQ_URL", default=DEFAULT_URL, show_default=True, help="The broker's address."
     ),
-    click.option("--token", envvar="MOCKETMQ_TOKEN", help="The broker's token, if it wants one."),
+    click.option("--token", envvar="MOCKETMQ_TOKEN", help="The broker's token, if it requires one."),
     click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON."),
 )
 _CODES: dict[int, Exit] = {HTTPStatus.NOT_FOUND: Exit.NOTHING, HTTPStatus.SERVICE_UNAVAILABLE: Exit.NOT_READY}
 
 
 def with_broker(act: Callable[..., None]) -> Callable[..., None]:
-    """Make a command of ``act(broker, output, …)``, which gets a connected client and an :class:`Output`."""
+    """Make a command from ``act(broker, output, …)``, which gets a client and an :class:`Output`."""
 
     @broker_options
     @functools.wraps(act)
@@ -38,7 +38,7 @@ def with_broker(act: Callable[..., None]) -> Callable[..., None]:
 
 
 def broker_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command ``--url``, ``--token`` and ``--json``."""
+    """Add ``--url``, ``--token`` and ``--json`` to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -61,10 +61,10 @@ def ask_broker(
 
 
 def _warn_of_variables() -> None:
-    """Say which variables have no effect."""
+    """Print the variables that have no effect."""
     ours = {name for name in os.environ if name.startswith("MOCKETMQ_")}
     if ours - {"MOCKETMQ_URL", "MOCKETMQ_TOKEN"}:
-        from mocketmq.settings import unknown_variables  # noqa: PLC0415 - takes long, and most have none
+        from mocketmq.settings import unknown_variables  # noqa: PLC0415 - slow, and seldom needed
 
         for sentence in unknown_variables(os.environ):
             click.echo(f"Warning: {sentence}", err=True)

@@ -1,6 +1,6 @@
-"""``mocketmq delayed`` on files: list, show, verify and import what waits in the folder of a delay scheme.
+"""``mocketmq delayed`` on files, which lists, shows, verifies and imports messages of a delay scheme.
 
-A broker may be running on it, or none.
+A broker may use the folder at the same time, except during an import.
 """
 
 import sys
@@ -30,19 +30,19 @@ from mocketmq.store.lock import LOCK_FILE
 from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, decode, parse_name
 from mocketmq_compat.delay.inspection import (
     FolderInspector,
+    FolderProblem,
     Inspection,
     InspectionProgress,
     KeptMessage,
-    Trouble,
 )
 from mocketmq_compat.delay.offline import SchemeFolder, import_messages, sources_in
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 
-_TROUBLE = ("file", "trouble", "reason")
+_PROBLEM = ("file", "problem", "reason")
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 _scheme = click.option(
-    "--timed-scheme", "scheme", metavar="NAME", help="The delay scheme to look into, if --dir has several."
+    "--timed-scheme", "scheme", metavar="NAME", help="The delay scheme to read, if --dir has several."
 )
 
 
@@ -54,12 +54,15 @@ def show_list(
     max_messages: int,
     after: str | None,
 ) -> None:
-    """``delayed ls --dir``: list the messages of a directory in order of due time."""
+    """List the messages of a directory in order of due time, for ``delayed ls --dir``."""
     behind = None if after is None else parse_name(after)
     if after is not None and behind is None:
-        raise click.BadParameter(f"{after!r} is not the value that a page ended with", param_hint="--after")
+        raise click.BadParameter(
+            f"{after!r} is not the end of a page; allowed: next_after of the previous page",
+            param_hint="--after",
+        )
     with _inspecting(directory, scheme) as (_, inspector):
-        messages, troubles = inspector.first(max_messages, topic=topic, after=behind)
+        messages, problems = inspector.first_messages(max_messages, topic=topic, after=behind)
     more = messages[-1].entry.name if len(messages) == max_messages else None
     columns = ("due", "topic", ">queue", "message", "tag", "keys", ">size", "file")
     shown = [_described(each) for each in messages]
@@ -76,8 +79,8 @@ def show_list(
         )
         for each in shown
     )
-    notes = [f"{len(troubles):,} skipped: see mocketmq delayed verify"] if troubles else []
-    answer = {"messages": shown, "next_after": more, "troubles": _described_all(troubles)}
+    notes = [f"{len(problems):,} skipped: see mocketmq delayed verify"] if problems else []
+    answer = {"messages": shown, "next_after": more, "problems": _described_all(problems)}
     found = Table(columns, rows, least=("keys", "tag", "size", "queue", "file", "topic", "due"))
     output.show_page(answer, found, "nothing is pending", *notes)
 
@@ -96,8 +99,9 @@ def show_list(
 def cat(directory: Path | None, scheme: str | None, is_body_only: bool, as_json: bool, wanted: str) -> None:
     """Show the header and the body of a message.
 
-    It is found by the path of its file; or in --dir, the folder of a delay scheme or a data directory, by its
-    message id, its offset message id, or the name of its file as "delayed ls" shows it.
+    The argument is the path of the message's file. With --dir, the folder of a delay scheme or a data
+    directory, it may also be the message id, the offset message id, or the name of the file that
+    "delayed ls" shows.
     """
     if is_body_only and as_json:
         raise click.UsageError("only one of --body and --json can be given")
@@ -127,15 +131,15 @@ def cat(directory: Path | None, scheme: str | None, is_body_only: bool, as_json:
 @_scheme
 @_json
 def verify(directory: Path, scheme: str | None, as_json: bool) -> None:
-    """Check everything that waits in a directory: content, checksum, name, place, duplicates.
+    """Check all pending messages in a directory: content, checksum, name, place, duplicates.
 
-    The exit code is 6 if anything is wrong, or if anything is in the quarantine.
+    The exit code is 6 if there are problems, or files in the quarantine.
     """
     with _inspecting(directory, scheme) as (root, inspector):
         report = inspector.verify()
-    troubles = [*report.troubles, *report.quarantined]
+    problems = [*report.problems, *report.quarantined]
     answer = described_inspection(root, report)
-    parts = [Table(_TROUBLE, troubles, least=("trouble",), folded="reason")] if troubles else []
+    parts = [Table(_PROBLEM, problems, least=("problem",), folded="reason")] if problems else []
     Output(as_json).show(answer, *parts, summary_of(report))
     if not report.is_good:
         raise click.exceptions.Exit(Exit.DAMAGED)
@@ -153,7 +157,7 @@ def verify(directory: Path, scheme: str | None, as_json: bool) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     envvar="MOCKETMQ_DATA",
     required=True,
-    help="Data directory to import into; its broker must not be running.",
+    help="Data directory to import into; no broker may be running on it.",
 )
 @click.option(
     "--timed-scheme",
@@ -169,10 +173,10 @@ def verify(directory: Path, scheme: str | None, as_json: bool) -> None:
 def import_(data: Path, scheme: TimedSchemeName, as_json: bool, source: Path) -> None:
     """Import the messages of another directory, or of another delay scheme.
 
-    SOURCE is a delay directory or a data directory. Its messages are copied. A message that the data
-    directory has already is not imported again, and one that its broker has delivered is not delivered again.
-    If SOURCE is the data directory itself, the scheme takes over what waits in the others, whose folders are
-    then renamed. The exit code is 6 if any message was not imported.
+    SOURCE is the folder of a delay scheme, or a data directory. Its messages are copied. A message that the
+    data directory already has is not imported again, and a message that its broker has delivered is not
+    delivered again. If SOURCE is the data directory itself, the scheme takes over the messages of the other
+    schemes, whose folders are then renamed. The exit code is 6 if any message was not imported.
     """
     folders = {place.folder for place in SCHEMES.values()}
     if str(data) == MEMORY or (data.name in folders and (data.parent / LOCK_FILE).exists()):
@@ -183,20 +187,20 @@ def import_(data: Path, scheme: TimedSchemeName, as_json: bool, source: Path) ->
         if not sources:
             raise click.BadParameter(f"{source} is the directory to import into", param_hint="SOURCE")
         done = import_messages(data, scheme, sources, progress)
-    parts = [Table(_TROUBLE, done.troubles, least=("trouble",), folded="reason")] if done.troubles else []
+    parts = [Table(_PROBLEM, done.problems, least=("problem",), folded="reason")] if done.problems else []
     told = f"imported {_count(done.imported, 'message')}, {_count(done.bytes, 'byte')}"
-    told += f"; there already: {done.already_there:,}; not imported: {len(done.troubles):,}"
-    Output(as_json).show(done._asdict() | {"troubles": _described_all(done.troubles)}, *parts, told)
-    if done.troubles:
+    told += f"; there already: {done.already_there:,}; not imported: {len(done.problems):,}"
+    Output(as_json).show(done._asdict() | {"problems": _described_all(done.problems)}, *parts, told)
+    if done.problems:
         raise click.exceptions.Exit(Exit.DAMAGED)
 
 
 @contextmanager
 def _inspecting(directory: Path, scheme: str | None) -> Iterator[tuple[Path, FolderInspector]]:
-    """The folder to look into, and who does. Raises StoreUnavailableError for an OSError."""
+    """Yield the folder and its inspector. Raises StoreUnavailableError for an OSError."""
     if scheme is not None and scheme not in SCHEMES:
         raise click.BadParameter(
-            f"{scheme!r} is no delay scheme; allowed: {', '.join(SCHEMES)}", param_hint="--timed-scheme"
+            f"{scheme!r} is not a delay scheme; allowed: {', '.join(SCHEMES)}", param_hint="--timed-scheme"
         )
     with progress_over(directory) as meter:
         source = _source(directory, scheme)
@@ -204,7 +208,7 @@ def _inspecting(directory: Path, scheme: str | None) -> Iterator[tuple[Path, Fol
 
 
 def _source(directory: Path, scheme: str | None) -> SchemeFolder:
-    """The folder of this scheme in the directory; without a scheme, the one that has messages."""
+    """Find the scheme's folder in the directory; without a scheme, the only folder with messages."""
     found = sources_in(directory)
     if scheme is not None:
         found = [each for each in found if each.scheme == scheme]
@@ -213,13 +217,13 @@ def _source(directory: Path, scheme: str | None) -> SchemeFolder:
     holding = [each for each in found if SCHEMES[each.scheme].holds_messages(each.folder)]
     if len(holding) > 1:
         names = " and ".join(each.scheme for each in holding)
-        raise click.UsageError(f"the schemes {names} have messages in {directory}; choose: --timed-scheme")
+        raise click.UsageError(f"{directory} has messages of {names}; choose one of them with --timed-scheme")
     return (holding or found)[0]
 
 
 @contextmanager
 def _sources(directory: Path) -> Iterator[tuple[list[SchemeFolder], InspectionProgress]]:
-    """The folders with messages in a directory. Raises StoreUnavailableError for an OSError."""
+    """Yield the folders with messages in a directory. Raises StoreUnavailableError for an OSError."""
     with progress_over(directory) as meter:
         found = sources_in(directory)
         if not found:
@@ -229,7 +233,7 @@ def _sources(directory: Path) -> Iterator[tuple[list[SchemeFolder], InspectionPr
 
 @contextmanager
 def progress_over(root: Path) -> Iterator[InspectionProgress]:
-    """A progress line for reading this directory. Raises StoreUnavailableError for an OSError."""
+    """Show a progress line while reading this directory. Raises StoreUnavailableError for an OSError."""
     try:
         with ProgressLine() as meter:
             yield meter
@@ -240,7 +244,7 @@ def progress_over(root: Path) -> Iterator[InspectionProgress]:
 def _nothing_delayed(directory: Path, scheme: str | None) -> Failure:
     if scheme is not None:
         return Failure(f"{directory} has no folder of the delay scheme {scheme}", Exit.NOTHING)
-    return Failure(f"{directory} is a data directory in which nothing was ever delayed", Exit.NOTHING)
+    return Failure(f"{directory} has never had a delayed message", Exit.NOTHING)
 
 
 def _file_at(path: Path) -> tuple[str, DelayedFile]:
@@ -256,20 +260,20 @@ def _file_in(directory: Path | None, scheme: str | None, wanted: str) -> tuple[s
     if directory is None:
         raise click.UsageError(f"there is no file {wanted!r}; name the directory of the message with --dir")
     with _inspecting(directory, scheme) as (root, inspector):
-        found = inspector.find(wanted)
+        found = inspector.find_messages(wanted)
     match found:
         case []:
             raise Failure(f"no file in {root} holds a message {wanted}", Exit.NOTHING)
         case [KeptMessage() as one]:
             return one.file, one.message
-        case [Trouble() as trouble]:
-            raise Failure(f"{trouble.file}: {trouble.reason}", Exit.DAMAGED)
+        case [FolderProblem() as problem]:
+            raise Failure(f"{problem.file}: {problem.reason}", Exit.DAMAGED)
     files = ", ".join(each.file for each in found)
     raise Failure(f"several files match {wanted}; name one of them: {files}", Exit.USAGE)
 
 
 def _described(each: KeptMessage) -> JsonObject:
-    """The fields of a broker's list that a message has without a broker, and its file."""
+    """Describe a message as JSON, with its file and those fields of a broker's list that the file has."""
     header = each.message.header
     return {
         "message_id": header.unique_key,
@@ -288,22 +292,22 @@ def _described(each: KeptMessage) -> JsonObject:
     }
 
 
-def _described_all(troubles: list[Trouble]) -> list[JsonObject]:
-    return [trouble._asdict() for trouble in troubles]
+def _described_all(problems: list[FolderProblem]) -> list[JsonObject]:
+    return [problem._asdict() for problem in problems]
 
 
 def described_inspection(root: Path, report: Inspection) -> JsonObject:
-    """What a check of a folder has found, as JSON."""
+    """Describe the result of a check as JSON."""
     return report._asdict() | {
         "directory": str(root),
         "is_good": report.is_good,
-        "troubles": _described_all(report.troubles),
+        "problems": _described_all(report.problems),
         "quarantined": _described_all(report.quarantined),
     }
 
 
 def summary_of(report: Inspection) -> str:
-    """What a check of a folder has found, in a sentence."""
+    """Describe the result of a check in a sentence."""
     told = f"{_count(report.messages, 'message')} in {_count(report.files, 'file')}"
     told += f", {_count(report.bytes, 'byte')}"
     if report.messages:
@@ -311,8 +315,8 @@ def summary_of(report: Inspection) -> str:
     if report.temporary:
         told += f"; {report.temporary:,} temporary, still being written or left by a kill"
     if report.is_good:
-        return f"{told}: nothing is wrong"
-    return f"{told}: {len(report.troubles):,} wrong, {len(report.quarantined):,} in the quarantine"
+        return f"{told}: no problems"
+    return f"{told}: {len(report.problems):,} problems, {len(report.quarantined):,} in the quarantine"
 
 
 def _count(number: int, what: str) -> str:

@@ -1,4 +1,4 @@
-"""``mocketmq levels`` and ``mocketmq delayed``."""
+"""``mocketmq levels`` and ``mocketmq delayed``, for delay levels and pending messages."""
 
 from importlib import import_module
 from pathlib import Path
@@ -6,10 +6,12 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from mocketmq.cli.completion import complete_topics
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output, distance, instant
 from mocketmq.cli.table import Table
+from mocketmq.client.answer import JsonObject
 from mocketmq.client.blocking import BlockingClient
 
 _ON_FILES = {"cat": "cat", "import": "import_", "verify": "verify"}
@@ -26,6 +28,7 @@ def levels(broker: BlockingClient, output: Output) -> None:
     columns = (
         *(">level", ">delay", ">pending", ">delivered to", ">end"),
         *("next due", ">from now", "oldest overdue", ">since"),
+        "held by faults",
     )
     rows = (
         (
@@ -38,18 +41,27 @@ def levels(broker: BlockingClient, output: Output) -> None:
             distance(level["next_due_ms"], now_ms),
             instant(level["oldest_overdue_ms"]),
             distance(level["oldest_overdue_ms"], now_ms),
+            _held_by(level["held"]) or None,
         )
         for level in answer["levels"]
     )
     due = instant(timed["next_due_ms"], now_ms)
     told = f"with an absolute due time: {timed['pending']} pending (scheme {timed['scheme']})"
-    least = ("end", "delivered to", "oldest overdue", "delay", "since")
-    shown = Table(columns, rows, least=least)
-    output.show(answer, shown, f"{told}, the next due {due}" if timed["pending"] else told)
+    if timed["pending"]:
+        told += f", the next due {due}"
+    if timed["held"]:
+        told += f"; held by faults: {_held_by(timed['held'])}"
+    least = ("end", "delivered to", "oldest overdue", "delay", "since", "held by faults")
+    output.show(answer, Table(columns, rows, least=least), told)
+
+
+def _held_by(held: list[JsonObject]) -> str:
+    """Name the fault rules that hold messages after their due time, each with its number of messages."""
+    return ", ".join(f"{one['count']} by {one['fault']}" for one in held)
 
 
 class _Delayed(click.Group):
-    """Imports the commands on files only when one of them runs, as they need more modules."""
+    """Imports the commands on files only when one of them runs, because they need more modules."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *_ON_FILES})
@@ -70,7 +82,7 @@ class _Delayed(click.Group):
     ),
 )
 def delayed() -> None:
-    """List, cancel or deliver messages that wait for their due time; check and import their files."""
+    """List, cancel or deliver pending messages; check and import their files."""
 
 
 @delayed.command(
@@ -82,12 +94,12 @@ def delayed() -> None:
     ),
 )
 @click.option(
-    "--dir", "directory", type=DIRECTORY, help="List what waits in this directory instead of asking a broker."
+    "--dir", "directory", type=DIRECTORY, help="List the messages in this directory, without a broker."
 )
 @click.option(
     "--timed-scheme", "scheme", metavar="NAME", help="The delay scheme to list, if --dir has several."
 )
-@click.option("--topic", help="Only messages for this topic.")
+@click.option("--topic", shell_complete=complete_topics, help="Only messages for this topic.")
 @click.option("--level", type=int, help="Only messages of this delay level.")
 @click.option(
     "--max",
@@ -95,9 +107,9 @@ def delayed() -> None:
     type=click.IntRange(min=1),
     default=100,
     show_default=True,
-    help="Most messages to list.",
+    help="Largest number of messages.",
 )
-@click.option("--after", help="List the next page: the value that the last page ended with.")
+@click.option("--after", help="The value at the end of the previous page, to list the next one.")
 @broker_options
 @click.pass_context
 def ls(
@@ -112,7 +124,7 @@ def ls(
     token: str | None,
     as_json: bool,
 ) -> None:
-    """List the messages that wait for their due time.
+    """List the pending messages.
 
     A broker lists up to 1000 in order of arrival. With --dir, the messages in the folder of a delay scheme or
     in a data directory are listed in order of due time.
@@ -147,7 +159,7 @@ def _list_pending(
 ) -> None:
     page = broker.delayed(topic=topic, level=level, after=after, max_messages=max_messages)
     now_ms = (broker.clock())["now_ms"]
-    columns = ("due", ">from now", ">level", "topic", ">queue", "message", "tag", "keys")
+    columns = ("due", ">from now", ">level", "topic", ">queue", "message", "tag", "keys", "held by")
     rows = (
         (
             instant(each["due_ms"]),
@@ -158,6 +170,7 @@ def _list_pending(
             each["message_id"],
             each["tag"],
             " ".join(each["keys"]),
+            each["fault"],
         )
         for each in page["messages"]
     )
@@ -172,7 +185,7 @@ def _list_pending(
 @click.argument("message_id", metavar="ID")
 @with_broker
 def cancel(broker: BlockingClient, output: Output, message_id: str) -> None:
-    """Cancel a message: it will never be delivered."""
+    """Cancel a message, so that it will never be delivered."""
     found = broker.cancel(message_id)
     output.show(found, f"cancelled {found['message_id']}, which was due {instant(found['due_ms'])}")
 
@@ -181,7 +194,7 @@ def cancel(broker: BlockingClient, output: Output, message_id: str) -> None:
 @click.argument("message_id", metavar="ID")
 @with_broker
 def deliver(broker: BlockingClient, output: Output, message_id: str) -> None:
-    """Deliver a message now."""
+    """Deliver a message now, before it is due."""
     found = broker.deliver(message_id)
     output.show(
         found,

@@ -1,8 +1,7 @@
-"""``mocketmq demo``: play a day of delayed messages, and check what consumers receive."""
+"""``mocketmq demo``, which plays a day of delayed messages, and checks what consumers receive."""
 
 import asyncio
 import shutil
-import signal
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -15,12 +14,13 @@ from rich.progress import Progress as Bars
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import instant, show
+from mocketmq.cli.signals import at_stop_signals
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import BrokerError, UnreachableError
 from mocketmq.client.asynchronous import Client
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.demo.shop import DayProgress, Shop
-from mocketmq.demo.tally import Expectations, Tally
+from mocketmq.demo.tally import Tallies, Tally
 from mocketmq.lab.own_broker import own_broker
 
 _COLUMNS = (">level", ">delay", ">sent", ">delivered", ">early", ">latest", ">lost", ">repeated")
@@ -34,7 +34,7 @@ _FAULTLESS = ("early == 0", "lost == 0", "repeats == 0", "overdue == 0")
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Empty directory for the store, which is kept; without it, a temporary one.",
+    help="Empty directory for the store, which is kept; by default a temporary one.",
 )
 @click.option(
     "--report",
@@ -59,7 +59,7 @@ def demo(messages: int, data: Path | None, report: str | None) -> None:
 
 
 def _day(data: Path, messages: int) -> bool:
-    """Play the day and print the tallies. Return whether every message came once, and none early."""
+    """Play the day and print the tallies. Returns whether every message came exactly once and none early."""
     began_us = steady_us()
     try:
         expectations = asyncio.run(_play(data, messages))
@@ -73,12 +73,12 @@ def _day(data: Path, messages: int) -> bool:
     verdict = "every message came once and none early" if expectations.is_clean else "the broker is at fault"
     click.echo(f"a day of {messages:,} messages in {took_s:.1f} s: {verdict}")
     if expectations.unknown:
-        click.echo(f"{expectations.unknown} received messages had not been sent")
+        click.echo(f"{expectations.unknown} received messages were never sent")
     return expectations.is_clean
 
 
 def _report(data: Path, out: str, clean: Callable[[], None]) -> bool:
-    """Write the lateness report of the broker's ledger. Return whether it passes.
+    """Write the lateness report of the broker's ledger. Returns whether it passes.
 
     ``clean`` is called before a signal ends the process.
     """
@@ -94,10 +94,9 @@ def _report(data: Path, out: str, clean: Callable[[], None]) -> bool:
     return made.report.passed
 
 
-async def _play(data: Path, messages: int) -> Expectations:
+async def _play(data: Path, messages: int) -> Tallies:
     if (task := asyncio.current_task()) is not None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        at_stop_signals(lambda _: task.cancel())
     text = TextColumn("{task.description}")
     async with own_broker(data, "--clock", "manual") as own, Client(own.url) as broker:
         click.echo(f"the demo's broker is at {own.url}")

@@ -1,7 +1,8 @@
-"""``mocketmq events`` and ``leaks``: what happened since the last reset, and what consumers have left."""
+"""``mocketmq events`` and ``mocketmq leaks``, for events since the last reset and unacknowledged messages."""
 
 import click
 
+from mocketmq.cli.completion import complete_groups
 from mocketmq.cli.connection import with_broker
 from mocketmq.cli.exit_codes import Exit
 from mocketmq.cli.options import examples
@@ -14,9 +15,9 @@ from mocketmq.client.blocking import BlockingClient
 @click.option("--max", "most", type=int, default=200, show_default=True, help="Only the newest events.")
 @with_broker
 def events(broker: BlockingClient, output: Output, most: int) -> None:
-    """Tell what happened since the last reset: messages, faults that struck, moves of the clock.
+    """Show the events since the last reset: messages, injected faults, moves of the clock.
 
-    Times are those of the broker's clock; the newest event is the last.
+    Times are on the broker's clock. The newest event comes last.
     """
     found = broker.events(max_events=most)
     rows = [(instant(each["at_ms"]), each["text"]) for each in found]
@@ -25,18 +26,18 @@ def events(broker: BlockingClient, output: Output, most: int) -> None:
 
 
 @click.command(epilog=examples("leaks", "leaks --group billing --wait 6s"))
-@click.option("--group", help="Only those of this consumer group.")
+@click.option("--group", shell_complete=complete_groups, help="Only leaks of this consumer group.")
 @click.option("--max", "most", type=int, default=100, show_default=True, help="Only the newest leaks.")
 @click.option(
     "--wait",
     default="0",
     show_default=True,
     metavar="DURATION",
-    help="How long to wait until there are none; RocketMQ's clients commit every 5s.",
+    help="Longest wait until there are none; RocketMQ's clients commit offsets every 5s.",
 )
 @with_broker
 def leaks(broker: BlockingClient, output: Output, group: str | None, most: int, wait: str) -> None:
-    """List messages that consumer groups were given, or are to be given, and have not acknowledged.
+    """List messages that consumer groups have received, or will receive, and have not acknowledged.
 
     The exit code is 1 if there are any.
     """

@@ -8,12 +8,12 @@ from mocketmq.errors import EmulatorError, InvalidArgumentError, ListenError, Se
 
 
 class Exit(IntEnum):
-    """An exit code, with a ``meaning`` for ``--help``."""
+    """An exit code, with its ``meaning`` for ``--help``."""
 
     meaning: str
 
     def __new__(cls, value: int, meaning: str) -> "Exit":
-        """Make the member that is this number."""
+        """Make the member with this number."""
         member = int.__new__(cls, value)
         member._value_ = value
         member.meaning = meaning
@@ -26,7 +26,7 @@ class Exit(IntEnum):
     NOTHING = 4, "nothing was received or found, or nothing has this name or id"
     NOT_STARTED = 5, "the broker cannot open its store or a port"
     DAMAGED = 6, "a store is damaged, or files of delayed messages are damaged or misplaced"
-    DEFECT = 70, "a defect of mocketmq itself; see the log"
+    DEFECT = 70, "a defect in mocketmq itself; see the log"
     INTERRUPTED = 130, "interrupted by Ctrl-C; 143 by SIGTERM"
 
 
@@ -35,17 +35,17 @@ class Failure(click.ClickException):
 
     def __init__(self, sentence: str, code: Exit) -> None:
         super().__init__(sentence)
-        self.exit_code = code  # type: ignore[misc]  # click reads it from the instance, too
+        self.exit_code = code  # type: ignore[misc]  # click also reads an instance's exit code
 
     def format_message(self) -> str:
-        """The sentence, which may quote what clients sent."""
+        """Return the sentence with control characters escaped, because it may quote text from clients."""
         from mocketmq.cli.text import harmless  # noqa: PLC0415 - most commands end without a failure
 
         return harmless(super().format_message(), "\n")
 
 
 def exit_of(error: EmulatorError) -> Exit:
-    """The exit code for an error of this process; a broker's answer has another."""
+    """Return the exit code for an error in this process. Errors from a broker have other codes."""
     match error:
         case SettingError() | InvalidArgumentError():
             return Exit.USAGE

@@ -1,4 +1,4 @@
-"""``mocketmq export``: write the ledger as Parquet."""
+"""``mocketmq export``, which writes the ledger as Parquet."""
 
 from pathlib import Path
 
@@ -19,12 +19,12 @@ _EXTRA = {"adbc_driver_manager", "adbc_driver_sqlite", "numpy", "pyarrow"}
 def export(as_json: bool, data: Path, out: Path) -> None:
     """Write the ledger of DATA as Parquet below the folder OUT.
 
-    DATA is a data directory, or the mocketmq.db of one; its broker may be running. `mocketmq report` reads
-    the result: deliveries by day and run, undelivered messages, runs, and moves of the clock. Several stores
-    may share a folder; exporting a store again replaces its files.
+    DATA is a data directory, or its mocketmq.db; its broker may be running. `mocketmq report` reads the
+    result: deliveries by day and run, undelivered messages, runs, and clock moves. Several stores may share a
+    folder; exporting a store again replaces its files.
     """
     try:
-        from mocketmq_report.interruption import ended_by_signals  # noqa: PLC0415 - of an extra
+        from mocketmq_report.interruption import ended_by_signals  # noqa: PLC0415 - part of an extra
         from mocketmq_report.ledger.export import export as write  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _EXTRA:

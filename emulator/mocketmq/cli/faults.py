@@ -1,10 +1,11 @@
-"""``mocketmq faults``."""
+"""``mocketmq faults``, which adds, lists and removes fault rules."""
 
 from collections.abc import Iterable
 from typing import Any
 
 import click
 
+from mocketmq.cli.completion import complete_fault_kinds, complete_faults
 from mocketmq.cli.connection import with_broker
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
@@ -28,13 +29,14 @@ def faults() -> None:
         "faults add close stage=after probability=0.1 seed=7",
     ),
 )
-@click.argument("do", metavar="KIND")
+@click.argument("do", metavar="KIND", shell_complete=complete_fault_kinds)
 @click.argument("fields", metavar="[FIELD=VALUE]...", nargs=-1)
 @with_broker
 def add(broker: BlockingClient, output: Output, do: str, fields: tuple[str, ...]) -> None:
     """Add a rule of this KIND.
 
-    Fields say where, when and how, as in POST /v1/faults. Several by= are durations to draw from.
+    The fields are those of POST /v1/faults, and say where, when and how. If by= has several durations, each
+    fault draws one of them.
     """
     rule: dict[str, Any] = {}
     for name, value in map(_field, fields):
@@ -46,7 +48,7 @@ def add(broker: BlockingClient, output: Output, do: str, fields: tuple[str, ...]
 def _field(text: str) -> tuple[str, object]:
     name, separator, value = text.partition("=")
     if not separator:
-        raise click.UsageError(f"{text!r} is no field; allowed: <field>=<value>")
+        raise click.UsageError(f"{text!r} is not a field; allowed: <field>=<value>")
     if name in ("operation", "name", "topic", "group", "client"):
         return name, value
     for kind in (int, float):
@@ -64,7 +66,7 @@ def _listed(value: object) -> Iterable[object]:
 @faults.command("ls", epilog=examples("faults ls"))
 @with_broker
 def ls(broker: BlockingClient, output: Output) -> None:
-    """List the rules, with what fitted them and what they struck."""
+    """List the rules, with the numbers of requests that matched and of faults that fired."""
     found = broker.faults()
     counts = ("matched", "fired", "held")
     rows = [(each["name"], each["state"], *map(each.get, counts), _rule(each)) for each in found]
@@ -74,7 +76,7 @@ def ls(broker: BlockingClient, output: Output) -> None:
 
 
 @faults.command("rm", epilog=examples("faults rm fault-1", "faults rm --all"))
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_faults)
 @click.option("--all", "every", is_flag=True, help="End every rule.")
 @with_broker
 def rm(broker: BlockingClient, output: Output, names: tuple[str, ...], every: bool) -> None:

@@ -1,9 +1,10 @@
-"""``mocketmq groups``."""
+"""``mocketmq groups``, which lists, creates, resets and deletes consumer groups."""
 
 from typing import Literal
 
 import click
 
+from mocketmq.cli.completion import complete_groups, complete_topics
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
@@ -19,19 +20,21 @@ from mocketmq.instant import parse_instant_ms
 @broker_options
 @click.pass_context
 def groups(ctx: click.Context, url: str, token: str | None, as_json: bool) -> None:
-    """List the consumer groups and their lag in each queue; create, reset or delete a group."""
+    """List the groups, their lag in each queue and their dead letters; create, reset or delete a group."""
     if ctx.invoked_subcommand is None:
         ask_broker(url, token, lambda broker: _list_groups(broker, Output(as_json)))
 
 
 @groups.command(epilog=examples("groups create billing --max-retries 3"))
-@click.argument("name")
+@click.argument("name", shell_complete=complete_groups)
 @click.option(
-    "--max-retries", type=int, default=16, show_default=True, help="Retries before a message is dead."
+    "--max-retries",
+    type=int,
+    default=16,
+    show_default=True,
+    help="Retries before a message is a dead letter.",
 )
-@click.option(
-    "--retry-queues", type=int, default=1, show_default=True, help="Queues of the topic of its retries."
-)
+@click.option("--retry-queues", type=int, default=1, show_default=True, help="Queues of its retry topic.")
 @click.option("--fifo/--no-fifo", default=None, help="Whether its gRPC clients consume in order.")
 @with_broker
 def create(
@@ -43,16 +46,16 @@ def create(
 
 
 @groups.command(epilog=examples("groups reset billing orders", "groups reset billing orders --to end"))
-@click.argument("name")
-@click.argument("topic")
-@click.option("--queue", type=int, help="One queue of the topic alone.")
+@click.argument("name", shell_complete=complete_groups)
+@click.argument("topic", shell_complete=complete_topics)
+@click.option("--queue", type=int, help="Only this queue of the topic.")
 @click.option(
-    "--to", type=click.Choice(["start", "end"]), help="The start, which is the default, or the end."
+    "--to", type=click.Choice(["start", "end"]), help="Reset to the start, which is the default, or the end."
 )
 @click.option(
-    "--at", metavar="INSTANT", help="The first message stored then or later, by the broker's clock."
+    "--at", metavar="INSTANT", help="Reset to the first message stored then or later, by the broker's clock."
 )
-@click.option("--offset", type=int, help="An offset of the --queue.")
+@click.option("--offset", type=int, help="Reset to this offset of the queue in --queue.")
 @with_broker
 def reset(
     broker: BlockingClient,
@@ -64,9 +67,9 @@ def reset(
     at: str | None,
     offset: int | None,
 ) -> None:
-    """Let a consumer group begin again elsewhere in a topic.
+    """Reset a consumer group's offsets in a topic.
 
-    Messages that it has received or popped there are free again.
+    The group's messages in flight in the topic become visible again.
     """
     if [to, at, offset].count(None) < 2:
         raise click.UsageError("only one of --to, --at and --offset can be given")
@@ -82,7 +85,7 @@ def reset(
 
 
 @groups.command(epilog=examples("groups delete billing"))
-@click.argument("name")
+@click.argument("name", shell_complete=complete_groups)
 @with_broker
 def delete(broker: BlockingClient, output: Output, name: str) -> None:
     """Delete a consumer group and its committed offsets."""
@@ -91,7 +94,7 @@ def delete(broker: BlockingClient, output: Output, name: str) -> None:
 
 def _list_groups(broker: BlockingClient, output: Output) -> None:
     found = broker.groups()
-    columns = ("group", "topic", ">queue", ">committed", ">end", ">lag", ">in flight")
+    columns = ("group", "topic", ">queue", ">committed", ">end", ">lag", ">in flight", ">retrying")
     rows = [
         (
             group["name"],
@@ -101,10 +104,16 @@ def _list_groups(broker: BlockingClient, output: Output) -> None:
             queue["max_offset"],
             queue["lag"],
             queue["in_flight"],
+            queue["retrying"],
         )
         for group in found
         for queue in group["queues"]
     ]
-    rows += [(group["name"], *[None] * 6) for group in found if not group["queues"]]
-    shown = Table(columns, rows, least=("end", "committed", "in flight"), cut=("group", "topic"))
-    output.show({"groups": found}, shown if found else "no consumer groups")
+    rows += [(group["name"], *[None] * 7) for group in found if not group["queues"]]
+    shown = Table(columns, rows, least=("end", "committed", "in flight", "retrying"), cut=("group", "topic"))
+    dead = [
+        f"{group['name']} has {letters} dead letter{'s' * (letters != 1)}: mocketmq peek %DLQ%{group['name']}"
+        for group in found
+        if (letters := group["dead_letters"])
+    ]
+    output.show({"groups": found}, shown if found else "no consumer groups", *dead)

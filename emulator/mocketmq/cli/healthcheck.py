@@ -1,4 +1,4 @@
-"""``mocketmq healthcheck``."""
+"""``mocketmq healthcheck``, which checks that a broker is ready."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""``mocketmq lab``: the same load over the delay schemes, and one report that lays them side by side."""
+"""``mocketmq lab``, which runs the same load over several delay schemes, and compares them in a report."""
 
 import asyncio
 import shutil
@@ -17,6 +17,7 @@ import click
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import show
+from mocketmq.cli.signals import EXIT_CODES, at_stop_signals
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import BrokerError, UnreachableError
 from mocketmq.duration import format_duration, parse_duration_us
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from mocketmq_report.lab.document import LabReport
 
 _SCHEMES: Final[tuple[SchemeName, ...]] = (LEVELS, *get_args(TimedSchemeName))
-_SIGNALS: Final = {signal.SIGINT: Exit.INTERRUPTED.value, signal.SIGTERM: 143}
 _MOST_PENDING: Final = 10_000_000
 _USUAL: Final = Load()
 
@@ -68,7 +68,7 @@ def _pending(_context: click.Context, _option: click.Parameter, text: str) -> tu
 
 
 def _count(name: str, most: int, text: str) -> Callable[[Any], Any]:
-    """An option for a number of the load."""
+    """Make an option for a number in the load."""
     return click.option(
         f"--{name}", type=click.IntRange(1, most), default=getattr(_USUAL, name), show_default=True, help=text
     )
@@ -93,9 +93,9 @@ def _count(name: str, most: int, text: str) -> Callable[[Any], Any]:
     "--name-server",
     "name_servers",
     metavar="HOST:PORT[,…]",
-    help="Measure the lateness of this RocketMQ as well, under the same rate.",
+    help="Also measure the lateness of this RocketMQ, at the same rate.",
 )
-@click.option("--access-key", envvar="ROCKETMQ_ACCESS_KEY", help="For a cluster with ACL.")
+@click.option("--access-key", envvar="ROCKETMQ_ACCESS_KEY", help="The access key, for a cluster with ACL.")
 @click.option("--secret-key", envvar="ROCKETMQ_SECRET_KEY", help="The secret of the access key.")
 @_count("rate", 10_000, "Messages a second.")
 @_count("seconds", 3_600, "How long to send at this rate.")
@@ -116,25 +116,27 @@ def _count(name: str, most: int, text: str) -> Callable[[Any], Any]:
     show_default=True,
     callback=_pending,
     metavar="NUMBER,…",
-    help="How many messages wait when brokers are started.",
+    help="Numbers of pending messages at the start of a broker.",
 )
 @click.option(
     "--delay-sync",
     type=click.Choice(get_args(DelaySync)),
     default=_USUAL.delay_sync,
     show_default=True,
-    help="When a scheme syncs what it saves, as the setting of this name.",
+    help="When a scheme syncs its files, as in mocketmq serve.",
 )
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default="mocketmq-lab",
     show_default=True,
-    help="Where to write the report; the data is there, too, so it chooses the disk.",
+    help="Directory for the report and the brokers' data, which determines the disk to measure.",
 )
 @click.option("--keep", is_flag=True, help="Keep the ledgers, in the directory data of --out.")
 @click.option("--title", default="Delay schemes side by side", help="Title of the report.")
-@click.option("--quick", is_flag=True, help="Make the report without Spark and Java: the same figures.")
+@click.option(
+    "--quick", is_flag=True, help="Make the report without Spark and Java. The figures are the same."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print lab.json instead of a summary.")
 @click.option("--open", "is_opened", is_flag=True, help="Open the report in a browser.")
 def lab(
@@ -150,11 +152,11 @@ def lab(
     is_opened: bool,
     **given: Any,
 ) -> None:
-    """Run the same load over delay schemes, and write a report that lays them side by side.
+    """Run the same load over delay schemes, and write a report that compares them.
 
-    Each runs in brokers of its own, one scheme after the other, in real time: lateness, saves, a herd that is
-    due at one instant, and starts with many pending messages. With the usual load that takes some minutes.
-    Ctrl-C ends it and leaves nothing behind.
+    Each scheme runs in brokers of its own, one scheme after the other, in real time. The lab measures
+    lateness, saves, a herd that is due at one instant, and starts with many pending messages. The default
+    load takes some minutes. Ctrl-C ends the lab, which leaves nothing behind.
     """
     load = Load(**given)
     if LEVELS in schemes or name_servers:
@@ -167,10 +169,10 @@ def lab(
         raise click.UsageError("--access-key and --secret-key are needed together")
     from mocketmq_report.command import failing  # noqa: PLC0415 - reports are an extra
 
-    with failing():  # before minutes are spent, and before there is anything to remove
+    with failing():  # a missing extra must fail now, not after minutes of measuring
         from mocketmq_report.lab import making  # noqa: F401, PLC0415
         from mocketmq_report.lab.making import write_lab  # noqa: PLC0415
-    import mocketmq.lab.laboratory  # noqa: F401, PLC0415 - takes the whole broker
+    import mocketmq.lab.laboratory  # noqa: F401, PLC0415 - imports the whole broker
 
     with _place(out, keep) as place:
         cluster = _cluster(name_servers, access_key, secret_key, load)
@@ -190,7 +192,7 @@ def lab(
 
 @contextmanager
 def _place(out: Path, keep: bool) -> Iterator[Path]:
-    """Where the data of all brokers is."""
+    """Create the directory for the data of all brokers, and remove it at the end unless it is kept."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         if keep:
@@ -209,7 +211,7 @@ def _place(out: Path, keep: bool) -> Iterator[Path]:
 
 
 def _remove(place: Path, keep: bool) -> None:
-    """Remove the data, and ``--out`` if nothing else is there."""
+    """Remove the data, and also ``--out`` if it is then empty."""
     if not keep:
         shutil.rmtree(place, ignore_errors=True)
     if not any(place.parent.iterdir()):
@@ -221,19 +223,19 @@ def _cluster(
 ) -> "ClusterRun | None":
     if not name_servers:
         return None
-    from mocketmq.calling.call import Account  # noqa: PLC0415
-    from mocketmq.lab.cluster_run import ClusterRun  # noqa: PLC0415 - if it is asked for
+    from mocketmq.calling.call import Credentials  # noqa: PLC0415
+    from mocketmq.lab.cluster_run import ClusterRun  # noqa: PLC0415 - only with --name-server
 
-    account = Account(access_key, secret_key) if access_key and secret_key else None
-    return ClusterRun(name_servers, account, load)
+    credentials = Credentials(access_key, secret_key) if access_key and secret_key else None
+    return ClusterRun(name_servers, credentials, load)
 
 
 def _measure(
     schemes: tuple[SchemeName, ...], load: Load, place: Path, cluster: "ClusterRun | None"
 ) -> "Results":
-    """Run the lab. A signal ends it, once its brokers have stopped."""
+    """Run the lab. After a signal, stop the lab's brokers before the command ends."""
     from mocketmq.calling.call import NoAnswerError  # noqa: PLC0415
-    from mocketmq.lab.laboratory import run_lab  # noqa: PLC0415 - takes the whole broker
+    from mocketmq.lab.laboratory import run_lab  # noqa: PLC0415 - imports the whole broker
     from mocketmq_report.command import progress_shown  # noqa: PLC0415
 
     code = 0
@@ -243,14 +245,15 @@ def _measure(
 
         def end(number: int) -> None:
             nonlocal code
-            code = number
+            code = EXIT_CODES[number]
             working.cancel()
 
-        for number, exit_code in _SIGNALS.items():
-            asyncio.get_running_loop().add_signal_handler(number, end, exit_code)
+        at_stop_signals(end)
         return await working
 
-    kept = {number: signal.getsignal(number) for number in _SIGNALS}  # which the loop would forget
+    kept = {
+        number: signal.getsignal(number) for number in EXIT_CODES
+    }  # the event loop would not restore them
     try:
         with progress_shown() as tell:
             return asyncio.run(run())
@@ -268,15 +271,15 @@ def _measure(
 def _report(
     results: "Results", load: Load, place: Path, title: str, quick: bool, clean: Callable[[], object]
 ) -> "LabReport":
-    """Read the ledgers. A signal ends the process, after ``clean``."""
+    """Make the report from the ledgers. A signal ends the process after calling ``clean``."""
     from mocketmq_report.command import failing, progress_shown, spark_unless  # noqa: PLC0415
     from mocketmq_report.interruption import ended_by_signals  # noqa: PLC0415
-    from mocketmq_report.job import Engine  # noqa: PLC0415
+    from mocketmq_report.job import ReportRunner  # noqa: PLC0415
     from mocketmq_report.lab.making import make_lab_report  # noqa: PLC0415
 
     def make() -> "LabReport":
         with progress_shown() as tell, spark_unless(quick, None, False) as spark:
-            return make_lab_report(Engine(spark), load, results, place, title, tell)
+            return make_lab_report(ReportRunner(spark), load, results, place, title, tell)
 
     with failing():
         return ended_by_signals(make, clean)

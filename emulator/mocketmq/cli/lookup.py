@@ -1,22 +1,26 @@
-"""``mocketmq peek``, ``find`` and ``message``: look at messages without consuming them."""
+"""``mocketmq peek``, ``find`` and ``message``, which show messages without consuming them."""
+
+from collections.abc import Iterator
 
 import click
 
+from mocketmq.cli.completion import complete_topics
 from mocketmq.cli.connection import with_broker
 from mocketmq.cli.exit_codes import Exit
 from mocketmq.cli.options import examples, filter_options
 from mocketmq.cli.output import Output, instant
 from mocketmq.cli.table import Table
-from mocketmq.cli.timeline import timeline
 from mocketmq.client.answer import JsonObject, body_of
 from mocketmq.client.blocking import BlockingClient
+from mocketmq.clock import US_PER_MS
+from mocketmq.duration import format_duration
 
 _MOST = click.IntRange(min=1)
 _PAGE = 256
 
 
 @click.command(epilog=examples("peek orders", "peek orders --offset -10", "peek %DLQ%billing --json"))
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.option("--queue", type=int, help="Only this queue.")
 @click.option(
     "--offset",
@@ -26,7 +30,7 @@ _PAGE = 256
     help="Begin with this offset of each queue; -10 begins ten before its end.",
 )
 @click.option(
-    "--max", "max_messages", type=_MOST, default=32, show_default=True, help="Most messages to show."
+    "--max", "max_messages", type=_MOST, default=32, show_default=True, help="Largest number of messages."
 )
 @filter_options
 @with_broker
@@ -40,15 +44,15 @@ def peek(
     tags: str,
     sql: str | None,
 ) -> None:
-    """Show messages of TOPIC, which stay as they are for every consumer group.
+    """Show messages of TOPIC without consuming them, oldest first.
 
-    The oldest come first. With a negative --offset the newest are shown.
+    A negative --offset shows the newest messages.
     """
     queues = broker.topic(topic)["queues"]
     ends = {each["queue_id"]: (each["min_offset"], each["max_offset"]) for each in queues}
     found: list[JsonObject] = []
     for number in ends if queue is None else [queue]:
-        first, end = ends.get(number, (0, 1))  # the broker says it best that there is no such queue
+        first, end = ends.get(number, (0, 1))  # for an unknown queue, the broker's error is the best one
         at, last = max(first, end + offset if offset < 0 else offset), len(found) + max_messages
         while at < end and len(found) < last:
             size = min(last - len(found), _PAGE)
@@ -57,18 +61,20 @@ def peek(
             at = page["next_offset"]
     found.sort(key=lambda each: each["log_offset"])
     found = found[-max_messages:] if offset < 0 else found[:max_messages]
-    _show(output, found, f"nothing to see in {topic}")
+    _show(output, found, f"no messages to show in {topic}")
 
 
 @click.command(epilog=examples("find 7", "find 7 --topic orders --json"))
 @click.argument("key")
-@click.option("--topic", help="Only messages of this topic.")
-@click.option("--max", "max_messages", type=int, default=64, show_default=True, help="Most messages to show.")
+@click.option("--topic", shell_complete=complete_topics, help="Only messages of this topic.")
+@click.option(
+    "--max", "max_messages", type=int, default=64, show_default=True, help="Largest number of messages."
+)
 @with_broker
 def find(broker: BlockingClient, output: Output, key: str, topic: str | None, max_messages: int) -> None:
     """Find messages by one of their keys, oldest first.
 
-    A delayed message is found twice once it is delivered: as it was parked, and in its topic.
+    Once a delayed message is delivered, it is found twice: parked, and in its topic.
     """
     found = broker.messages_by_key(key, topic=topic, max_messages=max_messages)
     _show(output, found, f"no message has the key {key}")
@@ -81,9 +87,29 @@ def message(broker: BlockingClient, output: Output, message_id: str) -> None:
     """Show the history of a message: when it was stored, due, delivered, received and acknowledged."""
     history = broker.message(message_id)
     events = Table(
-        ("time", ">after", "what happened"), timeline(history), least=("after",), folded="what happened"
+        ("time", ">after", "what happened"), _life(history), least=("after",), folded="what happened"
     )
-    output.show(history, f"message {history['message_id']} is {history['state']}", events)
+    output.show(history, f"message {history['message_id']} is {_state(history)}", events)
+
+
+def _state(history: JsonObject) -> str:
+    """The state, with the groups of dead letters or with what groups have done."""
+    groups = sorted({event["group"] for event in history["life"] if event["kind"] == "dead"})
+    state = str(history["state"])
+    if state == "dead" and groups:
+        return f"{state} at {', '.join(groups)}"
+    return f"{state}, {consumption}" if (consumption := history["consumption"]) else state
+
+
+def _life(history: JsonObject) -> Iterator[tuple[str, str, str]]:
+    """The instant of each event, the time since the first event, and the event's text."""
+    for event in history["life"]:
+        after = format_duration((event["at_ms"] - history["life"][0]["at_ms"]) * US_PER_MS)
+        text = event["text"]
+        if event["kind"] == "delivered" and event["late_us"] is not None:
+            text += f", {format_duration(event['late_us'])} late" if event["late_us"] > 0 else ", on time"
+            text += f", by fault {event['fault']}" if event["fault"] else ""
+        yield instant(event["at_ms"]), f"+{after}", text
 
 
 def _show(output: Output, found: list[JsonObject], nothing: str) -> None:

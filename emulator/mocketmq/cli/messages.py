@@ -1,20 +1,24 @@
-"""``mocketmq send``, ``receive`` and ``wait``."""
+"""``mocketmq send``, ``mocketmq receive`` and ``mocketmq wait``."""
 
 import json
 import sys
 
 import click
 
+from mocketmq.cli.completion import complete_groups, complete_topics
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.exit_codes import Exit
+from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.options import examples, filter_options
 from mocketmq.cli.output import Output, distance, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import JsonObject, body_of
 from mocketmq.client.blocking import BlockingClient
-from mocketmq.client.expecting import Like, whole_ms
+from mocketmq.client.expecting import Like, LikeInTime
 from mocketmq.client.operations import MessageOptions
+from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.duration import format_duration, parse_duration_us
 from mocketmq.instant import parse_instant_ms
+from mocketmq.suggestion import suggestion_for
 
 
 @click.command(
@@ -24,22 +28,25 @@ from mocketmq.instant import parse_instant_ms
         "send orders - --delay 90s < body.json",
     )
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.argument("body")
 @click.option("--level", type=int, help="Delay level, numbered from 1; `mocketmq levels` shows them.")
-@click.option("--delay", help="Delay, such as 1500ms, 90s or 2d; up to 3d.")
+@click.option(
+    "--delay", help="Delay, such as 1500ms, 90s or 2d; up to 40d unless the broker's settings differ."
+)
 @click.option(
     "--at",
     metavar="INSTANT",
     help="Instant of delivery by the wall clock, at most 40d ahead: epoch milliseconds, or as "
     "2030-01-31T08:00:00Z.",
 )
-@click.option("--tag", help="Tag, by which receivers filter.")
-@click.option("--key", "keys", multiple=True, help="Key to find the message by; may be repeated.")
+@click.option("--tag", help="Tag, by which consumers can filter.")
+@click.option("--key", "keys", multiple=True, help="Key, by which to find the message; may be repeated.")
 @click.option(
     "--property", "properties", metavar="NAME=VALUE", multiple=True, help="User property; may be repeated."
 )
 @click.option("--queue", type=int, help="Queue to send to; without it, the broker picks one.")
+@click.option("--priority", type=int, help="Priority, from 0, in a topic of type priority.")
 @with_broker
 def send(
     broker: BlockingClient,
@@ -53,6 +60,7 @@ def send(
     keys: tuple[str, ...],
     properties: tuple[str, ...],
     queue: int | None,
+    priority: int | None,
 ) -> None:
     """Send a message to TOPIC. If BODY is -, the body is read from the standard input.
 
@@ -64,7 +72,7 @@ def send(
     if level is not None:
         options["delay_level"] = level
     if delay is not None:
-        options["delay_ms"] = whole_ms(delay, "delay")
+        options["delay"] = delay
     if at is not None:
         options["start_deliver_ms"] = parse_instant_ms(at, "start_deliver_ms")
     if tag is not None:
@@ -75,11 +83,16 @@ def send(
         options["properties"] = dict(map(_name_and_value, properties))
     if queue is not None:
         options["queue_id"] = queue
+    if priority is not None:
+        options["priority"] = priority
     content = sys.stdin.buffer.read() if body == "-" else body
     sent = broker.send(topic, content, **options)
     output.show(sent, _describe_sent(sent))
     if level is not None and level != sent["delay_level"]:
         click.echo(f"Note: --level {level} counts as {_describe_level(sent['delay_level'])}", err=True)
+    if at is not None and sent["due_ms"] is None:
+        why = "has passed" if options["start_deliver_ms"] <= wall_us() // US_PER_MS else "is too far ahead"
+        click.echo(f"Note: --at {at} {why}: the message is delivered at once", err=True)
 
 
 @click.command(
@@ -89,13 +102,15 @@ def send(
         "receive orders --group audit --sql 'price > 10' --no-ack --json",
     )
 )
-@click.argument("topic")
-@click.option("--group", required=True, help="Consumer group.")
+@click.argument("topic", shell_complete=complete_topics)
+@click.option("--group", required=True, shell_complete=complete_groups, help="Consumer group.")
 @click.option(
-    "--max", "max_messages", type=int, default=1, show_default=True, help="Most messages to receive."
+    "--max", "max_messages", type=int, default=1, show_default=True, help="Largest number of messages."
 )
-@click.option("--wait", default="0s", show_default=True, help="How long to wait for a first message.")
-@click.option("--no-ack", is_flag=True, help="Do not acknowledge: the messages are visible again after 30s.")
+@click.option("--wait", default="0s", show_default=True, help="Longest wait for the first message.")
+@click.option(
+    "--no-ack", is_flag=True, help="Do not acknowledge the messages, which are visible again after 30s."
+)
 @filter_options
 @with_broker
 def receive(
@@ -109,7 +124,12 @@ def receive(
     tags: str,
     sql: str | None,
 ) -> None:
-    """Receive messages of TOPIC for a consumer group, print and acknowledge them."""
+    """Receive messages of TOPIC for a consumer group, print them, and acknowledge them.
+
+    Without --wait, the topic must exist.
+    """
+    if parse_duration_us(wait, "wait") == 0:
+        _check_topic(broker, topic)
     messages = broker.receive(topic, group=group, max_messages=max_messages, wait=wait, tags=tags, sql=sql)
     found = Table(
         ("stored", "message", "tag", "keys", ">attempt", "body"),
@@ -118,7 +138,8 @@ def receive(
         folded="body",
     )
     nothing = f"nothing to receive from {topic} for group {group}"
-    output.show({"messages": messages}, found if messages else nothing)
+    hint = [] if messages else _standing_clock(broker, topic, group)
+    output.show({"messages": messages}, found if messages else nothing, *hint)
     if not messages:
         raise click.exceptions.Exit(Exit.NOTHING)
     if not no_ack:
@@ -132,16 +153,21 @@ def receive(
         "wait orders --sent --tag paid --json-path '$.order.id=7'",
     )
 )
-@click.argument("topic")
-@click.option("--count", type=int, default=1, show_default=True, help="Messages to wait for.")
-@click.option("--wait", default="5s", show_default=True, help="How long to wait for them, in real time.")
-@click.option("--sent", is_flag=True, help="Wait until they are sent, delayed or not.")
-@click.option("--acknowledged-by", metavar="GROUP", help="Wait until this group has acknowledged them.")
-@click.option("--dead", is_flag=True, help="Wait until they are dead letters.")
+@click.argument("topic", shell_complete=complete_topics)
+@click.option("--count", type=int, default=1, show_default=True, help="Number of messages to wait for.")
+@click.option("--wait", default="5s", show_default=True, help="Longest wait, in real time.")
+@click.option("--sent", is_flag=True, help="Wait until the messages are sent, delayed or not.")
+@click.option(
+    "--acknowledged-by",
+    metavar="GROUP",
+    shell_complete=complete_groups,
+    help="Wait until this group has acknowledged the messages.",
+)
+@click.option("--dead", is_flag=True, help="Wait until the messages are dead letters.")
 @click.option("--tag", help="Only messages with this tag.")
 @click.option("--key", help="Only messages with this key.")
 @click.option(
-    "--property", "properties", metavar="NAME=VALUE", multiple=True, help="Only those with this property."
+    "--property", "properties", metavar="NAME=VALUE", multiple=True, help="Only messages with this property."
 )
 @click.option("--body", help="Only messages with this text as their body.")
 @click.option(
@@ -150,6 +176,11 @@ def receive(
     metavar="PATH=JSON",
     multiple=True,
     help="Only messages whose body has this value at this path, such as '$.order.id=7'.",
+)
+@click.option(
+    "--advance",
+    metavar="DURATION",
+    help="While waiting, move the clock to each due time and retry of the messages, by this much at most.",
 )
 @with_broker
 def wait(
@@ -166,14 +197,17 @@ def wait(
     properties: tuple[str, ...],
     body: str | None,
     paths: tuple[str, ...],
+    advance: str | None,
 ) -> None:
     """Wait until messages are delivered to TOPIC, counted since it was created or reset.
 
-    A delayed message counts once it is delivered. The exit code is 4 if the messages do not come in time;
-    then those are shown that came nearest.
+    A delayed message counts once it is delivered. If the messages do not come in time, the most similar
+    messages are shown, and the exit code is 4.
     """
     if [sent, dead, acknowledged_by is not None].count(True) > 1:
         raise click.UsageError("only one of --sent, --acknowledged-by and --dead can be given")
+    if sent and advance is not None:
+        raise click.UsageError("--advance has no effect with --sent")
     like = Like()
     if tag is not None:
         like["tag"] = tag
@@ -185,22 +219,50 @@ def wait(
         like["body"] = body
     if paths:
         like["json_path"] = dict(map(_path_and_value, paths))
+    in_time = LikeInTime(**like)  # type: ignore[typeddict-item]  # all keys may be missing
+    if advance is not None:
+        in_time["advance"] = advance
     if sent:
         stage, found = "sent", broker.wait_sent(topic, count, wait=wait, **like)
     elif acknowledged_by is not None:
-        found = broker.wait_acknowledged(topic, count, group=acknowledged_by, wait=wait, **like)
+        found = broker.wait_acknowledged(topic, count, group=acknowledged_by, wait=wait, **in_time)
         stage = "acknowledged"
     elif dead:
-        stage, found = "dead", broker.wait_dead(topic, count, wait=wait, **like)
+        stage, found = "dead", broker.wait_dead(topic, count, wait=wait, **in_time)
     else:
-        stage, found = "delivered", broker.wait_delivered(topic, count, wait=wait, **like)
+        stage, found = "delivered", broker.wait_delivered(topic, count, wait=wait, **in_time)
     if stage == "delivered":
         said = f"topic {topic} has received {found[stage]} of {count} messages"
     else:
         said = f"{found[stage]} of {count} messages of topic {topic} are {stage}"
+    if found["reached"] and found["moves"]:
+        said += f"; the clock was moved by {format_duration(found['moved_ms'] * US_PER_MS)}"
     output.show(found, said, *([] if found["reached"] else [found["explanation"]]))
     if not found["reached"]:
         raise click.exceptions.Exit(Exit.NOTHING)
+
+
+def _check_topic(broker: BlockingClient, name: str) -> None:
+    """Raise Failure for an unknown topic, which a receive would create."""
+    known = [topic["name"] for topic in broker.topics()]
+    if name and name not in known:
+        meant = suggestion_for(name, known)
+        hint = f"; did you mean {meant}?" if meant else ""
+        raise Failure(f"topic {name} does not exist{hint}", Exit.NOTHING)
+
+
+def _standing_clock(broker: BlockingClient, topic: str, group: str) -> list[str]:
+    """Note that the manual clock was never moved, if a delayed message for the group is not yet due."""
+    clock = broker.clock()
+    if clock["mode"] != "manual" or clock["moved"]:
+        return []
+    topics = {queue["topic"] for queue in broker.group(group)["queues"] if queue["retrying"]} | {topic}
+    pages = [broker.delayed(topic=one, max_messages=1_000)["messages"] for one in sorted(topics)]
+    dues = [one["due_ms"] for page in pages for one in page if one["due_ms"] > clock["now_ms"]]
+    if not dues:
+        return []
+    due = instant(min(dues), clock["now_ms"])
+    return [f"the clock is manual and was not moved; {len(dues)} delayed for the group, the next due {due}"]
 
 
 def _name_and_value(text: str) -> tuple[str, str]:
@@ -217,7 +279,7 @@ def _path_and_value(text: str) -> tuple[str, object]:
     try:
         return path, json.loads(value)
     except ValueError:
-        return path, value  # text, as it is written in a shell
+        return path, value  # plain text, so that no quotes are needed in a shell
 
 
 def _describe_sent(sent: JsonObject) -> str:

@@ -1,4 +1,4 @@
-"""What commands share: examples at the end of their help, and the options that choose messages."""
+"""The examples at the end of a command's help, and the filter options, which several commands share."""
 
 import functools
 from collections.abc import Callable
@@ -8,12 +8,12 @@ import click
 
 
 def examples(*commands: str) -> str:
-    """An epilog with a line for each; tests/process/test_cli_help.py runs them."""
+    """Make the help's epilog from examples. tests/process/test_cli_help.py runs each example."""
     return "\b\nExamples:\n" + "\n".join(f"  mocketmq {command}" for command in commands)
 
 
 def filter_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command ``--filter`` and ``--sql``, as ``tags`` and ``sql``; one of them at most."""
+    """Add the arguments ``tags`` and ``sql`` for ``--filter`` and ``--sql``, which exclude each other."""
 
     @click.option("--filter", "tags", help="Only messages with these tags, such as 'A || B'.")
     @click.option("--sql", help="Only messages with such properties, as \"price > 10 AND paid = 'no'\".")

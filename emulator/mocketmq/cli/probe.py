@@ -1,4 +1,4 @@
-"""``mocketmq probe``: measure how late a real cluster delivers."""
+"""``mocketmq probe``, which measures how late a real cluster delivers."""
 
 import asyncio
 import signal
@@ -16,19 +16,19 @@ from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.progress_line import ProgressLine
+from mocketmq.cli.signals import EXIT_CODES, at_stop_signals
 from mocketmq.cli.table import Table
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.doors import split_address
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.host_port import split_address
 from mocketmq.message.names import check_group_name, check_topic_name
-from mocketmq.probe.cluster import Cluster
+from mocketmq.probe.cluster import ProbedCluster
 from mocketmq.probe.probe_ledger import ProbeLedger
 from mocketmq.probe.probing import MAX_RATE, Plan, Probing, Progress
 from mocketmq.probe.remoting_cluster import RemotingCluster
 
 _COLUMNS = ("level", "delay", ">sent", ">received", ">p50", ">p90", ">p99", ">max")
-_SIGNALS = {signal.SIGINT: Exit.INTERRUPTED.value, signal.SIGTERM: 143}
 _LEVELS = (1, 2, 3)
 _DELAYS_US = (1 * US_PER_S, 5 * US_PER_S, 10 * US_PER_S)
 
@@ -68,20 +68,25 @@ def _delays(_context: click.Context, _option: click.Parameter, text: str | None)
     )
 )
 @click.option(
-    "--name-server", "name_servers", metavar="HOST:PORT[,…]", help="The cluster's name server, over TCP."
+    "--name-server",
+    "name_servers",
+    metavar="HOST:PORT[,…]",
+    help="Name server of a cluster to probe over TCP.",
 )
-@click.option("--grpc", "proxy", metavar="HOST[:PORT]", help="A proxy of RocketMQ 5, instead.")
-@click.option("--aliyun-http", "url", metavar="URL", help="Aliyun's HTTP protocol, instead.")
-@click.option("--instance", metavar="ID", help="Aliyun's id of the instance, if it has a namespace.")
-@click.option("--levels", metavar="1,2,…", callback=_levels, help="Delay levels to send at.")
-@click.option("--delays", metavar="1s,30s,…", callback=_delays, help="Delays of messages with a due time.")
+@click.option("--grpc", "proxy", metavar="HOST[:PORT]", help="Proxy of RocketMQ 5 to probe over gRPC.")
+@click.option("--aliyun-http", "url", metavar="URL", help="Endpoint to probe over Aliyun's HTTP protocol.")
+@click.option("--instance", metavar="ID", help="Id of the Aliyun instance, if it has a namespace.")
+@click.option("--levels", metavar="1,2,…", callback=_levels, help="Delay levels to measure.")
+@click.option(
+    "--delays", metavar="1s,30s,…", callback=_delays, help="Delays to measure, of messages with a due time."
+)
 @click.option(
     "--count",
     "each",
     type=click.IntRange(1, 10_000),
     default=100,
     show_default=True,
-    help="Messages of each level and delay.",
+    help="Number of messages of each level and delay.",
 )
 @click.option(
     "--rate", type=click.IntRange(1, MAX_RATE), default=10, show_default=True, help="Messages a second."
@@ -90,28 +95,34 @@ def _delays(_context: click.Context, _option: click.Parameter, text: str | None)
     "--size", type=click.IntRange(1, 1 << 16), default=100, show_default=True, help="Bytes of a body."
 )
 @click.option(
-    "--topic", default="mocketmq-probe", show_default=True, help="Over TCP it is made if it does not exist."
+    "--topic",
+    default="mocketmq-probe",
+    show_default=True,
+    help="Topic, which over TCP is created if missing.",
 )
 @click.option(
-    "--group", default="mocketmq-probe", show_default=True, help="Over TCP it is made if it does not exist."
+    "--group",
+    default="mocketmq-probe",
+    show_default=True,
+    help="Group, which over TCP is created if missing.",
 )
 @click.option(
     "--patience",
     default="60s",
     show_default=True,
     metavar="TIME",
-    help="How long to wait for what is overdue.",
+    help="Longest wait for overdue messages.",
 )
 @access_options
 @click.option(
-    "--security-token", envvar="ROCKETMQ_SECURITY_TOKEN", help="The STS token of a temporary key of Aliyun."
+    "--security-token", envvar="ROCKETMQ_SECURITY_TOKEN", help="The STS token of a temporary Aliyun key."
 )
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     default="probe.csv",
     show_default=True,
-    help="The ledger to write, which must not exist.",
+    help="Ledger to write; the file must not exist.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def probe(
@@ -127,13 +138,13 @@ def probe(
     size: int,
     **reached_by: Any,
 ) -> None:
-    """Send delayed messages through a real cluster, and write how late they came as a ledger.
+    """Send delayed messages through a real cluster, and write their lateness to a ledger.
 
-    The cluster is named by --name-server, --grpc or --aliyun-http. Without --levels and --delays these are
-    the levels 1,2,3 over TCP, and the delays 1s,5s,10s elsewhere.
+    Give one of --name-server, --grpc and --aliyun-http. Without --levels and --delays, the probe measures the
+    levels 1,2,3 over TCP, and the delays 1s,5s,10s over other protocols.
 
     `mocketmq report` reads the ledger, and `mocketmq serve --lateness-from` plays it back. Ctrl-C ends the
-    probe and writes what has come. Topic and group stay on the cluster.
+    probe, which then writes the messages that have arrived. Topic and group stay on the cluster.
     """
     try:
         check_topic_name(topic)
@@ -145,17 +156,19 @@ def probe(
     if not levels and not delays:
         levels, delays = (_LEVELS, ()) if reached_by["name_servers"] else ((), _DELAYS_US)
     if levels and not reached_by["name_servers"]:
-        raise click.UsageError("--levels are of --name-server alone; allowed: --delays")
+        raise click.UsageError("--levels has no effect without --name-server; give --delays")
     plan = Plan(topic, group, levels, delays, each, rate, size, patience_us)
     if out.suffix != ".csv":
         raise click.UsageError(f"--out is {str(out)!r}; allowed: a name that ends in .csv")
     try:
-        out.touch(exist_ok=False)  # before anything is sent
+        out.touch(exist_ok=False)  # must fail before anything is sent
     except FileExistsError:
         raise click.UsageError(f"{out} exists: give another name with --out") from None
     except OSError as error:
         raise Failure(f"{out} cannot be written: {error.strerror}", Exit.USAGE) from error
-    kept = {number: signal.getsignal(number) for number in _SIGNALS}  # which the loop would forget
+    kept = {
+        number: signal.getsignal(number) for number in EXIT_CODES
+    }  # the event loop would not restore them
     try:
         with ProgressLine() as progress:
             code, probing = asyncio.run(_run(connect, plan, progress))
@@ -176,7 +189,7 @@ def probe(
     if code:
         raise click.exceptions.Exit(code)
     if not any(row.delivered_us for row in ledger.rows):
-        raise Failure("no delayed message came", Exit.NOTHING)
+        raise Failure("no delayed message arrived", Exit.NOTHING)
 
 
 def _connecting(
@@ -186,31 +199,31 @@ def _connecting(
     instance: str | None,
     security_token: str | None,
     **access: Any,
-) -> Callable[[], Cluster]:
-    """What makes the cluster, in a loop that runs. Raises click.UsageError."""
+) -> Callable[[], ProbedCluster]:
+    """Return a function that makes the cluster within a running event loop. Raises click.UsageError."""
     if sum(each is not None for each in (name_servers, proxy, url)) != 1:
-        raise click.UsageError("needed: one of --name-server, --grpc and --aliyun-http")
+        raise click.UsageError("give one of --name-server, --grpc and --aliyun-http")
     if instance and url is None:
-        raise click.UsageError("--instance goes with --aliyun-http alone")
-    account, context = access_of(**access, checks_host=name_servers is None)
+        raise click.UsageError("--instance has no effect without --aliyun-http")
+    credentials, context = access_of(**access, checks_host=name_servers is None)
     if security_token:
-        if url is None or account is None:
-            raise click.UsageError("--security-token goes with --aliyun-http and --access-key alone")
-        account = account._replace(security_token=security_token)
+        if url is None or credentials is None:
+            raise click.UsageError("--security-token has no effect without --aliyun-http and --access-key")
+        credentials = credentials._replace(security_token=security_token)
     if context and url is not None and not url.startswith("https://"):
         raise click.UsageError(f"--aliyun-http is {url!r}; allowed with TLS: https://…")
     if name_servers is not None:
-        return partial(RemotingCluster, name_servers, account, context)
+        return partial(RemotingCluster, name_servers, credentials, context)
     if proxy is not None:
         from mocketmq.probe.grpc_cluster import GrpcCluster  # noqa: PLC0415 - imports protobuf and grpclib
 
         _check_port(proxy, "--grpc")
-        return partial(GrpcCluster, proxy, account, context)
+        return partial(GrpcCluster, proxy, credentials, context)
     from mocketmq.probe.aliyun_cluster import AliyunCluster  # noqa: PLC0415 - imports aiohttp
 
     if url is None or urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise click.UsageError(f"--aliyun-http is {url!r}; allowed: http://HOST[:PORT] or https://…")
-    return partial(AliyunCluster, url, instance or "", account, context)
+    return partial(AliyunCluster, url, instance or "", credentials, context)
 
 
 def _check_port(address: str, option: str) -> None:
@@ -220,17 +233,16 @@ def _check_port(address: str, option: str) -> None:
         raise click.UsageError(f"{option} is {address!r}; allowed: HOST or HOST:PORT") from None
 
 
-async def _run(connect: Callable[[], Cluster], plan: Plan, progress: Progress) -> tuple[int, Probing]:
-    """Probe until the end or a signal; the exit code and the probe."""
+async def _run(connect: Callable[[], ProbedCluster], plan: Plan, progress: Progress) -> tuple[int, Probing]:
+    """Probe until all messages have come or a signal arrives. Returns the exit code and the probe."""
     probing = Probing(plan, connect(), progress)
     stop, codes = asyncio.Event(), [0]
 
-    def end(code: int) -> None:
-        codes.append(code)
+    def end(number: int) -> None:
+        codes.append(EXIT_CODES[number])
         stop.set()
 
-    for number, code in _SIGNALS.items():
-        asyncio.get_running_loop().add_signal_handler(number, partial(end, code))
+    at_stop_signals(end)
     await probing.run(stop)
     return codes[-1], probing
 
@@ -246,7 +258,7 @@ def _shown(summary: dict[str, Any], out: Path) -> list[Table | str]:
     ]
     parts: list[Table | str] = [
         Table(_COLUMNS, delays),
-        f"lateness is right to ±{_ms(summary['lateness_error_us'])}",
+        f"lateness is accurate to ±{_ms(summary['lateness_error_us'])}",
     ]
     for broker in summary["brokers"]:
         what = f"broker {broker['name']} at {broker['address']}, version {broker['version']}"

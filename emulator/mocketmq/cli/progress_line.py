@@ -1,4 +1,4 @@
-"""Show the progress of a command on a terminal."""
+"""A command's progress line on a terminal."""
 
 import sys
 from types import TracebackType
@@ -15,7 +15,7 @@ _REFRESH_US = 100 * US_PER_MS
 
 
 class ProgressLine:
-    """A progress line on stderr, once a command has taken a second; none if stderr is not a terminal."""
+    """Shows progress on stderr, beginning after a second. Shows nothing if stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._is_watched = sys.stderr.isatty()
@@ -32,7 +32,7 @@ class ProgressLine:
             self._bars.stop()
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
-        """Show that ``done`` of ``total`` is done; None if the total is unknown."""
+        """Show that ``done`` of ``total`` steps are complete; ``total`` is None if unknown."""
         if not self._is_watched or (now_us := steady_us()) < self._next_us:
             return
         self._next_us = now_us + _REFRESH_US

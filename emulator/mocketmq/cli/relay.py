@@ -1,8 +1,7 @@
-"""``mocketmq relay``: delayed messages for a real broker."""
+"""``mocketmq relay``, which delays messages for a real Kafka or RocketMQ."""
 
 import asyncio
 import logging
-import signal
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -17,6 +16,7 @@ from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.log_lines import log_to_stderr
 from mocketmq.cli.options import examples
 from mocketmq.cli.progress_line import ProgressLine
+from mocketmq.cli.signals import at_stop_signals
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError, SettingError
@@ -24,7 +24,7 @@ from mocketmq.message.names import check_group_name, check_topic_name
 from mocketmq.ready_file import ReadyFile
 from mocketmq.relay.judging import Judge
 from mocketmq.relay.partition import Cluster, RelayError
-from mocketmq.relay.relay import Figures, Relay
+from mocketmq.relay.relay import Relay, RelayFigures
 from mocketmq.relay.shelf import OpenShelf, ShelfScheme, shelves
 
 _QUIET_US: Final = 60 * US_PER_S
@@ -32,7 +32,7 @@ _FIGURES_S: Final = 0.5
 
 
 class Orders(NamedTuple):
-    """What both kinds of relay are told."""
+    """The options that both kinds of relay share."""
 
     topic: str
     pending_topic: str
@@ -72,34 +72,39 @@ def _orders(
 
 
 def _common(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of both kinds of relay."""
+    """Add the options that both kinds of relay share."""
     for option in reversed(
         (
-            click.option("--topic", required=True, help="The delay topic."),
-            click.option("--group", default="mocketmq-relay", show_default=True, help="The relays' group."),
-            click.option("--pending-topic", help="Where pending messages are.  [default: TOPIC-pending]"),
-            click.option("--refused-topic", help="Where refused messages go.  [default: TOPIC-refused]"),
+            click.option("--topic", required=True, help="Topic of delayed messages."),
+            click.option(
+                "--group",
+                default="mocketmq-relay",
+                show_default=True,
+                help="Group of all relays of the topic.",
+            ),
+            click.option("--pending-topic", help="Topic of pending messages.  [default: TOPIC-pending]"),
+            click.option("--refused-topic", help="Topic for refused messages.  [default: TOPIC-refused]"),
             click.option(
                 "--scheme",
                 type=click.Choice(get_args(ShelfScheme)),
                 default="slots",
                 show_default=True,
-                help="How pending messages are held here; sorted needs the extra of this name.",
+                help="The delay scheme that holds pending messages; sorted needs the extra of this name.",
             ),
             click.option(
                 "--data",
                 type=click.Path(file_okay=False, path_type=Path),
-                help="Folder for that, of this relay alone.  [default: a temporary one]",
+                help="Folder for pending messages, used by no other relay.  [default: a temporary one]",
             ),
             click.option(
-                "--longest", default="400d", show_default=True, metavar="TIME", help="The longest delay."
+                "--longest", default="400d", show_default=True, metavar="TIME", help="Longest delay."
             ),
             click.option(
                 "--json-bodies",
                 is_flag=False,
                 flag_value="UTC",
                 metavar="[ZONE]",
-                help="JSON bodies may name topic and time; times are of this zone, or UTC.",
+                help="Accept topic and due time in JSON bodies; ZONE applies to times without a time zone.",
             ),
             click.option(
                 "--ready-file",
@@ -119,11 +124,11 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
     )
 )
 def relay() -> None:
-    """Take delayed messages from a topic of a real broker, and send them on.
+    """Receive delayed messages from a topic of a real broker, and forward them when due.
 
     Each message names its real topic in RELAY_TOPIC, and its due time in
     __STARTDELIVERTIME or RELAY_DELAY_MS. Several relays of one group share the
-    work. Pending messages are in the broker, so any of them can take over.
+    work. The broker keeps the pending messages, so any relay can take over.
     """
 
 
@@ -134,7 +139,7 @@ def relay() -> None:
         "relay kafka --bootstrap k:9093 --topic d --kafka-option client_id=a",
     )
 )
-@click.option("--bootstrap", required=True, metavar="HOST:PORT[,…]", help="Brokers to ask first.")
+@click.option("--bootstrap", required=True, metavar="HOST:PORT[,…]", help="Brokers to connect to first.")
 @_common
 @click.option(
     "--kafka-option",
@@ -144,14 +149,14 @@ def relay() -> None:
     help="An option of the client aiokafka, such as security_protocol=SSL.",
 )
 def kafka(bootstrap: str, kafka_options: tuple[str, ...], **common: Any) -> None:
-    """Relay for Kafka: each message is sent on exactly once.
+    """Run a relay for Kafka, which forwards each message exactly once.
 
-    Runs until Ctrl-C or SIGTERM. The topics for pending and refused messages
-    are made if they do not exist.
+    It runs until Ctrl-C or SIGTERM, and creates missing topics for pending and
+    refused messages.
     """
     orders = _orders(**common)
     try:
-        from mocketmq.relay.kafka.cluster import KafkaCluster  # noqa: PLC0415 - an extra
+        from mocketmq.relay.kafka.cluster import KafkaCluster  # noqa: PLC0415 - needs an extra
         from mocketmq.relay.kafka.options import parse_options  # noqa: PLC0415
         from mocketmq.relay.kafka.topics import TopicNames  # noqa: PLC0415
     except ImportError as error:
@@ -172,7 +177,11 @@ def kafka(bootstrap: str, kafka_options: tuple[str, ...], **common: Any) -> None
     )
 )
 @click.option(
-    "--name-server", "name_servers", required=True, metavar="HOST:PORT[,…]", help="Name servers to ask."
+    "--name-server",
+    "name_servers",
+    required=True,
+    metavar="HOST:PORT[,…]",
+    help="Name servers of the cluster.",
 )
 @_common
 @click.option(
@@ -180,14 +189,14 @@ def kafka(bootstrap: str, kafka_options: tuple[str, ...], **common: Any) -> None
     default="1d",
     show_default=True,
     metavar="TIME",
-    help="Write anew what has waited so long: well below the age at which brokers remove messages.",
+    help="Rewrite messages that have been pending for this long; must be well below the brokers' retention.",
 )
 @click.option(
     "--lock-time",
     default="60s",
     show_default=True,
     metavar="TIME",
-    help="How long brokers keep the lock of a queue; not longer than they do.",
+    help="How long brokers keep the lock of a queue: their rebalance.maxLiveTime, or less.",
 )
 @access_options
 def rocketmq(
@@ -201,14 +210,14 @@ def rocketmq(
     tls_insecure: bool,
     **common: Any,
 ) -> None:
-    """Relay for RocketMQ 4 and 5: each message is sent on at least once.
+    """Run a relay for RocketMQ 4 and 5, which forwards each message at least once.
 
-    Runs until Ctrl-C or SIGTERM. Topics and group are made if they do not exist.
+    It runs until Ctrl-C or SIGTERM, and creates missing topics and a missing group.
     """
-    from mocketmq.relay.rocketmq.cluster import RocketCluster, Topics  # noqa: PLC0415 - Kafka's needs none of it
+    from mocketmq.relay.rocketmq.cluster import RelayTopics, RocketCluster  # noqa: PLC0415 - not for Kafka
 
     orders = _orders(**common)
-    topics = Topics(orders.topic, orders.pending_topic, orders.refused_topic)
+    topics = RelayTopics(orders.topic, orders.pending_topic, orders.refused_topic)
     try:
         for topic in topics:
             check_topic_name(topic)
@@ -219,20 +228,20 @@ def rocketmq(
         raise click.UsageError(str(error)) from error
     if lock_us < US_PER_S:
         raise click.UsageError(f"--lock-time is {lock_time!r}; allowed: 1s or longer")
-    account, context = access_of(access_key, secret_key, tls, tls_ca, tls_insecure, checks_host=False)
+    credentials, context = access_of(access_key, secret_key, tls, tls_ca, tls_insecure, checks_host=False)
     connect = partial(
         RocketCluster,
         *(name_servers, topics, orders.group, orders.judge),
         carry_after_us=carry_after_us,
         lock_us=lock_us,
-        account=account,
+        credentials=credentials,
         tls=context,
     )
     run_relay(orders, connect)
 
 
 def run_relay(orders: Orders, connect: Callable[[], Cluster[Any]]) -> None:
-    """Run a relay until a signal; ``connect`` makes its cluster, in a loop that runs."""
+    """Run a relay until a signal arrives. ``connect`` makes the cluster within the running event loop."""
     log_to_stderr()
     for handler in logging.getLogger().handlers:
         handler.addFilter(_once_a_minute({}))
@@ -267,15 +276,14 @@ async def _run(
             click.echo(_served(names, pending))
 
     relay = Relay(connect(), open_shelf, tell)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    at_stop_signals(lambda _: stop.set())
     showing = asyncio.create_task(_show(relay, progress))
     try:
         await relay.run(stop)
     finally:
         showing.cancel()
         if ready_file is not None:
-            ready_file.remove()
+            ready_file.remove_file()
     for refusal in refusals:
         raise refusal
     figures = relay.figures()
@@ -295,17 +303,17 @@ def _served(names: Sequence[str], pending: int) -> str:
     return f"serving {count} ({', '.join(names)}), {pending} pending"
 
 
-def _shown(figures: Figures) -> str:
+def _shown(figures: RelayFigures) -> str:
     late = "" if figures.lateness_us is None else f", the last {figures.lateness_us // US_PER_MS} ms late"
     return f"{figures.pending} pending, {figures.forwarded} forwarded{late}, {figures.refused} refused"
 
 
 def _once_a_minute(said_us: dict[object, int]) -> Callable[[logging.LogRecord], bool]:
-    """Lets each of the Kafka client's messages through once a minute: it repeats them at every try."""
+    """Make a log filter that passes each repeated line of the Kafka client only once a minute."""
 
     def passes(record: logging.LogRecord) -> bool:
         if record.name == "asyncio" and record.exc_info and record.exc_info[0]:
-            # Of the many futures of a transaction that failed, nobody asks each for the error.
+            # A failed transaction leaves futures with unretrieved errors, each of which asyncio would log.
             return not record.exc_info[0].__module__.startswith("aiokafka")
         if not record.name.startswith("aiokafka"):
             return True

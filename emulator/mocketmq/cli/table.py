@@ -1,4 +1,4 @@
-"""Tables of text: rows under headings, as wide as they need or as a terminal allows."""
+"""Text tables, fitted to the terminal's width."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
@@ -7,21 +7,21 @@ from mocketmq.cli.text import cell_width, fold, harmless, shortened
 from mocketmq.columns import GAP, fitting, total_width
 
 NOTHING = "–"
-"""Stands for a value that there is not."""
+"""Text shown for a missing value."""
 _LONGEST_CELL = 500
 _FOLDED = 24
-"""Width to which the cells of a column are folded before other columns are left out."""
+"""Width to which a column is folded before columns are left out."""
 _SHORTEST = 8
-"""Width to which cells are shortened at most, unless nothing else helps."""
+"""Minimum width of shortened cells, unless the table still does not fit."""
 
 
 class Table:
-    """Rows under ``columns``, whose names begin with ``>`` where they hold numbers.
+    """A table with ``columns``. The name of a right-aligned column of numbers begins with ``>``.
 
-    A table fits the terminal. On one that is too narrow, the cells of the column ``folded`` take several
-    lines. If that is not enough, columns are left out: first those without a value, then those of ``least``,
-    in this order. Then the longest cells are shortened: those of the columns ``cut``, and others, such as
-    ids, only where there is no other way.
+    A table is fitted to the terminal. If the terminal is too narrow, cells of the column ``folded`` take
+    several lines. If that is not enough, columns are left out, first those without values, then those in
+    ``least``, in order. Finally the longest cells are shortened, first in the columns ``cut``, and then in
+    other columns, such as ids.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Table:
         self._folded = None if folded is None else self._names.index(folded)
 
     def lines(self, width: int | None) -> Iterator[str]:
-        """The table on a terminal of ``width`` cells, or as wide as it is; then what is missing."""
+        """Yield the table's lines, fitted to ``width`` cells if given, and a note about omitted columns."""
         widths = [max(map(cell_width, column)) for column in zip(self._names, *self._rows, strict=True)]
         shown = list(range(len(widths)))
         if width is not None:
@@ -61,7 +61,7 @@ class Table:
             yield from [note] if width is None else fold(note, width)
 
     def _fit(self, wanted: Sequence[int], width: int) -> tuple[list[int], list[int]]:
-        """The widths of all columns on a terminal of ``width`` cells, and which of them are shown there."""
+        """Return the widths of all columns on ``width`` cells, and the columns that are shown."""
         widths = list(wanted)
         if self._folded is not None:
             widths[self._folded] = min(wanted[self._folded], _FOLDED)
@@ -81,7 +81,7 @@ class Table:
         return widths, shown
 
     def _without_value(self) -> Iterator[int]:
-        """The columns of empty cells, the last one first."""
+        """Yield the columns without values, beginning with the last column."""
         for index in reversed(range(len(self._names))):
             if all(row[index] in ("", NOTHING) for row in self._rows):
                 yield index

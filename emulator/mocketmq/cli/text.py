@@ -1,4 +1,4 @@
-"""Text on a terminal: which characters it takes, how wide they are, where lines end."""
+"""Prepares text for a terminal: escapes control characters, measures widths, and folds lines."""
 
 import json
 import unicodedata
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 
 def harmless(text: str, allowed: str = "") -> str:
-    """Text from clients with control characters escaped, but those ``allowed``: terminals obey them."""
+    """Escape the control characters in text from clients, which a terminal would obey, except ``allowed``."""
     return _escaped(text, allowed, lambda c: c.encode("unicode_escape").decode())
 
 
 def harmless_json(text: str) -> str:
-    """The same JSON, with those control characters escaped that it may have in its strings."""
+    """Escape the control characters that JSON allows in strings. The result is equivalent JSON."""
     return _escaped(text, "\n", lambda c: json.dumps(c)[1:-1])
 
 
@@ -22,21 +22,21 @@ def _escaped(text: str, allowed: str, escape: Callable[[str], str]) -> str:
 
 
 def cell_width(text: str) -> int:
-    """The cells that the text takes: two for each character of Chinese, Japanese or Korean, and emoji."""
+    """Count the terminal cells of a text. Each CJK character and emoji takes two cells."""
     if text.isascii():
         return len(text)
     return sum(map(_width, text))
 
 
 def shortened(text: str, width: int) -> str:
-    """The text on at most ``width`` cells; one that is wider ends with an ellipsis."""
+    """Shorten a text to ``width`` cells, ending with an ellipsis if it was longer."""
     if cell_width(text) <= width:
         return text
     return next(_cut(text, max(width - 1, 1))) + "…"
 
 
 def fold(text: str, width: int) -> Iterator[str]:
-    """Lines of at most ``width`` cells. They end between words; a word that is wider is cut."""
+    """Fold a text between words into lines of at most ``width`` cells. Longer words are split."""
     line, *words = text.split(" ")
     for word in words:
         longer = f"{line} {word}"
@@ -49,7 +49,7 @@ def fold(text: str, width: int) -> Iterator[str]:
 
 
 def _cut(word: str, width: int) -> Iterator[str]:
-    """Parts of at most ``width`` cells, or of one character."""
+    """Split a word into parts of at most ``width`` cells, or of one character."""
     start = 0
     for end in range(1, len(word)):
         if cell_width(word[start : end + 1]) > width:

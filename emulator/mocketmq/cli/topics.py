@@ -1,15 +1,15 @@
-"""``mocketmq topics`` and ``reset``."""
+"""``mocketmq topics`` and ``mocketmq reset``, which list, create, delete and empty topics."""
 
-from typing import Literal, get_args
+from typing import get_args
 
 import click
 
+from mocketmq.cli.completion import complete_topics
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient
-from mocketmq.instant import parse_instant_ms
 from mocketmq.message.message_type import MessageType
 
 
@@ -34,7 +34,7 @@ def topics(ctx: click.Context, url: str, token: str | None, as_json: bool) -> No
     "--type",
     "kind",
     type=click.Choice(get_args(MessageType)),
-    help="What gRPC clients may send to it; a new topic takes all.",
+    help="Message type that gRPC clients may send to it; a new topic accepts all.",
 )
 @with_broker
 def create(broker: BlockingClient, output: Output, name: str, queues: int, kind: str | None) -> None:
@@ -45,10 +45,10 @@ def create(broker: BlockingClient, output: Output, name: str, queues: int, kind:
 
 
 @topics.command(epilog=examples("topics delete orders"))
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @with_broker
 def delete(broker: BlockingClient, output: Output, name: str) -> None:
-    """Delete a topic with its messages, pending ones too."""
+    """Delete a topic with its messages, including pending ones."""
     answer = broker.delete_topic(name)
     output.show(answer, f"topic {name} is deleted; {answer['cancelled']} pending messages are cancelled")
 
@@ -73,22 +73,19 @@ def _list_topics(broker: BlockingClient, output: Output) -> None:
 
 
 @click.command(epilog=examples("reset", "reset --topic orders", "reset --clock start --forget"))
-@click.option("--topic", help="Only messages of this topic.")
+@click.option("--topic", shell_complete=complete_topics, help="Only messages of this topic.")
 @click.option(
-    "--clock", metavar="start|INSTANT", help="Where the clock begins anew, such as where it began before."
+    "--clock", metavar="start|INSTANT", help="Set the clock back to its first start, or to an instant."
 )
 @click.option("--forget", is_flag=True, help="Delete undeclared topics and groups that no client consumes.")
 @with_broker
 def reset(broker: BlockingClient, output: Output, topic: str | None, clock: str | None, forget: bool) -> None:
     """Delete all messages, or those of one topic.
 
-    Topics, groups and the clock stay, unless --clock and --forget say otherwise.
+    Topics and groups stay unless --forget is given; the clock stays unless --clock is given.
     """
     if topic is not None and (clock is not None or forget):
         raise click.UsageError("--topic cannot be given with --clock or --forget")
-    begin: int | Literal["start"] | None = None
-    if clock is not None:
-        begin = "start" if clock == "start" else parse_instant_ms(clock, "clock")
-    answer = broker.reset(topic, clock=begin, forget=forget)
+    answer = broker.reset(topic, clock=clock, forget=forget)
     at = "" if clock is None else f", and its clock begins at {instant(answer['now_ms'])}"
     output.show(answer, f"the broker is empty{at}" if topic is None else f"topic {topic} is empty")

@@ -1,7 +1,8 @@
-"""``mocketmq transactions``."""
+"""``mocketmq transactions``, which lists, commits and rolls back half messages."""
 
 import click
 
+from mocketmq.cli.completion import complete_topics
 from mocketmq.cli.connection import with_broker
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output, distance, instant
@@ -17,16 +18,16 @@ def transactions() -> None:
 
 
 @transactions.command("ls", epilog=examples("transactions ls --topic orders"))
-@click.option("--topic", help="Only half messages for this topic.")
+@click.option("--topic", shell_complete=complete_topics, help="Only half messages for this topic.")
 @click.option(
     "--max",
     "max_messages",
     type=click.IntRange(1, 1000),
     default=100,
     show_default=True,
-    help="Most messages to list.",
+    help="Largest number of messages.",
 )
-@click.option("--after", type=int, help="List the next page: the value that the last page ended with.")
+@click.option("--after", type=int, help="The value at the end of the previous page, to list the next one.")
 @with_broker
 def ls(
     broker: BlockingClient, output: Output, topic: str | None, max_messages: int, after: int | None
@@ -63,7 +64,7 @@ def ls(
 def commit(broker: BlockingClient, output: Output, message_id: str) -> None:
     """Commit a half message.
 
-    It becomes visible, or waits for its due time.
+    The message becomes visible, or waits for its due time.
     """
     half = broker.commit(message_id)
     output.show(half, f"committed {half['message_id']} to {half['real_topic']}")
@@ -75,7 +76,7 @@ def commit(broker: BlockingClient, output: Output, message_id: str) -> None:
 def rollback(broker: BlockingClient, output: Output, message_id: str) -> None:
     """Roll a half message back.
 
-    No consumer gets it.
+    No consumer will get the message.
     """
     half = broker.rollback(message_id)
     output.show(half, f"rolled back {half['message_id']}")

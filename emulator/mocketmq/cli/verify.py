@@ -1,4 +1,4 @@
-"""``mocketmq verify``: check a data directory for damage."""
+"""``mocketmq verify``, which checks a data directory for damage."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +25,7 @@ _MB = 1_000_000
 
 
 class _Store(NamedTuple):
-    """What was found out about the database."""
+    """The result of checking the database."""
 
     file: Path
     schema: str | None
@@ -44,10 +44,10 @@ class _Store(NamedTuple):
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def verify(data: Path, as_json: bool) -> None:
-    """Check a data directory for damage: the database with its indexes, and what is delayed in files.
+    """Check a data directory for damage: the database with its indexes, and the files of delayed messages.
 
-    Nothing is changed, and a broker may be running on it. SQLite keeps no checksums, so a change inside a
-    body is not seen. The exit code is 6 if anything is damaged, or if anything is in the quarantine.
+    The directory is not changed, and a broker may be running on it. SQLite has no checksums, so a change
+    inside a body is not found. The exit code is 6 if there is damage, or a file in the quarantine.
     """
     if str(data) == MEMORY or not data.is_dir():
         raise click.BadParameter(f"{str(data)!r} is not a data directory", param_hint="--data")
@@ -65,8 +65,8 @@ def verify(data: Path, as_json: bool) -> None:
         "database": _described(store),
         "delayed": [described_inspection(*each) for each in folders.items()],
     }
-    troubles = [*_rows(store, folders)]
-    parts = [Table(("where", "trouble"), troubles, folded="trouble")] if troubles else []
+    problems = [*_rows(store, folders)]
+    parts = [Table(("where", "problem"), problems, folded="problem")] if problems else []
     said = [f"{folder.name}: {summary_of(report)}" for folder, report in folders.items()]
     Output(as_json).show(answer, *parts, _summary(store), *said)
     if not is_good:
@@ -74,7 +74,7 @@ def verify(data: Path, as_json: bool) -> None:
 
 
 def _check_store(database: Path, progress: InspectionProgress) -> _Store:
-    """Check the database. Raises StoreUnreadableError if it is none of this version or an earlier one."""
+    """Check the database. Raises StoreUnreadableError unless it has this version or an earlier one."""
     if not database.exists():
         raise Failure(f"{database.parent} is not a data directory: it has no {FILE_NAME}", Exit.NOTHING)
     check_file(database, is_to_write=False)
@@ -109,7 +109,7 @@ def _rows(store: _Store, folders: dict[Path, Inspection]) -> list[tuple[str, str
     files = [
         (f"{folder.name}/{each.file}", f"{each.kind}: {each.reason}")
         for folder, report in folders.items()
-        for each in (*report.troubles, *report.quarantined)
+        for each in (*report.problems, *report.quarantined)
     ]
     return tables + files
 
@@ -118,6 +118,6 @@ def _summary(store: _Store) -> str:
     schema = f"schema {store.schema or 'unknown'}"
     if store.schema is not None and store.schema < HEAD_REVISION:
         schema += f", which the next start brings to {HEAD_REVISION}"
-    found = f"{len(store.damage):,} wrong" if store.damage else "nothing is wrong"
+    found = f"{len(store.damage):,} problems" if store.damage else "no problems"
     told = f"{FILE_NAME}: {store.size / _MB:,.1f} MB, {schema}: {found}"
     return f"{told}; restore the directory from a copy" if store.damage else told

@@ -8,7 +8,7 @@ An example::
         messages = await broker.receive("orders", group="shop")
         await broker.acknowledge("shop", messages)
 
-The same without ``async`` and ``await`` is a program of the other. Answers are dictionaries with the fields
-that the API documents. Instants (``_ms``) are epoch milliseconds; durations are texts such as ``200ms``,
+With ``BlockingClient``, leave out ``async`` and ``await``. Responses are dictionaries with the fields
+documented in the API. Instants (``_ms``) are epoch milliseconds; durations are texts such as ``200ms``,
 ``10s`` or ``2h``.
 """

@@ -1,4 +1,6 @@
-"""What a broker answers: a JSON object, or a refusal."""
+"""Reads responses of the JSON API, and raises refusals as errors."""
+
+from __future__ import annotations
 
 import base64
 import json
@@ -8,13 +10,13 @@ from typing import Any, NamedTuple
 from mocketmq.errors import EmulatorError, shorten
 
 __tracebackhide__ = True
-"""pytest shows the line of the test that called, instead of what is here."""
+"""Makes pytest show the calling line of the test instead of this file."""
 
 JsonObject = dict[str, Any]
 
 
 class BrokerError(EmulatorError):
-    """The broker refused: ``title``, ``detail``, ``field``, ``allowed`` of its problem (RFC 9457)."""
+    """The broker refused the request; the attributes are those of its problem document (RFC 9457)."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         self.status = status
@@ -30,14 +32,14 @@ class UnreachableError(EmulatorError):
 
 
 class RawAnswer(NamedTuple):
-    """An HTTP response whose body is read."""
+    """An HTTP response with its body."""
 
     status: int
     reason: str | None
     body: bytes
 
     def read(self, url: str) -> JsonObject:
-        """The object that the broker at ``url`` answered. Raises BrokerError."""
+        """Return the JSON object of a response from the broker at ``url``. Raises BrokerError."""
         try:
             answer = json.loads(self.body)
         except ValueError:
@@ -53,6 +55,6 @@ class RawAnswer(NamedTuple):
 
 
 def body_of(message: Mapping[str, Any]) -> bytes:
-    """The body of a message in an answer."""
+    """Return the body of a message in a response, as bytes."""
     text: str | None = message["body"]
     return base64.b64decode(message["body_base64"]) if text is None else text.encode()

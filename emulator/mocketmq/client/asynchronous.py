@@ -1,17 +1,28 @@
 """The client for asyncio, on aiohttp."""
 
-from collections.abc import Mapping
-from typing import Self
+from __future__ import annotations
 
-import aiohttp
-from yarl import URL
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+try:
+    import aiohttp
+    from yarl import URL
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(
+        "mocketmq.Client needs aiohttp: pip install 'mocketmq-client[aiohttp]'", name="aiohttp"
+    ) from None
 
 from mocketmq import DEFAULT_URL
 from mocketmq.client.answer import RawAnswer
 from mocketmq.client.operations import CONNECT_S, Operations
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 __tracebackhide__ = True
-"""pytest shows the line of the test that called, instead of what is here."""
+"""Makes pytest show the calling line of the test instead of this file."""
 
 
 class Client(Operations):
@@ -44,5 +55,5 @@ class Client(Operations):
                 return RawAnswer(response.status, response.reason, await response.read())
         except aiohttp.ClientConnectorError:
             raise self._nobody() from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
             raise self._silent(error) from None

@@ -1,4 +1,6 @@
-"""The blocking client: each operation is a plain call. It needs the standard library alone."""
+"""The blocking client: operations are plain calls. It needs only the standard library."""
+
+from __future__ import annotations
 
 import functools
 import select
@@ -7,22 +9,26 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from socket import socket
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from mocketmq import DEFAULT_URL
 from mocketmq.client.answer import RawAnswer
 from mocketmq.client.operations import CONNECT_S, Operations
 
-__tracebackhide__ = True
-"""pytest shows the line of the test that called, instead of what is here."""
+if TYPE_CHECKING:
+    from typing_extensions import Concatenate, ParamSpec, Self
 
-P = ParamSpec("P")
+    P = ParamSpec("P")
+
+__tracebackhide__ = True
+"""Makes pytest show the calling line of the test instead of this file."""
+
 T = TypeVar("T")
 
 
 class _Connection(Operations):
-    """The operations over one connection. It waits in the calls of sockets, so no operation ever suspends."""
+    """The operations over one connection. Waits happen in socket calls, so a coroutine never suspends."""
 
     def __init__(self, url: str, token: str | None, answer_s: float | None) -> None:
         super().__init__(url, token)
@@ -48,12 +54,12 @@ class _Connection(Operations):
             self.close()
             raise self._silent(error) from None
         except BaseException:
-            self.close()  # the rest of the answer must not be taken for the next one
+            self.close()  # the rest of this response must not be read as the next one
             raise
 
     def _connect(self) -> None:
-        """Connect, unless the broker has kept the connection."""
-        if self._http.sock and _is_readable(self._http.sock):  # the broker has closed it
+        """Connect, unless the connection is still open."""
+        if self._http.sock and _is_readable(self._http.sock):  # the broker has closed the connection
             self.close()
         if not self._http.sock:
             try:
@@ -66,18 +72,18 @@ class _Connection(Operations):
 def _is_readable(connection: socket) -> bool:
     if sys.platform == "win32":
         return bool(select.select([connection], [], [], 0)[0])
-    poll = select.poll()  # knows file descriptors above 1023
+    poll = select.poll()  # unlike select(), supports file descriptors above 1023
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def _blocking(
     operation: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate["BlockingClient", P], T]:
-    """The operation as a plain call: its coroutine is run to its end, which is its first step."""
+) -> Callable[Concatenate[BlockingClient, P], T]:
+    """Wrap the operation as a plain call: its coroutine ends in its first step."""
 
     @functools.wraps(operation)
-    def call(client: "BlockingClient", /, *args: P.args, **options: P.kwargs) -> T:
+    def call(client: BlockingClient, /, *args: P.args, **options: P.kwargs) -> T:
         try:
             operation(client._connection, *args, **options).send(None)
         except StopIteration as end:
@@ -90,8 +96,8 @@ def _blocking(
 class BlockingClient:
     """A client for threads, each of which has a connection. Methods raise BrokerError, UnreachableError.
 
-    A thread connects with its first operation, and again if the broker has closed the connection. An answer
-    may take ``answer_s`` real seconds; without it, as long as it takes.
+    A thread connects on its first operation, and reconnects if the broker has closed the connection. A
+    response may take ``answer_s`` real seconds; there is no limit by default.
     """
 
     def __init__(
@@ -100,7 +106,7 @@ class BlockingClient:
         self._connections: list[_Connection] = []
         self._of_thread = threading.local()
         self._new = functools.partial(_Connection, url, token, answer_s)
-        _ = self._connection  # refuses a wrong address
+        _ = self._connection  # raises an error for an invalid address
 
     def __enter__(self) -> Self:
         return self
@@ -109,7 +115,7 @@ class BlockingClient:
         self.close()
 
     def close(self) -> None:
-        """Close all connections, of which no thread may be waiting for an answer."""
+        """Close all connections. No thread may be waiting for a response."""
         for connection in self._connections:
             connection.close()
 
@@ -120,7 +126,7 @@ class BlockingClient:
 
     @property
     def _connection(self) -> _Connection:
-        """That of this thread."""
+        """The connection of this thread."""
         try:
             return cast("_Connection", self._of_thread.connection)
         except AttributeError:
@@ -164,6 +170,7 @@ class BlockingClient:
     # Topics and groups
     topics = _blocking(Operations.topics)
     topic = _blocking(Operations.topic)
+    create_topic = _blocking(Operations.create_topic)
     put_topic = _blocking(Operations.put_topic)
     delete_topic = _blocking(Operations.delete_topic)
     groups = _blocking(Operations.groups)
@@ -174,6 +181,7 @@ class BlockingClient:
     clients = _blocking(Operations.clients)
     running_info = _blocking(Operations.running_info)
     consume = _blocking(Operations.consume)
+    reconnect = _blocking(Operations.reconnect)
     # Injected faults
     add_fault = _blocking(Operations.add_fault)
     faults = _blocking(Operations.faults)

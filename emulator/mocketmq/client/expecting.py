@@ -1,27 +1,32 @@
-"""The operations of tests: what was sent, what became of it, and whether that is what was expected."""
+"""Operations that look for messages, wait for them, and assert: ``sent``, ``wait_…``, ``assert_…``."""
+
+from __future__ import annotations
 
 import base64
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import quote
 
 from mocketmq.client.answer import JsonObject
-from mocketmq.duration import parse_duration_us
+from mocketmq.client.times import Duration, duration_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __tracebackhide__ = True
-"""pytest shows the line of the test that called, instead of what is here."""
+"""Makes pytest show the calling line of the test instead of this file."""
 
 _MOST = 1_000
 """Messages that an assertion returns."""
 
 
 class Like(TypedDict, total=False):
-    """Which messages; all that is given has to hold.
+    """Criteria for messages; a message must meet all of them.
 
-    ``body`` is a text, bytes, or any other JSON value, to which the parsed body is equal. Each path of
-    ``json_path``, such as ``$.order.lines[0].sku``, leads to a value equal to its own. There may be others
-    than these ``properties``. ``key`` is one of the message's keys.
+    ``body`` is a text, bytes, or any other JSON value that equals the parsed body. ``json_path`` maps paths
+    such as ``$.order.lines[0].sku`` to the expected values. A message may have more than these
+    ``properties``. ``key`` is one of the message's keys.
     """
 
     tag: str
@@ -34,12 +39,25 @@ class Like(TypedDict, total=False):
     delay_level: int
 
 
-class Expecting(ABC):
-    """Asks, waits and asserts. Counts are of what was sent since the last reset.
+class LikeInTime(Like, total=False):
+    """Criteria for messages, and the clock moves while waiting for them.
 
-    A wait is one request, which the broker answers as soon as it is so; ``wait`` is real time. The assertions
-    raise AssertionError with what is missing, the nearest misses, and in what they differ. What one of them
-    found is expected: ``assert_nothing_else`` is about the rest.
+    With ``advance``, such as ``"1d"``, the wait moves the clock, by this much at most: to each instant that
+    the messages wait for, such as their due times and retries. While consumers have messages, or could take
+    them, the clock moves after a ``pause`` of real time without any change, ``"1s"`` by default.
+    """
+
+    advance: Duration
+    pause: Duration
+
+
+class Expecting(ABC):
+    """Queries, waits and assertions. Counts include the messages sent since the last reset.
+
+    A wait is one request, which the broker answers as soon as the count is reached; ``wait`` is real time. A
+    failed assertion raises AssertionError with the missing messages, the nearest misses, and how these
+    differ. With ``advance`` a wait moves the clock: ``assert_dead("orders", advance="1d")``. Messages found
+    by an assertion are expected; ``assert_nothing_else`` checks that there are no others.
     """
 
     @abstractmethod
@@ -49,7 +67,7 @@ class Expecting(ABC):
     async def _get(self, path: str, query: Mapping[str, object] | None = None) -> JsonObject: ...
 
     async def sent(self, topic: str, *, max_messages: int = 100, **like: Unpack[Like]) -> list[JsonObject]:
-        """The newest messages that producers sent to the topic, delayed or not, oldest first."""
+        """Return the newest messages that producers sent to the topic, oldest first."""
         answer = await self._call(
             "POST", api_path("topics", topic, "sent"), {"max": max_messages, **_like(like)}
         )
@@ -57,21 +75,21 @@ class Expecting(ABC):
         return messages
 
     async def wait_sent(
-        self, topic: str, count: int = 1, *, wait: str = "5s", **like: Unpack[Like]
+        self, topic: str, count: int = 1, *, wait: Duration = "5s", **like: Unpack[Like]
     ) -> JsonObject:
-        """Wait until ``count`` such messages are sent; ``reached`` tells whether they are."""
+        """Wait until ``count`` such messages are sent; ``reached`` says whether they were."""
         return await self._wait(topic, "sent", count, wait, like)
 
     async def wait_delivered(
-        self, topic: str, count: int = 1, *, wait: str = "5s", **like: Unpack[Like]
+        self, topic: str, count: int = 1, *, wait: Duration = "5s", **like: Unpack[LikeInTime]
     ) -> JsonObject:
-        """Wait until ``count`` such messages are delivered to the topic, delayed ones when they are due."""
+        """Wait until ``count`` such messages are delivered to the topic, after any delay."""
         return await self._wait(topic, "delivered", count, wait, like)
 
     async def wait_acknowledged(
-        self, topic: str, count: int = 1, *, group: str, wait: str = "5s", **like: Unpack[Like]
+        self, topic: str, count: int = 1, *, group: str, wait: Duration = "5s", **like: Unpack[LikeInTime]
     ) -> JsonObject:
-        """Wait until the consumer group has acknowledged ``count`` such messages, after retries as well."""
+        """Wait until the consumer group has acknowledged ``count`` such messages, including retries."""
         return await self._wait(topic, "acknowledged", count, wait, like, group=group)
 
     async def wait_dead(
@@ -80,25 +98,25 @@ class Expecting(ABC):
         count: int = 1,
         *,
         group: str | None = None,
-        wait: str = "5s",
-        **like: Unpack[Like],
+        wait: Duration = "5s",
+        **like: Unpack[LikeInTime],
     ) -> JsonObject:
-        """Wait until ``count`` such messages are dead letters, of this group or any."""
+        """Wait until ``count`` such messages are dead letters of this group, or of any group."""
         return await self._wait(topic, "dead", count, wait, like, group=group)
 
     async def assert_sent(
-        self, topic: str, count: int | None = None, *, wait: str = "5s", **like: Unpack[Like]
+        self, topic: str, count: int | None = None, *, wait: Duration = "5s", **like: Unpack[Like]
     ) -> list[JsonObject]:
-        """Assert that such a message is sent by then, or exactly ``count``; returns these messages.
+        """Assert that exactly ``count`` such messages, or at least one, are sent in time; return them.
 
-        A ``count`` of 0 is looked at once.
+        A ``count`` of 0 is checked at once, without waiting.
         """
         return await self._assert(topic, "sent", count, wait, like)
 
     async def assert_delivered(
-        self, topic: str, count: int | None = None, *, wait: str = "5s", **like: Unpack[Like]
+        self, topic: str, count: int | None = None, *, wait: Duration = "5s", **like: Unpack[LikeInTime]
     ) -> list[JsonObject]:
-        """As ``assert_sent``, of messages that are delivered to the topic."""
+        """Like ``assert_sent``, for messages delivered to the topic."""
         return await self._assert(topic, "delivered", count, wait, like)
 
     async def assert_acknowledged(
@@ -107,10 +125,10 @@ class Expecting(ABC):
         count: int | None = None,
         *,
         group: str,
-        wait: str = "5s",
-        **like: Unpack[Like],
+        wait: Duration = "5s",
+        **like: Unpack[LikeInTime],
     ) -> list[JsonObject]:
-        """As ``assert_sent``, of messages that the consumer group has acknowledged."""
+        """Like ``assert_sent``, for messages that the consumer group has acknowledged."""
         return await self._assert(topic, "acknowledged", count, wait, like, group=group)
 
     async def assert_dead(
@@ -119,31 +137,31 @@ class Expecting(ABC):
         count: int | None = None,
         *,
         group: str | None = None,
-        wait: str = "5s",
-        **like: Unpack[Like],
+        wait: Duration = "5s",
+        **like: Unpack[LikeInTime],
     ) -> list[JsonObject]:
-        """As ``assert_sent``, of messages that are dead letters, of this group or any."""
+        """Like ``assert_sent``, for dead letters of this group, or of any group."""
         return await self._assert(topic, "dead", count, wait, like, group=group)
 
     async def assert_nothing_else(self, topic: str | None = None) -> None:
-        """Assert that nothing was sent, to the topic or to any, that no assertion before has found."""
+        """Assert that earlier assertions have found all messages sent to the topic, or to any topic."""
         answer = await self._get(api_path("unexpected"), {"topic": topic})
         if answer["count"]:
             raise AssertionError(answer["explanation"])
 
     async def leaks(
-        self, group: str | None = None, *, wait: str = "0", max_leaks: int = 100
+        self, group: str | None = None, *, wait: Duration = "0", max_leaks: int = 100
     ) -> list[JsonObject]:
-        """What this consumer group, or any, was given or is to be given and has not acknowledged.
+        """Return the delivered messages that this consumer group, or any group, has not acknowledged.
 
-        Waits up to ``wait`` of real time until there is nothing: some consumers commit seconds later.
+        Waits up to ``wait`` of real time for the list to become empty: some consumers commit seconds later.
         """
-        query = {"group": group, "max": max_leaks, "timeout_ms": whole_ms(wait, "wait")}
+        query = {"group": group, "max": max_leaks, "wait": duration_text(wait, "wait")}
         found: list[JsonObject] = (await self._get(api_path("leaks"), query))["leaks"]
         return found
 
     async def events(self, *, max_events: int = 200) -> list[JsonObject]:
-        """The newest of what happened since the last reset, oldest first; ``text`` says it in words."""
+        """Return the newest events since the last reset, oldest first; ``text`` describes each in words."""
         found: list[JsonObject] = (await self._get(api_path("events"), {"max": max_events}))["events"]
         return found
 
@@ -152,7 +170,7 @@ class Expecting(ABC):
         topic: str,
         stage: str,
         count: int | None,
-        wait: str,
+        wait: Duration,
         like: Like,
         group: str | None = None,
     ) -> list[JsonObject]:
@@ -170,14 +188,16 @@ class Expecting(ABC):
         topic: str,
         stage: str,
         count: int,
-        wait: str,
+        wait: Duration,
         like: Like,
         *,
         group: str | None = None,
         **more: bool | int,
     ) -> JsonObject:
         of_group = {} if group is None else {"group": group}
-        asked = {stage: count, "timeout_ms": whole_ms(wait, "wait"), **of_group, **more, **_like(like)}
+        asked = {stage: count, "wait": wait, **of_group, **more, **_like(like)}
+        for name in {"wait", "advance", "pause"} & asked.keys():
+            asked[name] = duration_text(asked[name], name)
         return await self._call("POST", api_path("topics", topic, "wait"), asked)
 
 
@@ -187,11 +207,6 @@ def _like(like: Like) -> dict[str, Any]:
         others = {name: value for name, value in like.items() if name != "body"}
         return {**others, "body_base64": base64.b64encode(body).decode()}
     return dict(like)
-
-
-def whole_ms(duration: str, field: str) -> int:
-    """A duration in milliseconds, rounded up. Raises InvalidArgumentError for ``field``."""
-    return -(-parse_duration_us(duration, field) // 1_000)
 
 
 def api_path(*segments: str) -> str:

@@ -1,24 +1,31 @@
 """A broker's settings, limits and ports."""
 
-from typing import NotRequired, TypedDict
+from __future__ import annotations
+
+from typing import TypedDict
 
 
-class Door(TypedDict):
-    """A port that is listened on, and its address: ``http://host:port``, or ``host:port``."""
+class OpenPort(TypedDict):
+    """An open port and its address: ``http://host:port``, or ``host:port``."""
 
     port: int
     address: str
 
 
-class Doors(TypedDict):
-    """JSON API, Aliyun's extra port, name server, broker, and its VIP channel, as far as they are open."""
+class _OptionalPorts(TypedDict, total=False):
+    """The ports that settings can close."""
 
-    http: Door
-    aliyun: NotRequired[Door]
-    namesrv: NotRequired[Door]
-    broker: NotRequired[Door]
-    vip: NotRequired[Door]
-    grpc: NotRequired[Door]
+    aliyun: OpenPort
+    namesrv: OpenPort
+    broker: OpenPort
+    vip: OpenPort
+    grpc: OpenPort
+
+
+class OpenPorts(_OptionalPorts):
+    """The open ports: JSON API, Aliyun's extra port, name server, broker, its VIP channel, and gRPC."""
+
+    http: OpenPort
 
 
 class Info(TypedDict):
@@ -36,4 +43,4 @@ class Info(TypedDict):
     max_batch: int
     max_long_poll_ms: int
     max_wait_ms: int
-    doors: Doors
+    doors: OpenPorts

@@ -1,21 +1,26 @@
-"""The operations of the JSON API: each is a method, over whatever way its requests travel."""
+"""The operations of the JSON API as methods, independent of the transport."""
+
+from __future__ import annotations
 
 import base64
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Literal, TypedDict, cast
 from urllib.parse import urlencode, urlsplit
 
-from mocketmq import DEFAULT_URL
+from mocketmq import DEFAULT_URL, invisible_time
 from mocketmq.client.answer import JsonObject, RawAnswer, UnreachableError
-from mocketmq.client.expecting import Expecting, api_path, whole_ms
+from mocketmq.client.expecting import Expecting, api_path
 from mocketmq.client.info import Info
-from mocketmq.duration import parse_duration_us
+from mocketmq.client.times import Duration, Instant, duration_text, instant_ms
 from mocketmq.errors import InvalidArgumentError
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 __tracebackhide__ = True
-"""pytest shows the line of the test that called, instead of what is here."""
+"""Makes pytest show the calling line of the test instead of this file."""
 
 CONNECT_S = 10.0
 """Real seconds to connect. Answers have no time limit: a move of the clock may take long."""
@@ -25,24 +30,26 @@ _TOKENS = "printable ASCII characters"
 
 
 class MessageOptions(TypedDict, total=False):
-    """The fields of a message besides its body, as MessageIn of the API has them."""
+    """The fields of a message besides its body, as in the API's MessageIn."""
 
     tag: str
     keys: Sequence[str]
     properties: Mapping[str, str]
     delay_level: int
+    delay: Duration
     delay_ms: int
     start_deliver_ms: int
     queue_id: int
+    priority: int
     message_id: str
     born_ms: int
     flag: int
 
 
 class Operations(Expecting):
-    """What can be asked of the broker at ``url``. Each operation raises BrokerError, UnreachableError.
+    """The operations of the broker at ``url``. Each raises BrokerError, UnreachableError.
 
-    A client is a subclass whose :meth:`_exchange` carries the requests.
+    A client is a subclass whose :meth:`_exchange` sends the requests.
     """
 
     def __init__(self, url: str, token: str | None) -> None:
@@ -62,11 +69,11 @@ class Operations(Expecting):
     # Messages
 
     async def send(self, topic: str, body: str | bytes, **options: Unpack[MessageOptions]) -> JsonObject:
-        """Send a message. It is stored when this returns."""
+        """Send a message, which is durable on return."""
         return await self._call("POST", api_path("topics", topic, "messages"), outgoing(body, **options))
 
     async def send_batch(self, topic: str, messages: Sequence[JsonObject]) -> list[JsonObject]:
-        """Send up to 1,000 messages made by :func:`outgoing`: all or none."""
+        """Send up to 1,000 messages made by :func:`outgoing`, all or none."""
         answer = await self._call(
             "POST", api_path("topics", topic, "messages", "batch"), {"messages": messages}
         )
@@ -78,15 +85,15 @@ class Operations(Expecting):
         *,
         group: str,
         max_messages: int = 1,
-        wait: str = "0",
-        invisible: str = "30s",
+        wait: Duration = "0",
+        invisible: Duration = invisible_time.JSON_DEFAULT,
         tags: str = "*",
         sql: str | None = None,
     ) -> list[JsonObject]:
-        """Receive messages, waiting up to ``wait`` for a first one; an empty list if none came.
+        """Receive messages, waiting up to ``wait`` for the first; return an empty list if none came.
 
-        For ``invisible`` the group's other consumers do not get them. ``tags`` is a filter such as
-        ``A || B``; ``sql`` is an SQL92 filter in its place, such as ``price > 10``.
+        The group's other consumers do not get the messages for ``invisible``. ``tags`` is a filter such as
+        ``A || B``; ``sql`` is an SQL92 filter instead, such as ``price > 10``.
         """
         answer = await self._call(
             "POST",
@@ -94,8 +101,8 @@ class Operations(Expecting):
             {
                 "topic": topic,
                 "max": max_messages,
-                "wait_ms": whole_ms(wait, "wait"),
-                "invisible_ms": whole_ms(invisible, "invisible"),
+                "wait": duration_text(wait, "wait"),
+                "invisible": duration_text(invisible, "invisible"),
                 **_filter(tags, sql),
             },
         )
@@ -109,9 +116,9 @@ class Operations(Expecting):
         """Give received messages back for a retry; a level below 0 makes them dead letters at once."""
         return await self._settle(group, "give-back", messages, delay_level=delay_level)
 
-    async def extend(self, group: str, messages: Iterable[JsonObject], invisible: str) -> JsonObject:
+    async def extend(self, group: str, messages: Iterable[JsonObject], invisible: Duration) -> JsonObject:
         """Keep received messages invisible for ``invisible`` from now."""
-        return await self._settle(group, "extend", messages, invisible_ms=whole_ms(invisible, "invisible"))
+        return await self._settle(group, "extend", messages, invisible=duration_text(invisible, "invisible"))
 
     async def browse(
         self,
@@ -123,27 +130,27 @@ class Operations(Expecting):
         tags: str = "*",
         sql: str | None = None,
     ) -> JsonObject:
-        """Read a queue from an offset on without consuming it. ``tags`` and ``sql`` as for ``receive``."""
+        """Read a queue from an offset, without consuming it. ``tags`` and ``sql`` work as in ``receive``."""
         return await self._get(
             api_path("topics", topic, "queues", str(queue_id), "messages"),
             {"offset": offset, "max": max_messages, **_filter(tags, sql)},
         )
 
     async def message(self, message_id: str) -> JsonObject:
-        """The history of a message: its records, deliveries and receipts."""
+        """Return the history of a message: its records, deliveries and receipts."""
         return await self._get(api_path("messages", message_id))
 
     async def messages_by_key(
         self, key: str, *, topic: str | None = None, max_messages: int = 64
     ) -> list[JsonObject]:
-        """The messages with this key, oldest first."""
+        """Return the messages with this key, oldest first."""
         query = {"key": key, "topic": topic, "max": max_messages}
         return _list(await self._get(api_path("messages"), query), "messages")
 
     # Delayed messages
 
     async def levels(self) -> JsonObject:
-        """The delay ``levels``, and what is ``timed`` (has an absolute due time), with pending messages."""
+        """Return the delay ``levels``, and ``timed`` for absolute due times, with their pending messages."""
         return await self._get(api_path("levels"))
 
     async def delayed(
@@ -154,7 +161,7 @@ class Operations(Expecting):
         after: int | None = None,
         max_messages: int = 100,
     ) -> JsonObject:
-        """A page of pending messages, oldest first; ``next_after`` is the ``after`` of the next page."""
+        """Return a page of pending messages, oldest first; ``next_after`` is the next page's ``after``."""
         return await self._get(
             api_path("delayed"), {"topic": topic, "level": level, "after": after, "max": max_messages}
         )
@@ -164,7 +171,7 @@ class Operations(Expecting):
         return await self._call("DELETE", api_path("delayed", message_id))
 
     async def deliver(self, message_id: str) -> JsonObject:
-        """Deliver a pending message now."""
+        """Deliver a pending message now, before it is due."""
         return await self._call("POST", api_path("delayed", message_id, "deliver"))
 
     # Transactions
@@ -172,34 +179,34 @@ class Operations(Expecting):
     async def prepare(
         self, topic: str, body: str | bytes, *, group: str, **options: Unpack[MessageOptions]
     ) -> JsonObject:
-        """Store a half message, about which producers of the group are asked."""
+        """Store a half message; the broker checks back with the group's producers."""
         half = {**outgoing(body, **options), "group": group}
         return await self._call("POST", api_path("topics", topic, "transactions"), half)
 
     async def transactions(
         self, *, topic: str | None = None, after: int | None = None, max_messages: int = 100
     ) -> JsonObject:
-        """A page of open half messages, oldest first; ``next_after`` is the ``after`` of the next page."""
+        """Return a page of half messages, oldest first; ``next_after`` is the next page's ``after``."""
         return await self._get(
             api_path("transactions"), {"topic": topic, "after": after, "max": max_messages}
         )
 
     async def commit(self, message_id: str) -> JsonObject:
-        """Commit a half message: it becomes visible, or waits for its due time."""
+        """Commit a half message, which then becomes visible, or waits for its due time."""
         return await self._call("POST", api_path("transactions", message_id, "commit"))
 
     async def rollback(self, message_id: str) -> JsonObject:
-        """Roll a half message back: no consumer gets it."""
+        """Roll a half message back, so that no consumer gets it."""
         return await self._call("POST", api_path("transactions", message_id, "rollback"))
 
     # Topics and groups
 
     async def topics(self) -> list[JsonObject]:
-        """Every topic with its queues."""
+        """Return all topics with their queues."""
         return _list(await self._get(api_path("topics")), "topics")
 
     async def topic(self, name: str) -> JsonObject:
-        """One topic with its queues."""
+        """Return a topic with its queues."""
         return await self._get(api_path("topics", name))
 
     async def put_topic(
@@ -213,33 +220,54 @@ class Operations(Expecting):
     ) -> JsonObject:
         """Create the topic, or change it.
 
-        ``type``, of what gRPC clients may send: ``normal``, ``fifo``, ``delay``, ``transaction``, ``mixed``.
+        ``type`` is the message type for gRPC clients: ``normal``, ``fifo``, ``delay``, ``transaction``,
+        ``priority``, ``mixed``. Consumers of a ``priority`` topic get the highest queue's messages first.
         """
         wanted = {"read_queues": read_queues, "write_queues": write_queues, "perm": perm}
         return await self._call(
             "PUT", api_path("topics", name), wanted if type is None else {**wanted, "type": type}
         )
 
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        queues: int = 4,
+        type: str | None = None,  # noqa: A002 - as the API calls it
+    ) -> JsonObject:
+        """Create the topic, or change it. ``put_topic`` lists the types, and also sets permissions."""
+        return await self.put_topic(name, read_queues=queues, write_queues=queues, type=type)
+
     async def delete_topic(self, name: str) -> JsonObject:
-        """Delete the topic with its messages, pending ones too."""
+        """Delete the topic with its messages, including pending ones."""
         return await self._call("DELETE", api_path("topics", name))
 
     async def groups(self) -> list[JsonObject]:
-        """Every consumer group with its lag."""
+        """Return all consumer groups with their lag."""
         return _list(await self._get(api_path("groups")), "groups")
 
     async def group(self, name: str) -> JsonObject:
-        """One consumer group with its lag."""
+        """Return a consumer group with its lag."""
         return await self._get(api_path("groups", name))
 
     async def put_group(
-        self, name: str, *, max_retries: int = 16, retry_queues: int = 1, fifo: bool | None = None
+        self,
+        name: str,
+        *,
+        max_retries: int = 16,
+        retry_queues: int = 1,
+        fifo: bool | None = None,
+        priority_factor: int | None = None,
     ) -> JsonObject:
-        """Create the consumer group, or change it. ``fifo``: whether its gRPC clients consume in order."""
+        """Create the consumer group, or change it. With ``fifo``, its gRPC clients consume in order.
+
+        ``priority_factor`` is how many of a hundred receives from a topic of type ``priority`` get the
+        highest priority first.
+        """
         wanted = {"max_retries": max_retries, "retry_queues": retry_queues}
-        return await self._call(
-            "PUT", api_path("groups", name), wanted if fifo is None else {**wanted, "fifo": fifo}
-        )
+        more = {"fifo": fifo, "priority_factor": priority_factor}
+        given = {name: value for name, value in more.items() if value is not None}
+        return await self._call("PUT", api_path("groups", name), {**wanted, **given})
 
     async def reset_group(
         self,
@@ -251,9 +279,9 @@ class Operations(Expecting):
         instant_ms: int | None = None,
         offset: int | None = None,
     ) -> JsonObject:
-        """Let the consumer group begin again at the topic's start, or at one of the other places.
+        """Reset the consumer group's offsets to the topic's start, or to another position.
 
-        ``instant_ms`` is that of the first message stored then or later; ``offset`` needs a ``queue_id``.
+        ``instant_ms`` means the first message stored then or later; ``offset`` needs a ``queue_id``.
         """
         where = {"queue_id": queue_id, "to": to, "instant_ms": instant_ms, "offset": offset}
         given = {name: value for name, value in where.items() if value is not None}
@@ -264,87 +292,95 @@ class Operations(Expecting):
         return await self._call("DELETE", api_path("groups", name))
 
     async def clients(self) -> list[JsonObject]:
-        """Every connected RocketMQ client, with its groups."""
+        """Return the connected RocketMQ clients, with their groups."""
         return _list(await self._get(api_path("clients")), "clients")
 
     async def running_info(self, client_id: str, *, group: str) -> JsonObject:
-        """What a consumer reports of itself, as its library names it."""
+        """Return a consumer's report on itself, with the field names of its library."""
         answer = await self._get(api_path("clients", client_id, "running-info"), {"group": group})
         info: JsonObject = answer["running_info"]
         return info
 
     async def consume(self, client_id: str, message_id: str, *, group: str) -> JsonObject:
-        """Have a consumer consume a message now; returns the result."""
+        """Make a consumer consume a message now; return the result."""
         return await self._call(
             "POST", api_path("clients", client_id, "consume"), {"group": group, "message_id": message_id}
         )
 
+    async def reconnect(self, client_id: str) -> JsonObject:
+        """Tell a gRPC client to connect anew; return on how many ``connections`` it was told."""
+        return await self._call("POST", api_path("clients", client_id, "reconnect"))
+
     # Injected faults
 
     async def add_fault(self, do: str, /, **rule: object) -> JsonObject:
-        """Inject a fault: a rule with the fields of FaultRule, such as ``topic`` and ``next``."""
+        """Add a fault rule, with the fields of the API's FaultRule, such as ``topic`` and ``next``."""
         return await self._call("POST", api_path("faults"), {"do": do, **rule})
 
     async def faults(self) -> list[JsonObject]:
-        """Every rule for faults, with its counts."""
+        """Return all fault rules with their counts."""
         return _list(await self._get(api_path("faults")), "faults")
 
     async def fault(self, name: str) -> JsonObject:
-        """One rule with its counts."""
+        """Return a fault rule with its counts."""
         return await self._get(api_path("faults", name))
 
     async def delete_fault(self, name: str) -> JsonObject:
-        """End a rule."""
+        """Remove a fault rule."""
         return await self._call("DELETE", api_path("faults", name))
 
     async def clear_faults(self) -> list[JsonObject]:
-        """End every rule; those that were ended."""
+        """Remove all fault rules, and return them."""
         return _list(await self._call("DELETE", api_path("faults")), "faults")
 
     # The clock and the broker
 
     async def clock(self) -> JsonObject:
-        """The broker's time, and when something is due next."""
+        """Return the broker's time, and the next due time."""
         return await self._get(api_path("clock"))
 
-    async def advance(self, by: str) -> JsonObject:
-        """Move the clock forward. All that becomes due on the way is delivered when this returns."""
-        parse_duration_us(by, "by")
-        return await self._call("POST", api_path("clock", "advance"), {"by": by})
+    async def advance(self, by: Duration) -> JsonObject:
+        """Move the clock forward. On return, all messages that became due on the way are delivered."""
+        return await self._call("POST", api_path("clock", "advance"), {"by": duration_text(by, "by")})
 
-    async def move_to(self, instant_ms: int) -> JsonObject:
-        """Move the clock to an instant, as ``advance`` does."""
-        return await self._call("POST", api_path("clock", "to"), {"instant_ms": instant_ms})
+    async def move_to(self, instant: Instant) -> JsonObject:
+        """Move the clock to an instant, like ``advance``."""
+        return await self._call(
+            "POST", api_path("clock", "to"), {"instant_ms": instant_ms(instant, "instant")}
+        )
 
     async def move_to_next(self) -> JsonObject:
-        """Move the clock to the next due time, as ``advance`` does."""
+        """Move the clock to the next due time, like ``advance``."""
         return await self._call("POST", api_path("clock", "next"))
 
     async def reset(
         self,
         topic: str | None = None,
         *,
-        clock: int | Literal["start"] | None = None,
+        clock: Instant | Literal["start"] | None = None,
         forget: bool = False,
     ) -> JsonObject:
         """Delete all messages, or those of one topic. Topics and groups stay.
 
-        The clock stays, too, unless it is to begin anew: at an instant in milliseconds, or where it started.
-        With ``forget`` only topics and groups stay that are declared or consumed by connected clients.
+        So does the clock, unless ``clock`` restarts it at an instant, or with ``start`` at its first start.
+        ``forget`` deletes topics and groups, except those that are declared or consumed by connected clients.
         """
-        given = {"topic": topic, "clock": clock, "forget": forget or None}
+        begin = clock if clock in (None, "start") else instant_ms(clock, "clock")
+        given = {"topic": topic, "clock": begin, "forget": forget or None}
         body = {name: value for name, value in given.items() if value is not None}
         return await self._call("POST", api_path("reset"), body)
 
     async def info(self) -> Info:
-        """The broker's version, settings and limits, and the ports that it listens on."""
+        """Return the broker's version, settings and limits, and its open ports."""
         return cast("Info", await self._get(api_path("info")))
 
     async def ready(self) -> JsonObject:
-        """That the broker is ready; BrokerError with status 503 while it starts or stops. Needs no token."""
+        """Check, without a token, that the broker is ready. Raises BrokerError with status 503 if not."""
         return await self._get("/readyz")
 
-    async def _settle(self, group: str, verb: str, messages: Iterable[JsonObject], **more: int) -> JsonObject:
+    async def _settle(
+        self, group: str, verb: str, messages: Iterable[JsonObject], **more: int | str
+    ) -> JsonObject:
         receipts = [message["receipt"] for message in messages]
         return await self._call("POST", api_path("groups", group, verb), {"receipts": receipts, **more})
 
@@ -369,7 +405,9 @@ class Operations(Expecting):
 
 
 def outgoing(body: str | bytes, **options: Unpack[MessageOptions]) -> JsonObject:
-    """A message for ``send_batch``."""
+    """Make a message for ``send_batch``."""
+    if "delay" in options:
+        options["delay"] = duration_text(options["delay"], "delay")
     if isinstance(body, bytes):
         return {"body_base64": base64.b64encode(body).decode(), **options}
     return {"body": body, **options}
@@ -379,7 +417,7 @@ def _is_address(url: str) -> bool:
     try:
         address = urlsplit(url)
         return address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
-    except ValueError:  # of the port
+    except ValueError:  # an invalid port
         return False
 
 

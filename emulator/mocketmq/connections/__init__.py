@@ -1,1 +1,1 @@
-"""Shared by doors with long-lived connections: TLS, its certificate, and memory limits."""
+"""TLS, its certificate and memory limits, for the remoting and gRPC ports."""

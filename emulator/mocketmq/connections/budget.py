@@ -1,22 +1,22 @@
-"""Limits the memory of all connections of remoting, and decides which may read when the limit is reached.
+"""The memory budget of remoting connections, which decides which of them may read at the limit.
 
-gRPC has a limiter of its own, ``grpc_proxy/memory.py``: a remoting connection can only stop reading, while a
-gRPC connection carries many requests at once and can refuse one of them.
+gRPC has its own limiter, ``grpc_proxy/memory.py``, because a gRPC connection carries many requests at once
+and can refuse one of them. A remoting connection can only stop reading.
 """
 
 import asyncio
 from typing import Final, Protocol
 
 MAX_HELD_BYTES: Final = 64 << 20
-"""Memory of incomplete frames and of requests in work."""
+"""Limit on the memory of incomplete frames and running requests, in bytes."""
 FREE_BYTES: Final = 16 << 10
-"""What each connection may hold beyond the limit, so that small requests always get through."""
+"""Bytes that each connection may hold beyond the limit, so that small requests always get through."""
 TURN_S: Final = 2.0
-"""Real seconds to complete a frame while other connections wait for its memory."""
+"""Real seconds that a client gets to complete a frame while other connections wait for memory."""
 
 
 class Holder(Protocol):
-    """A connection: the bytes that it holds, and the number of frames that it has read so far."""
+    """A connection, with the bytes that it holds and the number of frames that it has read so far."""
 
     held: int
     frames: int
@@ -27,10 +27,10 @@ class Holder(Protocol):
 
     @property
     def lacking(self) -> int:
-        """Bytes that are missing from it."""
+        """Bytes missing from the incomplete frame."""
 
     def regulate(self) -> None:
-        """Pause or resume reading, by the limits."""
+        """Pause or resume reading as the limits require."""
 
     def abort(self, why: str) -> None:
         """Close the connection at once."""
@@ -39,17 +39,18 @@ class Holder(Protocol):
 class Budget:
     """Counts the bytes that connections hold. At the limit, large frames are read one at a time.
 
-    Running requests free their memory when they end, but an incomplete frame only if the rest is read. So one
-    waiting connection may always read, beginning with the one that lacks the fewest bytes. Together they hold
-    at most the limit, that one frame, and ``FREE_BYTES`` each.
+    A running request frees its memory when it ends, but an incomplete frame only once the rest is read. So
+    one waiting connection may always read, first the connection that lacks the fewest bytes. All connections
+    together hold at most the limit, the one frame being read, and ``FREE_BYTES`` each.
     """
 
     def __init__(self, limit: int = MAX_HELD_BYTES) -> None:
         self.held = 0
+        self.turn_s = TURN_S
         self._limit = limit
         self._waiting: set[Holder] = set()
         self._first: Holder | None = None
-        self._frames = 0  # of the first, when its turn began
+        self._frames = 0  # frames read by the first waiting connection when its turn began
         self._end: asyncio.TimerHandle | None = None
 
     @property
@@ -58,7 +59,7 @@ class Budget:
         return self.held >= self._limit
 
     def change(self, holder: Holder, held: int) -> None:
-        """Note that the connection now holds this much."""
+        """Set the number of bytes that the connection holds."""
         was_spent = self.is_spent
         self.held += held - holder.held
         holder.held = held
@@ -67,8 +68,8 @@ class Budget:
                 waiting.regulate()
 
     def may_read(self, holder: Holder) -> bool:
-        """Whether the connection may read on. If not, ``regulate`` is called when that changes."""
-        if not self._waiting and not self.is_spent:  # as a rule
+        """Whether the connection may continue reading. If not, ``regulate`` is called when that changes."""
+        if not self._waiting and not self.is_spent:  # the usual case
             return True
         if not self.is_spent or holder.incomplete <= FREE_BYTES:
             self.leave(holder)
@@ -79,7 +80,7 @@ class Budget:
         return self._first is holder
 
     def leave(self, holder: Holder) -> None:
-        """Remove the connection from those that wait."""
+        """Remove the connection from the connections that wait to read."""
         self._waiting.discard(holder)
         if self._first is holder:
             self._next(holder)
@@ -92,9 +93,9 @@ class Budget:
         self._first = min(self._waiting, key=lambda holder: holder.lacking, default=None)
         if self._first is not None:
             self._frames = self._first.frames
-            self._end = asyncio.get_running_loop().call_later(TURN_S, self._out_of_time, self._first)
+            self._end = asyncio.get_running_loop().call_later(self.turn_s, self._out_of_time, self._first)
             if self._first is not asking:
                 self._first.regulate()
 
     def _out_of_time(self, holder: Holder) -> None:
-        holder.abort("others wait for the memory that its unfinished frame takes")
+        holder.abort("its incomplete frame holds memory that other connections need")

@@ -1,7 +1,7 @@
-"""The certificate for TLS: one from the settings, or else a self-signed one.
+"""The TLS certificate, which is self-signed unless the settings name one.
 
-The self-signed certificate is made when the first client wants TLS, and kept in the data directory. So
-clients still trust it after a restart.
+The self-signed certificate is created for the first client that uses TLS, and kept in the data directory, so
+that clients still trust it after a restart.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mocketmq.clock import US_PER_S, wall_us
-from mocketmq.doors import split_address
 from mocketmq.errors import SettingError
+from mocketmq.host_port import split_address
 from mocketmq.settings import Settings
 from mocketmq.store.database import MEMORY
 
@@ -28,11 +28,11 @@ KEY: Final = "key.pem"
 
 _LASTS: Final = timedelta(days=3_650)
 _BEFORE: Final = timedelta(days=1)
-"""The certificate is valid from a day ago, for clients whose clocks are slow."""
+"""How long before its creation the certificate becomes valid, for clients with slow clocks."""
 
 
 class Certificate:
-    """``names`` are the hosts of a self-signed one, which is kept in ``directory`` unless that is None."""
+    """A certificate from files, or a self-signed one for hosts ``names`` that is kept in ``directory``."""
 
     def __init__(self, directory: Path | None, names: list[str]) -> None:
         self._directory = directory
@@ -41,7 +41,7 @@ class Certificate:
         self._making = asyncio.Lock()
 
     def load(self, certificate: str, key: str | None) -> None:
-        """Use this certificate; its key may be in the same file. Raises SettingError."""
+        """Use this certificate. ``key`` is None if it is in the same file. Raises SettingError."""
         try:
             self._context = _context(Path(certificate), Path(key or certificate))
         except (OSError, ValueError) as error:
@@ -49,7 +49,7 @@ class Certificate:
             raise SettingError("tls_cert", certificate, f"{allowed} ({error})") from None
 
     async def context(self) -> ssl.SSLContext:
-        """The context that secures connections. Raises OSError if a certificate cannot be made."""
+        """The TLS context for connections. Raises OSError if a certificate cannot be created."""
         async with self._making:
             if self._context is None:
                 self._context = await asyncio.to_thread(self._own)
@@ -66,7 +66,7 @@ class Certificate:
             return self._made(folder)
 
     def _made(self, folder: Path) -> ssl.SSLContext:
-        """Make both files, which appear together."""
+        """Create the certificate and key files atomically."""
         certificate, key = _self_signed(self._names)
         with tempfile.TemporaryDirectory(prefix=f".{FOLDER}-", dir=folder.parent) as scratch:
             new = Path(scratch) / FOLDER
@@ -79,7 +79,7 @@ class Certificate:
 
 
 def certificate_of(settings: Settings) -> Certificate:
-    """The certificate by the settings. Raises SettingError."""
+    """The certificate that the settings demand. Raises SettingError."""
     names = ["localhost", "127.0.0.1", "::1", socket.gethostname(), settings.host]
     if settings.advertise is not None:
         names.append(split_address(settings.advertise, 0)[0])
@@ -94,15 +94,15 @@ def certificate_of(settings: Settings) -> Certificate:
 
 def _context(certificate: Path, key: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key, password=lambda: b"")  # never ask at the terminal
+    context.load_cert_chain(certificate, key, password=lambda: b"")  # never prompt at the terminal
     context.options |= ssl.OP_NO_RENEGOTIATION
-    context.set_alpn_protocols(["h2"])  # gRPC clients insist on it; RocketMQ's own name no protocol
-    context.num_tickets = 0  # clients keep connections, and resume no sessions
+    context.set_alpn_protocols(["h2"])  # gRPC clients insist on ALPN; remoting clients offer none
+    context.num_tickets = 0  # clients keep their connections and do not resume sessions
     return context
 
 
 def _self_signed(names: list[str]) -> tuple[bytes, bytes]:
-    """A new certificate and its key, as PEM."""
+    """Create a certificate and its key, in PEM format."""
     from cryptography import x509  # noqa: PLC0415 - most starts do not need it
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415

@@ -1,23 +1,23 @@
-"""Return freed memory to the operating system, which glibc does not do by itself after a flood."""
+"""Returns freed memory to the operating system after a flood, because glibc itself would keep it."""
 
 from typing import Final
 
 _FLOOD_BYTES: Final = 4 << 20
-"""After clients held more than this, freed memory is returned."""
+"""Minimum memory that clients must have held before freed memory is returned."""
 
 
 class HighWater:
-    """The most memory that was held since the last flood ended."""
+    """The high-water mark of memory held since the last flood ended."""
 
     def __init__(self) -> None:
         self._most = 0
 
     def rise(self, held: int) -> None:
-        """Note that so many bytes are held."""
+        """Record the number of bytes held."""
         self._most = max(self._most, held)
 
     def has_fallen(self, held: int) -> bool:
-        """Whether much was held, and most of it is free again; true once for each flood."""
+        """Whether a flood has ended: much memory was held, and most is free again. True once per flood."""
         if self._most < _FLOOD_BYTES or held > self._most // 2:
             return False
         self._most = held
@@ -27,12 +27,12 @@ class HighWater:
 def give_back() -> None:
     """Call glibc's ``malloc_trim``; do nothing with other C libraries.
 
-    It takes some milliseconds after a flood, otherwise next to nothing.
+    The call takes some milliseconds after a flood, and almost no time otherwise.
     """
     try:
         import ctypes  # noqa: PLC0415 - seldom needed
 
         trim = ctypes.CDLL(None).malloc_trim
-    except (ImportError, OSError, AttributeError):
+    except (ImportError, OSError, TypeError, AttributeError):  # TypeError on Windows
         return
     trim(0)

@@ -1,7 +1,7 @@
-"""TLS on the same ports: a layer between a connection and its transport.
+"""TLS on the same port as plain connections, by a layer between a connection and its transport.
 
-A client that wants TLS begins with a byte that begins no frame. From then on the connection has this layer
-for its transport, and the transport has it for its protocol.
+A TLS client begins with a byte that cannot begin a frame. After that byte the connection uses this layer as
+its transport, and the transport uses the layer as its protocol.
 """
 
 import asyncio
@@ -16,66 +16,72 @@ from mocketmq.settings import TlsMode
 log = logging.getLogger(__name__)
 
 HANDSHAKE: Final = 0x16
-"""The first byte of a TLS connection. A frame that began with it would be too long."""
+"""First byte of a TLS connection. No frame begins with it, because such a frame would be too long."""
 HANDSHAKE_S: Final = 10.0
-"""Real seconds that a handshake may take."""
+"""Maximum duration of a handshake, in real seconds."""
 _RECORD_BYTES: Final = 16 << 10
-"""Passed through OpenSSL at once: its buffers grow with it, and do not shrink while the connection lasts."""
+"""Maximum number of bytes passed to OpenSSL at once; its buffers grow to that size and never shrink."""
 
 
 class TlsModeError(Exception):
-    """The client does not use TLS as the setting ``tls`` requires; its text says how it does not."""
+    """The setting ``tls`` forbids TLS and the client uses it, or requires TLS and the client does not."""
 
 
 class Tls(NamedTuple):
-    """Whether clients may or must use TLS, and the certificate for it."""
+    """Whether clients may or must use TLS, and the certificate."""
 
     mode: TlsMode
     certificate: Certificate
+    handshake_s: float = HANDSHAKE_S
 
-    def begin(
+    def begin_tls(
         self, first: bytes, transport: asyncio.Transport, connection: "SecuredConnection"
     ) -> "TlsLayer | None":
-        """The layer of a client that asks for TLS by its first byte, else None. Raises TlsModeError."""
+        """Return a layer if the client's first byte begins TLS, else None. Raises TlsModeError."""
         if first[0] != HANDSHAKE:
             if self.mode == "enforcing":
                 raise TlsModeError("the client does not speak TLS")
             return None
         if self.mode == "disabled":
             raise TlsModeError("the client speaks TLS, which is disabled")
-        layer = TlsLayer(transport, connection, self.certificate)
+        layer = TlsLayer(transport, connection, self.certificate, self.handshake_s)
         layer.start(first)
         return layer
 
 
 class SecuredConnection(Protocol):
-    """A connection above the layer."""
+    """The interface of a connection above the layer."""
 
     peer: str
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """The buffer for what is read next."""
+        """Return the buffer for the next read."""
 
     def received(self, data: bytes) -> None:
-        """Take decrypted bytes."""
+        """Process decrypted bytes."""
 
     def pause_writing(self) -> None:
-        """The client does not read its answers."""
+        """Stop writing, because the client does not read its responses."""
 
     def resume_writing(self) -> None:
-        """The client has read most of its answers."""
+        """Resume writing, because the client has read most of its responses."""
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The connection was closed."""
+        """Clean up after the connection has closed."""
 
 
 class TlsLayer(asyncio.BufferedProtocol):
     """Decrypts for the connection above, to which it looks like a transport. Created after the first byte."""
 
     def __init__(
-        self, transport: asyncio.Transport, connection: SecuredConnection, certificate: Certificate
+        self,
+        transport: asyncio.Transport,
+        connection: SecuredConnection,
+        certificate: Certificate,
+        handshake_s: float,
     ) -> None:
         self._transport = transport
+        self._handshake_s = handshake_s
         self._connection = connection
         self._certificate = certificate
         self._incoming = ssl.MemoryBIO()
@@ -83,19 +89,21 @@ class TlsLayer(asyncio.BufferedProtocol):
         self._tls: ssl.SSLObject | None = None  # until there is a certificate, and after the end
         self._is_open = False
         self._loop = asyncio.get_running_loop()
-        self._timeout = self._loop.call_later(HANDSHAKE_S, self._out_of_time)
+        self._timeout = self._loop.call_later(handshake_s, self._out_of_time)
         transport.set_protocol(self)
 
     def start(self, first: bytes) -> None:
-        """Begin with the bytes read so far; nothing more is read until there is a certificate."""
+        """Start with the bytes read so far. Reading pauses until the certificate is ready."""
         self._transport.pause_reading()
         self._starting = self._loop.create_task(self._start(first))
 
     async def _start(self, first: bytes) -> None:
         try:
             context = await self._certificate.context()
-        except Exception as error:  # noqa: BLE001 - a full disk, for one; other clients go on
-            log.error("there is no certificate for TLS with %s: %s", self._connection.peer, error)
+        except Exception as error:  # noqa: BLE001 - for example, a full disk; other clients continue
+            log.error(
+                "closing connection from %s: cannot make a certificate: %s", self._connection.peer, error
+            )
             self._transport.abort()
             return
         if self._transport.is_closing():
@@ -107,24 +115,21 @@ class TlsLayer(asyncio.BufferedProtocol):
     # The protocol, for the transport below.
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """The connection's buffer, into which encrypted bytes are read first."""
+        """Return the connection's buffer, into which encrypted bytes are read first."""
         self._buffer = self._connection.get_buffer(sizehint)
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Decrypt what was read."""
+        """Decrypt the bytes read."""
         self._go_on(self._buffer[:nbytes])
 
     def pause_writing(self) -> None:
-        """Tell the connection that the client does not read."""
         self._connection.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell the connection that the client reads again."""
         self._connection.resume_writing()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell the connection that it was closed."""
         self._timeout.cancel()
         self._tls = None  # frees its memory now instead of at the next garbage collection
         self._connection.connection_lost(error)
@@ -147,7 +152,7 @@ class TlsLayer(asyncio.BufferedProtocol):
             self.close()
 
     def _read(self, tls: ssl.SSLObject, data: list[bytes]) -> bool:
-        """Add decrypted bytes to ``data``. True if the client has closed TLS after them."""
+        """Append decrypted bytes to ``data``. Returns whether the client has closed TLS after these bytes."""
         try:
             if not self._is_open:
                 tls.do_handshake()
@@ -162,14 +167,14 @@ class TlsLayer(asyncio.BufferedProtocol):
         return True
 
     def _fail(self, error: ssl.SSLError) -> None:
-        """Close, after the TLS alert that tells the client why."""
+        """Close the connection after sending the TLS alert with the reason."""
         log.warning("closing connection from %s: TLS failed: %s", self._connection.peer, error.reason)
         self._flush()
         self._transport.close()
 
     def _out_of_time(self) -> None:
         log.warning(
-            "closing connection from %s: no TLS handshake in %g s", self._connection.peer, HANDSHAKE_S
+            "closing connection from %s: no TLS handshake in %g s", self._connection.peer, self._handshake_s
         )
         self._transport.abort()
 
@@ -180,7 +185,7 @@ class TlsLayer(asyncio.BufferedProtocol):
     # The transport, for the connection above.
 
     def write(self, data: bytes) -> None:
-        """Encrypt and send. The handshake is over by then, as only requests are answered."""
+        """Encrypt and send. The handshake is complete, because data is only sent in response to requests."""
         rest = memoryview(data)
         records = []
         while rest and self._tls is not None:
@@ -190,7 +195,7 @@ class TlsLayer(asyncio.BufferedProtocol):
             self._transport.write(b"".join(records))
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that are not sent yet."""
+        """The number of unsent bytes."""
         return self._transport.get_write_buffer_size()
 
     def pause_reading(self) -> None:
@@ -202,19 +207,19 @@ class TlsLayer(asyncio.BufferedProtocol):
         self._transport.resume_reading()
 
     def get_extra_info(self, name: str) -> object:
-        """Ask the transport below."""
+        """Return the transport's information of this name."""
         return self._transport.get_extra_info(name)
 
     def is_closing(self) -> bool:
-        """Whether it is closed or being closed."""
+        """Whether the connection is closed or closing."""
         return self._transport.is_closing()
 
     def close(self) -> None:
-        """Close TLS, then the connection when all is sent."""
+        """Close TLS, then the connection once everything is sent."""
         if self._transport.is_closing():
             return
         if self._is_open and self._tls is not None:
-            with suppress(ssl.SSLError):  # unwrap wants the client's close_notify; nothing waits for it
+            with suppress(ssl.SSLError):  # raises, because the client's close_notify is not awaited
                 self._tls.unwrap()
             self._flush()
         self._transport.close()

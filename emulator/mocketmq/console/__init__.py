@@ -1,7 +1,8 @@
-"""The console: a page at ``/`` of the HTTP port, which shows and moves the broker by the JSON API alone.
+"""Serves the console, the web page at ``/`` of the HTTP port, which uses only the JSON API.
 
-The files beside this module are served as they are, each read at its first request. They need no token: they
-hold nothing of the broker. The page asks for the token, and sends it with each request of the API.
+The files beside this module are served unchanged, and each is read at its first request. They need no token,
+because they contain no data of the broker. The page asks the user for the token, and sends it with each API
+request.
 """
 
 from typing import Final, NamedTuple
@@ -13,7 +14,7 @@ from mocketmq.http_api.problem import problem_response
 from mocketmq.http_api.router import MethodNotAllowedError, NoSuchPathError
 
 SEGMENTS: Final = ("", "console")
-"""The first segments of its paths: ``/`` and ``/console/…``."""
+"""First segments of the console's paths ``/`` and ``/console/…``."""
 
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",
@@ -22,7 +23,7 @@ _TYPES: Final = {
     "svg": "image/svg+xml",
 }
 _HEADERS: Final = {
-    "Cache-Control": "no-cache",  # asks each time, and is told by the ETag that nothing has changed
+    "Cache-Control": "no-cache",  # the browser revalidates by ETag each time
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';"
     " img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
@@ -43,7 +44,7 @@ class Console:
         self._files: dict[str, _File] = {}
 
     async def answer(self, request: web.BaseRequest) -> RoutedResponse:
-        """The file of the path, or that the browser's copy is the newest."""
+        """Respond with the file, or with 304 if the browser's copy is current."""
         path = request.rel_url.raw_path
         name = "index.html" if path == "/" else path.removeprefix("/console/")
         file = self._file(name)
@@ -63,7 +64,7 @@ class Console:
 
     def _file(self, name: str) -> _File | None:
         if name not in self._files:
-            # Most brokers are never looked at.
+            # Loaded late, because most brokers never serve the console.
             import hashlib  # noqa: PLC0415
             from importlib.resources import files  # noqa: PLC0415
 

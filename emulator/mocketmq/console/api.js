@@ -1,4 +1,4 @@
-// The JSON API: requests, their errors in words, and the stream of events.
+// The client of the JSON API: requests, readable errors, and the event stream.
 
 const TOKEN = "mocketmq token";
 let token = sessionStorage.getItem(TOKEN) ?? "";
@@ -19,12 +19,12 @@ export class AwayError extends Error {
   }
 }
 
-// The name of the variable, as the command line has it: a copied command shows no token.
+// Copied commands show the name of this variable, which the command line reads, instead of the token.
 export const TOKEN_VARIABLE = "MOCKETMQ_TOKEN";
 export const hasToken = () => token !== "";
 export const curlToken = () => (hasToken() ? ` -H "Authorization: Bearer $${TOKEN_VARIABLE}"` : "");
 
-// `ask(wasWrong)` resolves to the token that a person gave.
+// `ask(wasWrong)` resolves to the token that the user entered.
 export function onTokenNeeded(ask) {
   askForToken = ask;
 }

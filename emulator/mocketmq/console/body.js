@@ -1,4 +1,4 @@
-// A body, as text, as JSON to be folded, or as bytes. It is only ever text in this page, whatever it holds.
+// Shows a body as text, as foldable JSON, or as bytes. The page only inserts it as text, never as markup.
 
 import { button, h } from "./dom.js";
 import { bytes, count, visible } from "./format.js";
@@ -12,7 +12,7 @@ export function bytesOf(record) {
   return Uint8Array.from(atob(record.body_base64 ?? ""), (one) => one.charCodeAt(0));
 }
 
-// What is long is shown in parts, so that 4 MiB do not stop the page.
+// Long bodies are shown in parts, so that 4 MiB do not freeze the page.
 function parts(length, step, part, element) {
   let shown = 0;
   const more = button("", () => show(), { class: "plain" });
@@ -52,11 +52,11 @@ function node(name, value, depth) {
   const isList = Array.isArray(value);
   const inside = h("div", { class: "inside" });
   const folder = h("details", { open: depth < 2 && members.length <= 20 }, h("summary", {}, label, isList ? `[${count(members.length)}]` : `{${count(members.length)}}`), inside);
-  // Made when it is opened: a document of 4 MiB has more members than a page should.
+  // Built when it is opened, because a document of 4 MiB has too many members for a page.
   const unfold = () => {
     if (!folder.open || inside.hasChildNodes()) return;
     inside.append(...members.slice(0, MEMBERS_AT_ONCE).map(([one, each]) => node(one, each, depth + 1)));
-    if (members.length > MEMBERS_AT_ONCE) inside.append(h("p", { class: "dim" }, `and ${count(members.length - MEMBERS_AT_ONCE)} more, to be read as text`));
+    if (members.length > MEMBERS_AT_ONCE) inside.append(h("p", { class: "dim" }, `and ${count(members.length - MEMBERS_AT_ONCE)} more; the text has them all`));
   };
   folder.addEventListener("toggle", unfold);
   unfold();
@@ -75,7 +75,7 @@ export function bodyView(record) {
   }
   forms.push(["Hex", () => asHex(content)]);
   const place = h("div", { class: "body" });
-  const note = record.compression ? `compressed by its producer (${record.compression}), shown as it is stored` : record.body === null ? "not UTF-8" : "UTF-8";
+  const note = record.compression ? `compressed by its producer (${record.compression}), shown as stored` : record.body === null ? "not UTF-8" : "UTF-8";
   const tabs = forms.map(([name, form], index) => button(name, () => {
     place.replaceChildren(...form());
     tabs.forEach((tab, other) => tab.setAttribute("aria-pressed", String(other === index)));

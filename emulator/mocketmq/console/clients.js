@@ -1,22 +1,26 @@
-// Clients: who is connected, by which door, in which language and version, and what they subscribe to.
+// The view of connected clients: protocol, language, version and subscriptions.
 
 import { get } from "./api.js";
-import { empty, h, table } from "./dom.js";
+import { cut, cutLink, empty, h, table } from "./dom.js";
 import { count, visible } from "./format.js";
 import { follow } from "./follow.js";
 
+// What the ports are for, by their names in `GET /v1/info`.
+const DOORS = {
+  namesrv: "name server", broker: "broker (RocketMQ's TCP protocol)", vip: "broker, second port that older Java clients use (VIP channel)",
+  grpc: "gRPC (RocketMQ 5 clients)", http: "JSON API, console, Aliyun's HTTP protocol", aliyun: "Aliyun's HTTP protocol",
+};
+
 export function showClients(view, place) {
   const list = h("div", {});
-  const doors = h("p", { class: "dim" });
-  view.append(h("h1", {}, "Clients"), doors, list);
-  get("/v1/info").then((info) => {
-    const open = Object.entries(info.doors).filter(([, door]) => door).map(([name, door]) => `${name} ${door.address.replace("http://", "")}`);
-    doors.textContent = `Open: ${open.join(" · ")}`;
-  }).catch(() => {});
+  const doors = h("dl", { class: "facts" });
+  view.append(h("h1", {}, "Clients"), list, h("h2", {}, "Open ports"), doors);
+  get("/v1/info").then((info) => doors.replaceChildren(...Object.entries(info.doors).filter(([, door]) => door).flatMap(([name, door]) => [
+    h("dt", { class: "mono" }, door.address.replace("http://", "")), h("dd", {}, DOORS[name] ?? name)]))).catch(() => {});
   follow(place, () => get("/v1/clients"), ({ clients }) => list.replaceChildren(clients.length
-    ? table("Connected clients", ["Client", "Door", "Address", "Language", "Version", "Produces for", "Consumes"], clients.map((one) => [
-      visible(one.client_id), one.door, h("span", { class: "mono" }, visible(one.address)), visible(one.language), visible(one.version),
-      one.producer_groups.map(visible).join(", "),
-      one.consumer_groups.map((group) => h("div", {}, h("a", { href: `#/groups/${encodeURIComponent(group.group)}` }, visible(group.group)), ` ${group.message_model.toLowerCase()}`, group.lag ? `, lag ${count(group.lag)}` : "", h("br"), h("small", {}, group.subscriptions.map((each) => `${visible(each.topic)}: ${visible(each.expression)}`).join(" · "))))]))
-    : empty("No client is connected", "Clients of RocketMQ are listed with their first heartbeat. Those that speak HTTP make requests and are gone.")));
+    ? table("Connected clients", ["Client", "Protocol", "Address", "Language", "Version", "Produces for", "Consumes"], clients.map((one) => [
+      cut(one.client_id), one.door, h("span", { class: "mono" }, visible(one.address)), visible(one.language), visible(one.version),
+      cut(one.producer_groups.join(", ")),
+      one.consumer_groups.map((group) => h("div", {}, cutLink(group.group, `#/groups/${encodeURIComponent(group.group)}`), ` ${group.message_model.toLowerCase()}`, group.lag ? `, lag ${count(group.lag)}` : "", h("br"), cut(group.subscriptions.map((each) => `${each.topic}: ${each.expression}`).join(" · "), { class: "small" })))]))
+    : empty("No client is connected", "RocketMQ clients are listed after their first heartbeat. HTTP clients are not listed: they keep no connection open.")));
 }

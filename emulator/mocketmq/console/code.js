@@ -1,11 +1,11 @@
-// A message as a command or as code that sends it again.
+// Writes commands and code that send a message again.
 
 import { curlToken, hasToken, TOKEN_VARIABLE } from "./api.js";
 
-// Set by the broker or by clients: who sends a message does not give them.
+// Properties set by the broker or by client libraries, which a sender does not give.
 const OWN = new Set(["KEYS", "TAGS", "DELAY", "UNIQ_KEY", "WAIT", "REAL_TOPIC", "REAL_QID", "PGROUP", "MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME", "CORRECTION_FLAG",
   "MAX_RECONSUME_TIMES", "MQ2_FLAG", "ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "RETRY_TOPIC", "TIMER_OUT_MS", "TRANSFER_FLAG", "TIMER_DEL_UNIQKEY", "CHECK_IMMUNITY_TIME_IN_SECONDS",
-  "TRANSACTION_CHECK_TIMES", "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "__STARTDELIVERTIME", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_ENQUEUE_MS", "INNER_NUM", "CLUSTER", "BORN_HOST", "BORN_TIMESTAMP", "TRACE_CONTEXT", "INSTANCE_ID", "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL", "MSG_REGION", "TRACE_ON", "POP_CK", "DUP_INFO"]);
+  "TRANSACTION_CHECK_TIMES", "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "__STARTDELIVERTIME", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_ENQUEUE_MS", "INNER_NUM", "CLUSTER", "BORN_HOST", "BORN_TIMESTAMP", "TRACE_CONTEXT", "INSTANCE_ID", "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL", "MSG_REGION", "TRACE_ON", "POP_CK", "DUP_INFO", "_SYS_MSG_PRIORITY_"]);
 
 export const ownProperties = (record) => Object.fromEntries(Object.entries(record.properties).filter(([name]) => !OWN.has(name) && !name.startsWith("__")));
 
@@ -17,6 +17,7 @@ export function fieldsOf(record) {
   const properties = ownProperties(record);
   if (Object.keys(properties).length) fields.properties = properties;
   if (Number(record.properties.DELAY)) fields.delay_level = Number(record.properties.DELAY);
+  if (record.priority !== null) fields.priority = record.priority;
   return fields;
 }
 
@@ -26,7 +27,7 @@ export function asCurl(topic, record) {
   return `curl -s${curlToken()} ${shell(`${location.origin}/v1/topics/${encodeURIComponent(topic)}/messages`)} -d ${shell(JSON.stringify(fieldsOf(record)))}\n`;
 }
 
-// JSON's texts are Python's and Java's too, but for \\/ which JSON.stringify does not write.
+// JSON strings are valid in Python and Java, except for \\/ which JSON.stringify does not write.
 const quoted = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 const python = (value) => (Array.isArray(value) ? `[${value.map(python).join(", ")}]` : typeof value === "object" ? `{${Object.entries(value).map(([name, one]) => `${python(name)}: ${python(one)}`).join(", ")}}` : typeof value === "string" ? JSON.stringify(value) : String(value));
 
@@ -49,5 +50,6 @@ export function asJava(topic, record) {
   const lines = [`Message message = new Message(${quoted(topic)}, ${quoted(fields.tag ?? "")}, ${quoted((fields.keys ?? []).join(" "))}, ${body});`];
   for (const [name, value] of Object.entries(fields.properties ?? {})) lines.push(`message.putUserProperty(${quoted(name)}, ${quoted(value)});`);
   if (fields.delay_level) lines.push(`message.setDelayTimeLevel(${fields.delay_level});`);
+  if (fields.priority !== undefined) lines.push(`message.setPriority(${fields.priority});`);
   return `${lines.join("\n")}\nproducer.send(message);\n`;
 }

@@ -1,4 +1,6 @@
-// Elements. Whatever comes from a broker goes in as text: nothing is ever parsed as markup.
+// Creates elements. Data of a broker is inserted as text and never parsed as markup.
+
+import { visible } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -32,7 +34,7 @@ export function select(options, value, properties = {}) {
   return element;
 }
 
-// A table that scrolls by itself where it is too wide; `columns` are texts, or [text, class].
+// A table that scrolls on its own if it is too wide; `columns` are texts, or [text, class].
 export function table(label, columns, rows) {
   const heads = columns.map((column) => (Array.isArray(column) ? column : [column, ""]));
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
@@ -43,9 +45,22 @@ export function table(label, columns, rows) {
 
 export const empty = (title, text, ...more) => h("div", { class: "empty" }, h("p", { class: "title" }, title), h("p", {}, text), ...more);
 
+// A text that is cut where it is too long; the whole is its title.
+export const cut = (text, properties = {}) => h("span", { ...properties, class: `cut ${properties.class ?? ""}`, title: visible(text) }, visible(text));
+
+// A link with such a text.
+export const cutLink = (text, href) => h("a", { class: "cut", href, title: visible(text) }, visible(text));
+
+// The keys and the tag of a message.
+export const marks = (one) => (one.keys.length || one.tag
+  ? h("span", { class: "marks" }, one.keys.map((key) => cut(key, { class: "tag key" })), one.tag ? cut(one.tag, { class: "tag" }) : null) : "");
+
+// Read by screen readers alone.
+export const spoken = (text) => h("span", { class: "hidden" }, text);
+
 const nameOf = (element) => element.dataset.key ?? element.getAttribute("aria-label") ?? element.getAttribute("href");
 
-// Shows other children; the focus stays on what it was on, by its key, label or address, or goes to the view.
+// Replaces the children; the focus stays on the same element, found by key, label or address, else on the view.
 export function replace(place, child) {
   const held = place.contains(document.activeElement) ? nameOf(document.activeElement) : null;
   place.replaceChildren(child);
@@ -54,7 +69,7 @@ export function replace(place, child) {
   (again ?? document.getElementById("view")).focus({ preventScroll: true });
 }
 
-// Writes a text only when it is another one, so that nothing is laid out in vain.
+// Sets a text only if it differs, to avoid needless layout.
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -1,37 +1,50 @@
-// Keeps a view as new as the broker: reads again after something was stored, at most once in a second and a half.
+// Keeps a view up to date: reads again after something was stored, the less often the longer that takes.
 
-import { live } from "./live.js";
-import { doing } from "./notice.js";
+import { ApiError } from "./api.js";
+import { known, live } from "./live.js";
+import { doing, sentence } from "./notice.js";
 
-const PAUSE_MS = 1_500;
+const LEAST_PAUSE_MS = 1_000;
+const MOST_PAUSE_MS = 4_000;
+const SHARE = 20;
 
-// `read` fetches, `draw` shows what it got; returns a function that does both at once.
-export function follow(place, read, draw) {
+// `read` fetches data, `draw` shows it; returns a function that does both at once.
+export function follow(place, read, draw, isPaused = () => false) {
   let commits = live.state?.commits; // what is read from now on is as new as this
   let drawn = "";
   let timer = null;
   let isOver = false;
+  let mayReadAt = 0;
+  let reads = 0;
 
-  async function reload() {
+  async function readAndDraw(mayDraw) {
+    const began = performance.now();
+    const number = ++reads;
     const answer = await read();
+    const end = performance.now();
+    mayReadAt = end + Math.min(Math.max((end - began) * SHARE, LEAST_PAUSE_MS), MOST_PAUSE_MS);
+    await known; // views compare instants with the broker's time
     const text = JSON.stringify(answer);
-    if (isOver) return;
+    if (isOver || number !== reads || (mayDraw && (text === drawn || !mayDraw()))) return;
     drawn = text;
     draw(answer);
   }
 
-  const lookAgain = () => { timer ??= setTimeout(look, PAUSE_MS); };
+  const lookAgain = () => { timer ??= setTimeout(look, Math.max(mayReadAt - performance.now(), 0)); };
 
   async function look() {
     timer = null;
-    if (document.hidden) return lookAgain();
+    if (isPaused()) return;
+    if (document.hidden) {
+      mayReadAt = performance.now() + LEAST_PAUSE_MS;
+      return lookAgain();
+    }
     try {
-      const answer = await read();
-      const text = JSON.stringify(answer);
-      if (isOver || text === drawn) return;
-      if (document.activeElement?.closest?.("main table")) return lookAgain(); // nothing moves under the finger
-      drawn = text;
-      draw(answer);
+      await readAndDraw(() => {
+        if (!document.activeElement?.closest?.("main table")) return true;
+        lookAgain(); // nothing moves under the finger
+        return false;
+      });
     } catch { /* the frame says when the broker is away */ }
   }
 
@@ -41,6 +54,13 @@ export function follow(place, read, draw) {
     lookAgain();
   });
   place.onLeave(() => { isOver = true; clearTimeout(timer); });
+  const reload = () => readAndDraw(null);
   doing(reload)();
   return reload;
 }
+
+// Reads; what the broker does not know is `missing`, with the reason.
+export const orMissing = (read) => () => read().catch((error) => {
+  if (error instanceof ApiError && error.status === 404) return { missing: `${sentence(error.message)}.` };
+  throw error;
+});

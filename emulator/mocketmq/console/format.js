@@ -13,9 +13,19 @@ export function date(ms) {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
 }
 
+// The time of day, with the date if that is not the day of now.
+export const dayTime = (ms, now, withMs = false) => `${date(ms) === date(now) ? "" : `${date(ms)} `}${clockTime(ms, withMs)}`;
+
+// The browser's time zone at an instant: UTC, or UTC+02:00.
+export function utcOffset(ms) {
+  const minutes = -new Date(ms).getTimezoneOffset();
+  const size = Math.abs(minutes);
+  return minutes ? `UTC${minutes < 0 ? "−" : "+"}${two(Math.floor(size / 60))}:${two(size % 60)}` : "UTC";
+}
+
 export const dateTime = (ms) => `${date(ms)} ${clockTime(ms)}`;
 
-// What an input of type datetime-local takes.
+// The format of inputs of type datetime-local.
 export const localInput = (ms) => `${date(ms)}T${clockTime(ms)}`;
 
 const UNITS = [[86_400_000, "d"], [3_600_000, "h"], [60_000, "m"], [1_000, "s"]];
@@ -56,7 +66,7 @@ export const count = (number) => number.toLocaleString("en");
 export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 export const laneName = (level) => (level ? `level ${level}` : "start-deliver time");
 
-// Control and direction characters are shown as signs: they would hide or turn around what is beside them.
+// Control and direction characters are shown as symbols: they would hide or reverse their neighbours.
 // eslint-disable-next-line no-control-regex
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 

@@ -1,4 +1,4 @@
-// Draws a lane: messages drift from the left, where they were parked, to the line at the right, where they are due.
+// Draws a lane: messages move from the left, where they were parked, to the line at the right, where they are due.
 
 const COLUMN = 6;
 const LINE = 12; // pixels to the right of the line, for what is overdue
@@ -10,7 +10,7 @@ export class Lane {
     this.width = 0;
   }
 
-  // The colours are those of the page, as CSS has them.
+  // The colours are the page's, from CSS.
   resize() {
     const scale = devicePixelRatio || 1;
     const { clientWidth, clientHeight } = this.canvas;
@@ -20,11 +20,11 @@ export class Lane {
     this.canvas.height = Math.round(clientHeight * scale);
     this.context.setTransform(scale, 0, 0, scale, 0, 0);
     const style = getComputedStyle(this.canvas);
-    // Computed colours, in properties that have no other use on a canvas.
+    // Computed colours, read from properties that have no other use on a canvas.
     this.colours = { far: style.color, near: style.textDecorationColor, late: style.caretColor, line: style.columnRuleColor };
   }
 
-  // How many messages are in each column at this instant; the last one holds what is overdue.
+  // The number of messages in each column at this instant; the last column has the overdue ones.
   columns(curve, spanMs, now) {
     const columns = Math.max(Math.floor((this.width - LINE) / COLUMN), 1);
     const found = new Float64Array(columns + 1);

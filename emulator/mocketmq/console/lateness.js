@@ -1,4 +1,4 @@
-// Lateness live: the last five minutes, from the broker itself.
+// The view of lateness: the last five minutes live, and reports.
 
 import { get, post } from "./api.js";
 import { button, empty, h, setText, svg, table } from "./dom.js";
@@ -11,7 +11,7 @@ const [WIDTH, HEIGHT] = [1_000, 200];
 const LOOKS_MS = 250;
 const LINES = [["max_us", "max"], ["p99_us", "p99"], ["p50_us", "p50"]];
 
-// Steps of ten, as lateness goes from microseconds to minutes.
+// Powers of ten, because lateness ranges from microseconds to minutes.
 const rise = (us) => Math.log10(Math.max(us, 10)) - 1;
 
 function chart(points) {
@@ -37,7 +37,7 @@ export function showLateness(view, place) {
   const figures = h("div", { class: "figures" });
   const body = h("div", {});
   const report = wholeReport();
-  const note = h("p", { class: "dim" }, "How much later than due messages were delivered, in the last five minutes. Deliveries by hand, and those that a fault put off, are left out.");
+  const note = h("p", { class: "dim" }, "How long after their due time messages were delivered, in the last five minutes. Forced deliveries and those delayed by a fault are left out.");
   view.append(h("h1", {}, "Lateness"), note, figures, body, report);
   let drawn = "";
 
@@ -47,10 +47,11 @@ export function showLateness(view, place) {
     const text = JSON.stringify([all, levels, times]);
     if (text === drawn) return;
     drawn = text;
-    figures.replaceChildren(...[[count(all.count), "deliveries"], [all.count ? lateness(all.p50_us) : "–", "half are not later than"], [all.count ? lateness(all.p99_us) : "–", "99 in 100 are not later than"], [all.count ? lateness(all.max_us) : "–", "the latest"]].map(([value, label]) => h("div", { class: "figure" }, h("b", {}, value), h("span", {}, label))));
+    figures.replaceChildren(...[[count(all.count), "deliveries"], [all.count ? lateness(all.p50_us) : "–", "median (p50)"], [all.count ? lateness(all.p99_us) : "–", "99th percentile (p99)"], [all.count ? lateness(all.max_us) : "–", "maximum"]].map(([value, label]) => h("div", { class: "figure" }, h("b", {}, value), h("span", {}, label))));
     body.replaceChildren(...(all.count ? [
       chart(times),
-      h("p", { class: "legend" }, LINES.map(([name, label]) => h("span", { class: name.slice(0, 3) }, label)), h("span", { class: "dim" }, "five minutes to now, on a scale of ten times at each line")),
+      h("p", { class: "ages", "aria-hidden": "true" }, h("span", {}, "5 minutes ago"), h("span", {}, "now")),
+      h("p", { class: "legend" }, LINES.map(([name, label]) => h("span", { class: name.slice(0, 3) }, label)), h("span", { class: "dim" }, "each grid line is ten times the one below")),
       table("Lateness by level", ["Level", ["Deliveries", "number"], ["p50", "number"], ["p99", "number"], ["Max", "number"]], levels.map((one) => [
         h("a", { href: `#/levels/${one.level || "time"}` }, laneName(one.level)), count(one.count), lateness(one.p50_us), lateness(one.p99_us), h("span", { class: one.max_us > 1_000_000 ? "bad" : "" }, lateness(one.max_us))])),
     ] : [empty("Nothing delivered in the last five minutes", "Send a delayed message and let it become due, by itself or by moving the clock.")]));
@@ -60,7 +61,7 @@ export function showLateness(view, place) {
   draw();
 }
 
-// Shows what the broker does for a report until `made` is settled.
+// Shows the progress of a report until `made` is settled.
 async function follow(made, place) {
   let isOver = false;
   made.catch(() => {}).finally(() => { isOver = true; });
@@ -75,14 +76,14 @@ async function follow(made, place) {
 function wholeReport() {
   const made = h("span", { class: "dim made" });
   const make = button("Make the report", doing(async () => {
-    setText(made, "It is being made, which takes a few seconds…");
+    setText(made, "Making the report, which takes a few seconds…");
     try {
       const making = post("/v1/reports");
       follow(making, made);
       const report = await making;
       made.replaceChildren(h("a", { href: report.page, target: "_blank", rel: "noopener" }, `Open the report of ${clockTime(report.at_ms)}`));
       open(report.page, "_blank", "noopener");
-      notice("The report is made.");
+      notice("The report is ready.");
     } catch (error) {
       setText(made, "");
       throw error;
@@ -92,10 +93,10 @@ function wholeReport() {
   get("/v1/info").then(({ data }) => {
     if (data === ":memory:") return setText(byHand, "This broker keeps its data in memory: messages that wait for a start-deliver time are not in the report.");
     const command = `mocketmq report ${data} --open`;
-    byHand.append("With thresholds, comparisons and exit codes, by the command ", h("code", {}, command), " ",
+    byHand.append("For thresholds, comparisons and exit codes, run ", h("code", {}, command), " ",
       button("Copy", doing(async () => { await navigator.clipboard.writeText(command); notice("The command is copied."); }), { class: "plain small", "aria-label": "Copy the command" }));
   }).catch(() => {});
-  return h("section", { "aria-labelledby": "report-title" }, h("h2", { id: "report-title" }, "The whole report"),
-    h("p", { class: "dim" }, "How late every delivery so far was, by level, topic, consumer group and time, and why. One page that works without the broker."),
+  return h("section", { "aria-labelledby": "report-title" }, h("h2", { id: "report-title" }, "Full report"),
+    h("p", { class: "dim" }, "How late each delivery so far was, and why, by level, topic, consumer group and time. The page works without the broker."),
     h("div", { class: "row" }, make, made), h("div", { class: "dim by-hand" }, byHand));
 }

@@ -1,8 +1,8 @@
-// The levels: a lane for each, and one for start-deliver times; and what waits in one of them.
+// The view of delay levels: a lane for each, one for start-deliver times, and the pending messages of one lane.
 
 import { get, path, post, query, remove } from "./api.js";
-import { button, empty, h, replace, setText, table } from "./dom.js";
-import { clockTime, count, dateTime, duration, lateness, plural, visible } from "./format.js";
+import { button, cut, cutLink, empty, h, marks, replace, setText, spoken, table } from "./dom.js";
+import { count, dateTime, dayTime, duration, lateness, plural, visible } from "./format.js";
 import { Lane } from "./lane.js";
 import { live, nowMs } from "./live.js";
 import { confirmed, doing, notice } from "./notice.js";
@@ -23,10 +23,12 @@ export function showLevels(view, place) {
   function row(lane) {
     const key = lane.level ?? 0;
     if (!rows.has(key)) {
-      const parts = { waiting: h("span", { class: "waiting" }), next: h("span", { class: "next" }), minute: h("span", { class: "minute" }), overdue: h("span", { class: "overdue" }), canvas: h("canvas", { class: "track", "aria-hidden": "true" }) };
+      // The link is named by what it shows, with words between the figures that only a screen reader says.
+      const parts = { count: h("span", {}), messages: spoken(""), due: h("span", {}), dueWord: spoken(""), delivered: h("span", {}), deliveredWord: spoken(""), late: h("span", {}), held: h("small", {}), canvas: h("canvas", { class: "track", "aria-hidden": "true" }) };
+      parts.overdue = h("span", { class: "overdue" }, spoken("overdue: "), parts.late, parts.held);
       parts.link = h("a", { href: `#/levels/${key || "time"}` },
-        h("span", { class: "name" }, key ? h("b", {}, `${key}`) : h("b", { class: "wide" }, "Start-deliver times"), key ? ` ${lane.delay}` : null),
-        parts.waiting, parts.canvas, parts.next, parts.minute, parts.overdue);
+        h("span", { class: "name" }, key ? [spoken("Level "), h("b", {}, `${key}`), ` ${lane.delay}`] : h("b", { class: "wide" }, "Start-deliver times")),
+        h("span", { class: "waiting" }, parts.count, parts.messages), parts.canvas, h("span", { class: "next" }, parts.dueWord, parts.due), h("span", { class: "minute" }, parts.delivered, parts.deliveredWord), parts.overdue);
       parts.item = h("li", {}, parts.link);
       parts.lane = new Lane(parts.canvas);
       rows.set(key, parts);
@@ -43,22 +45,21 @@ export function showLevels(view, place) {
     for (const [key, parts] of rows) if (!known.has(key)) { parts.item.remove(); rows.delete(key); }
     for (const lane of state.lanes) {
       const parts = row(lane);
-      setText(parts.waiting, lane.pending ? count(lane.pending) : "–");
+      setText(parts.count, lane.pending ? count(lane.pending) : "–");
+      setText(parts.messages, lane.pending === 1 ? " message waiting" : lane.pending ? " messages waiting" : " no message waiting");
       const left = lane.next_due_ms === null ? null : lane.next_due_ms - now;
-      setText(parts.next, left === null ? "" : left > 0 ? `in ${duration(left)}` : "now");
-      setText(parts.minute, lane.delivered ? count(lane.delivered) : "");
+      setText(parts.dueWord, left === null ? "" : "next due ");
+      setText(parts.due, left === null ? "" : left > 0 ? `in ${duration(left)}` : "now");
+      setText(parts.delivered, lane.delivered ? count(lane.delivered) : "");
+      setText(parts.deliveredWord, lane.delivered ? " delivered in the last minute" : "");
       const late = lane.oldest_overdue_ms === null ? 0 : now - lane.oldest_overdue_ms;
       const overdue = late > 0 ? overdueIn(lane, now) : 0;
-      setText(parts.overdue, overdue ? `${count(overdue)}, up to ${duration(late)}` : "");
+      parts.overdue.hidden = !overdue;
+      setText(parts.late, overdue ? `${count(overdue)}, up to ${duration(late)}` : "");
+      setText(parts.held, heldBy(lane));
+      parts.held.title = heldBy(lane);
       parts.item.classList.toggle("none", !lane.pending);
       parts.item.classList.toggle("idle", !lane.pending && !lane.delivered);
-      const label = [
-        `${lane.level ? `Level ${lane.level}, ${lane.delay}` : "Start-deliver times"}: ${plural(lane.pending, "message")} waiting`,
-        left === null ? null : `next due at ${clockTime(lane.next_due_ms)}`,
-        overdue ? `${count(overdue)} overdue since ${clockTime(lane.oldest_overdue_ms)}` : null,
-        lane.delivered ? `${count(lane.delivered)} delivered in the last minute` : null,
-      ].filter(Boolean).join(", ");
-      if (parts.link.getAttribute("aria-label") !== label) parts.link.setAttribute("aria-label", label);
     }
     if (isNew() !== first.hasChildNodes()) first.replaceChildren(...(isNew() ? [firstSteps()] : []));
     const all = state.lateness.in_all;
@@ -67,7 +68,7 @@ export function showLevels(view, place) {
       figure(state.delivered_per_s.toLocaleString("en"), "delivered per second"), figure(all.count ? lateness(all.p99_us) : "–", "p99 lateness", all.count && all.p99_us > 100_000));
   }
 
-  // A span of the lane is its level's delay; of start-deliver times, until the last of them.
+  // A lane spans its level's delay, or the time until the last start-deliver time.
   let spanOfTimed = 60_000;
   let drawn = 0;
   let frame = 0;
@@ -85,7 +86,7 @@ export function showLevels(view, place) {
     }
   }
 
-  // A move of the clock is drawn as one: everything slides to the right.
+  // A move of the clock is animated: everything slides to the right.
   let shown = null;
   const slides = () => shown !== null && Math.abs(nowMs() - shown) > 50;
   function slide() {
@@ -104,8 +105,10 @@ export function showLevels(view, place) {
   frame = requestAnimationFrame(draw);
 }
 
-// How many are due by now: to the message where a fault holds them.
+// The number of messages due by now; exact for messages held by a fault.
 const overdueIn = (lane, now) => lane.curve.findLast(([due]) => due <= now)?.[1] ?? 1;
+
+const heldBy = (lane) => (lane.held.length ? `held by ${lane.held.map((one) => visible(one.fault)).join(", ")}` : "");
 
 const figure = (value, label, isBad) => h("div", { class: isBad ? "figure bad" : "figure" }, h("b", {}, value), h("span", {}, label));
 
@@ -118,14 +121,14 @@ function showLane(view, place) {
   const more = button("Show more", doing(() => load(true)), { hidden: true, class: "plain" });
   const all = (verb, text, act) => button(verb, doing(async () => {
     const lane = live.state?.lanes.find((one) => (one.level ?? 0) === level);
-    if (!await confirmed(`${verb}?`, `${text} This is about ${plural(lane?.pending ?? 0, "message")} that wait here now.`, verb)) return;
+    if (!await confirmed(`${verb}?`, `${text} Waiting here now: ${plural(lane?.pending ?? 0, "message")}.`, verb)) return;
     notice(await act());
     await load();
   }), { class: verb.startsWith("Cancel") ? "danger" : "" });
   view.append(
     h("p", { class: "crumbs" }, h("a", { href: "#/levels" }, "Levels"), " / ", heading),
     h("div", { class: "row" }, h("h1", {}, heading), h("span", { class: "spring" }),
-      all("Deliver all now", "They become visible at once. The ledger marks them as delivered by hand.", async () => `Delivered ${plural((await post("/v1/deliveries", which)).delivered, "message")}.`),
+      all("Deliver all now", "They become visible at once. The ledger marks the deliveries as forced.", async () => `Delivered ${plural((await post("/v1/deliveries", which)).delivered, "message")}.`),
       all("Cancel all", "They will never be delivered.", async () => `Cancelled ${plural((await remove(`/v1/delayed${query(which)}`)).cancelled, "message")}.`)),
     about, list, more);
   let found = [];
@@ -143,19 +146,19 @@ function showLane(view, place) {
 
   function draw() {
     const lane = live.state?.lanes.find((one) => (one.level ?? 0) === level);
-    if (lane) setText(about, `${lane.delay ? `Each message waits ${lane.delay}. ` : ""}${plural(lane.pending, "message")} waiting${lane.oldest_overdue_ms === null ? "" : `, ${count(overdueIn(lane, nowMs()))} of them overdue`}.`);
-    const text = found.map((one) => `${one.log_offset} ${one.due_ms}`).join();
+    if (lane) setText(about, `${lane.delay ? `Each message waits ${lane.delay}. ` : ""}${plural(lane.pending, "message")} waiting${lane.oldest_overdue_ms === null ? "" : `, ${count(overdueIn(lane, nowMs()))} overdue`}${lane.held.length ? `: ${lane.held.map((one) => `${count(one.count)} held by the fault ${visible(one.fault)}`).join(", ")}` : ""}.${level ? "" : " Listed in order of arrival."}`);
+    const text = found.map((one) => `${one.log_offset} ${one.due_ms} ${one.fault}`).join();
     if (text === drawn) return;
     drawn = text;
     if (!found.length) {
-      replace(list, empty("Nothing waits here", level ? `Send a message with delay level ${level}, and it will be listed until it is due.` : "Send a message with a time to deliver it at, and it will be listed until then.", h("a", { class: "button", href: `#/send${level ? `?level=${level}` : "?at"}` }, "Send one")));
+      replace(list, empty("Nothing is waiting here", level ? `A message sent with delay level ${level} is listed here until it is due.` : "A message sent with a start-deliver time is listed here until that time.", h("a", { class: "button", href: `#/send${level ? `?level=${level}` : "?at"}` }, "Send one")));
       return;
     }
     replace(list, table(`Messages waiting in ${heading}`, ["Due", "In", "Topic", "Keys and tag", "Body", ["", "actions"]], found.map((one) => [
-      h("span", { class: "mono", title: dateTime(one.due_ms) }, clockTime(one.due_ms, true)),
-      countdown(h("span", { class: "mono", "data-due": one.due_ms })),
-      visible(one.real_topic ?? one.topic),
-      [one.keys.map((key) => h("span", { class: "tag key" }, visible(key))), one.tag ? h("span", { class: "tag" }, visible(one.tag)) : null],
+      h("span", { class: "mono", title: dateTime(one.due_ms) }, dayTime(one.due_ms, nowMs(), true)),
+      [countdown(h("span", { class: "mono", "data-due": one.due_ms })), one.fault ? h("small", {}, " held by ", cutLink(one.fault, "#/faults")) : null],
+      cut(one.real_topic ?? one.topic),
+      marks(one),
       h("a", { class: "clip", href: `#/messages/${encodeURIComponent(one.message_id)}` }, visible((one.body ?? "(bytes)").slice(0, 120))),
       h("div", { class: "row nowrap" },
         button("Deliver now", doing(() => act(post, path`/v1/delayed/${one.message_id}/deliver`, "Delivered", one)), { class: "small", "data-key": `deliver ${one.log_offset}` }),

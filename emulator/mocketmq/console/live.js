@@ -1,15 +1,19 @@
-// What the broker does now: the last state, the newest arrivals, and whether the broker is there.
+// The live state of the broker: its last status, the newest record, and whether it is reachable.
 
 import { AwayError, stream } from "./api.js";
 
-const KEPT = 200;
+const LOG_OFFSETS = 2 ** 50; // numbers of messages outside of the store are above
 const listeners = new Set();
 let last = null;
 let received = 0;
+let hasState;
 
-export const live = { state: null, arrivals: [], missed: 0, isAway: false, retryIn: 0 };
+export const live = { state: null, newest: -1, hasArrivals: false, isAway: false, retryIn: 0 };
 
-// `listener(kind)` hears of "state", "arrivals", "away" and "back"; returns what ends that.
+// Settled once the first state is known, and with it the broker's time.
+export const known = new Promise((done) => { hasState = done; });
+
+// `listener(kind)` is called with "state", "arrivals", "away" and "back"; returns a function that unsubscribes.
 export function listen(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
@@ -19,13 +23,13 @@ function tell(kind) {
   for (const listener of [...listeners]) listener(kind);
 }
 
-// The broker's time now: its last word, and how long ago that was.
+// The broker's time now: the last reported time plus the time since then.
 export function nowMs() {
   if (!live.state) return Date.now();
   return live.state.now_ms + (performance.now() - received) * live.state.rate;
 }
 
-// What the broker said last was a move: the clock is there before the next event says so.
+// The last event was a clock move: the clock is there before the next event reports it.
 export function moved(toMs) {
   if (!live.state) return;
   live.state = { ...live.state, now_ms: Math.max(toMs, nowMs()) };
@@ -38,10 +42,10 @@ function hear(kind, data, id) {
   if (kind === "state") {
     live.state = data;
     received = performance.now();
+    hasState();
   } else {
-    live.arrivals = [...data.records, ...live.arrivals].slice(0, KEPT);
-    live.missed += data.missed;
-    live.news = data.records;
+    live.hasArrivals = true;
+    live.newest = Math.max(live.newest, ...data.records.map((one) => one.log_offset).filter((one) => one < LOG_OFFSETS));
   }
   if (live.isAway) {
     live.isAway = false;

@@ -1,4 +1,4 @@
-// The frame: views by address, the theme, keys, the token, and a broker that goes away.
+// The frame of the page: views by address, theme, keys, token, and reconnecting to the broker.
 
 import { onTokenNeeded } from "./api.js";
 import { h } from "./dom.js";
@@ -12,15 +12,29 @@ const links = document.getElementById("rooms");
 let leave = () => {};
 let shown = "";
 
-// #/messages/ID?topic=orders → the room, what follows, and the query.
+// #/messages/ID?topic=orders → the view, the rest of the path, and the query.
 function address() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const [room, ...rest] = path.split("/").map(decodeURIComponent);
-  return { room: room || "levels", rest, query: new URLSearchParams(query) };
+  return { room, rest, query: new URLSearchParams(query) };
+}
+
+const usesLevels = (state) => state.lanes.some((lane) => lane.pending || lane.delivered);
+
+// Without a view in the address: the levels if they are in use, else the newest messages.
+function choose() {
+  if (live.state) return location.replace(usesLevels(live.state) ? "#/levels" : "#/messages");
+  view.replaceChildren(h("p", { class: "dim" }, "Waiting for the broker…"));
+  const end = listen((kind) => {
+    if (kind !== "state") return;
+    end();
+    if (!address().room) choose();
+  });
 }
 
 function show() {
   const { room, rest, query } = address();
+  if (!room) return choose();
   const found = ROOMS.find((one) => one.name === room) ?? ROOMS[0];
   leave();
   view.replaceChildren();
@@ -71,7 +85,7 @@ function theme() {
 
 const KEYS = [
   ["1", "move the clock by 1 s"], ["2", "by 10 s"], ["3", "by 1 minute"], ["4", "by 30 minutes"], ["5", "by 2 hours"],
-  ["n", "move to the next due message"], ["t", "move to a time"], ["/", "search messages"], ["s", "send a message"], ["l", "levels"], ["?", "these keys"],
+  ["n", "move to the next due message"], ["t", "move to a time"], ["/", "search messages"], ["s", "send a message"], ["l", "levels"], ["?", "show these keys"],
 ];
 
 function help() {

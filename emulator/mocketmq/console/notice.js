@@ -1,4 +1,4 @@
-// Short messages at the edge of the page, questions, and the dialog for the token.
+// Notices at the edge of the page, confirmations, and the dialog for the token.
 
 import { button, field, h } from "./dom.js";
 
@@ -16,9 +16,9 @@ export function notice(text, { kind = "good", link } = {}) {
 
 export const failed = (error) => notice(sentence(error.message), { kind: "bad" });
 
-const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-// Runs what a button does: the button rests meanwhile, and an error is told.
+// Runs the action of a button: disables the button meanwhile, and shows errors.
 export function doing(act) {
   return async (event) => {
     const pressed = event?.currentTarget;
@@ -42,7 +42,7 @@ function dialog(title, content, buttons) {
   return element;
 }
 
-// Resolves to whether the person said yes.
+// Resolves to whether the user confirmed.
 export function confirmed(title, text, yes) {
   return new Promise((done) => {
     const element = dialog(title, h("p", {}, text), [
@@ -62,9 +62,9 @@ export function askForToken(wasWrong) {
     const input = h("input", { type: "password", autocomplete: "current-password", required: true, "aria-describedby": "token-note" });
     const form = h("form", { onsubmit: (event) => { event.preventDefault(); done(input.value.trim()); element.close(); } },
       field("Token", input),
-      h("p", { id: "token-note", class: "dim" }, wasWrong ? "That token was not the right one." : "The broker was started with --token. It is kept in this tab until you close it."),
+      h("p", { id: "token-note", class: "dim" }, wasWrong ? "The token is wrong." : "The broker was started with --token. It is kept in this tab until you close it."),
       h("div", { class: "row end" }, h("button", { type: "submit" }, "Open the console")));
-    const element = dialog("This broker asks for a token", form, []);
+    const element = dialog("This broker requires a token", form, []);
     element.addEventListener("cancel", (event) => event.preventDefault());
     input.focus();
   });

@@ -1,4 +1,4 @@
-// Send a message, once or many times; also one that was sent before.
+// The view to send a message, once or many times, or a copy of an earlier one.
 
 import { get, path, post } from "./api.js";
 import { fieldsOf } from "./code.js";
@@ -6,16 +6,17 @@ import { button, field, h, select } from "./dom.js";
 import { localInput, plural } from "./format.js";
 import { live, nowMs } from "./live.js";
 import { doing, notice } from "./notice.js";
+import { suggestTopics } from "./searched.js";
 
 const BATCH = 500;
 
 export function showSend(view, place) {
-  const topics = h("datalist", { id: "send-topics" });
   const topic = h("input", { list: "send-topics", required: true, value: place.query.get("topic") ?? "", autocomplete: "off" });
   const body = h("textarea", { required: true, spellcheck: "false" });
   const isBytes = h("input", { type: "checkbox" });
   const tag = h("input", { autocomplete: "off" });
   const keys = h("input", { autocomplete: "off" });
+  const priority = h("input", { type: "number", min: "0", step: "1", placeholder: "none" });
   const properties = h("div", { class: "form" });
   const when = select([["now", "at once"], ["level", "by a delay level"], ["after", "after some time"], ["at", "at a time"]], "now", { onchange: () => choose() });
   const level = select([["1", "1"]], "1");
@@ -39,11 +40,12 @@ export function showSend(view, place) {
     const fields = isBytes.checked ? { body_base64: body.value.trim() } : { body: body.value };
     if (tag.value.trim()) fields.tag = tag.value.trim();
     if (keys.value.trim()) fields.keys = keys.value.trim().split(/\s+/);
+    if (priority.value) fields.priority = Number(priority.value);
     const given = [...properties.children].map((row) => [...row.querySelectorAll("input")].map((input) => input.value)).filter(([name]) => name);
     if (given.length) fields.properties = Object.fromEntries(given);
     if (when.value === "level") fields.delay_level = Number(level.value);
     if (when.value === "after") fields.delay_ms = Math.round(Number(after.value) * 1_000);
-    // A time by the broker's clock is as long away as it says, whatever the wall clock shows.
+    // An instant is on the broker's clock; it is converted to a delay, whatever the wall clock shows.
     if (when.value === "at") fields.delay_ms = Math.max(Math.round(new Date(at.value).getTime() - nowMs()), 0);
     return fields;
   }
@@ -66,11 +68,11 @@ export function showSend(view, place) {
   const run = doing(send);
   const submit = h("button", { type: "submit" }, "Send");
   const form = h("form", { class: "form card", onsubmit: (event) => { event.preventDefault(); run({ currentTarget: submit }); } },
-    h("div", { class: "fields" }, field("Topic", topic), field("Tag", tag), field("Keys", keys, "separated by spaces")),
-    field("Body", body), h("label", { class: "row" }, isBytes, "The body is base64, for bytes that are no text"),
+    h("div", { class: "fields" }, field("Topic", topic), field("Tag", tag), field("Keys", keys, "separated by spaces"), field("Priority", priority, "0 is the lowest")),
+    field("Body", body), h("label", { class: "row" }, isBytes, "The body is base64, for bytes that are not text"),
     h("div", { class: "fields" }, field("Deliver", when), Object.values(delays), field("How many times", times)),
     h("fieldset", {}, h("legend", {}, "Properties"), properties, button("Add a property", () => property().querySelector("input").focus(), { class: "plain small" })),
-    h("div", { class: "row" }, submit), topics);
+    h("div", { class: "row" }, submit), suggestTopics(topic));
   view.append(h("h1", {}, place.query.has("again") ? "Send again" : "Send"), form);
 
   const drawLevels = () => {
@@ -87,17 +89,17 @@ export function showSend(view, place) {
   place.listen(drawLevels);
   drawLevels();
   choose();
-  get("/v1/topics").then((answer) => topics.append(...answer.topics.filter((one) => !one.system).map((one) => h("option", { value: one.name })))).catch(() => {});
   if (place.query.has("again")) doing(async () => {
     const history = await get(path`/v1/messages/${place.query.get("again")}`);
     const first = history.records[0];
     const fields = fieldsOf(first);
-    // A dead letter goes where it came from.
+    // A dead letter goes back to its original topic.
     topic.value = first.properties.RETRY_TOPIC ?? first.real_topic ?? first.topic;
     body.value = fields.body ?? fields.body_base64;
     isBytes.checked = fields.body === undefined;
     tag.value = fields.tag ?? "";
     keys.value = (fields.keys ?? []).join(" ");
+    priority.value = fields.priority ?? "";
     for (const [name, value] of Object.entries(fields.properties ?? {})) property(name, value);
     if (fields.delay_level) {
       when.value = "level";

@@ -1,4 +1,4 @@
-// What to do first: where clients find the broker, and a message to send from a shell.
+// First steps for a new broker: addresses for clients, and a command that sends a message.
 
 import { curlToken, get } from "./api.js";
 import { button, h } from "./dom.js";
@@ -8,9 +8,9 @@ import { doing, notice } from "./notice.js";
 const command = () => `curl -s${curlToken()} ${location.origin}/v1/topics/orders/messages -d '{"body": "hello", "delay_level": 3}'`;
 
 // Whether nothing was ever sent to this broker, as far as this page knows.
-export const isNew = () => live.state !== null && !live.state.pending && !live.arrivals.length;
+export const isNew = () => live.state !== null && !live.state.pending && !live.hasArrivals;
 
-// Where clients reach a door from this machine: the broker's own address may be 0.0.0.0.
+// The address by which clients on this machine reach a port: the broker's own may be 0.0.0.0.
 const reached = (door) => `${location.hostname}:${door.port}`;
 
 export function firstSteps() {
@@ -22,10 +22,10 @@ export function firstSteps() {
     ["Aliyun’s HTTP clients, and the JSON API: ", location.origin],
   ].filter(Boolean).map(([text, address]) => h("li", {}, text, h("code", {}, address))))).catch(() => {});
   return h("section", { class: "card welcome", "aria-labelledby": "welcome-title" },
-    h("h2", { id: "welcome-title" }, "Nothing was sent yet"),
-    h("p", {}, "Point a client at this broker; topics and groups are made when they are first used."), doors,
-    h("p", {}, "Or send a message from a shell, which is due in ten seconds, and watch it drift to its due time:"),
+    h("h2", { id: "welcome-title" }, "No messages yet"),
+    h("p", {}, "Point a client at this broker; topics and groups are created on first use."), doors,
+    h("p", {}, "Or send a message from a shell, and watch it move to its due time in ten seconds:"),
     h("div", { class: "row" }, h("code", {}, line),
       button("Copy", doing(async () => { await navigator.clipboard.writeText(line); notice("The command is copied."); }), { class: "small", "aria-label": "Copy the command" })),
-    h("div", { class: "row" }, h("a", { class: "button main", href: "#/send?level=3&topic=orders" }, "Send one from here"), h("a", { href: "/docs" }, "The API")));
+    h("div", { class: "row" }, h("a", { class: "button main", href: "#/send?level=3&topic=orders" }, "Send one here"), h("a", { href: "/docs" }, "The API")));
 }

@@ -1,6 +1,6 @@
-"""The demo: play a day of delayed messages through a real broker, and check what its consumers receive.
+"""The demo, which plays a day of delayed messages through a real broker, and checks what consumers receive.
 
-It starts a broker as a process of its own and moves its clock through the day. It sends a shop's messages
-over all delay levels, and consumer groups receive them and sometimes give one back. It computes due times
-itself, without asking the broker.
+The demo starts a broker in another process and moves the broker's clock through the day. It sends a shop's
+messages over all delay levels. Consumer groups receive them and sometimes give a message back. The demo
+itself computes the expected due times, so that the check does not rely on the broker.
 """

@@ -1,4 +1,4 @@
-"""A shop's day: the messages it delays, over the day, and the groups that consume them."""
+"""Plays a shop's day: sends delayed messages, and receives them for several consumer groups."""
 
 import asyncio
 import random
@@ -12,17 +12,17 @@ from mocketmq.client.answer import JsonObject
 from mocketmq.client.asynchronous import Client
 from mocketmq.client.operations import outgoing
 from mocketmq.clock import US_PER_MS
-from mocketmq.demo.tally import LEVELS, Expectations
+from mocketmq.demo.tally import LEVELS, Tallies
 
 _HOUR_MS = 3_600_000
-_MOVES = 300  # of the clock, through the day
-_SEND = 500  # messages in one request
+_MOVES = 300  # number of clock moves through the day
+_SEND = 500  # number of messages in one request
 _RECEIVE = 256
-_ONE_IN = 50  # received messages is given back
+_ONE_IN = 50  # received messages, one is given back
 
 
 class _Kind(NamedTuple):
-    """A kind of message: its topic, tag and levels, and its ``share`` of all in percent."""
+    """A kind of message, with its topic, tag and levels, and its ``share`` of all messages in percent."""
 
     topic: str
     tag: str
@@ -40,11 +40,11 @@ _KINDS = (
 _GROUPS = {"orders": "order-service", "payments": "payment-service", "notices": "notice-service"}
 _REGIONS = ("eu-west", "eu-north", "us-east", "ap-south")
 _BUSY = (3, 2, 1, 1, 1, 2, 4, 8, 12, 14, 15, 17, 18, 15, 14, 14, 15, 17, 20, 23, 22, 18, 11, 6)
-"""Relative traffic, by the hour."""
+"""Relative traffic in each hour."""
 
 
 class DayProgress(NamedTuple):
-    """How much of the day is done. A message that was given back counts once it is received again."""
+    """The progress through the day. A message that was given back counts when it is received again."""
 
     now_ms: int
     sent: int
@@ -55,11 +55,11 @@ class Shop:
     """Sends and receives a day's messages, checks them, and reports its progress."""
 
     def __init__(self, broker: Client, messages: int, report: Callable[[DayProgress], None]) -> None:
-        self.expectations = Expectations()
+        self.expectations = Tallies()
         self._broker = broker
         self._messages = messages
         self._report = report
-        self._random = random.Random(messages)  # noqa: S311 - for play, not for secrets
+        self._random = random.Random(messages)  # noqa: S311 - not for secrets
         self._now_ms = 0
         self._sent = 0
         self._received = 0
@@ -73,7 +73,7 @@ class Shop:
         for number, after_ms in enumerate(moves):
             await self._move_to(start_ms + after_ms)
             await asyncio.gather(self._send(visits[number]), self._receive())
-        # The longest delay, then once more for messages that are given back there.
+        # Move by the longest delay, and again for messages that are given back after the first move.
         for _ in range(2):
             await self._move_to(self._now_ms + max(LEVELS.delays_us) // US_PER_MS)
             await self._receive()
@@ -119,7 +119,7 @@ class Shop:
         )
 
     async def _receive(self) -> None:
-        """Let every group receive until its topic is empty. The clock stands still meanwhile."""
+        """Receive for every group until its topic is empty. The clock stands still during that."""
         await asyncio.gather(*(self._receive_topic(topic, group) for topic, group in _GROUPS.items()))
 
     async def _receive_topic(self, topic: str, group: str) -> None:

@@ -1,4 +1,4 @@
-"""Compare the messages that the demo's consumers received with those that were due."""
+"""Compares the messages that the demo's consumers received with the messages that were due."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,12 +10,12 @@ from mocketmq.settings import Settings
 
 LEVELS: Final = LevelTable.parse(Settings().levels)
 RETRY_LEVEL: Final = 3
-"""The delay level of a message that is given back for the first time."""
+"""Delay level of a message that is given back for the first time."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of one level's messages. ``latest_ms`` is the greatest lateness."""
+    """Counts of one level's messages. ``latest_ms`` is the maximum lateness."""
 
     name: str
     delay: str
@@ -27,18 +27,18 @@ class Tally:
 
     @property
     def lost(self) -> int:
-        """How many were not received."""
+        """The number of messages not received."""
         return self.sent - self.delivered
 
 
-class Expectations:
+class Tallies:
     """One tally per level, and one for messages that were given back."""
 
     def __init__(self) -> None:
         self.levels = [Tally(str(level), LEVELS.describe(level)) for level in range(1, LEVELS.highest + 1)]
         self.retries = Tally("retry", LEVELS.describe(RETRY_LEVEL))
         self.unknown = 0  # received, but not sent by the demo
-        # By message id and attempt: its tally, and its due time; None once it was received.
+        # The tally and the due time, by message id and attempt. A received message has None as its due time.
         self._expected: dict[tuple[str, int], tuple[Tally, int | None]] = {}
 
     @property
@@ -55,16 +55,16 @@ class Expectations:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every message was received once, and none early."""
+        """Whether every message was received exactly once, and none early."""
         total = self.total
         return not (total.early or total.lost or total.repeated or self.unknown)
 
     def sent(self, level: int, message_id: str, store_ms: int) -> None:
-        """Expect a message that was stored at this instant."""
+        """Expect a message that is stored at this instant."""
         self._expect(self.levels[level - 1], message_id, 1, store_ms + LEVELS.delay_us(level) // US_PER_MS)
 
     def given_back(self, message: JsonObject, now_ms: int) -> None:
-        """Expect a message again that was given back at this instant."""
+        """Expect a retry of a message that is given back at this instant."""
         due_ms = now_ms + LEVELS.delay_us(RETRY_LEVEL) // US_PER_MS
         self._expect(self.retries, message["message_id"], message["attempt"] + 1, due_ms)
 

@@ -1,1 +1,1 @@
-"""Injected faults: rules that choose requests and deliveries, and break them."""
+"""Injected faults, by rules that select requests and deliveries and make them fail, late or repeated."""

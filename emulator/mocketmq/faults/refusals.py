@@ -1,7 +1,7 @@
-"""The errors that a rule can name, and their form in each protocol.
+"""The errors that a fault rule can inject, with their form in each protocol.
 
-Names are those of upstream's ResponseCode (docs/protocol/remoting.md §7.1), and the codes of Aliyun's HTTP
-protocol (docs/protocol/aliyun.md §1.12). Every door answers any of them, in its own form.
+The names come from upstream's ResponseCode (docs/protocol/remoting.md §7.1), and from the codes of Aliyun's
+HTTP protocol (docs/protocol/aliyun.md §1.12). Every protocol can return each error in its own form.
 """
 
 from typing import Final, NamedTuple
@@ -19,18 +19,18 @@ from mocketmq.errors import (
     TopicNotFoundError,
     WireCodes,
 )
-from mocketmq.nearest import nearest
+from mocketmq.suggestion import suggestion_for
 
 
 class Refusal(NamedTuple):
-    """An error by name: its codes, or our class for it; ``is_after``: the message was stored."""
+    """An error, with its codes or its class in mocketmq. With ``is_after``, the message is stored first."""
 
     form: WireCodes | type[EmulatorError]
     words: str
     is_after: bool = False
 
     def error(self, fault: str) -> EmulatorError:
-        """The error; its sentence names the fault."""
+        """Make the error, with a message that names the fault."""
         text = f"{self.words} [fault {fault}]"
         return InjectedError(text, self.form) if isinstance(self.form, WireCodes) else self.form(text)
 
@@ -87,7 +87,7 @@ _REFUSALS: Final = {
     "POLLING_FULL": Refusal(WireCodes(503, 209, "QpsLimitExceeded", 42900), "too many long polls wait"),
     "POLLING_TIMEOUT": Refusal(WireCodes(504, 210, "InternalError", 50001), "the long poll has timed out"),
     "ILLEGAL_OPERATION": Refusal(WireCodes(409, 604, "InvalidArgument", 50001), "illegal operation"),
-    # Aliyun's
+    # Aliyun's codes
     "AccessDenied": Refusal(WireCodes(403, 16, "AccessDenied", 40100), "access denied"),
     "InternalError": Refusal(WireCodes(500, 1, "InternalError", 50001), "internal error"),
     "InvalidAccessKeyId": Refusal(
@@ -109,15 +109,15 @@ _REFUSALS: Final = {
 
 
 def refusal_named(name: str, door: str | None = None) -> Refusal:
-    """The error of this name. Raises InvalidArgumentError, which lists those of the ``door`` first."""
+    """Find an error by name. Raises InvalidArgumentError; it lists the names of protocol ``door`` first."""
     found = _REFUSALS.get(name)
     if found is None:
-        meant = nearest(name, _REFUSALS)
+        meant = suggestion_for(name, _REFUSALS)
         guess = f"{meant}? Or one of " if meant else ""
         raise InvalidArgumentError("error", name, f"{guess}{refusal_names(door)}")
     return found
 
 
 def refusal_names(door: str | None) -> str:
-    """All errors, which every door knows: first those in the words of this one."""
+    """All names of errors, beginning with those of protocol ``door``."""
     return ", ".join(sorted(_REFUSALS, key=lambda name: name.isupper() == (door == "aliyun")))

@@ -1,6 +1,6 @@
-"""Fault rules: one flat object in JSON, TOML, Python and the shell.
+"""Fault rules, which are flat objects in JSON, TOML, Python and the shell.
 
-Each kind of fault lists its fields, and a field without effect is refused.
+Each kind of fault lists its fields. A rule with any other field is an error.
 """
 
 import re
@@ -33,9 +33,9 @@ Kind = Literal[
     "throttle",
 ]
 Operation = Literal["send", "receive", "ack", "give-back", "extend", "end-transaction", "route", "heartbeat"]
-"""The words for requests that all doors share."""
+"""Names of requests that all protocols share."""
 Stage = Literal["before", "after"]
-Absent = Literal["name-server-away", "broker-away"]
+OutageKind = Literal["name-server-away", "broker-away"]
 
 _WHERE: Final = ("door", "operation", "topic", "group", "client")
 _DELIVERIES: Final = ("topic", "level")
@@ -57,7 +57,7 @@ _TAKES: Final[dict[str, tuple[str, ...]]] = {
     "hold": _DELIVERIES,
     "throttle": (*_DELIVERIES, "per_second"),
 }
-"""The fields of each kind, beside those of all."""
+"""The fields of each kind of fault, besides the fields of all kinds."""
 _NEEDS: Final = {
     "refuse": "error",
     "late": "by",
@@ -69,11 +69,11 @@ _ALLOWED: Final = {
     "by": "a duration, a distribution such as uniform(1s, 5s), or a list of durations",
     "per_second": "a whole number from 1 to 1000000",
 }
-"""What may be in a field that is needed, but for errors."""
+"""Allowed values of mandatory fields, except ``error``."""
 OF_DELIVERIES: Final = frozenset(kind for kind, fields in _TAKES.items() if "level" in fields)
-"""The kinds that strike messages when they are due."""
-OF_OUTAGES: Final = frozenset(get_args(Absent))
-"""The kinds that shut ports."""
+"""The kinds of fault that affect deliveries."""
+OF_OUTAGES: Final = frozenset(get_args(OutageKind))
+"""The kinds of fault that close ports."""
 
 _Ms = Annotated[
     int,
@@ -83,7 +83,7 @@ _Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 _Pattern = Annotated[str, Meta(min_length=1, max_length=255, description="A name; * stands for any letters")]
 
 Lateness = Callable[[Random], int]
-"""Draws microseconds, 0 or more."""
+"""Draws a lateness in microseconds, 0 or more."""
 
 _DELAYS: Final = (
     "a duration such as 2s; uniform(1s, 5s), normal(2s, 500ms) of mean and deviation,"
@@ -131,7 +131,7 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def check_fields(rule: FaultRule) -> None:
-    """Raise InvalidArgumentError for a field that its kind does not take, or that is missing."""
+    """Raise InvalidArgumentError for a field that the rule's kind does not have, or for a missing field."""
     takes = (*_WHEN, *(() if rule.do in OF_OUTAGES else _OF_MANY), *_TAKES[rule.do])
     for field in rule.__struct_fields__[1:]:
         value = getattr(rule, field)
@@ -151,13 +151,13 @@ class _Missing:
 
 
 def given(rule: FaultRule) -> dict[str, Any]:
-    """The fields that the rule has, as JSON values."""
+    """The fields that are set in the rule, as JSON values."""
     fields: dict[str, Any] = msgspec.to_builtins(rule)
     return fields
 
 
 def lateness(by: str | Sequence[str], field: str = "by") -> Lateness:
-    """The lateness that a rule's ``by``, or another ``field``, stands for. Raises InvalidArgumentError."""
+    """Parse the lateness in a rule's ``by``, or in another ``field``. Raises InvalidArgumentError."""
     if not isinstance(by, str):
         if not by:
             raise InvalidArgumentError(field, by, _DELAYS)

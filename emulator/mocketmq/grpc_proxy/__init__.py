@@ -1,1 +1,1 @@
-"""RocketMQ's gRPC protocol, which the clients of RocketMQ 5 speak: what its proxy serves upstream."""
+"""RocketMQ's gRPC protocol for the clients of RocketMQ 5, which upstream's proxy serves."""

@@ -1,11 +1,12 @@
-"""Who sends an RPC, and what permissions each RPC needs.
+"""Access control for gRPC: verifies the sender's signature, and maps RPCs to the permissions they need.
 
 The permissions are upstream's (PlainAccessResource.java, 5.3.3, requests of v2).
-Unlike upstream, a Telemetry stream that produces needs PUB of its topics, and a Heartbeat its group's SUB.
+Unlike upstream, a producer's Telemetry stream needs PUB on its topics, and a Heartbeat SUB on its group.
 
 The sender signs in the header ``authorization`` (DefaultAuthenticationContextBuilder, 5.3.3):
-``MQv2-HMAC-SHA1 Credential=KEY, SignedHeaders=x-mq-date-time, Signature=HEX``, where the signature is made of
-the header ``x-mq-date-time`` and the secret. The date is not compared to a clock: most SDKs write local time.
+``MQv2-HMAC-SHA1 Credential=KEY, SignedHeaders=x-mq-date-time, Signature=HEX``. The signature is computed from
+the header ``x-mq-date-time`` and the secret. The date is not compared to a clock, because most SDKs write
+local time.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from mocketmq.errors import SignatureError
 
 
 def needs(rpc: str, request: Any) -> Iterable[Need]:
-    """The permissions that a request needs. Every RPC has a row in the table."""
+    """The permissions that a request needs. Every RPC must have a row in the table."""
     return TABLE[rpc](request)
 
 
@@ -59,7 +60,7 @@ def _of_group(request: Any) -> Iterator[Need]:
     return to_consume(None, request.group.name or None)  # producers have none
 
 
-def _of_settings(request: Any) -> Iterator[Need]:  # noqa: ARG001 - checked when the settings come
+def _of_settings(request: Any) -> Iterator[Need]:  # noqa: ARG001 - checked when the settings arrive
     return iter(())
 
 
@@ -70,7 +71,7 @@ TABLE: Final[Mapping[str, Callable[[Any], Iterable[Need]]]] = {
     "NotifyClientTermination": _of_group,
     "SendMessage": _sends,
     "RecallMessage": _produces,
-    "EndTransaction": _produces,  # and of the half message's own topic, which must be the one named
+    "EndTransaction": _produces,  # the half message must belong to the topic that the request names
     "ReceiveMessage": _receives,
     "AckMessage": _consumes,
     "ChangeInvisibleDuration": _consumes,
@@ -80,12 +81,13 @@ TABLE: Final[Mapping[str, Callable[[Any], Iterable[Need]]]] = {
 
 
 def signer_of(access: Access, headers: Mapping[str, str], host: str) -> Account | None:
-    """The account that signed a request; None if its sender is trusted without. Raises AccessError."""
+    """The account that signed a request; None if the sender needs no signature. Raises AccessError."""
     accounts = access.accounts
     if accounts.trusts(host):
         return None
     parts = _parts(headers.get("authorization", ""))
-    account = accounts.find(parts.get("Credential", "").partition("/")[0] or None)  # Go's has a suffix
+    access_key = parts.get("Credential", "").partition("/")[0]  # the Go SDK adds a suffix
+    account = accounts.find_account(access_key or None)
     if account.trusts(host):
         return None
     date = headers.get("x-mq-date-time", "")

@@ -1,7 +1,7 @@
 """The context of an RPC's handler, and the names of topics and groups in its request.
 
-Names are checked as the proxy's TopicValidator does. The proxy addresses by name alone: it reads neither
-``resource_namespace`` nor the header of a namespace.
+Names are checked as in the proxy's TopicValidator. As in the proxy, ``resource_namespace`` and the namespace
+header are ignored.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from mocketmq.settings import Settings
 
 
 class Call(NamedTuple):
-    """A request, its sender, and the real seconds until its deadline (None: no limit)."""
+    """A request, its sender, and the real seconds until its deadline (None means no deadline)."""
 
     broker: Broker
     settings: Settings
@@ -34,7 +34,7 @@ def topic_of(resource: Any) -> str:
     except InvalidArgumentError as error:
         raise GrpcError(Code.ILLEGAL_TOPIC, str(error)) from None
     if is_forbidden_topic(name) or is_system_topic(name):
-        raise GrpcError(Code.ILLEGAL_TOPIC, f"topic {name} is the system's own")
+        raise GrpcError(Code.ILLEGAL_TOPIC, f"topic {name} is reserved for the system")
     return name
 
 
@@ -46,5 +46,5 @@ def group_of(resource: Any) -> str:
     except InvalidArgumentError as error:
         raise GrpcError(Code.ILLEGAL_CONSUMER_GROUP, str(error)) from None
     if name.startswith("CID_RMQ_SYS_"):
-        raise GrpcError(Code.ILLEGAL_CONSUMER_GROUP, f"group {name} is the system's own")
+        raise GrpcError(Code.ILLEGAL_CONSUMER_GROUP, f"group {name} is reserved for the system")
     return name

@@ -1,7 +1,6 @@
-"""Codes in the ``status`` of answers, and gRPC's own status for what no answer can tell.
+"""Codes in the ``status`` of responses, and gRPC statuses for RPCs that fail without a response.
 
-The SDKs choose their exception by the code, never by the text. A request that fails by gRPC's own status is
-repeated by them.
+SDKs choose their exception by the code, never by the text. They retry requests that fail with a gRPC status.
 """
 
 from enum import IntEnum
@@ -11,7 +10,7 @@ from mocketmq.errors import EmulatorError, RefusedError, wire_codes
 
 
 class Code(IntEnum):
-    """The codes that this door answers with; others come with errors of the broker."""
+    """The codes that only this protocol has; the broker's errors define the others."""
 
     OK = 20_000
     MULTIPLE_RESULTS = 30_000
@@ -43,7 +42,7 @@ class Code(IntEnum):
 
 
 class GrpcError(RefusedError):
-    """A refusal that has a code of its own."""
+    """A refusal with a code of this protocol."""
 
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(message)
@@ -51,28 +50,28 @@ class GrpcError(RefusedError):
 
 
 def code_of(error: EmulatorError) -> int:
-    """The code by which clients know the error."""
+    """The code that clients get for the error."""
     return error.code if isinstance(error, GrpcError) else wire_codes(error).grpc
 
 
 def set_status(answer: Any, code: int = Code.OK, message: str = "OK") -> Any:
-    """Set the status of an answer, or of an entry of one; returns it."""
+    """Set and return the status of a response, or of an entry in one."""
     answer.status.code, answer.status.message = code, message
     return answer
 
 
 def common_code(codes: list[int]) -> int:
-    """The status of an answer whose entries have these."""
+    """The status of a response whose entries have these codes."""
     return codes[0] if len(set(codes)) == 1 else Code.MULTIPLE_RESULTS
 
 
 def name_of(code: int) -> str:
-    """The name of a code, which is all that the proxy says of an answer with entries."""
+    """The name of a code, which the proxy sends as the text of a response with entries."""
     return Code(code).name if code in set(Code) else str(code)
 
 
 class Status(IntEnum):
-    """The statuses that this door uses."""
+    """The gRPC statuses that this server uses."""
 
     OK = 0
     CANCELLED = 1
@@ -86,7 +85,7 @@ class Status(IntEnum):
 
 
 class StatusError(Exception):
-    """An RPC ends with this status."""
+    """Ends an RPC with this gRPC status."""
 
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)

@@ -1,32 +1,33 @@
-"""One connection: TLS if its first byte asks for it, then HTTP/2, whose transport it is."""
+"""One connection, which detects TLS by its first byte and is the transport for the HTTP/2 protocol."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, cast
 
 from mocketmq.clock import steady_us
 from mocketmq.connections.tls import Tls, TlsLayer, TlsModeError
-from mocketmq.doors import with_port
-from mocketmq.grpc_proxy.limits import BYTES_PER_TURN, LINGER_S
+from mocketmq.grpc_proxy.client_limits import BYTES_PER_TURN, LINGER_S
 from mocketmq.grpc_proxy.memory import Memory
+from mocketmq.host_port import with_port
 
 log = logging.getLogger(__name__)
 
 READ_BYTES: Final = 64 << 10
 UNREAD_BYTES: Final = 64 << 10
-"""Unread bytes at which reading from the client and writing to it pause."""
+"""Number of bytes unread by the client at which reading from it and writing to it pause."""
 
 MakeProtocol = Callable[["GrpcConnection"], Awaitable[Any]]
 
 
 class GrpcConnection(asyncio.BufferedProtocol):
-    """``make`` gives its HTTP/2 protocol, which takes a moment for the first client.
+    """A client's connection. ``make`` creates its HTTP/2 protocol, for the first client after slow imports.
 
-    ``running``, ``incoming`` and ``unread`` are its shares of the memory; ``quiet`` counts ticks without RPC.
+    ``running``, ``incoming`` and ``unread`` count the bytes that the connection occupies, for ``memory``.
+    ``quiet`` counts checks without an RPC.
     """
 
-    _buffer = memoryview(bytearray(READ_BYTES))  # of all: each read is copied out before the next begins
+    _buffer = memoryview(bytearray(READ_BYTES))  # shared, because each read is copied out at once
 
     def __init__(self, tls: Tls, memory: Memory, make: MakeProtocol) -> None:
         self.running = self.incoming = self.unread = self.quiet = 0
@@ -46,7 +47,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self._making: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note the client's address."""
+        """Record the client's address."""
         self._transport: asyncio.Transport | TlsLayer = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
         peer = transport.get_extra_info("peername") or ("127.0.0.1", 0)
@@ -59,17 +60,17 @@ class GrpcConnection(asyncio.BufferedProtocol):
         """Whether no RPC is in progress."""
         return self._http2 is None or not self._http2.streams
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the transport's wish
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the size that the transport suggests
         """The buffer for the next read."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Choose TLS or HTTP/2 by the first byte, and pass the bytes on."""
+        """Choose TLS or plain HTTP/2 by the first byte, and pass the bytes on."""
         data = bytes(self._buffer[:nbytes])
         if self._is_new:
             self._is_new = False
             try:
-                layer = self._tls.begin(data, cast(asyncio.Transport, self._transport), self)
+                layer = self._tls.begin_tls(data, cast(asyncio.Transport, self._transport), self)
             except TlsModeError as error:
                 self.abort(str(error))
                 return
@@ -79,7 +80,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self.received(data)
 
     def received(self, data: bytes) -> None:
-        """Take bytes of HTTP/2."""
+        """Process bytes of HTTP/2, already decrypted."""
         if self._http2 is not None:
             self._http2.received(data)
             return
@@ -102,7 +103,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def regulate(self) -> None:
-        """Pause or resume reading, by the limits."""
+        """Pause or resume reading as the limits require."""
         is_behind = self._http2 is not None and self._http2.is_behind
         is_paused = self._is_refused or self._is_stuck or is_behind or self._memory.is_full(self)
         if is_paused is not self._is_paused and not self.is_closing():
@@ -110,12 +111,12 @@ class GrpcConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading() if is_paused else self._transport.resume_reading()
 
     def pause_writing(self) -> None:
-        """The client does not read its answers."""
+        """Pause writing and reading, because the client does not read its responses."""
         self._is_stuck = True
         self.regulate()
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Resume writing and reading, because the client reads its responses again."""
         self._is_stuck = False
         self.regulate()
         if self._http2 is not None:
@@ -137,7 +138,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def refuse(self, why: str) -> None:
-        """Close the connection for its client's mistake, after time for the client to read why.
+        """Close the connection because of the client's mistake, after leaving it time to read the reason.
 
         Reading stops at once, so that a flood has no further effect.
         """
@@ -162,16 +163,16 @@ class GrpcConnection(asyncio.BufferedProtocol):
             self._http2.end()
         self.close()
 
-    def look_after(self) -> None:
-        """Refuse stalled requests."""
+    def look_after(self) -> Iterator[None]:
+        """Refuse stalled requests; yields after each request."""
         if self._http2 is not None:
-            self._http2.refuse_stalled()
+            yield from self._http2.refuse_stalled()
 
     async def lost(self) -> None:
         """Wait until the connection is closed."""
         await self._lost.wait()
 
-    # The transport, for HTTP/2.
+    # The transport that the HTTP/2 protocol writes to.
 
     @property
     def room(self) -> int:
@@ -179,7 +180,7 @@ class GrpcConnection(asyncio.BufferedProtocol):
         return 0 if self._is_stuck else BYTES_PER_TURN - self._out_bytes
 
     def write(self, data: bytes) -> None:
-        """Send, with what else is written in this turn of the loop."""
+        """Send the bytes, together with everything else written in this turn of the event loop."""
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(data)
@@ -196,10 +197,10 @@ class GrpcConnection(asyncio.BufferedProtocol):
                 self._http2.pump_blocked()
 
     def is_closing(self) -> bool:
-        """Whether it is closed or being closed."""
+        """Whether the connection is closed or closing."""
         return self._transport.is_closing()
 
     def close(self) -> None:
-        """Close when all is sent."""
+        """Close once everything is sent."""
         self._flush()
         self._transport.close()

@@ -1,8 +1,9 @@
-"""The messages and enums of ``apache.rocketmq.v2``, one a line, from which ``messages`` makes classes.
+"""The messages and enums of ``apache.rocketmq.v2``, one per line, from which ``messages`` makes classes.
 
-A field is ``number name:type``; ``?`` marks one whose absence can be told, ``[]`` a repeated one, ``|x`` a
-member of oneof x. ``i32``, ``i64``, ``str`` and ``f32`` are protobuf's int32, int64, string and float.
-Fields that no 5.3.3 proxy knows are left out, as protobuf skips them, but for those in ``newer``.
+A field is ``number name:type``; ``?`` marks an optional field, ``[]`` a repeated one, ``|x`` a member of
+oneof x. ``i32``, ``i64``, ``str`` and ``f32`` are protobuf's int32, int64, string and float. What
+rocketmq-apis has added since the 5.3.3 proxy is listed if mocketmq serves or refuses it; protobuf skips the
+rest.
 """
 
 from typing import Final
@@ -17,7 +18,7 @@ Permission: PERMISSION_UNSPECIFIED=0 NONE=1 READ=2 WRITE=3 READ_WRITE=4
 FilterType: FILTER_TYPE_UNSPECIFIED=0 TAG=1 SQL=2
 AddressScheme: ADDRESS_SCHEME_UNSPECIFIED=0 IPv4=1 IPv6=2 DOMAIN_NAME=3
 Encoding: ENCODING_UNSPECIFIED=0 IDENTITY=1 GZIP=2
-MessageType: MESSAGE_TYPE_UNSPECIFIED=0 NORMAL=1 FIFO=2 DELAY=3 TRANSACTION=4
+MessageType: MESSAGE_TYPE_UNSPECIFIED=0 NORMAL=1 FIFO=2 DELAY=3 TRANSACTION=4 PRIORITY=6
 DigestType: DIGEST_TYPE_UNSPECIFIED=0 CRC32=1 MD5=2 SHA1=3
 ClientType: CLIENT_TYPE_UNSPECIFIED=0 PRODUCER=1 PUSH_CONSUMER=2 SIMPLE_CONSUMER=3 PULL_CONSUMER=4
 Language: LANGUAGE_UNSPECIFIED=0 JAVA=1 CPP=2 DOT_NET=3 GOLANG=4 RUST=5 PYTHON=6 PHP=7 NODE_JS=8 RUBY=9 \
@@ -51,7 +52,7 @@ SystemProperties: 1 tag?:str; 2 keys:str[]; 3 message_id:str; 4 body_digest:Dige
 20 dead_letter_queue?:DeadLetterQueue; 21 lite_topic?:str; 22 priority?:i32
 Settings: 1 client_type?:ClientType; 2 access_point?:Endpoints; 3 backoff_policy?:RetryPolicy; \
 4 request_timeout?:Duration; 5 publishing:Publishing|pub_sub; 6 subscription:Subscription|pub_sub; \
-7 user_agent:UA; 8 metric:Metric
+7 user_agent:UA; 8 metric:Metric; 9 client_properties:map
 Publishing: 1 topics:Resource[]; 2 max_body_size:i32; 3 validate_message_type:bool
 UA: 1 language:Language; 2 version:str; 3 platform:str; 4 hostname:str
 Metric: 1 on:bool; 2 endpoints?:Endpoints
@@ -94,10 +95,12 @@ TelemetryCommand: 1 status?:Status; 2 settings:Settings|command; \
 4 verify_message_result:VerifyMessageResult|command; \
 5 recover_orphaned_transaction_command:RecoverOrphanedTransactionCommand|command; \
 6 print_thread_stack_trace_command:PrintThreadStackTraceCommand|command; \
-7 verify_message_command:VerifyMessageCommand|command
+7 verify_message_command:VerifyMessageCommand|command; \
+8 reconnect_endpoints_command:ReconnectEndpointsCommand|command
 ThreadStackTrace: 1 nonce:str; 2 thread_stack_trace?:str
 VerifyMessageResult: 1 nonce:str
 VerifyMessageCommand: 1 nonce:str; 2 message:Message
 PrintThreadStackTraceCommand: 1 nonce:str
+ReconnectEndpointsCommand: 1 nonce:str
 RecoverOrphanedTransactionCommand: 1 message:Message; 2 transaction_id:str
 """

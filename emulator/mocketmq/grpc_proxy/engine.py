@@ -1,4 +1,4 @@
-"""Serves each RPC in a task of its own. Imported, with protobuf and hpack, when the first client comes."""
+"""Runs each RPC in its own task. Imported, like protobuf and hpack, when the first client connects."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ _UNITS_US: Final = {
 }
 
 
-class Engine:
+class GrpcEngine:
     """Makes the HTTP/2 protocol of each connection, and runs the handlers of its streams."""
 
     def __init__(self, broker: Broker, settings: Settings, access: Access | None, memory: Memory) -> None:
@@ -45,15 +45,15 @@ class Engine:
 
     @property
     def answered(self) -> Counter[tuple[str, int]]:
-        """Requests answered, by RPC and code."""
+        """Number of requests answered, by RPC and code."""
         return self._service.answered
 
     def protocol(self, connection: Any) -> Http2:
-        """For a new connection."""
+        """The HTTP/2 protocol for a new connection."""
         return Http2(connection, self._memory, self._fair_share, self._serve)
 
     def _serve(self, stream: Stream) -> None:
-        """Start the handler of a stream once it has what it needs."""
+        """Start the handler of a stream once enough of its request has arrived."""
         if stream.task is not None or not stream.is_open:
             return
         rpc = stream.rpc
@@ -65,7 +65,7 @@ class Engine:
             stream.task = self._loop.create_task(self._run(rpc, stream))
 
     def _admit(self, stream: Stream) -> Rpc | None:
-        """The RPC of a request; None if it was refused, in grpc-java's words."""
+        """Return the RPC of a request, or refuse an invalid request as grpc-java does and return None."""
         method, content_type = stream.headers.get(":method"), stream.headers.get("content-type", "")
         if method != "POST":
             stream.finish_with(http_error_block(405, Status.INTERNAL, f"Method '{method}' is not supported"))
@@ -104,12 +104,12 @@ class Engine:
             stream.finish(Status.CANCELLED, "the request was cancelled")
             raise
         except Exception:
-            log.exception("%s of %s: a defect of mocketmq", stream.headers[":path"], stream.connection.peer)
-            stream.finish(Status.INTERNAL, "a defect of mocketmq; its log has the details")
+            log.exception("%s of %s: a defect in mocketmq", stream.headers[":path"], stream.connection.peer)
+            stream.finish(Status.INTERNAL, "internal error in mocketmq; its log has the details")
         else:
             stream.finish()
         finally:
-            stream.task = None  # with its frames it would keep messages until a collection
+            stream.task = None  # the task's frames would keep messages alive until a collection
             del stream
 
 

@@ -1,4 +1,4 @@
-"""A request and its answers on a stream, as messages of protobuf, with the memory that they take."""
+"""The request and responses of one RPC as protobuf messages, counted for the memory limits."""
 
 from collections.abc import Awaitable
 from typing import Any, NoReturn
@@ -10,9 +10,9 @@ from mocketmq.grpc_proxy.stream import Stream
 
 
 class Exchange:
-    """Made by the handler of an RPC, whose requests are of the class ``request``.
+    """One RPC's requests, of the protobuf class ``request``, and responses.
 
-    It is the load of its client, which counts messages until they are sent (``broker.consuming.load``).
+    Implements ``broker.consuming.load``, so messages for a consumer count until they are sent.
     """
 
     def __init__(self, memory: Memory, stream: Stream, request: Any) -> None:
@@ -23,12 +23,12 @@ class Exchange:
         self._unsent = 0
 
     def header(self, name: str) -> str:
-        """A header of the request; "" if it has none of this name."""
+        """A header of the request; "" if the request lacks it."""
         return self.stream.headers.get(name, "")
 
     @property
     def client_id(self) -> str:
-        """The id by which the client calls itself."""
+        """The client id from the request's headers."""
         return self.header("x-mq-client-id")
 
     @property
@@ -38,7 +38,7 @@ class Exchange:
 
     @property
     def has_begun(self) -> bool:
-        """Whether something was sent."""
+        """Whether the first response was sent."""
         return self.stream.has_begun
 
     @property
@@ -48,9 +48,9 @@ class Exchange:
         return None if expires_us is None else (expires_us - steady_us()) / US_PER_S
 
     async def read(self) -> Any:
-        """The next message of the client, None at the end; it counts until ``end``.
+        """Return the client's next message, or None at the end. The message's bytes count until ``end``.
 
-        Raises StatusError, and GrpcError for what is to be told in an answer.
+        Raises StatusError, and GrpcError for errors that belong in a response.
         """
         data = await self.stream.message()
         if data is None:
@@ -58,36 +58,42 @@ class Exchange:
         try:
             return self._request.FromString(data)
         except Exception as error:  # noqa: BLE001 - protobuf's class depends on its implementation
-            raise StatusError(Status.INVALID_ARGUMENT, f"the message cannot be read: {error}") from None
+            raise StatusError(
+                Status.INVALID_ARGUMENT, f"the request message cannot be decoded: {error}"
+            ) from None
 
     async def read_one(self) -> Any:
-        """The only message of the client; raises StatusError if there is none."""
+        """Return the client's only message. Raises StatusError if there is none."""
         message = await self.read()
         if message is None:
             raise StatusError(Status.INTERNAL, "Half-closed without a request")
         return message
 
     def send(self, message: Any) -> Awaitable[None]:
-        """Send an answer. While it is under way only its bytes are kept, not the message."""
+        """Send a response. While sending, only the serialized bytes are kept, not the message."""
         return self.stream.send(message.SerializeToString())
 
+    def send_bytes(self, message: bytes) -> Awaitable[None]:
+        """Send a response that was serialized before."""
+        return self.stream.send(message)
+
     def reserve(self, most: int) -> int:
-        """Count up to ``most`` bytes of messages that are to be read, as far as there is room."""
+        """Reserve memory for up to ``most`` bytes of stored messages; return the number of bytes reserved."""
         size = min(most, self._memory.room + self._unsent)
         self.settle(size)
         return size
 
     def settle(self, size: int) -> None:
-        """Count messages of so many bytes until they are sent, in place of those counted before."""
+        """Replace the reservation by the actual size, which counts until the messages are sent."""
         self._memory.unsent(self._connection, size - self._unsent)
         self._unsent = size
 
     def refuse(self) -> NoReturn:
-        """Raise GrpcError, as there is no room for the next message."""
+        """Raise GrpcError, because memory for the next message is lacking."""
         self._memory.refuse_messages()
 
     def end(self) -> None:
-        """Stop counting what was read. May be called twice."""
+        """Stop counting the requests that were read. May be called twice."""
         self.stream.release()
 
     def hang_up(self) -> None:

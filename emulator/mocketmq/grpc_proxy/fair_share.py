@@ -1,34 +1,57 @@
-"""Shares event loop turns fairly among connections with more frames than one turn may handle."""
+"""Shares each turn of the event loop among all connections, so that floods do not starve other clients.
+
+Frames are handled on arrival until the turn's budget for all connections is spent. Later frames wait for the
+next turns, which serve the waiting connections in order. While connections wait, another connection still
+gets the frames of one request handled on arrival, so floods do not hold up an occasional client.
+
+A request of such a client needs ten to twenty turns of the event loop. A turn that handles waiting frames is
+therefore followed by a pause of three times its length, in which turns are short. Floods get a quarter of the
+loop's time. Clients that send real requests lose nothing: their requests are processed in the pauses, and
+take longer than these.
+"""
 
 import asyncio
 from collections import deque
 from typing import Final, Protocol
 
-from mocketmq.grpc_proxy.limits import FRAMES_PER_TURN
+from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.grpc_proxy.client_limits import ARRIVALS_PER_TURN, FRAMES_AT_ONCE, FRAMES_PER_TURN
 
+_PAUSE: Final = 3
+"""Length of the pause between two turns of waiting frames, in multiples of the duration of the first."""
 _LEAST: Final = 2
-"""Frames of a connection in its turn: those of a request."""
+"""Minimum number of frames handled per connection and turn: the HEADERS and DATA of one request."""
 
 
 class Behind(Protocol):
-    """A connection whose frames wait."""
+    """A connection with frames that wait to be handled."""
 
-    def work(self, frames: int) -> None:
-        """Handle up to so many frames, and wait again if more are left."""
+    def work(self, frames: int) -> int:
+        """Handle up to this many frames, and wait again if more are left; return how many were not needed."""
 
 
 class FairShare:
-    """The connections that wait, served in the order in which they began to, a few frames each."""
+    """The budget of a turn, and the queue of waiting connections, which get a few frames each handled."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Behind] = deque()
         self._is_scheduled = False
+        self._pause_s = 0.0
+        self._budget = ARRIVALS_PER_TURN
+        self._is_renewing = False
 
-    @property
-    def at_once(self) -> int:
-        """Frames that a connection may handle when they come: none while others wait."""
-        return 0 if self._waiting else FRAMES_PER_TURN
+    def arrived(self, connection: Behind) -> None:
+        """Handle frames on arrival, but only those of one request while other connections wait."""
+        if not self._is_renewing:
+            self._is_renewing = True
+            self._loop.call_soon(self._renew)
+        frames = min(self._budget, _LEAST if self._waiting else FRAMES_AT_ONCE)
+        self._budget -= frames - connection.work(frames)
+
+    def _renew(self) -> None:
+        self._is_renewing = False
+        self._budget = ARRIVALS_PER_TURN
 
     def wait(self, connection: Behind) -> None:
         """Handle more frames of the connection in a later turn."""
@@ -38,14 +61,16 @@ class FairShare:
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._turn)
+            self._loop.call_later(self._pause_s, self._turn)
 
     def _turn(self) -> None:
-        self._is_scheduled = False
+        began_us = steady_us()
         share = max(_LEAST, FRAMES_PER_TURN // len(self._waiting))
         try:
             for _ in range(min(len(self._waiting), FRAMES_PER_TURN // share)):
                 self._waiting.popleft().work(share)
         finally:  # an exception from one connection must not stop the others
+            self._pause_s = _PAUSE * (steady_us() - began_us) / US_PER_S
+            self._is_scheduled = False
             if self._waiting:
                 self._schedule()

@@ -1,8 +1,7 @@
-"""Limits frames that cost a client nothing (CVE-2023-44487 and its kin)."""
+"""Limits the rate of frames that cost a client little, to stop attacks like rapid reset (CVE-2023-44487)."""
 
 from mocketmq.clock import steady_us
-from mocketmq.grpc_proxy.frames import Http2Code, Http2Error
-from mocketmq.grpc_proxy.limits import (
+from mocketmq.grpc_proxy.client_limits import (
     BYTES_PER_ANSWERED,
     COUNTED_US,
     MAX_ANSWERED,
@@ -10,10 +9,11 @@ from mocketmq.grpc_proxy.limits import (
     MAX_RESETS,
     MAX_SETTINGS,
 )
+from mocketmq.grpc_proxy.frames import Http2Code, Http2Error
 
 
 class FloodGuard:
-    """The counts of one connection; they begin again every ``COUNTED_US``."""
+    """The frame counts of one connection, which restart every ``COUNTED_US``."""
 
     def __init__(self) -> None:
         self._began_us = steady_us()
@@ -21,11 +21,11 @@ class FloodGuard:
         self._sent_bytes = 0
 
     def sent(self, size: int) -> None:
-        """Allow more of the frames by which clients steer what they get."""
+        """Raise the limit on control frames in proportion to the bytes sent."""
         self._sent_bytes += size
 
     def reset(self) -> None:
-        """Count a stream that was reset. Raises Http2Error, as do all of these."""
+        """Count a reset stream. This method and the methods below raise Http2Error above their limits."""
         self._count("stream resets", MAX_RESETS)
 
     def settings(self) -> None:
@@ -33,11 +33,11 @@ class FloodGuard:
         self._count("SETTINGS frames", MAX_SETTINGS)
 
     def empty(self) -> None:
-        """Count a frame that carries nothing."""
+        """Count an empty frame."""
         self._count("empty frames", MAX_EMPTY)
 
     def answered(self) -> None:
-        """Count a frame of the kind that clients send in proportion to what they get."""
+        """Count a frame of a kind that clients send in proportion to the data they receive."""
         self._count("small frames", MAX_ANSWERED + self._sent_bytes // BYTES_PER_ANSWERED)
 
     def _count(self, kind: str, limit: int) -> None:

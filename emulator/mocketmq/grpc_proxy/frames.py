@@ -1,4 +1,4 @@
-"""HTTP/2's frames as bytes (RFC 9113, sections 4 and 6), and the server's header blocks (RFC 7541)."""
+"""Encodes HTTP/2 frames (RFC 9113, sections 4 and 6) and the server's header blocks (RFC 7541)."""
 
 from enum import IntEnum
 from typing import Final
@@ -32,7 +32,7 @@ class Frame(IntEnum):
 
 
 class Http2Code(IntEnum):
-    """Error codes of RST_STREAM and GOAWAY."""
+    """Error codes in RST_STREAM and GOAWAY."""
 
     NO_ERROR = 0
     PROTOCOL_ERROR = 1
@@ -46,8 +46,8 @@ class Http2Code(IntEnum):
     ENHANCE_YOUR_CALM = 11
 
 
-class Setting(IntEnum):
-    """Identifiers in SETTINGS."""
+class Http2Setting(IntEnum):
+    """Identifiers of settings in a SETTINGS frame."""
 
     ENABLE_PUSH = 2
     MAX_CONCURRENT_STREAMS = 3
@@ -57,7 +57,7 @@ class Setting(IntEnum):
 
 
 class Http2Error(Exception):
-    """A client broke the protocol or a limit: its connection ends with this code."""
+    """A client violated the protocol or a limit. Its connection is closed with this code."""
 
     def __init__(self, code: Http2Code, message: str) -> None:
         super().__init__(message)
@@ -69,14 +69,14 @@ def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
     return len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream_id.to_bytes(4, "big") + payload
 
 
-def settings_frame(settings: dict[Setting, int]) -> bytes:
+def settings_frame(settings: dict[Http2Setting, int]) -> bytes:
     """The frame that announces these settings."""
     pairs = (key.to_bytes(2, "big") + value.to_bytes(4, "big") for key, value in settings.items())
     return frame(Frame.SETTINGS, 0, 0, b"".join(pairs))
 
 
 def goaway_frame(last_stream_id: int, code: Http2Code, why: str = "") -> bytes:
-    """The frame after which no further streams are served."""
+    """The frame that announces the end of the connection."""
     payload = last_stream_id.to_bytes(4, "big") + code.to_bytes(4, "big") + why.encode()
     return frame(Frame.GOAWAY, 0, 0, payload)
 
@@ -90,8 +90,8 @@ def without_padding(flags: int, payload: memoryview) -> memoryview:
     return payload[1 : len(payload) - payload[0]]
 
 
-# The server's headers are written as literals that are not indexed, so that they need no state. The first
-# block of a connection sets the size of the table to 0, whatever size the client allows.
+# The server writes its headers as literals without indexing, so that encoding needs no state. The first block
+# of a connection sets the size of the dynamic table to 0, whatever size the client allows.
 EMPTY_TABLE: Final = b"\x20"
 
 
@@ -117,7 +117,7 @@ OK_TRAILERS_BLOCK: Final = header("grpc-status", "0")
 
 
 def trailers_block(status: int, message: str) -> bytes:
-    """The headers that end an RPC, or an answer that consists of nothing else after ``HEADERS_BLOCK``."""
+    """The trailers that end an RPC. After ``HEADERS_BLOCK`` they also make a response without a message."""
     if not status and not message:
         return OK_TRAILERS_BLOCK
     text = quote(message, safe=" !\"#$&'()*+,/:;<=>?@[\\]^`{|}")
@@ -125,5 +125,5 @@ def trailers_block(status: int, message: str) -> bytes:
 
 
 def http_error_block(http_status: int, status: int, message: str) -> bytes:
-    """The headers that refuse what is no gRPC request."""
+    """The headers that refuse a request which is not gRPC."""
     return header(":status", str(http_status)) + trailers_block(status, message)

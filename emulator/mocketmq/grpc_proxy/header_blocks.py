@@ -1,10 +1,11 @@
-"""The headers of requests, as they come in HEADERS and CONTINUATION frames (RFC 9113, 4.3 and 8.2)."""
+"""Decodes the headers of requests in HEADERS and CONTINUATION frames (RFC 9113, 4.3 and 8.2)."""
 
 from collections.abc import Iterable
 from typing import Final
 
 from hpack import Decoder, HPACKError, OversizedHeaderListError
 
+from mocketmq.grpc_proxy.client_limits import MAX_CONTINUATIONS, MAX_HEADER_BYTES
 from mocketmq.grpc_proxy.frames import (
     END_HEADERS,
     MAX_WINDOW,
@@ -14,7 +15,6 @@ from mocketmq.grpc_proxy.frames import (
     Http2Error,
     without_padding,
 )
-from mocketmq.grpc_proxy.limits import MAX_CONTINUATIONS, MAX_HEADER_BYTES
 
 _PSEUDO: Final = frozenset({":method", ":scheme", ":path", ":authority"})
 _NEEDED: Final = (":method", ":scheme", ":path")
@@ -27,7 +27,7 @@ Fields = Iterable[tuple[bytes, bytes]]
 
 
 class HeaderBlocks:
-    """Those of one connection. ``stream_id`` and ``flags`` are of the block that came last."""
+    """The header blocks of one connection; ``stream_id`` and ``flags`` belong to the last block."""
 
     def __init__(self) -> None:
         self.stream_id = 0
@@ -35,14 +35,12 @@ class HeaderBlocks:
         self._decoder = Decoder(MAX_HEADER_BYTES)
         self._block = bytearray()
         self._continuations = 0
-        self.is_open = False  # a block goes on in CONTINUATION
+        self.is_open = False  # CONTINUATION frames must follow
 
-    def begin(self, flags: int, stream_id: int, payload: memoryview) -> Fields | None:
-        """Take a HEADERS frame; the fields, once all have come. Raises Http2Error."""
+    def begin_block(self, flags: int, stream_id: int, payload: memoryview) -> Fields | None:
+        """Process a HEADERS frame; return the fields if the block is complete. Raises Http2Error."""
         if not stream_id & 1:
-            raise Http2Error(
-                Http2Code.PROTOCOL_ERROR, f"stream {stream_id} is not one that a client may begin"
-            )
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, f"stream {stream_id} may not be opened by a client")
         content = without_padding(flags, payload)
         if flags & PRIORITY_FLAG:
             if len(content) < _PRIORITY_BYTES:
@@ -57,9 +55,14 @@ class HeaderBlocks:
         return None
 
     def go_on(self, kind: int, flags: int, stream_id: int, payload: memoryview) -> Fields | None:
-        """Take the frame after an incomplete block; the fields, once all have come. Raises Http2Error."""
+        """Process the frame after an incomplete block; return the fields if the block is now complete.
+
+        Raises Http2Error.
+        """
         if not self.is_open or kind != Frame.CONTINUATION or stream_id != self.stream_id:
-            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a block of headers is interrupted, or goes on alone")
+            raise Http2Error(
+                Http2Code.PROTOCOL_ERROR, "a header block is interrupted, or continued without a beginning"
+            )
         self._continuations += 1
         self._block += payload
         if self._continuations > MAX_CONTINUATIONS or len(self._block) > MAX_HEADER_BYTES:
@@ -75,7 +78,9 @@ class HeaderBlocks:
         except OversizedHeaderListError:
             raise _too_large() from None
         except HPACKError as error:
-            raise Http2Error(Http2Code.COMPRESSION_ERROR, f"headers cannot be unpacked: {error}") from None
+            raise Http2Error(
+                Http2Code.COMPRESSION_ERROR, f"headers cannot be decompressed: {error}"
+            ) from None
 
 
 def request_headers(fields: Fields) -> dict[str, str] | None:

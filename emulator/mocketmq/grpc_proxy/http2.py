@@ -1,37 +1,17 @@
-"""HTTP/2 for gRPC, from a server's side (RFC 9113): frames come in, streams are served, frames go out.
+"""The server side of HTTP/2 for gRPC (RFC 9113): reads frames, serves streams, writes frames.
 
-Only what a gRPC server needs: no push, no priorities. Frames are read by hand, headers are unpacked by
-`hpack`. What `h2` would add, its state machine, gets in the way here: it forbids any answer after a GOAWAY,
-reads what is to be counted first, and looks at all open streams whenever one begins.
+This implements only what a gRPC server needs, so neither push nor priorities. `hpack` decodes headers. The
+`h2` library is not used, because its state machine forbids responses after a GOAWAY, processes frames before
+they can be counted, and scans all open streams whenever a stream begins.
 
-The frames of a connection are handled a few at a time (``fair_share``), so that no client holds up others.
+``fair_share`` has the frames of a connection handled a few at a time, so that no client holds up others.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from mocketmq.clock import US_PER_S, steady_us
-from mocketmq.grpc_proxy.codes import Status, StatusError
-from mocketmq.grpc_proxy.fair_share import FairShare
-from mocketmq.grpc_proxy.flood_guard import FloodGuard
-from mocketmq.grpc_proxy.frame_reader import FrameReader
-from mocketmq.grpc_proxy.frames import (
-    ACK,
-    DEFAULT_WINDOW,
-    EMPTY_TABLE,
-    END_STREAM,
-    MAX_WINDOW,
-    Frame,
-    Http2Code,
-    Http2Error,
-    Setting,
-    frame,
-    goaway_frame,
-    settings_frame,
-    without_padding,
-)
-from mocketmq.grpc_proxy.header_blocks import Fields, HeaderBlocks, request_headers
-from mocketmq.grpc_proxy.limits import (
+from mocketmq.grpc_proxy.client_limits import (
     BYTES_PER_ANSWERED,
     MAX_DRAINED_BYTES,
     MAX_FRAME_BYTES,
@@ -41,26 +21,46 @@ from mocketmq.grpc_proxy.limits import (
     STALLED_S,
     WINDOW_BYTES,
 )
+from mocketmq.grpc_proxy.codes import Status, StatusError
+from mocketmq.grpc_proxy.fair_share import FairShare
+from mocketmq.grpc_proxy.flood_guard import FloodGuard
+from mocketmq.grpc_proxy.frame_reader import Http2FrameReader
+from mocketmq.grpc_proxy.frames import (
+    ACK,
+    DEFAULT_WINDOW,
+    EMPTY_TABLE,
+    END_STREAM,
+    MAX_WINDOW,
+    Frame,
+    Http2Code,
+    Http2Error,
+    Http2Setting,
+    frame,
+    goaway_frame,
+    settings_frame,
+    without_padding,
+)
+from mocketmq.grpc_proxy.header_blocks import Fields, HeaderBlocks, request_headers
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.stream import Stream
 
 _SETTINGS: Final = settings_frame(
     {
-        Setting.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
-        Setting.INITIAL_WINDOW_SIZE: WINDOW_BYTES,
-        Setting.MAX_HEADER_LIST_SIZE: MAX_HEADER_BYTES,
+        Http2Setting.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
+        Http2Setting.INITIAL_WINDOW_SIZE: WINDOW_BYTES,
+        Http2Setting.MAX_HEADER_LIST_SIZE: MAX_HEADER_BYTES,
     }
 )
 _LARGEST_FRAME: Final = (1 << 24) - 1
 
 Serve = Callable[[Stream], None]
-"""Is given each stream when its headers have come, and again whenever more of its request has."""
+"""Called with each stream when its headers have arrived, and again when more of its request arrives."""
 
 
 class Http2:
-    """The protocol of one connection, which is also its transport.
+    """The HTTP/2 protocol of one connection.
 
-    ``connection`` has ``write(bytes)``, ``room`` (bytes that it takes at once) and ``refuse(why)``.
+    ``connection`` is its transport: ``write(bytes)``, ``room`` (bytes that may be written), ``refuse(why)``.
     """
 
     def __init__(self, connection: Any, memory: Memory, fair_share: FairShare, serve: Serve) -> None:
@@ -74,7 +74,7 @@ class Http2:
         self.serve = serve
         self._guard = FloodGuard()
         self._blocks = HeaderBlocks()
-        self._frames = FrameReader()
+        self._frames = Http2FrameReader()
         self._has_settings = False
         self._is_dead = False
         self._last_id = 0
@@ -83,9 +83,9 @@ class Http2:
         self._receive_window = WINDOW_BYTES
         self._consumed = 0
         self._is_first_block = True
-        self._drained: dict[int, int] = {}  # bytes of streams that were answered before the client ended them
-        self._ending: list[Stream] = []  # of a dead connection, to be cancelled
-        self._blocked: dict[Stream, None] = {}  # streams that wait for a window or for room
+        self._drained: dict[int, int] = {}  # bytes dropped of requests that were answered early, by stream
+        self._ending: list[Stream] = []  # streams of a dead connection, to be cancelled
+        self._blocked: dict[Stream, None] = {}  # wait for the connection's window or for room
         self._handlers: Final[dict[int, Callable[[int, int, memoryview], None]]] = {
             Frame.DATA: self._data,
             Frame.HEADERS: self._headers,
@@ -100,37 +100,39 @@ class Http2:
         self.write(_SETTINGS)
         self.write(self._window_frame(0, WINDOW_BYTES - DEFAULT_WINDOW))
 
-    # Frames that come in.
+    # Incoming frames
 
     def received(self, data: bytes) -> None:
-        """Take bytes of the client."""
+        """Process bytes from the client."""
         if self._is_dead:
             return
         self._frames.feed(data)
         if not self.is_behind:
-            self.work(self._fair_share.at_once)
+            self._fair_share.arrived(self)
 
-    def work(self, frames: int) -> None:
-        """Handle up to so many frames, and wait for another turn if more are left."""
+    def work(self, frames: int) -> int:
+        """Handle up to this many frames, and wait again if more are left; return how many were not needed."""
         if self._is_dead:
             self._end_streams(frames)
-            return
+            return 0
         try:
-            # Until this is known the connection counts as before: each request begun here regulates reading.
-            is_behind = self._frames.handle_frames(frames, self._handle)
+            # ``is_behind`` must not change until the frames are handled, because each request begun here
+            # regulates reading, and would resume it.
+            unused = self._frames.handle_frames(frames, self._handle)
         except Http2Error as error:
             self.is_behind = False
             self._die(error)
-            return
+            return 0
         except Exception:
             self.is_behind = False
-            self.connection.abort("a defect of mocketmq")
+            self.connection.abort("a defect in mocketmq")
             raise
-        was_behind, self.is_behind = self.is_behind, is_behind
-        if is_behind:
+        was_behind, self.is_behind = self.is_behind, unused is None
+        if self.is_behind:
             self._fair_share.wait(self)
-        if is_behind is not was_behind:
+        if self.is_behind is not was_behind:
             self.connection.regulate()
+        return unused or 0
 
     def _handle(self, kind: int, flags: int, stream_id: int, payload: memoryview) -> None:
         if self._blocks.is_open or kind == Frame.CONTINUATION:
@@ -181,7 +183,7 @@ class Http2:
         self.serve(stream)
 
     def _drain(self, stream_id: int, size: int, has_ended: bool) -> None:
-        """Drop the rest of a refused request: some clients read no answer before they have sent all."""
+        """Drop the rest of a refused request; some clients read no response before all of it is sent."""
         drained = self._drained.pop(stream_id, None)
         if drained is None:
             self._guard.answered()
@@ -193,7 +195,7 @@ class Http2:
                 self.write(self._window_frame(stream_id, size))
 
     def _headers(self, flags: int, stream_id: int, payload: memoryview) -> None:
-        self._request(self._blocks.begin(flags, stream_id, payload))
+        self._request(self._blocks.begin_block(flags, stream_id, payload))
 
     def _request(self, fields: Fields | None) -> None:
         if fields is None:
@@ -211,6 +213,7 @@ class Http2:
             self._refuse(stream_id, Http2Code.PROTOCOL_ERROR)
             return
         stream = self.streams[stream_id] = Stream(self, stream_id, headers)
+        self.memory.opened()
         stream.send_window = self._initial_window
         if has_ended:
             stream.end()
@@ -232,7 +235,7 @@ class Http2:
     def _priority(self, flags: int, stream_id: int, payload: memoryview) -> None:  # noqa: ARG002
         self._guard.empty()
         if not stream_id:
-            raise Http2Error(Http2Code.PROTOCOL_ERROR, "PRIORITY belongs to a stream")
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a PRIORITY frame is on stream 0")
         stream = self.streams.get(stream_id)
         if len(payload) != 5:
             code = Http2Code.FRAME_SIZE_ERROR
@@ -256,50 +259,57 @@ class Http2:
     def _settings(self, flags: int, stream_id: int, payload: memoryview) -> None:
         self._has_settings = True
         if stream_id:
-            raise Http2Error(Http2Code.PROTOCOL_ERROR, "SETTINGS belong to the connection")
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a SETTINGS frame is on a stream")
         self._guard.settings()
         if flags & ACK:
             _check_size("SETTINGS with ACK", payload, 0)
             return
         if len(payload) % 6:
-            raise Http2Error(Http2Code.FRAME_SIZE_ERROR, "SETTINGS has a size that is no multiple of 6")
+            raise Http2Error(Http2Code.FRAME_SIZE_ERROR, "the size of SETTINGS is not a multiple of 6")
+        window = self._initial_window
         for at in range(0, len(payload), 6):
             self._set(
                 int.from_bytes(payload[at : at + 2], "big"), int.from_bytes(payload[at + 2 : at + 6], "big")
             )
+        if self._initial_window != window:  # once per frame, in which the window may be set 2,730 times
+            self._widen(self._initial_window - window)
         self.write(frame(Frame.SETTINGS, ACK, 0))
 
     def _set(self, key: int, value: int) -> None:
-        if key == Setting.INITIAL_WINDOW_SIZE:
+        if key == Http2Setting.INITIAL_WINDOW_SIZE:
             if value > MAX_WINDOW:
                 raise Http2Error(Http2Code.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE is above 2^31 - 1")
-            change, self._initial_window = value - self._initial_window, value
-            for stream in self.streams.values():
-                stream.send_window += change
-                if stream.send_window > MAX_WINDOW:
-                    raise Http2Error(Http2Code.FLOW_CONTROL_ERROR, "a window is above 2^31 - 1")
-            self.pump_blocked()
-        elif key == Setting.MAX_FRAME_SIZE:
+            self._initial_window = value
+        elif key == Http2Setting.MAX_FRAME_SIZE:
             if not MAX_FRAME_BYTES <= value <= _LARGEST_FRAME:
-                raise Http2Error(Http2Code.PROTOCOL_ERROR, f"MAX_FRAME_SIZE is {value}")
-        elif key == Setting.ENABLE_PUSH and value > 1:
-            raise Http2Error(Http2Code.PROTOCOL_ERROR, f"ENABLE_PUSH is {value}")
+                allowed = f"{MAX_FRAME_BYTES} to {_LARGEST_FRAME}"
+                raise Http2Error(Http2Code.PROTOCOL_ERROR, f"MAX_FRAME_SIZE is {value}; allowed: {allowed}")
+        elif key == Http2Setting.ENABLE_PUSH and value > 1:
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, f"ENABLE_PUSH is {value}; allowed: 0 or 1")
+
+    def _widen(self, change: int) -> None:
+        """Widen, or narrow, the windows of all streams."""
+        for stream in list(self.streams.values()):
+            stream.send_window += change
+            if stream.send_window > MAX_WINDOW:
+                raise Http2Error(Http2Code.FLOW_CONTROL_ERROR, "a window is above 2^31 - 1")
+            self.pump(stream)
 
     def _push_promise(self, flags: int, stream_id: int, payload: memoryview) -> None:  # noqa: ARG002
-        raise Http2Error(Http2Code.PROTOCOL_ERROR, "a client may not promise")
+        raise Http2Error(Http2Code.PROTOCOL_ERROR, "a client may not send PUSH_PROMISE")
 
     def _ping(self, flags: int, stream_id: int, payload: memoryview) -> None:
         if stream_id:
-            raise Http2Error(Http2Code.PROTOCOL_ERROR, "PING belongs to the connection")
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a PING frame is on a stream")
         _check_size("PING", payload, 8)
         self._guard.answered()
         if not flags & ACK:
             self.write(frame(Frame.PING, ACK, 0, payload.tobytes()))
 
     def _goaway(self, flags: int, stream_id: int, payload: memoryview) -> None:  # noqa: ARG002
-        """The client begins no further streams. Those in work are finished."""
+        """Note that the client begins no further streams. Open streams are finished."""
         if stream_id:
-            raise Http2Error(Http2Code.PROTOCOL_ERROR, "GOAWAY belongs to the connection")
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, "a GOAWAY frame is on a stream")
         self._guard.empty()
         self.leave()
 
@@ -329,21 +339,19 @@ class Http2:
 
     def _check_known(self, stream_id: int) -> None:
         if not stream_id or stream_id > self._last_id or not stream_id & 1:
-            raise Http2Error(
-                Http2Code.PROTOCOL_ERROR, f"a frame belongs to stream {stream_id}, which was not begun"
-            )
+            raise Http2Error(Http2Code.PROTOCOL_ERROR, f"a frame is for stream {stream_id}, which is idle")
 
     def _reset(self, stream: Stream, code: Http2Code) -> None:
-        """Reset a stream for the client's mistake."""
+        """Reset a stream because of the client's mistake."""
         self._refuse(stream.stream_id, code)
         stream.cancel()
 
     def _refuse(self, stream_id: int, code: Http2Code) -> None:
-        """Tell the client that a stream is reset, which counts as a reset of its own (CVE-2025-8671)."""
+        """Reset a stream, and count the reset as if the client had sent it (CVE-2025-8671)."""
         self._guard.reset()
         self.write_reset(stream_id, code)
 
-    # Frames that go out.
+    # Outgoing frames
 
     def write(self, data: bytes) -> None:
         """Send whole frames."""
@@ -364,39 +372,40 @@ class Http2:
         return frame(Frame.WINDOW_UPDATE, 0, stream_id, increment.to_bytes(4, "big"))
 
     def drain(self, stream: Stream) -> None:
-        """Drop what the client still sends of a stream that is finished."""
+        """Drop all data that the client still sends on a finished stream."""
         self._drained[stream.stream_id] = 0
 
     def pump(self, stream: Stream) -> None:
-        """Send what a stream has to send, as far as the windows and the connection's room allow."""
+        """Send a stream's pending bytes, as far as the windows and the connection's room allow."""
         if stream.wants_window:
             written = stream.pump(min(self._send_window, self.connection.room))
             self._send_window -= written
             self._guard.sent(written)
-        if stream.wants_window:
+        if stream.wants_window and stream.send_window > 0:
             self._blocked[stream] = None
         else:
             self._blocked.pop(stream, None)
 
     def pump_blocked(self) -> None:
-        """Go on with streams that wait, in the order in which they began to."""
+        """Resume waiting streams, first come, first served."""
         for stream in list(self._blocked):
             if self._send_window <= 0 or self.connection.room <= 0:
                 break
             self.pump(stream)
 
-    # The end.
+    # Closing
 
     def forget(self, stream: Stream) -> None:
-        """Serve a stream no more."""
+        """Remove a stream."""
         self.streams.pop(stream.stream_id, None)
+        self.memory.closed()
         self._blocked.pop(stream, None)
         self._guard.sent(BYTES_PER_ANSWERED)
         if self.is_leaving:
             self._close_if_done()
 
     def leave(self) -> None:
-        """Begin no further streams, hurry those that wait, and close once all are finished."""
+        """Accept no further streams, make waiting handlers finish early, and close after the last stream."""
         if self.is_leaving or self._is_dead:
             return
         self.is_leaving = True
@@ -406,25 +415,24 @@ class Http2:
         self._close_if_done()
 
     def _close_if_done(self) -> None:
-        """Close once nothing is in work; streams that go on for ever are ended when only they are left."""
+        """Close if no request is running. If only endless streams are left, end them."""
         if not self.streams:
             self.connection.close()
         elif all(stream.rpc is not None and stream.rpc.is_streaming for stream in self.streams.values()):
             for stream in self.streams.values():
                 stream.read_no_more()
 
-    def refuse_stalled(self) -> None:
-        """Refuse requests of which nothing more has come for long."""
+    def refuse_stalled(self) -> Iterator[None]:
+        """Refuse requests that have stalled for too long; yields after each request."""
         limit_us = steady_us() - int(STALLED_S * US_PER_S)
         for stream in list(self.streams.values()):
-            if not stream.is_ready and stream.moved_us < limit_us:
-                stream.give_up(
-                    StatusError(Status.CANCELLED, f"no further byte of the request came in {STALLED_S:g} s")
-                )
+            if stream.is_open and not stream.is_ready and stream.moved_us < limit_us:
+                stream.give_up(StatusError(Status.CANCELLED, f"the request stalled for {STALLED_S:g} s"))
+            yield
 
     def _die(self, error: Http2Error) -> None:
-        """Send the reason with GOAWAY, and cancel the client's streams."""
-        if not self._frames.has_preface:  # it speaks something else
+        """Send GOAWAY with the reason, and cancel the client's streams."""
+        if not self._frames.has_preface:  # the client does not speak HTTP/2
             self._is_dead = True
             self.connection.abort(str(error))
             return
@@ -433,19 +441,19 @@ class Http2:
         self.connection.refuse(str(error))
 
     def lost(self) -> None:
-        """Cancel all streams of a lost connection, a few in each turn of the loop."""
+        """Cancel all streams of a lost connection, a few per turn of the event loop."""
         if self._is_dead:
             return
         self._is_dead = True
         self._frames.clear()
-        self._handlers.clear()  # bound methods, which would keep all this until a collection
+        self._handlers.clear()  # bound methods, which would keep this object until a collection
         self._ending = list(self.streams.values())
         if self._ending and not self.is_behind:
             self.is_behind = True
             self._fair_share.wait(self)
 
     def end(self) -> None:
-        """As ``lost``, at once."""
+        """Cancel all streams like ``lost``, but at once."""
         self.lost()
         self._end_streams(len(self._ending))
 

@@ -1,31 +1,42 @@
-"""Limit the memory of gRPC's requests and answers, of one connection and of all together.
+"""Limits the memory of gRPC requests and responses, per connection and in total.
 
-Unlike remoting, whose ``connections/budget.py`` lets connections take turns at reading, this refuses single
-requests, which share a connection with others, and counts what clients have not read yet.
+``connections/budget.py`` lets remoting connections take turns at reading. gRPC requests share a connection,
+so this module refuses single requests instead. It also counts unread responses.
 
-Complete requests always finish, so reading pauses while they take too much. Incomplete requests may never
-end, and clients may never read their answers: while these take too much, further requests get
-TOO_MANY_REQUESTS (42900), and stalled ones are dropped.
+Complete requests always finish, so reading pauses while they occupy too much memory. Incomplete requests may
+never end, and clients may never read their responses. While requests and responses of these two kinds occupy
+too much memory, further requests get TOO_MANY_REQUESTS (42900), and stalled requests are dropped.
 """
 
-from typing import Any, Final, NoReturn, Protocol
+import gc
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections.budget import FREE_BYTES, MAX_HELD_BYTES, TURN_S
 from mocketmq.connections.freed_memory import HighWater
 from mocketmq.grpc_proxy.codes import Code, GrpcError
 
-MAX_RUNNING_BYTES: Final = 32 << 20
-"""Bytes of requests of one connection, in progress or incomplete."""
-MAX_UNREAD_BYTES: Final = 32 << 20
-"""Messages on their way to clients, of all connections; each takes twice its bytes while it is sent."""
-_STILL_US: Final = int(TURN_S * US_PER_S)
+_STREAM_BYTES: Final = 4 << 10
+"""Approximate memory that an open stream needs besides its request and responses."""
+_STREAMS_PER_COLLECTION: Final = 512
 
 
-class Connection(Protocol):
-    """A connection, as far as its memory is concerned.
+class MemoryLimits(NamedTuple):
+    """Limits in bytes, and how long a stalled client may keep memory that others need."""
 
-    ``wrote_us`` is when it last wrote something, or began to have something to write.
+    running: int = 32 << 20
+    """Limit on running requests, and on incomplete requests, of one connection."""
+    held: int = MAX_HELD_BYTES
+    """Limit on running and incomplete requests of all connections."""
+    unread: int = 32 << 20
+    """Limit on messages in transit to all clients. Sending a message takes twice its size."""
+    still_us: int = int(TURN_S * US_PER_S)
+
+
+class MeteredConnection(Protocol):
+    """The interface that a connection offers to the memory limits.
+
+    ``wrote_us`` is the time at which the connection last wrote, or first had bytes to write.
     """
 
     running: int
@@ -34,73 +45,96 @@ class Connection(Protocol):
     wrote_us: int
 
     def regulate(self) -> None:
-        """Pause or resume reading, by the limits."""
+        """Pause or resume reading as the limits require."""
 
     def abort(self, why: str) -> None:
         """Close the connection at once."""
 
 
 class Upload(Protocol):
-    """A request that is coming in: ``size`` bytes of it are here, the last of them since ``moved_us``."""
+    """An incomplete request. ``size`` bytes have arrived, the last of them at ``moved_us``."""
 
     connection: Any
     size: int
     moved_us: int
 
     def give_up(self, error: GrpcError) -> None:
-        """Refuse the request, and drop what has come in."""
+        """Refuse the request, and drop its bytes."""
 
 
 class Memory:
-    """What all connections hold, in bytes."""
+    """The memory that all connections hold, in bytes."""
 
     def __init__(self) -> None:
+        self.limits = MemoryLimits()
         self.connections: set[Any] = set()
         self.running = 0
         self.incoming = 0
         self.unread = 0
+        self._streams = 0
+        self._opened = 0
         self._high_water = HighWater()
-        self._uploads: dict[Upload, None] = {}  # the one that has stood still for longest is the first
+        self._uploads: dict[Upload, None] = {}  # longest stalled first
 
     @property
     def held(self) -> int:
-        """Bytes of requests."""
+        """Number of bytes that requests occupy, running or incomplete."""
         return self.running + self.incoming
 
-    def runs(self, connection: Connection, size: int) -> None:
-        """Note that a request is in work, or with a negative size that it has ended."""
+    def opened(self) -> None:
+        """Count an open stream to detect the end of a flood, and collect garbage in small steps.
+
+        Python collects only after many more objects were made than freed. Streams that replace one another
+        do not trigger that, so a late collection would find thousands of them and delay all clients.
+        """
+        self._streams += 1
+        self._high_water.rise(self._all)
+        self._opened += 1
+        if not self._opened % _STREAMS_PER_COLLECTION:
+            gc.collect(0)
+
+    def closed(self) -> None:
+        """Stop counting an open stream."""
+        self._streams -= 1
+
+    @property
+    def _all(self) -> int:
+        return self.held + self.unread + self._streams * _STREAM_BYTES
+
+    def runs(self, connection: MeteredConnection, size: int) -> None:
+        """Count a running request; with a negative size, stop counting it."""
         connection.running += size
         self.running += size
-        self._high_water.rise(self.held)
+        self._high_water.rise(self._all)
         if size > 0:
             connection.regulate()
         else:
-            for each in list(self.connections) if self.running - size >= MAX_HELD_BYTES else (connection,):
+            for each in list(self.connections) if self.running - size >= self.limits.held else (connection,):
                 each.regulate()
 
-    def is_full(self, connection: Connection) -> bool:
-        """Whether requests in work take so much that no more is to be read of the connection."""
-        return connection.running >= MAX_RUNNING_BYTES or self.running >= MAX_HELD_BYTES
+    def is_full(self, connection: MeteredConnection) -> bool:
+        """Whether running requests occupy so much memory that reading from the connection must pause."""
+        return connection.running >= self.limits.running or self.running >= self.limits.held
 
     def grow(self, upload: Upload, size: int) -> None:
-        """Note that more of a request has come in. Raises GrpcError.
+        """Count further bytes of an incomplete request. Raises GrpcError.
 
-        A connection may always hold ``FREE_BYTES``, so that small requests go on.
+        A connection may always hold ``FREE_BYTES``, so that small requests get through.
         """
         connection = upload.connection
-        incoming = connection.incoming + size
-        if incoming > FREE_BYTES and (incoming > MAX_RUNNING_BYTES or self.held + size > MAX_HELD_BYTES):
+        incoming, limits = connection.incoming + size, self.limits
+        if incoming > FREE_BYTES and (incoming > limits.running or self.held + size > limits.held):
             self._give_up_still_ones()
-            raise GrpcError(Code.TOO_MANY_REQUESTS, "too many bytes of requests in progress; try again")
+            raise GrpcError(Code.TOO_MANY_REQUESTS, "requests in progress take too much memory; retry later")
         upload.size += size
         self._uploads.pop(upload, None)
         self._uploads[upload] = None
         connection.incoming += size
         self.incoming += size
-        self._high_water.rise(self.held)
+        self._high_water.rise(self._all)
 
     def shrink(self, upload: Upload, size: int) -> None:
-        """Note that a request has come in whole, or is dropped."""
+        """Stop counting a request that is complete or dropped."""
         upload.size -= size
         upload.connection.incoming -= size
         self.incoming -= size
@@ -110,37 +144,37 @@ class Memory:
     def _give_up_still_ones(self) -> None:
         now_us = steady_us()
         for upload in list(self._uploads):
-            if now_us - upload.moved_us < _STILL_US:
+            if now_us - upload.moved_us < self.limits.still_us:
                 break
             if upload.size > FREE_BYTES:
                 upload.give_up(
                     GrpcError(
                         Code.TOO_MANY_REQUESTS,
-                        "others wait for the memory that this unfinished request takes",
+                        "the unfinished request takes memory that other requests need",
                     )
                 )
 
     @property
     def room(self) -> int:
-        """How many bytes of messages may be read for clients."""
-        return max(MAX_UNREAD_BYTES - self.unread, 0)
+        """Number of bytes of messages that may now be read from the store for clients."""
+        return max(self.limits.unread - self.unread, 0)
 
     def refuse_messages(self) -> NoReturn:
-        """Raise GrpcError, and close connections that do not read what is sent to them."""
+        """Raise GrpcError, and close connections that do not read their responses."""
         now_us = steady_us()
         for each in list(self.connections):
-            if each.unread and now_us - each.wrote_us >= _STILL_US:
-                each.abort(f"it does not read its messages, {each.unread} bytes so far")
-        raise GrpcError(Code.TOO_MANY_REQUESTS, "too many messages wait for clients to read them")
+            if each.unread and now_us - each.wrote_us >= self.limits.still_us:
+                each.abort(f"the client does not read its messages: {each.unread} bytes unread")
+        raise GrpcError(Code.TOO_MANY_REQUESTS, "unread messages take too much memory; retry later")
 
-    def unsent(self, connection: Connection, size: int) -> None:
-        """Count messages on their way to a client; with a negative size, stop counting them."""
+    def unsent(self, connection: MeteredConnection, size: int) -> None:
+        """Count messages in transit to a client; with a negative size, stop counting them."""
         if not connection.unread:
-            connection.wrote_us = steady_us()  # an idle client has not left anything unread
+            connection.wrote_us = steady_us()  # an idle client has no unread responses
         connection.unread += size
         self.unread += size
-        self._high_water.rise(self.held + self.unread)
+        self._high_water.rise(self._all)
 
     def ends_flood(self) -> bool:
-        """Whether much was held since the last time this was true, and most of it is free again."""
-        return self._high_water.has_fallen(self.held + self.unread)
+        """Whether a flood has ended: much memory was held since the last flood, and most is free again."""
+        return self._high_water.has_fallen(self._all)

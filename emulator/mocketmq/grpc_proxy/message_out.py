@@ -1,4 +1,4 @@
-"""Stored messages as gRPC clients get them (GrpcConverter.java, 5.3.3)."""
+"""Converts stored messages for gRPC clients (GrpcConverter.java, 5.3.3; priorities as in 5.5.0)."""
 
 import hashlib
 from typing import Any, Final
@@ -10,9 +10,11 @@ from mocketmq.grpc_proxy.messages import message_class, set_us
 from mocketmq.message.body import body_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import DLQ_PREFIX
+from mocketmq.message.priority import priority_of
 from mocketmq.message.properties import (
     DELAY,
     KEYS,
+    PRIORITY,
     RETRY_TOPIC,
     START_DELIVER_TIME,
     TAGS,
@@ -36,9 +38,10 @@ _RESERVED: Final = (
     " PUSH_REPLY_TIME CLUSTER MSG_TYPE INNER_MULTI_QUEUE_OFFSET TIMER_DELAY_MS TIMER_DELAY_SEC"
     " TIMER_DELIVER_MS TIMER_ENQUEUE_MS TIMER_DEQUEUE_MS TIMER_ROLL_TIMES TIMER_OUT_MS TIMER_DEL_UNIQKEY"
     " TIMER_DELAY_LEVEL __BORNHOST BORN_TIMESTAMP DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID __CRC32#"
+    " _SYS_MSG_PRIORITY_"
 )
 RESERVED: Final = frozenset(_RESERVED.split())
-"""Properties that clients may not set, and do not get (MessageConst.java, 5.3.3)."""
+"""Properties that clients can neither set nor receive (MessageConst.java, 5.3.3, and one of 5.4.0)."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _COMPRESSED: Final = 1
 
@@ -46,14 +49,14 @@ _Message = message_class("Message")
 
 
 def message_out(broker: Broker, stored: StoredMessage, topic: str, reconsumed: int = 0) -> Any:
-    """The message, of a topic as the client knows it, that was delivered ``reconsumed`` times before."""
+    """Convert a message. ``topic`` is its name for clients; ``reconsumed`` counts earlier deliveries."""
     properties = decode_properties(stored.properties)
     out = _Message()
     out.topic.name = topic
     out.user_properties.update((name, text) for name, text in properties.items() if name not in RESERVED)
     kind = _type_of(properties)
     if kind == topic_types.TRANSACTION:
-        out.user_properties[_TRANSACTION_ID] = stored.unique_key  # which upstream's broker adds
+        out.user_properties[_TRANSACTION_ID] = stored.unique_key  # upstream's broker adds this property
     system = out.system_properties
     out.body, system.body_encoding = _body(broker, stored)
     system.body_digest.type = 2
@@ -73,6 +76,8 @@ def message_out(broker: Broker, stored: StoredMessage, topic: str, reconsumed: i
             setattr(system, field, properties[name])
     if (due := properties.get(TIMER_DELIVER_MS) or properties.get(START_DELIVER_TIME, "")).isdecimal():
         set_us(system.delivery_timestamp, int(due) * US_PER_MS)
+    if (priority := priority_of(properties)) is not None:
+        system.priority = priority
     if topic.startswith(DLQ_PREFIX):
         system.dead_letter_queue.topic = properties.get(RETRY_TOPIC, "")
         system.dead_letter_queue.message_id = stored.unique_key
@@ -80,7 +85,7 @@ def message_out(broker: Broker, stored: StoredMessage, topic: str, reconsumed: i
 
 
 def _body(broker: Broker, stored: StoredMessage) -> tuple[bytes, int]:
-    """The body and its encoding. Only what gRPC clients have packed, by gzip, stays packed."""
+    """The body and its encoding. Only a gzip body, which gRPC clients can read, stays compressed."""
     if not stored.sys_flag & _COMPRESSED:
         return stored.body, IDENTITY
     if stored.body.startswith(_GZIP_MAGIC):
@@ -90,8 +95,10 @@ def _body(broker: Broker, stored: StoredMessage) -> tuple[bytes, int]:
 
 
 def _type_of(properties: dict[str, str]) -> int:
-    if properties.get(TRAN_MSG, "").lower() == "true":  # and stays so when it is committed
+    if properties.get(TRAN_MSG, "").lower() == "true":  # also after the commit
         return topic_types.TRANSACTION
     if any(name in properties for name in (DELAY, START_DELIVER_TIME, *TIMERS)):
         return topic_types.DELAY
-    return topic_types.FIFO if MESSAGE_GROUP in properties else topic_types.NORMAL
+    if MESSAGE_GROUP in properties:
+        return topic_types.FIFO
+    return topic_types.PRIORITY if PRIORITY in properties else topic_types.NORMAL

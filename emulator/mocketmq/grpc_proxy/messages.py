@@ -1,8 +1,7 @@
-"""Classes of the protocol's messages, in a descriptor pool of their own, and their times as microseconds.
+"""The protobuf classes of the protocol, in a private descriptor pool, and conversions of times.
 
-RocketMQ's client for Python registers files of the same names in protobuf's default pool, and there each may
-be registered once. So the classes are made here, in a pool that nobody else has: an application's own client
-works in the same process, with whichever protobuf is installed.
+RocketMQ's Python client registers files of the same names in protobuf's default pool, which accepts each name
+only once. With the private pool, an application can use that client in the same process, with any protobuf.
 """
 
 import re
@@ -56,7 +55,7 @@ def _add_fields(message: Any, fields: list[str], enums: set[str]) -> None:
     optional = []
     for text in fields:
         match = _FIELD.fullmatch(text)
-        assert match, text  # noqa: S101 - the table is ours
+        assert match, text  # noqa: S101 - the table is part of mocketmq
         number, name, may_lack, kind, is_repeated, oneof = match.groups()
         field = message.field.add(name=name, number=int(number))
         field.label = _Field.LABEL_REPEATED if is_repeated or kind == "map" else _Field.LABEL_OPTIONAL
@@ -78,14 +77,14 @@ def _add_fields(message: Any, fields: list[str], enums: set[str]) -> None:
             field.oneof_index = oneofs[oneof]
         elif may_lack:
             optional.append(field)
-    for field in optional:  # as protoc does, after the oneofs that are written
+    for field in optional:  # as protoc does, after the declared oneofs
         field.proto3_optional = True
         field.oneof_index = len(message.oneof_decl)
         message.oneof_decl.add(name=f"_{field.name}")
 
 
 def _add_map(message: Any, name: str) -> str:
-    """Add the entry type of a map from text to text; returns its name."""
+    """Add the entry type of a map from string to string; return the type's name."""
     entry = message.nested_type.add(name="".join(part.title() for part in name.split("_")) + "Entry")
     entry.options.map_entry = True
     for number, part in enumerate(("key", "value"), 1):
@@ -105,7 +104,7 @@ _POOL: Final = _pool()
 
 
 def message_class(name: str) -> Any:
-    """The class of messages with this name."""
+    """The class of the protobuf message with this name."""
     descriptor = _POOL.FindMessageTypeByName(f"{PACKAGE}.{name}")
     if hasattr(message_factory, "GetMessageClass"):
         return message_factory.GetMessageClass(descriptor)
@@ -113,7 +112,7 @@ def message_class(name: str) -> Any:
 
 
 class Codec:
-    """Messages by protobuf, for clients over grpclib."""
+    """Protobuf codec for grpclib, which the project's own gRPC clients use."""
 
     __content_subtype__ = "proto"
 
@@ -127,11 +126,11 @@ class Codec:
 
 
 def us_of(time: Any) -> int:
-    """The microseconds of a Timestamp or Duration; nanoseconds are cut off."""
+    """Convert a Timestamp or Duration to microseconds, rounded down."""
     return int(time.seconds) * US_PER_S + int(time.nanos) // 1_000
 
 
 def set_us(time: Any, us: int) -> None:
-    """Set a Timestamp or Duration that is not negative."""
+    """Set a Timestamp or Duration to a non-negative number of microseconds."""
     time.seconds, time.nanos = us // US_PER_S, us % US_PER_S * 1_000
     time.SetInParent()

@@ -1,6 +1,7 @@
-"""The broker's questions on a client's Telemetry stream, and the answers (ClientActivity.java, 5.3.3).
+"""The broker's requests to a client on its Telemetry stream (ClientActivity.java, 5.3.3).
 
-Each question has a nonce, which the client repeats in its answer.
+Each request has a nonce, which the client repeats in its response. RocketMQ's own proxy never sends
+ReconnectEndpointsCommand (5.5.0).
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from mocketmq.grpc_proxy.codes import Code
 from mocketmq.grpc_proxy.messages import message_class
 
 ANSWER_S: Final = 5.0
-"""Real seconds that a client has for its answer: grpcProxyRelayRequestTimeoutInSeconds of 5.3.3."""
+"""Time limit for a client's response in real seconds (grpcProxyRelayRequestTimeoutInSeconds, 5.3.3)."""
 _RESULTS: Final = {
     Code.OK: "CR_SUCCESS",
     Code.FAILED_TO_CONSUME_MESSAGE: "CR_LATER",
@@ -27,7 +28,7 @@ Command: Any = message_class("TelemetryCommand")
 
 
 class Questions:
-    """Those to one client; ``send`` writes a command to its stream."""
+    """The requests to one client; ``send`` writes a command to its stream."""
 
     def __init__(self, name: str, send: Callable[[Any], None]) -> None:
         self._name = name
@@ -36,7 +37,7 @@ class Questions:
         self._open: dict[str, asyncio.Future[Any]] = {}
 
     async def verify(self, message: Any) -> ClientAnswer:
-        """Let a push consumer consume the message now; its result, as remoting clients write it.
+        """Make a push consumer consume the message now; return the result in the form that remoting uses.
 
         Raises ClientFailedError, ClientTimeoutError.
         """
@@ -57,12 +58,18 @@ class Questions:
         )
 
     async def stacks(self) -> str:
-        """The stacks of the client's threads. Raises ClientFailedError, ClientTimeoutError."""
+        """Request the stacks of the client's threads. Raises ClientFailedError, ClientTimeoutError."""
         command = Command()
         answer = await self._ask(command, command.print_thread_stack_trace_command)
         if answer.status.code != Code.OK:
             raise self._refused(answer.status)
         return str(answer.thread_stack_trace.thread_stack_trace)
+
+    def reconnect(self) -> None:
+        """Tell the client to connect anew. It sends no response."""
+        command = Command()
+        command.reconnect_endpoints_command.nonce = str(next(self._nonces))
+        self._send(command)
 
     async def _ask(self, command: Any, question: Any) -> Any:
         nonce = question.nonce = str(next(self._nonces))
@@ -77,13 +84,13 @@ class Questions:
             del self._open[nonce]
 
     def answered(self, command: Any) -> None:
-        """Hand an answer to the question that waits for it, if it still does."""
+        """Pass a response to the request that waits for it, if any."""
         question = self._open.get(getattr(command, command.WhichOneof("command")).nonce)
         if question is not None and not question.done():
             question.set_result(command)
 
     def end(self) -> None:
-        """Fail the questions that wait: no more answers will be read."""
+        """Fail the waiting requests, because no more responses will be read."""
         for question in self._open.values():
             if not question.done():
                 question.set_exception(ClientFailedError(f"the Telemetry stream of {self._name} has ended"))
@@ -93,7 +100,7 @@ class Questions:
 
 
 def running_info(consuming: ConsumerData, version: str, began_ms: int, stacks: str | None) -> ClientAnswer:
-    """A consumer's info, as ConsumerRunningInfo.java writes it; gRPC clients tell no queues and rates."""
+    """A consumer's info in the form of ConsumerRunningInfo.java, without the queues and rates of remoting."""
     content: dict[str, Any] = {
         "mqTable": {},
         "properties": {
@@ -113,5 +120,5 @@ def running_info(consuming: ConsumerData, version: str, began_ms: int, stacks: s
 
 
 def client_answer(content: dict[str, Any]) -> ClientAnswer:
-    """The content, and its text."""
+    """An answer with this content, also as JSON text."""
     return ClientAnswer(msgspec.json.encode(content), content)

@@ -1,6 +1,6 @@
-"""ReceiveMessage: pop messages, and wait for the first (ReceiveMessageActivity.java, 5.3.3).
+"""ReceiveMessage pops messages, and waits until the first arrives (ReceiveMessageActivity.java, 5.3.3).
 
-The answer is a status, the messages, and the time of the delivery; clients need the first and the last.
+The response is a status, the messages, and the delivery time. Clients require the status and delivery time.
 """
 
 import asyncio
@@ -9,28 +9,28 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from mocketmq import invisible_time
 from mocketmq.broker.consuming.pops import ALL_QUEUES, MAX_POPPED
 from mocketmq.broker.consuming.receiver import InFlightMessage
-from mocketmq.broker.consuming.renewals import FIRST_US
-from mocketmq.broker.consuming.selection import Load
+from mocketmq.broker.consuming.selection import MemoryReservation
 from mocketmq.broker.filters.filter import SQL92, TAG, Filter, parse_filter, prepare
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.grpc_proxy.acknowledging import check_invisible
 from mocketmq.grpc_proxy.call import Call, group_of, topic_of
+from mocketmq.grpc_proxy.client_limits import LONG_BODY_BYTES
 from mocketmq.grpc_proxy.codes import Code, GrpcError, set_status
 from mocketmq.grpc_proxy.exchange import Exchange
 from mocketmq.grpc_proxy.message_out import message_out
 from mocketmq.grpc_proxy.messages import message_class, set_us, us_of
 from mocketmq.grpc_proxy.newer import check_receiver
 from mocketmq.grpc_proxy.routes import routed_topic
-from mocketmq.grpc_proxy.settling import check_invisible
 
-MIN_INVISIBLE_US: Final = 10 * US_PER_S
 SHORTEST_POLL_US: Final = 5 * US_PER_S
-"""Of clients that name no time (client-java to 5.0.4, Go's SimpleConsumer); others may name a shorter one."""
+"""Polling time for clients that send none (client-java to 5.0.4, Go's SimpleConsumer)."""
 LONGEST_POLL_US: Final = 20 * US_PER_S
 _MARGIN_S: Final = 0.3
-"""Before the client's deadline an empty answer leaves: a deadline that passes is an error to every client."""
+"""Time before a client's deadline at which an empty response is sent; a missed deadline is an error."""
 _SQL: Final = 2
 _MAX_ATTEMPT: Final = 255
 
@@ -38,18 +38,38 @@ _Answer = message_class("ReceiveMessageResponse")
 _giving_back: set[asyncio.Task[None]] = set()
 
 
-async def answer(call: Call, taken: Sequence[InFlightMessage], exchange: Exchange) -> None:
-    """Answer with these messages; those that cannot be sent are visible again at once. Raises GrpcError."""
+class Converter:
+    """Converts messages for clients. Long messages are converted in a thread, one at a time.
+
+    The digest of a long body takes milliseconds, during which hashlib releases the interpreter's lock.
+    """
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def convert(self, call: Call, one: InFlightMessage) -> bytes:
+        """Return the response that carries the message."""
+        if len(one.message.body) <= LONG_BODY_BYTES:
+            return _response(call, one)
+        async with self._lock:
+            return await asyncio.to_thread(_response, call, one)
+
+
+async def answer(
+    call: Call, taken: Sequence[InFlightMessage], exchange: Exchange, converter: Converter
+) -> None:
+    """Send these messages. Messages that cannot be sent become visible again at once. Raises GrpcError."""
     group = group_of(call.request.group)
-    send = exchange.send
     try:
-        await send(_status(Code.OK, "OK") if taken else _status(Code.MESSAGE_NOT_FOUND, "no new message"))
+        await exchange.send(
+            _status(Code.OK, "OK") if taken else _status(Code.MESSAGE_NOT_FOUND, "no new message")
+        )
         for one in taken:
-            await send(_Answer(message=_message(call, one)))
-        await send(_delivery_time())
+            await exchange.send_bytes(await converter.convert(call, one))
+        await exchange.send(_delivery_time())
     except BaseException:
         task = asyncio.ensure_future(call.broker.receiver.release(group, taken))
-        _giving_back.add(task)  # the loop keeps no task alive
+        _giving_back.add(task)  # the event loop keeps only weak references to tasks
         task.add_done_callback(_giving_back.discard)
         raise
     if call.request.auto_renew:
@@ -58,7 +78,7 @@ async def answer(call: Call, taken: Sequence[InFlightMessage], exchange: Exchang
 
 
 def refusal(code: int, message: str) -> Sequence[Any]:
-    """The answers to a request that cannot be served."""
+    """The responses that refuse a request."""
     return _status(code, message), _delivery_time()
 
 
@@ -72,8 +92,8 @@ def _delivery_time() -> Any:
     return now
 
 
-async def take(call: Call, load: Load) -> Sequence[InFlightMessage]:
-    """Pop up to ``batch_size`` messages, and wait for the first as long as the client does."""
+async def take(call: Call, load: MemoryReservation) -> Sequence[InFlightMessage]:
+    """Pop up to ``batch_size`` messages, and wait for the first of them as long as the client does."""
     check_receiver(call.clients, call.client_id)
     group = group_of(call.request.group)
     request, pops = call.request, call.broker.pops
@@ -95,18 +115,19 @@ async def take(call: Call, load: Load) -> Sequence[InFlightMessage]:
     )
 
 
-def _message(call: Call, one: InFlightMessage) -> Any:
+def _response(call: Call, one: InFlightMessage) -> bytes:
     out = message_out(call.broker, one.message, call.request.message_queue.topic.name, one.reconsumed)
     out.topic.CopyFrom(call.request.message_queue.topic)
     out.system_properties.receipt_handle = one.handle
-    return out
+    response: bytes = _Answer(message=out).SerializeToString()
+    return response
 
 
 def _invisible_us(request: Any) -> int:
     if request.auto_renew:
-        return FIRST_US
+        return invisible_time.RENEWED_US
     invisible_us = us_of(request.invisible_duration)
-    check_invisible(invisible_us, MIN_INVISIBLE_US)
+    check_invisible(invisible_us, invisible_time.GRPC_SHORTEST_US)
     return invisible_us
 
 
@@ -122,13 +143,13 @@ async def _filter(given: Any) -> Filter:
 
 
 def poll_us(named_us: int | None, remaining_us: float, request_timeout_us: int) -> float:
-    """The polling time, computed as by the proxy from what a client names, its deadline and its settings."""
+    """Compute the polling time as the proxy does, from the request, its deadline and the settings."""
     wanted_us: float = named_us if named_us is not None else remaining_us - request_timeout_us // 2
     return min(max(wanted_us, SHORTEST_POLL_US if named_us is None else 0), LONGEST_POLL_US)
 
 
 def _wait_s(call: Call) -> float:
-    """Real seconds to wait: the polling time, as far as ``max_long_poll`` and the client's deadline allow."""
+    """Real seconds to wait: the polling time, limited by ``max_long_poll`` and the client's deadline."""
     is_named = call.request.HasField("long_polling_timeout")
     named_us = us_of(call.request.long_polling_timeout) if is_named else None
     remaining_s = math.inf if call.remaining_s is None else call.remaining_s

@@ -20,7 +20,7 @@ _AssignmentAnswer = message_class("QueryAssignmentResponse")
 
 
 async def query_route(call: Call) -> Any:
-    """The topic's queues. The broker is where the client says that it reached it."""
+    """Return the topic's queues. The broker's address in the route is the endpoint that the client named."""
     name = topic_of(call.request.topic)
     topic = await routed_topic(call, name)
     answer = _RouteAnswer()
@@ -36,7 +36,7 @@ async def query_route(call: Call) -> Any:
 
 
 async def query_assignment(call: Call) -> Any:
-    """The queues that a consumer receives from: all in one, or one by one for a FIFO group."""
+    """Return a consumer's queues: one entry for each if the group is FIFO, otherwise one entry for all."""
     name, group_name = topic_of(call.request.topic), group_of(call.request.group)
     topic = await routed_topic(call, name)
     if not topic.readable:
@@ -51,12 +51,12 @@ async def query_assignment(call: Call) -> Any:
 
 
 async def routed_topic(call: Call, name: str) -> Topic:
-    """The topic, created on first use. So is the dead-letter topic of a group that exists.
+    """Return the topic, which is created on first use; so is the dead-letter topic of an existing group.
 
     Raises TopicNotFoundError.
     """
     registry = call.broker.registry
-    if name.startswith(DLQ_PREFIX) and registry.groups.find(name.removeprefix(DLQ_PREFIX)):
+    if name.startswith(DLQ_PREFIX) and registry.groups.find_group(name.removeprefix(DLQ_PREFIX)):
         return await registry.topics.ensure(name, 1)
     return await registry.topics.for_route(name, is_needed=True)
 

@@ -1,6 +1,7 @@
-"""What producers ask: SendMessage, RecallMessage and EndTransaction.
+"""The producers' RPCs SendMessage, RecallMessage and EndTransaction.
 
-As in SendMessageActivity, GrpcValidator, ProducerProcessor and EndTransactionActivity of 5.3.3.
+They follow SendMessageActivity, GrpcValidator, ProducerProcessor and EndTransactionActivity of 5.3.3, and
+SendMessageActivity of 5.5.0 for priorities.
 """
 
 import zlib
@@ -13,7 +14,7 @@ from mocketmq.errors import EmulatorError, IllegalMessageError, as_emulator_erro
 from mocketmq.grpc_proxy import topic_types
 from mocketmq.grpc_proxy.call import Call, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, set_status
-from mocketmq.grpc_proxy.faulty import DOOR
+from mocketmq.grpc_proxy.fault_injection import DOOR
 from mocketmq.grpc_proxy.message_out import BORN_HOST, GZIP, MESSAGE_GROUP, RESERVED, TRACE_CONTEXT
 from mocketmq.grpc_proxy.messages import message_class, us_of
 from mocketmq.grpc_proxy.newer import check_message
@@ -23,6 +24,7 @@ from mocketmq.message.properties import (
     CHECK_IMMUNITY,
     CLUSTER,
     KEYS,
+    PRIORITY,
     TAGS,
     TIMER_DELIVER_MS,
     UNIQ_KEY,
@@ -35,7 +37,7 @@ MAX_PROPERTY_BYTES: Final = 16 << 10
 MAX_GROUP_BYTES: Final = 64
 MAX_DELAY_US: Final = 24 * 3_600 * US_PER_S
 MAX_RECOVERY_US: Final = 3_600 * US_PER_S
-"""Limits of the proxy: properties of a message, bytes of a message group, how far ahead, first check-back."""
+"""The proxy's limits on a message's properties, its message group, its delay and its first check-back."""
 _COMPRESSED: Final = 1
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 _CONTROLS: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
@@ -51,24 +53,24 @@ _EndAnswer = message_class("EndTransactionResponse")
 
 
 async def send(call: Call) -> Any:
-    """Store the messages; each has an entry in the answer, in their order."""
+    """Store the messages; the response has an entry for each, in the same order."""
     given: Sequence[Any] = call.request.messages
     if not given:
         raise GrpcError(Code.MESSAGE_CORRUPTED, "the request has no message")
     topic_name = topic_of(given[0].topic)
     if any(one.topic.name != topic_name for one in given):
-        raise GrpcError(Code.MESSAGE_CORRUPTED, "the messages of a request have one topic")
+        raise GrpcError(Code.MESSAGE_CORRUPTED, "all messages of a request need the same topic")
     intake = call.broker.sender.intake
     for one in given:
         _check(one, intake.max_message_bytes, is_proxy=intake.is_rocketmq)
     topic = await call.broker.registry.topics.for_send(topic_name)
-    allowed = topic_types.types_of(topic)
     for one in given:
         kind = _type_of(one)
-        if kind not in allowed:
+        if not topic_types.accepts(topic, kind):
             raise GrpcError(
                 Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
-                f"topic {topic_name} takes {_names(allowed)} messages; this is a {_names([kind])} message",
+                f"topic {topic_name} takes {_names(topic_types.types_of(topic))} messages; this is a"
+                f" {topic_types.NAMES[kind]} message",
             )
     messages = [_message(call, one, topic.write_queues) for one in given]
     answer = _Answer()
@@ -80,7 +82,7 @@ async def send(call: Call) -> Any:
 
 
 async def _send(call: Call, message: Message, given: Any, entry: Any) -> int:
-    """Store a message, and fill its entry of the answer; returns its code."""
+    """Store a message, fill its entry in the response, and return its code."""
     entry.message_id = entry.transaction_id = given.system_properties.message_id
     try:
         if _type_of(given) == topic_types.TRANSACTION:
@@ -94,13 +96,17 @@ async def _send(call: Call, message: Message, given: Any, entry: Any) -> int:
     except IllegalMessageError as error:
         code = _CODES.get(error.field, Code.INTERNAL_SERVER_ERROR)
         return _refuse(entry, GrpcError(code, str(error)))
-    except Exception as error:  # noqa: BLE001 - every message is answered
+    except Exception as error:  # noqa: BLE001 - every message needs an entry in the response
         return _refuse(entry, as_emulator_error(error))
     set_status(entry)
     return Code.OK
 
 
-_CODES: Final = {"properties": Code.MESSAGE_PROPERTIES_TOO_LARGE, "body": Code.MESSAGE_BODY_TOO_LARGE}
+_CODES: Final = {
+    "properties": Code.MESSAGE_PROPERTIES_TOO_LARGE,
+    "body": Code.MESSAGE_BODY_TOO_LARGE,
+    "priority": Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
+}
 
 
 def _refuse(entry: Any, error: EmulatorError) -> int:
@@ -109,24 +115,26 @@ def _refuse(entry: Any, error: EmulatorError) -> int:
 
 
 def _type_of(given: Any) -> int:
-    """The type that counts: only of a transaction is it read."""
+    """The effective message type. The proxy reads the declared type only for transactions."""
     system = given.system_properties
     if system.message_type == topic_types.TRANSACTION:
         return topic_types.TRANSACTION
     if system.HasField("delivery_timestamp"):
         return topic_types.DELAY
     is_grouped = system.message_group or MESSAGE_GROUP in given.user_properties
-    return topic_types.FIFO if is_grouped else topic_types.NORMAL
+    if is_grouped:
+        return topic_types.FIFO
+    return topic_types.PRIORITY if system.HasField("priority") else topic_types.NORMAL
 
 
 def _names(kinds: Sequence[int]) -> str:
-    return " or ".join(("NORMAL", "FIFO", "DELAY", "TRANSACTION")[kind - 1] for kind in kinds)
+    return " or ".join(topic_types.NAMES[kind] for kind in kinds)
 
 
 def _check(given: Any, max_body: int, *, is_proxy: bool) -> None:
-    """Refuse what the proxy refuses, in its order. Raises GrpcError.
+    """Check a message as the proxy does, in the same order. Raises GrpcError.
 
-    Without ``is_proxy`` due times are left to the contract of another system.
+    Without ``is_proxy``, the delay limits of an emulated system apply to the due time instead.
     """
     system, size = given.system_properties, len(given.body)
     check_message(system)
@@ -171,6 +179,10 @@ def _check(given: Any, max_body: int, *, is_proxy: bool) -> None:
             Code.ILLEGAL_MESSAGE_ID, "the message has no message_id, or one with a control character"
         )
     _check_times(system, is_proxy=is_proxy)
+    if system.priority < 0:
+        raise GrpcError(
+            Code.INTERNAL_SERVER_ERROR, f"priority is {system.priority}; allowed: a whole number from 0 on"
+        )
     group = system.message_group
     if group and (not group.strip() or len(group.encode()) >= MAX_GROUP_BYTES or _has_control(group)):
         raise GrpcError(
@@ -197,7 +209,7 @@ def _has_control(text: str) -> bool:
 
 
 def _message(call: Call, given: Any, queues: int) -> Message:
-    """The message as the broker takes it. Only those of a message group have their queue from here."""
+    """Convert a message for the broker, which chooses the queue of a message without a message group."""
     system = given.system_properties
     properties = {name: text for name, text in given.user_properties.items() if name and text}
     properties |= {UNIQ_KEY: system.message_id, CLUSTER: identity.CLUSTER}
@@ -211,6 +223,8 @@ def _message(call: Call, given: Any, queues: int) -> Message:
         BORN_HOST: system.born_host,
     }
     properties |= {name: text for name, text in texts.items() if text}
+    if system.HasField("priority"):
+        properties[PRIORITY] = str(system.priority)
     if system.HasField("delivery_timestamp"):
         properties[TIMER_DELIVER_MS] = str(us_of(system.delivery_timestamp) // US_PER_MS)
     if system.message_type == topic_types.TRANSACTION and system.HasField(
@@ -233,7 +247,7 @@ def _message(call: Call, given: Any, queues: int) -> Message:
 
 
 def _unpacked(body: bytes, encoding: int, limit: int) -> tuple[bytes, int]:
-    """A body for every door, with its sysFlag: clients of the others unpack zlib, but not gzip."""
+    """Decompress gzip, because remoting clients cannot read it; return the body and its sysFlag."""
     if encoding != GZIP:
         return body, 0
     unpacker = zlib.decompressobj(_GZIP_WINDOW)
@@ -245,10 +259,10 @@ def _unpacked(body: bytes, encoding: int, limit: int) -> tuple[bytes, int]:
 
 
 def queue_of(group: str, queues: int) -> int:
-    """The id of a message group's queue, of so many: the one that upstream's proxy chooses.
+    """Choose the queue of a message group as upstream's proxy does.
 
-    Jump consistent hashing (Lamping and Veach, 2014) of Java's hash of the group's name, with the random
-    numbers and the rounding of Guava's ``Hashing.consistentHash``.
+    This is jump consistent hashing (Lamping and Veach, 2014) of Java's hash of the group's name, with the
+    random numbers and the rounding of Guava's ``Hashing.consistentHash``.
     """
     state, at = java_hash(group) & _MASK, 0
     while True:
@@ -274,7 +288,7 @@ async def recall(call: Call) -> Any:
 
 
 async def end_transaction(call: Call) -> Any:
-    """Commit a half message or roll it back. Without a decision the producer is asked again later."""
+    """Commit a half message or roll it back. If the client is undecided, the broker checks back later."""
     topic = topic_of(call.request.topic)
     transaction_id, resolution = call.request.transaction_id, call.request.resolution
     if not transaction_id.strip():

@@ -1,7 +1,7 @@
-"""Serve the RPCs of ``apache.rocketmq.v2.MessagingService``.
+"""Serves the RPCs of ``apache.rocketmq.v2.MessagingService``.
 
-Refusals are answered in ``status``, with gRPC's own status OK: SDKs repeat what fails otherwise. RPCs that
-5.3.3's proxy does not serve get gRPC's UNIMPLEMENTED, as there.
+A refused request gets the gRPC status OK and the error in the response's ``status``, because SDKs retry
+requests with other gRPC statuses. RPCs that the 5.3.3 proxy does not serve get UNIMPLEMENTED, as upstream.
 """
 
 import asyncio
@@ -14,21 +14,21 @@ from typing import Any, Final
 from mocketmq.access.access import Access
 from mocketmq.access.accounts import Account
 from mocketmq.broker.broker import Broker
-from mocketmq.doors import peer_host
 from mocketmq.errors import AccessError, InjectedError, RefusedError, as_emulator_error
-from mocketmq.grpc_proxy import receiving, routes, sending, settling, telemetry
+from mocketmq.grpc_proxy import acknowledging, receiving, routes, sending, telemetry
 from mocketmq.grpc_proxy.access import needs, settings_needs, signer_of
 from mocketmq.grpc_proxy.call import Call
+from mocketmq.grpc_proxy.client_limits import MAX_COMMAND_BYTES, MAX_POLL_BYTES, MAX_REQUEST_BYTES
 from mocketmq.grpc_proxy.clients import GrpcClient, GrpcClients
 from mocketmq.grpc_proxy.codes import Code, GrpcError, Status, StatusError, code_of, set_status
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.exchange import Exchange
-from mocketmq.grpc_proxy.faulty import with_faults
-from mocketmq.grpc_proxy.limits import MAX_COMMAND_BYTES, MAX_POLL_BYTES, MAX_REQUEST_BYTES
+from mocketmq.grpc_proxy.fault_injection import serve_with_faults
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.stream import Rpc, Stream
+from mocketmq.host_port import peer_host
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -43,9 +43,9 @@ UNARY: Final[dict[str, _Handle]] = {
     "SendMessage": sending.send,
     "RecallMessage": sending.recall,
     "EndTransaction": sending.end_transaction,
-    "AckMessage": settling.acknowledge,
-    "ChangeInvisibleDuration": settling.change_invisible_duration,
-    "ForwardMessageToDeadLetterQueue": settling.forward_to_dead_letters,
+    "AckMessage": acknowledging.acknowledge,
+    "ChangeInvisibleDuration": acknowledging.change_invisible_duration,
+    "ForwardMessageToDeadLetterQueue": acknowledging.forward_to_dead_letters,
 }
 
 
@@ -58,11 +58,12 @@ class Service:
         self._settings = settings
         self._access = access
         self._memory = memory
+        self._converter = receiving.Converter()
         self._clients = GrpcClients(broker.registry.clients)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def rpcs(self) -> dict[str, Rpc]:
-        """How each RPC is served, by its path."""
+        """The handler and limits of each RPC, by its path."""
         unary = {
             name: Rpc(partial(self._unary, name, handle), message_class(f"{name}Request"), MAX_REQUEST_BYTES)
             for name, handle in UNARY.items()
@@ -80,12 +81,12 @@ class Service:
         try:
             request = await exchange.read_one()
             call = self._admit(name, exchange, request)
-            answer = await with_faults(self._broker, name, exchange, request, partial(handle, call))
+            answer = await serve_with_faults(self._broker, name, exchange, request, partial(handle, call))
             if not answer.status.code:
                 set_status(answer)
         except StatusError:
             raise
-        except Exception as error:  # noqa: BLE001 - every request is answered
+        except Exception as error:  # noqa: BLE001 - every request needs a response
             code, message = _told(error)
             stored = error.answer if isinstance(error, InjectedError) else None
             answer = set_status(stored or message_class(f"{name}Response")(), code, message)
@@ -102,12 +103,12 @@ class Service:
             call = self._admit("ReceiveMessage", exchange, request)
             take = partial(receiving.take, call, exchange)
             try:
-                taken = await with_faults(self._broker, "ReceiveMessage", exchange, request, take)
+                taken = await serve_with_faults(self._broker, "ReceiveMessage", exchange, request, take)
             except asyncio.CancelledError:
                 if not stream.is_hurried or stream.task is None or stream.task.uncancel():
                     raise
                 taken = ()
-            await receiving.answer(call, taken, exchange)
+            await receiving.answer(call, taken, exchange, self._converter)
             self.answered["ReceiveMessage", Code.OK if taken else Code.MESSAGE_NOT_FOUND] += 1
         except StatusError:
             raise
@@ -150,13 +151,13 @@ class Service:
         finally:
             writing.cancel()
             if self._clients.gone(client):
-                # In a task of its own, as this one may be cancelled.
+                # In a separate task, because this one may be cancelled.
                 self._begin(self._broker.renewals.release(client.client_id))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something beside the requests."""
+        """Run work in the background."""
         task = asyncio.create_task(work)
-        self._tasks.add(task)  # the loop keeps no task alive
+        self._tasks.add(task)  # the event loop keeps only weak references to tasks
         task.add_done_callback(self._tasks.discard)
 
     def _answer_settings(self, exchange: Exchange, client: GrpcClient, settings: Any) -> Any:
@@ -180,9 +181,9 @@ class Service:
             raise StatusError(Status.INVALID_ARGUMENT, str(error)) from None
 
     def _account(self, exchange: Exchange) -> Account | None:
-        """Who sends a request; None if that does not matter. Raises AccessError.
+        """The account of a request's sender; None if there is no access control. Raises AccessError.
 
-        A client's id belongs to the access key that registered it.
+        A client id belongs to the access key that registered it.
         """
         if self._access is None:
             return None
@@ -194,7 +195,7 @@ class Service:
         return account
 
     def _admit(self, name: str, exchange: Exchange, request: Any) -> Call:
-        """The request as handlers get it. Raises GrpcError, AccessError."""
+        """Check a request and wrap it for its handler. Raises GrpcError, AccessError."""
         client_id, remote = exchange.client_id, exchange.remote
         if not client_id.strip():
             raise GrpcError(Code.CLIENT_ID_REQUIRED, "the header x-mq-client-id is missing or blank")

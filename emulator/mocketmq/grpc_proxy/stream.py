@@ -1,4 +1,4 @@
-"""One RPC on a connection: its request as messages, its answer as frames."""
+"""One HTTP/2 stream, which carries one RPC: assembles request messages and writes response frames."""
 
 import asyncio
 from collections import deque
@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mocketmq.clock import steady_us
+from mocketmq.grpc_proxy.client_limits import MAX_COMMANDS, WINDOW_BYTES
 from mocketmq.grpc_proxy.codes import Code, GrpcError, Status, StatusError
 from mocketmq.grpc_proxy.frames import (
     DEFAULT_WINDOW,
@@ -17,23 +18,24 @@ from mocketmq.grpc_proxy.frames import (
     frame,
     trailers_block,
 )
-from mocketmq.grpc_proxy.limits import MAX_COMMANDS, WINDOW_BYTES
 
 if TYPE_CHECKING:
     from mocketmq.grpc_proxy.http2 import Http2
 
+_NOTHING: Final = memoryview(b"")
 _PREFIX_BYTES: Final = 5
 _REQUEST_BYTES: Final = 1 << 10
-"""Memory of a request beside its bytes, roughly."""
+"""Approximate memory that a running request needs besides its bytes."""
 
 StreamError = GrpcError | StatusError
 
 
 class Rpc(NamedTuple):
-    """How an RPC is served: ``serve`` is called with the stream and the class of its requests.
+    """How to serve an RPC. ``serve`` is called with the stream and the class of its requests.
 
-    That is done once the client has sent all or, if ``is_streaming``, at once. ``is_poll``: when the
-    connection is to end, the handler is cancelled while it waits, with ``Stream.is_hurried`` set.
+    The call happens once the request is complete or, if ``is_streaming``, at once. When the connection is
+    about to close, the handler of an ``is_poll`` RPC is cancelled while it waits, after ``Stream.is_hurried``
+    is set.
     """
 
     serve: Callable[["Stream", Any], Awaitable[None]]
@@ -44,7 +46,7 @@ class Rpc(NamedTuple):
 
 
 class Stream:
-    """Made when the headers of a request have come. ``headers`` are its headers by name."""
+    """A stream, created when a request's headers have arrived; ``headers`` maps their names to values."""
 
     def __init__(self, http2: "Http2", stream_id: int, headers: dict[str, str]) -> None:
         self.http2 = http2
@@ -53,36 +55,36 @@ class Stream:
         self.headers = headers
         self.send_window = DEFAULT_WINDOW
         self.receive_window = WINDOW_BYTES
-        self.consumed = 0  # bytes that the client has not been allowed to send again
+        self.consumed = 0  # received bytes that the client's window does not have back yet
         self.rpc: Rpc | None = None
         self.task: asyncio.Task[None] | None = None
         self.expiry: asyncio.TimerHandle | None = None
         self.expires_us: int | None = None  # by the steady clock
-        self.is_hurried = False  # its handler is to answer with what it has
-        self.has_ended = False  # the client sends nothing more
-        self.is_leaving = False  # its handler reads nothing more, though the client may not have ended yet
+        self.is_hurried = False  # its handler should respond at once
+        self.has_ended = False  # the client has ended its side
+        self.is_leaving = False  # its handler reads nothing more
         self.is_open = True  # until it is finished or reset
-        self.has_begun = False  # something was sent
-        self.size = 0  # of the message that is coming in, as far as it is here
+        self.has_begun = False  # a response was sent
+        self.size = 0  # bytes of the incomplete message
         self.moved_us = steady_us()
         self._incoming = bytearray()
-        self._messages: deque[bytes] = deque()
+        self._messages: deque[bytes] | None = None  # created late, because a flood opens many streams
         self._error: StreamError | None = None
         self._reading: asyncio.Future[None] | None = None
-        self._rest = memoryview(b"")
+        self._rest = _NOTHING
         self._writing: asyncio.Future[None] | None = None
         self._held = 0
 
-    # What comes from the client.
+    # Receiving
 
     @property
     def is_ready(self) -> bool:
-        """Whether the handler has something to read."""
+        """Whether the handler can read without waiting."""
         is_streaming = self.rpc is not None and self.rpc.is_streaming
         return is_streaming or self.has_ended or self._error is not None
 
     def receive(self, data: memoryview) -> None:
-        """Take content of DATA frames."""
+        """Process the content of a DATA frame."""
         if self._error is not None or self.rpc is None:
             return
         self.moved_us = steady_us()
@@ -95,6 +97,8 @@ class Stream:
                 self._check(self.rpc, incoming[0], size)
                 if len(incoming) < _PREFIX_BYTES + size:
                     break
+                if self._messages is None:
+                    self._messages = deque()
                 self._messages.append(bytes(memoryview(incoming)[_PREFIX_BYTES : _PREFIX_BYTES + size]))
                 del incoming[: _PREFIX_BYTES + size]
                 self._shrink(_PREFIX_BYTES + size)
@@ -111,7 +115,7 @@ class Stream:
             raise GrpcError(
                 Code.MESSAGE_BODY_TOO_LARGE, f"the request has {size} bytes; allowed: up to {rpc.max_bytes}"
             )
-        if len(self._messages) >= MAX_COMMANDS:
+        if self._messages is not None and len(self._messages) >= MAX_COMMANDS:
             raise StatusError(Status.RESOURCE_EXHAUSTED, f"more than {MAX_COMMANDS} messages wait to be read")
 
     def _grow(self, size: int) -> None:
@@ -119,34 +123,34 @@ class Stream:
             self.http2.memory.grow(self, size)
 
     def _shrink(self, size: int) -> None:
-        """Count a whole message as a request in work, until :meth:`release`."""
+        """Count a whole message as a running request, until :meth:`release`."""
         self.http2.memory.shrink(self, size)
         held = size + _REQUEST_BYTES
         self._held += held
         self.http2.memory.runs(self.connection, held)
 
     def end(self) -> None:
-        """Note that the client sends nothing more."""
+        """Record that the client sends nothing more."""
         self.has_ended = True
         if self._incoming and self._error is None:
             self.fail(StatusError(Status.INTERNAL, "Encountered end-of-stream mid-frame"))
         self._wake()
 
     def read_no_more(self) -> None:
-        """Let the handler's next read be the last: the connection is to end."""
+        """Make the handler's next read the last one, because the connection is about to close."""
         self.is_leaving = True
         self._wake()
 
     def fail(self, error: StreamError) -> None:
-        """Let the handler's next read raise this, and drop what has come in."""
+        """Make the handler's next read raise this error, and drop the received bytes."""
         self._error = error
         self._incoming.clear()
-        self._messages.clear()
+        self._messages = None
         self.http2.memory.shrink(self, self.size)
         self._wake()
 
     def give_up(self, error: StreamError) -> None:
-        """Refuse a request that is not complete."""
+        """Refuse an incomplete request with this error."""
         self.fail(error)
         self.http2.serve(self)
 
@@ -166,29 +170,29 @@ class Stream:
             self._reading.set_result(None)
 
     def release(self) -> None:
-        """Stop counting what was read. May be called twice."""
+        """Stop counting the messages that were read. May be called twice."""
         if self._held:
             held, self._held = self._held, 0
             self.http2.memory.runs(self.connection, -held)
 
-    # What goes to the client.
+    # Sending
 
     async def send(self, message: bytes) -> None:
-        """Send a message, as far as the client reads; returns when all of it is on its way."""
+        """Send a message as fast as the client reads; return when all of it is sent."""
         while self._writing is not None and not self._writing.done():
             await asyncio.shield(self._writing)
         if not self.is_open:
             return
         self._begin()
         self._rest = memoryview(b"\0" + len(message).to_bytes(4, "big") + message)
-        del message  # its bytes are in the line above
+        del message  # frees the message; its bytes were copied above
         self.http2.pump(self)
         if self._rest and self.is_open:
             self._writing = asyncio.get_running_loop().create_future()
             await self._writing
 
     def pump(self, room: int) -> int:
-        """Write up to ``room`` bytes of what is to be sent; how many were written."""
+        """Write up to ``room`` pending bytes; return how many were written."""
         rest, frame_bytes, written = self._rest, self.http2.max_frame_bytes, 0
         room = min(room, self.send_window)
         while rest and room > 0:
@@ -206,7 +210,7 @@ class Stream:
 
     @property
     def wants_window(self) -> bool:
-        """Whether it has something to send."""
+        """Whether bytes still wait to be sent."""
         return bool(self._rest)
 
     def _begin(self) -> None:
@@ -215,10 +219,10 @@ class Stream:
             self.http2.write_headers(self.stream_id, END_HEADERS, HEADERS_BLOCK)
 
     def finish(self, status: Status = Status.OK, message: str = "") -> None:
-        """End the RPC with this status. What the client still sends of it is refused."""
+        """End the RPC with this status, and refuse all further data from the client."""
         if not self.is_open:
             return
-        if self._rest:  # whoever sent it was cancelled, so the last message is not whole
+        if self._rest:  # the sender was cancelled, so the last message is incomplete
             self.http2.write_reset(self.stream_id, Http2Code.CANCEL)
             self.close()
             return
@@ -226,18 +230,18 @@ class Stream:
         self.finish_with(block if self.has_begun else HEADERS_BLOCK + block)
 
     def finish_with(self, block: bytes) -> None:
-        """End the RPC with a block of headers, which nothing goes before."""
+        """End the RPC with this block of headers or trailers."""
         self.http2.write_headers(self.stream_id, END_HEADERS | END_STREAM, block)
         if not self.has_ended:
             self.http2.drain(self)
         self.close()
 
     def close(self) -> None:
-        """Forget the stream: it is finished, reset, or its connection is gone."""
+        """Remove the stream, because it is finished or reset, or its connection is closed."""
         if not self.is_open:
             return
         self.is_open = False
-        self._rest = memoryview(b"")
+        self._rest = _NOTHING
         if self.expiry is not None:
             self.expiry.cancel()
         if self._writing is not None and not self._writing.done():
@@ -247,14 +251,14 @@ class Stream:
         self.http2.forget(self)
 
     def hurry(self) -> None:
-        """Let a handler that waits for something to send answer now."""
+        """Make a waiting handler respond now."""
         if self.rpc is not None and self.rpc.is_poll and self.task is not None and not self.has_begun:
             self.is_hurried = True
             self.task.cancel()
 
     def cancel(self) -> None:
-        """Forget the stream and stop its handler: the client has reset it or is gone."""
+        """Remove the stream and cancel its handler, because the client has reset it or disconnected."""
         self.close()
-        task, self.task = self.task, None  # a task cancelled before its first step keeps what it was given
+        task, self.task = self.task, None  # a task cancelled before its first step keeps its arguments alive
         if task is not None:
             task.cancel()

@@ -1,16 +1,21 @@
-"""Telemetry: a client says what it is, and is told what to go by (ClientActivity.java, 5.3.3).
+"""Telemetry, Heartbeat and NotifyClientTermination, which register clients and send them settings.
 
-Unary requests beside it: Heartbeat and NotifyClientTermination. As the SDKs need after a restart of the
-broker, a client is served without having said anything, which upstream's proxy refuses.
+Unlike upstream's proxy (ClientActivity.java, 5.3.3), this serves clients that have not sent their settings,
+because SDKs depend on that after a restart of the broker.
 """
 
+import re
 from typing import Any, Final
+
+import msgspec
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.filters.filter import SQL92, TAG
 from mocketmq.broker.registry.clients import Subscription
 from mocketmq.broker.registry.groups import MAX_RETRIES
+from mocketmq.broker.registry.retry_policy import retry_policy_of
 from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.errors import InvalidArgumentError
 from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.clients import LITE_CONSUMERS, PRODUCER, GrpcClient, GrpcClients
 from mocketmq.grpc_proxy.codes import set_status
@@ -23,12 +28,18 @@ _BATCH: Final = 32
 _SEND_ATTEMPTS: Final = 3
 _FIRST_BACKOFF_US, _LAST_BACKOFF_US = 10 * US_PER_MS, US_PER_S
 
+_PROPERTY_NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,63}")
+_PROPERTIES_ALLOWED: Final = (
+    f"32 properties of 4 KiB together, with values of 256 characters and names like {_PROPERTY_NAME.pattern}"
+)
+
+_Settings = message_class("Settings")
 _HeartbeatAnswer = message_class("HeartbeatResponse")
 _TerminationAnswer = message_class("NotifyClientTerminationResponse")
 
 
 async def heartbeat(call: Call) -> Any:
-    """Note that the client lives."""
+    """Record the client's heartbeat."""
     if call.request.HasField("group") and call.request.client_type != PRODUCER:
         group_of(call.request.group)
     call.clients.beats(call.client_id)
@@ -36,9 +47,10 @@ async def heartbeat(call: Call) -> Any:
 
 
 async def terminate(call: Call) -> Any:
-    """Let others have the messages that the client still holds."""
+    """Remove the client, and release the messages that it still holds."""
     if call.request.group.name:
         group_of(call.request.group)
+    call.clients.leave(call.client_id)
     await call.broker.renewals.release(call.client_id)
     return _TerminationAnswer()
 
@@ -52,11 +64,12 @@ def answer_settings(
     max_body: int,
     max_long_poll_us: int,
 ) -> Any:
-    """Register the client by its settings, and answer with those that it is to go by. Raises GrpcError."""
+    """Register the client by its settings, and respond with the effective ones. Raises RefusedError."""
     answer = Command()
     answer.settings.CopyFrom(settings)
     out = answer.settings
     client.request_timeout_us = us_of(settings.request_timeout)
+    client.properties = _client_properties(settings)
     max_poll_us = min(max_long_poll_us, LONGEST_POLL_US)
     if settings.WhichOneof("pub_sub") == "publishing":
         topics = [topic_of(topic) for topic in settings.publishing.topics]
@@ -79,6 +92,18 @@ def answer_settings(
     return set_status(answer)
 
 
+def _client_properties(settings: Any) -> dict[str, str]:
+    """What the application tells about itself, within the limits of rocketmq-apis."""
+    properties = dict(settings.client_properties)
+    if (
+        len(properties) > 32
+        or any(len(value) > 256 or not _PROPERTY_NAME.fullmatch(name) for name, value in properties.items())
+        or _Settings(client_properties=properties).ByteSize() > 4 << 10
+    ):
+        raise InvalidArgumentError("client_properties", properties, _PROPERTIES_ALLOWED)
+    return properties
+
+
 def _subscription(entry: Any) -> Subscription:
     kind = SQL92 if entry.expression.type == 2 else TAG
     return Subscription(topic_of(entry.topic), entry.expression.expression or "*", kind=kind)
@@ -88,22 +113,35 @@ def _set_producer(out: Any, max_body: int) -> None:
     out.publishing.max_body_size = max_body
     out.publishing.validate_message_type = True
     out.backoff_policy.max_attempts = _SEND_ATTEMPTS
-    backoff = out.backoff_policy.exponential_backoff
-    set_us(backoff.initial, _FIRST_BACKOFF_US)
-    set_us(backoff.max, _LAST_BACKOFF_US)
-    backoff.multiplier = 2
+    _set_exponential(out.backoff_policy, _FIRST_BACKOFF_US, _LAST_BACKOFF_US, 2)
 
 
 def _set_consumer(out: Any, broker: Broker, group_name: str, max_poll_us: int) -> None:
-    group = broker.registry.groups.find(group_name)
+    group = broker.registry.groups.find_group(group_name)
     max_retries = MAX_RETRIES if group is None else group.max_retries
     out.subscription.fifo = group is not None and group.config.consume_message_orderly
     out.subscription.receive_batch_size = _BATCH
     poll = out.subscription.long_polling_timeout
-    # When Go's push consumer closes, it waits for this time, however early its polls end.
+    # Go's push consumer waits for this timeout when it closes, even if its polls end early.
     if not out.subscription.HasField("long_polling_timeout") or us_of(poll) > max_poll_us:
         set_us(poll, max_poll_us)
+    out.backoff_policy.Clear()
     out.backoff_policy.max_attempts = max_retries + 1
+    policy = retry_policy_of(None if group is None else group.config.group_retry_policy)
+    if policy.exponential is not None:
+        initial_ms, max_ms, multiplier = msgspec.structs.astuple(policy.exponential)
+        _set_exponential(out.backoff_policy, initial_ms * US_PER_MS, max_ms * US_PER_MS, multiplier)
+        return
+    delays_us = broker.levels.table.delays_us  # by default the delay levels, as upstream
+    if policy.delays_ms is not None:
+        delays_us = tuple(delay_ms * US_PER_MS for delay_ms in policy.delays_ms)
     backoff = out.backoff_policy.customized_backoff
-    for delay_us in broker.levels.table.delays_us:  # as upstream, the delay levels
+    for delay_us in delays_us:
         set_us(backoff.next.add(), max(delay_us, 0))
+
+
+def _set_exponential(policy: Any, initial_us: int, max_us: int, multiplier: int) -> None:
+    backoff = policy.exponential_backoff
+    set_us(backoff.initial, initial_us)
+    set_us(backoff.max, max_us)
+    backoff.multiplier = multiplier

@@ -1,15 +1,32 @@
-"""The message types that a topic takes: its attribute ``message.type``, or all if it has none."""
+"""The message types that a topic accepts: those of its attribute ``message.type``, or all if it has none."""
 
 from typing import Final
 
 from mocketmq.broker.registry.topics import Topic
 
-NORMAL, FIFO, DELAY, TRANSACTION = 1, 2, 3, 4
+NORMAL, FIFO, DELAY, TRANSACTION, PRIORITY = 1, 2, 3, 4, 6
 """Values of MessageType."""
-_ALL: Final = (NORMAL, FIFO, DELAY, TRANSACTION)
-_BY_NAME: Final = {"normal": (NORMAL,), "fifo": (FIFO,), "delay": (DELAY,), "transaction": (TRANSACTION,)}
+NAMES: Final = {
+    NORMAL: "NORMAL",
+    FIFO: "FIFO",
+    DELAY: "DELAY",
+    TRANSACTION: "TRANSACTION",
+    PRIORITY: "PRIORITY",
+}
+_MIXED: Final = (NORMAL, FIFO, DELAY, TRANSACTION)
+_BY_NAME: Final = {name.lower(): (kind,) for kind, name in NAMES.items()}
 
 
 def types_of(topic: Topic) -> tuple[int, ...]:
-    """What clients may send to the topic."""
-    return _BY_NAME.get(topic.config.message_type, _ALL)
+    """The message types in the topic's route, by which SDKs check messages before they send them."""
+    return _BY_NAME.get(topic.config.message_type, _MIXED)
+
+
+def accepts(topic: Topic, kind: int) -> bool:
+    """Whether clients may send messages of the type to the topic.
+
+    A mixed topic also accepts priority messages, which upstream leaves out of its route (RouteActivity and
+    DefaultTopicMessageTypeValidator, 5.5.0).
+    """
+    types = types_of(topic)
+    return kind in types or (kind == PRIORITY and types is _MIXED)

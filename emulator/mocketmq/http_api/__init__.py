@@ -1,1 +1,1 @@
-"""The JSON API over HTTP: a front door that translates requests and decides nothing."""
+"""The JSON API over HTTP, which only translates requests; the broker makes all decisions."""

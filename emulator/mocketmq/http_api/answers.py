@@ -1,7 +1,7 @@
-"""Counts large answers, from before what is in them is read until their clients have taken them.
+"""Limits the memory of large responses, from reading their messages until clients have received them.
 
-When they take too much memory, whoever asks for more messages is refused, and clients that read nothing are
-closed. Without need, these have as long as for a body.
+At the limit, the API refuses further requests for messages, and closes connections whose clients read
+nothing. Below the limit, a client that reads nothing gets as much time as a client that sends a request body.
 """
 
 import asyncio
@@ -18,55 +18,54 @@ from mocketmq.http_api.bodies import QUIET_S
 from mocketmq.http_api.problem import HttpError
 
 MAX_UNREAD_BYTES: Final = 16 << 20
-"""In JSON, a body of control characters takes six times its bytes."""
-_STILL_US: Final = int(TURN_S * US_PER_S)
+"""Limit on the bytes of unread responses. In JSON, a body of control characters takes six times its bytes."""
 _QUIET_US: Final = int(QUIET_S * US_PER_S)
 
 
 class TooManyAnswersError(HttpError):
-    """The answers that clients have not read take too much memory."""
+    """Unread responses take too much memory."""
 
     status = 503
 
     def __init__(self) -> None:
-        super().__init__("too many large answers wait for clients to read them; ask again later")
+        super().__init__("unread responses take too much memory; retry later")
 
 
 class CountedRequest(web.BaseRequest):
-    """A request with what counts its answer."""
+    """A request, with the counter for the bytes of its response."""
 
     load: "AnswerLoad"
 
 
 class AnswerLoad:
-    """The answer to one request (``broker.consuming.load``)."""
+    """The memory of the response to one request; implements ``broker.consuming.load``."""
 
     def __init__(self, answers: "Answers", request: web.BaseRequest) -> None:
         self.size = 0
         self._answers = answers
         self._request = request
-        self._unread = 0  # when it was last looked at
+        self._unread = 0  # at the last check
         self._moved_us = 0
 
     def reserve(self, most: int) -> int:
-        """Count up to ``most`` bytes of messages that are to be read, as far as there is room."""
+        """Reserve memory for up to ``most`` bytes of stored messages; return the number of bytes reserved."""
         size = min(most, self._answers.room + self.size)
         self.settle(size)
         return size
 
     def settle(self, size: int) -> None:
-        """Count so many bytes in place of those before."""
+        """Replace the reservation by the number of bytes that were read."""
         self._answers.grow(size - self.size)
         self.size = size
 
     def refuse(self) -> NoReturn:
-        """Raise TooManyAnswersError, as there is no room for the next message."""
-        self._answers.close_still_ones(_STILL_US)
+        """Raise TooManyAnswersError, because memory for the next message is lacking."""
+        self._answers.close_still_ones(self._answers.still_us)
         raise TooManyAnswersError
 
     @asynccontextmanager
     async def reading(self, most: int) -> AsyncIterator[int]:
-        """Read up to this many bytes of messages, one request after the other. Raises TooManyAnswersError."""
+        """Reserve memory to read messages, for one request at a time. Raises TooManyAnswersError."""
         async with self._answers.reading:
             size = self.reserve(most)
             if not size:
@@ -74,7 +73,7 @@ class AnswerLoad:
             yield size
 
     async def send(self, response: web.StreamResponse) -> None:
-        """Send a large answer, and return when the client has read most of it. aiohttp sends all others."""
+        """Send a large response; return when the client has read most of it. aiohttp sends small ones."""
         body = response.body if isinstance(response, web.Response) else None
         if not isinstance(body, bytes) or len(body) <= FREE_BYTES:
             return
@@ -85,12 +84,12 @@ class AnswerLoad:
             await response.prepare(self._request)
             await response.write_eof()
         except ConnectionError:
-            pass  # aiohttp finds out by itself
+            pass  # aiohttp handles the closed connection
         finally:
             self._answers.sending.discard(self)
 
     def close_if_still(self, for_us: int) -> None:
-        """Close the connection if its client has read nothing for so long."""
+        """Close the connection if its client has read nothing for this long."""
         transport: Any = self._request.transport
         if transport is None:
             return
@@ -102,42 +101,46 @@ class AnswerLoad:
 
 
 class Answers:
-    """Those of all connections. ``held`` counts their bytes."""
+    """The large responses of all connections; ``held`` counts their bytes.
+
+    At the limit, connections whose clients have read nothing for ``still_us`` are closed.
+    """
 
     def __init__(self) -> None:
         self.held = 0
+        self.still_us = int(TURN_S * US_PER_S)
         self.reading = asyncio.Lock()
         self.sending: set[AnswerLoad] = set()
         self._high_water = HighWater()
 
     @property
     def room(self) -> int:
-        """How many bytes more they may take."""
+        """Number of bytes left below the limit."""
         return max(MAX_UNREAD_BYTES - self.held, 0)
 
-    def begin(self, request: CountedRequest) -> AnswerLoad:
-        """Begin to count the answer to a request."""
+    def begin_counting(self, request: CountedRequest) -> AnswerLoad:
+        """Start counting the response to a request."""
         request.load = AnswerLoad(self, request)
         return request.load
 
     def grow(self, size: int) -> None:
-        """Count so many bytes more, or fewer."""
+        """Add to the held bytes, or subtract if ``size`` is negative."""
         self.held += size
         self._high_water.rise(self.held)
 
     def look_after(self) -> None:
-        """Close connections whose clients have long read nothing; return freed memory after a flood."""
+        """Close connections whose clients have read nothing for long; return freed memory after a flood."""
         self.close_still_ones()
         if self._high_water.has_fallen(self.held):
             give_back()
 
     def close_still_ones(self, for_us: int = _QUIET_US) -> None:
-        """Close connections whose clients have read nothing for so long."""
+        """Close connections whose clients have read nothing for this long."""
         for load in list(self.sending):
             load.close_if_still(for_us)
 
 
 def load_of(request: web.BaseRequest) -> AnswerLoad:
-    """What counts the answer to a request."""
-    load: AnswerLoad = request.load  # type: ignore[attr-defined]  # the server makes no others
+    """The counter for the bytes of a request's response."""
+    load: AnswerLoad = request.load  # type: ignore[attr-defined]  # the server makes only counted requests
     return load

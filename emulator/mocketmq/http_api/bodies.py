@@ -1,7 +1,7 @@
-"""Reads the bodies of requests, within limits on their size, on all of them together, and on time.
+"""Reads request bodies within limits on size, total memory and time.
 
-A body that has come in whole is in work, and ends by itself. One that is coming in may never end: when those
-take too much memory, who asks for more is refused, and those that stand still are given up.
+A complete body belongs to a running request, which ends by itself. An incomplete body may never end. When
+incomplete bodies occupy too much memory, the API refuses further bodies and drops stalled bodies.
 """
 
 import asyncio
@@ -12,12 +12,11 @@ from aiohttp import StreamReader, web
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.connections.budget import FREE_BYTES, MAX_HELD_BYTES, TURN_S
 from mocketmq.connections.freed_memory import HighWater, give_back
+from mocketmq.event_loop_turns import EventLoopTurns
 from mocketmq.http_api.problem import HttpError
-from mocketmq.turns import Turns
 
 QUIET_S: Final = 30.0
-"""Real seconds between two pieces of a body, at most."""
-_STILL_US: Final = int(TURN_S * US_PER_S)
+"""Maximum pause between two pieces of a body, in real seconds."""
 
 
 class BodyTooLargeError(HttpError):
@@ -32,27 +31,27 @@ class BodyTooLargeError(HttpError):
 
 
 class IncompleteBodyError(HttpError):
-    """The body ended early, or its transfer encoding is broken."""
+    """The body ends early, or its transfer encoding is broken."""
 
     status = 400
 
 
 class SlowBodyError(HttpError):
-    """The body stood still."""
+    """The body stalled."""
 
     status = 408
     field = "body"
-    allowed = f"a further piece within {QUIET_S:g} s, or {TURN_S:g} s while others need the memory"
+    allowed = f"at most {QUIET_S:g} s between two pieces, {TURN_S:g} s while other requests need the memory"
 
 
 class TooManyBodiesError(HttpError):
-    """The bodies that are coming in take too much memory."""
+    """Incomplete bodies take too much memory."""
 
     status = 503
     field = "body"
 
-    def __init__(self) -> None:
-        super().__init__(f"bodies of {MAX_HELD_BYTES} bytes in all are coming in; send this one again later")
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"unfinished request bodies take {limit} bytes, the limit; retry later")
 
 
 class _Upload:
@@ -63,24 +62,30 @@ class _Upload:
 
 
 class Bodies:
-    """Those of all connections: each has at most ``limit`` bytes. Long ones are read in ``turns``."""
+    """Reads bodies of up to ``limit`` bytes on all connections. ``turns`` schedules reading of long bodies.
+
+    Incomplete bodies may occupy up to ``most_held`` bytes. At that limit, bodies that have stalled for
+    ``still_us`` are dropped.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.turns = Turns()
-        self.held = 0  # bytes of those that are coming in
+        self.most_held = MAX_HELD_BYTES
+        self.still_us = int(TURN_S * US_PER_S)
+        self.turns = EventLoopTurns()
+        self.held = 0  # bytes of incomplete bodies
         self._high_water = HighWater()
-        self._uploads: dict[_Upload, None] = {}  # the one that has stood still for longest is the first
+        self._uploads: dict[_Upload, None] = {}  # longest stalled first
 
     async def read(self, request: web.BaseRequest) -> bytes:
-        """The body. Raises BodyTooLargeError, IncompleteBodyError, SlowBodyError, TooManyBodiesError."""
+        """Read a body. Raises BodyTooLargeError, IncompleteBodyError, SlowBodyError, TooManyBodiesError."""
         if (request.content_length or 0) > self.limit:
             raise BodyTooLargeError(self.limit)
-        if "Expect" in request.headers:  # curl asks before it sends a large body
+        if "Expect" in request.headers:  # curl waits for "100 Continue" before it sends a large body
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         payload = request.content
         try:
-            # Mostly it came with the header; awaiting it would add a tenth to the cost of a small request.
+            # The body usually arrives with the header. An await would slow a small request down by a tenth.
             content = payload.read_nowait() if payload.is_eof() else await self._read(payload)
         except web.RequestPayloadError as error:
             raise IncompleteBodyError(f"the body cannot be read: {error}") from None
@@ -101,7 +106,7 @@ class Bodies:
                 pieces.append(piece)
                 self._grow(upload, len(piece))
         except TimeoutError:
-            raise SlowBodyError(f"the body stood still after {upload.size} bytes") from None
+            raise SlowBodyError(f"the body stalled after {upload.size} bytes") from None
         finally:
             self.held -= upload.size
             self._uploads.pop(upload, None)
@@ -120,13 +125,13 @@ class Bodies:
         self._uploads[upload] = None
         if upload.size > self.limit:
             raise BodyTooLargeError(self.limit)
-        if upload.size > FREE_BYTES and self.held > MAX_HELD_BYTES:
+        if upload.size > FREE_BYTES and self.held > self.most_held:
             self._give_up_still_ones(upload.moved_us)
-            raise TooManyBodiesError
+            raise TooManyBodiesError(self.most_held)
 
     def _give_up_still_ones(self, now_us: int) -> None:
         for upload in self._uploads:
-            if now_us - upload.moved_us < _STILL_US:
+            if now_us - upload.moved_us < self.still_us:
                 break
             if upload.size > FREE_BYTES and upload.timeout is not None:
                 upload.timeout.reschedule(0)

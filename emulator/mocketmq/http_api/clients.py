@@ -1,4 +1,4 @@
-"""RocketMQ clients: list them, ask a consumer about itself, let it consume a message."""
+"""Routes about connected RocketMQ clients: the list, running info, direct consumption, reconnecting."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -24,7 +24,7 @@ class SubscriptionOut(msgspec.Struct, frozen=True):
 class ConsumingOut(msgspec.Struct, frozen=True):
     """How a client consumes for a group, in RocketMQ's terms.
 
-    `lag` is that of the whole group; it is null when broadcasting, as such clients keep their own offsets.
+    `lag` is the whole group's; it is null when broadcasting, because such clients keep their own offsets.
     """
 
     group: str
@@ -38,8 +38,8 @@ class ConsumingOut(msgspec.Struct, frozen=True):
 class ClientOut(msgspec.Struct, frozen=True):
     """A client. `door` is `remoting` or `grpc`.
 
-    `version` is RocketMQ's name for its version, or the number if there is no name; of gRPC clients, as they
-    write it.
+    `version` is RocketMQ's version name, or the number if it has no name. gRPC clients report their own text.
+    `properties` is what the application tells about itself over gRPC (`client_properties` of its settings).
     """
 
     client_id: str
@@ -49,6 +49,7 @@ class ClientOut(msgspec.Struct, frozen=True):
     version: str
     producer_groups: list[str]
     consumer_groups: list[ConsumingOut]
+    properties: dict[str, str]
 
 
 class ClientsOut(msgspec.Struct, frozen=True):
@@ -70,19 +71,25 @@ class ConsumerPath(ClientPath, frozen=True):
 
 
 class RunningInfoOut(msgspec.Struct, frozen=True):
-    """What a consumer reports of itself, as its library names it: subscriptions, queues, rates.
+    """A consumer's own report, with the names of its library: subscriptions, queues, rates.
 
-    Keys that are objects, such as queues, are JSON in text.
+    Keys that are objects, such as queues, are JSON text.
     """
 
     running_info: dict[str, Any]
 
 
 class ConsumeIn(Input, frozen=True):
-    """The message to consume, and the group to consume it for."""
+    """The message to consume, and the consumer group."""
 
     group: GroupName
     message_id: MessageId
+
+
+class ReconnectOut(msgspec.Struct, frozen=True):
+    """How many connections of the client the command was sent on."""
+
+    connections: int
 
 
 class ConsumedOut(msgspec.Struct, frozen=True):
@@ -94,22 +101,22 @@ class ConsumedOut(msgspec.Struct, frozen=True):
 
 
 async def clients(call: ApiCall, _: NoInput) -> ClientsOut:
-    """Clients as of their last heartbeat. Consumers over HTTP are not listed."""
+    """Returns clients as of their last heartbeat, without consumers over HTTP."""
     return ClientsOut([_client_out(call.broker, member) for member in call.broker.registry.clients])
 
 
 async def running_info(call: ApiCall, path: ConsumerPath) -> RunningInfoOut:
-    """Asks a remoting client, and waits 10 s for its answer; of a gRPC client it is what is known."""
+    """Asks a remoting client, and waits up to 10 s; for a gRPC client, returns what the broker knows."""
     answer = await call.broker.consumers.running_info(path.group, path.client_id, with_stacks=False)
     return RunningInfoOut(dict(_content(answer)))
 
 
 _RESULTS = ["CR_SUCCESS", "CR_LATER", "CR_ROLLBACK", "CR_COMMIT", "CR_THROW_EXCEPTION", "CR_RETURN_NULL"]
-"""Results of consuming, at the index of the number that Go clients send."""
+"""Results of consumption. The index of a result is the number that Go clients send."""
 
 
 async def consume(call: ApiCall, path: ClientPath, wanted: ConsumeIn) -> ConsumedOut:
-    """Works for any stored message, also one that was consumed. The group's offsets stay as they are."""
+    """Any stored message can be given, even a consumed one. The group's offsets do not change."""
     answer = await call.broker.consumers.consume(wanted.group, path.client_id, wanted.message_id)
     content = _content(answer)
     result, remark, spent_ms = (content.get(name) for name in ("consumeResult", "remark", "spentTimeMills"))
@@ -118,6 +125,11 @@ async def consume(call: ApiCall, path: ClientPath, wanted: ConsumeIn) -> Consume
     if not isinstance(result, str):
         raise _unreadable(answer)
     return ConsumedOut(result, str(remark or ""), spent_ms if isinstance(spent_ms, int) else None)
+
+
+async def reconnect(call: ApiCall, path: ClientPath) -> ReconnectOut:
+    """Sends ReconnectEndpointsCommand to a gRPC client. Some SDKs then open a new Telemetry stream."""
+    return ReconnectOut(call.broker.registry.clients.reconnect(path.client_id))
 
 
 def _content(answer: ClientAnswer) -> Mapping[str, Any]:
@@ -139,11 +151,12 @@ def _client_out(broker: Broker, member: Member) -> ClientOut:
         member.version_text,
         sorted(member.producers),
         [_consuming_out(broker, one) for _, one in sorted(member.consumers.items())],
+        dict(member.properties),
     )
 
 
 def _consuming_out(broker: Broker, one: ConsumerData) -> ConsumingOut:
-    group = broker.consuming_groups.find(one.group)
+    group = broker.consuming_groups.find_group(one.group)
     lag = sum(group_queue.lag for group_queue in group.queues.values()) if group else 0
     return ConsumingOut(
         one.group,
@@ -178,6 +191,15 @@ CLIENTS = RouteGroup(
             ClientPath,
             ConsumeIn,
             errors=[ClientOfflineError, MessageNotFoundError, ClientFailedError, ClientTimeoutError],
+        ),
+        Route(
+            "POST",
+            "/v1/clients/{client_id}/reconnect",
+            reconnect,
+            "Tell a gRPC client to connect anew",
+            ReconnectOut,
+            ClientPath,
+            errors=[ClientOfflineError],
         ),
     ],
 )

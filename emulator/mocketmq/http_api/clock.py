@@ -1,7 +1,4 @@
-"""Show the broker's clock, and move it."""
-
-from datetime import UTC, datetime, timedelta
-from typing import Annotated
+"""Routes for the broker's clock: show it, and move it."""
 
 import msgspec
 
@@ -9,29 +6,17 @@ from mocketmq.broker.clock_mover import ClockMove
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import ClockError
-from mocketmq.http_api.fields import Input, InstantMs, NoInput, matching
+from mocketmq.http_api.fields import Duration, Input, InstantMs, NoInput
 from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-# Each unit at most once, with so few digits that the sum is below a century.
-Duration = Annotated[
-    str,
-    matching(
-        r"^(?:0|(?=[0-9])(?:[0-9]{1,4}(?:\.[0-9]{1,6})?d)?(?:[0-9]{1,4}(?:\.[0-9]{1,6})?h)?"
-        r"(?:[0-9]{1,6}(?:\.[0-9]{1,6})?m)?(?:[0-9]{1,8}(?:\.[0-9]{1,6})?s)?"
-        r"(?:[0-9]{1,11}(?:\.[0-9]{1,3})?ms)?(?:[0-9]{1,14}us)?)$",
-        "a duration such as 200ms, 1.5s, 10s, 1h30m or 2d, in whole microseconds",
-    ),
-]
+from mocketmq.instant import format_instant
 
 
 class ClockOut(msgspec.Struct, frozen=True):
     """The broker's time. `now` is ISO 8601 in UTC; `next_due_ms` is the next instant at which it acts.
 
-    `pending` counts the delayed messages that wait. The clock runs `rate` times as fast as the wall clock, of
-    which it is `ahead_ms` ahead.
+    `pending` counts the delayed messages that are not due yet. The clock runs `rate` times as fast as the
+    wall clock, and is `ahead_ms` ahead of it. `moved` says whether it was moved since the last reset.
     """
 
     mode: str
@@ -41,6 +26,7 @@ class ClockOut(msgspec.Struct, frozen=True):
     pending: int
     rate: float
     ahead_ms: int
+    moved: bool
 
 
 class AdvanceIn(Input, frozen=True):
@@ -66,18 +52,18 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 async def clock(call: ApiCall, _: NoInput) -> ClockOut:
-    """The time on the broker's clock, and when it acts next."""
+    """Returns the broker's time, and the next instant at which the broker acts."""
     broker = call.broker
     now_us = broker.clock.now_us()
-    now = _EPOCH + timedelta(microseconds=now_us)
     return ClockOut(
         broker.clock.mode,
         now_us // US_PER_MS,
-        now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        format_instant(now_us),
         to_ms(broker.pending.next_due_us),
         broker.pending.count,
         broker.clock.rate,
         (now_us - wall_us()) // US_PER_MS,
+        await broker.mover.has_moved(),
     )
 
 
@@ -92,7 +78,7 @@ async def move_to(call: ApiCall, _: NoInput, move: ToIn) -> Moved:
 
 
 async def move_to_next(call: ApiCall, _: NoInput, __: NoInput) -> Moved:
-    """Answers once all that is due at that instant is delivered."""
+    """Answers once all messages due at that instant are delivered."""
     return _moved(call, await call.broker.mover.move_to_next())
 
 

@@ -1,4 +1,4 @@
-"""A connection whose header must come in time: what aiohttp's server leaves to a proxy before it."""
+"""Closes HTTP connections on which a request header is late. aiohttp leaves this to a reverse proxy."""
 
 import asyncio
 from typing import Any, Final
@@ -6,30 +6,30 @@ from typing import Any, Final
 from mocketmq.clock import US_PER_S, steady_us
 
 HEADER_US: Final = 10 * US_PER_S
-"""From the first byte of a request to the end of its header."""
+"""Time limit from the first byte of a request to the end of its header."""
 SILENT_US: Final = 120 * US_PER_S
-"""Until the first byte of a connection; later ones have aiohttp's own limit between requests."""
+"""Time limit until the first byte of a connection. aiohttp itself limits the time between requests."""
 TICK_S: Final = 5.0
 
 
 class HttpConnection(asyncio.Protocol):
-    """Stands before aiohttp's protocol ``inner``, and passes everything on."""
+    """Wraps aiohttp's protocol ``inner`` to measure times, and passes all events on to it."""
 
     def __init__(self, inner: Any, open_ones: dict[Any, "HttpConnection"]) -> None:
-        self.is_answering = False  # from the end of a header to that of its answer
+        self.is_answering = False  # from the end of a header to the end of the response
         self._inner = inner
         self._open_ones = open_ones
         self._has_begun = False
-        self._since_us: int | None = steady_us()  # when something began for which there is a limit
+        self._since_us: int | None = steady_us()  # start of the current time limit
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note that it is open."""
-        self._transport: Any = transport  # uvloop's is no asyncio.Transport
+        """Start the time limit for the first byte."""
+        self._transport: Any = transport  # uvloop's transport is not an asyncio.Transport
         self._open_ones[self._inner] = self
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Note when a request begins."""
+        """Record when a request begins."""
         if not self._has_begun or self._since_us is None:
             self._has_begun = True
             self._since_us = steady_us()
@@ -41,7 +41,7 @@ class HttpConnection(asyncio.Protocol):
         self._since_us = None
 
     def is_late(self, now_us: int) -> bool:
-        """Whether its client has taken too long."""
+        """Whether the client has exceeded the current time limit."""
         limit_us = HEADER_US if self._has_begun else SILENT_US
         return not self.is_answering and self._since_us is not None and now_us - self._since_us > limit_us
 
@@ -50,18 +50,18 @@ class HttpConnection(asyncio.Protocol):
         self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Note that it is closed."""
+        """Record that the connection is closed."""
         self._open_ones.pop(self._inner, None)
         self._inner.connection_lost(error)
 
     def eof_received(self) -> Any:
-        """The client sends nothing more."""
+        """Tell aiohttp that the client sends nothing more."""
         return self._inner.eof_received()
 
     def pause_writing(self) -> None:
-        """The client does not read."""
+        """Tell aiohttp that the client does not read."""
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Tell aiohttp that the client reads again."""
         self._inner.resume_writing()

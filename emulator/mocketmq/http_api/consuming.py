@@ -1,18 +1,26 @@
-"""Requests to receive messages, acknowledge them, give them back, and extend their invisible time."""
+"""Routes for consumers: receive, acknowledge, give back, extend the invisible time."""
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Final
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
+from mocketmq import invisible_time
 from mocketmq.broker.consuming.receiver import MAX_MESSAGES, InFlightMessage, Settled
 from mocketmq.broker.filters.filter import parse_filter, prepare
-from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.errors import GroupNotFoundError, NoPermissionError, ReceiptError, TopicNotFoundError
+from mocketmq.clock import US_PER_MS
+from mocketmq.errors import (
+    GroupNotFoundError,
+    InvalidArgumentError,
+    NoPermissionError,
+    ReceiptError,
+    TopicNotFoundError,
+)
 from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.fields import (
     INT32,
+    Duration,
     FilterExpression,
     FilterType,
     GroupPath,
@@ -20,12 +28,15 @@ from mocketmq.http_api.fields import (
     TopicName,
     WaitMs,
     bound_waits,
+    duration_us,
+    wait_s,
 )
 from mocketmq.http_api.message_out import MessageOut, fields_of
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
-from mocketmq.settings import MAX_INVISIBLE_US, Settings
+from mocketmq.settings import Settings
 
-"""Twelve hours, upstream's limit."""
+_JSON_DEFAULT_MS: Final = invisible_time.JSON_DEFAULT_US // US_PER_MS
+_LONGEST_MS: Final = invisible_time.LONGEST_US // US_PER_MS
 
 ReceiptHandles = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=255)]], Meta(min_length=1, max_length=1_000)
@@ -33,24 +44,27 @@ ReceiptHandles = Annotated[
 
 
 class ReceiveIn(Input, frozen=True):
-    """Receive up to `max` messages, waiting up to `wait_ms` for the first.
+    """Receive up to `max` messages, waiting up to `wait` for the first.
 
-    Their bodies have at most 4 MiB together, unless the first alone has more. For `invisible_ms`, on the
-    broker's clock, the group's other consumers do not get them.
+    Their bodies have at most 4 MiB in total, unless the first alone is larger. The group's other consumers do
+    not get the messages for `invisible` on the broker's clock. `wait_ms` and `invisible_ms` are the same in
+    milliseconds; the durations take precedence.
     """
 
     topic: TopicName
     max: Annotated[int, Meta(ge=1, le=MAX_MESSAGES)] = 1
+    wait: Duration | UnsetType = UNSET
     wait_ms: WaitMs = 0
-    invisible_ms: Annotated[int, Meta(ge=1, le=MAX_INVISIBLE_US // US_PER_MS)] = 30_000
+    invisible: Duration | UnsetType = UNSET
+    invisible_ms: Annotated[int, Meta(ge=1, le=_LONGEST_MS)] = _JSON_DEFAULT_MS
     filter: FilterExpression = "*"
     filter_type: FilterType = "TAG"
 
 
 class ReceivedMessage(MessageOut, frozen=True, kw_only=True):
-    """A received message. `receipt` acknowledges it, until `visible_ms`. A retry has its original `topic`.
+    """A received message. `receipt` is valid until `visible_ms`. A retry has its original `topic`.
 
-    `attempt` is 1, and one more for each time that the group gave the message back. `times` counts how often
+    `attempt` is 1 plus the number of times that the group gave the message back. `times` counts how often
     this attempt was received.
     """
 
@@ -61,7 +75,7 @@ class ReceivedMessage(MessageOut, frozen=True, kw_only=True):
 
 
 class Received(msgspec.Struct, frozen=True):
-    """The received messages; none if none came in time."""
+    """The received messages; empty if none came in time."""
 
     messages: list[ReceivedMessage]
 
@@ -75,7 +89,7 @@ class AckIn(Input, frozen=True):
 class GiveBackIn(Input, frozen=True):
     """Receipts of messages to retry at `delay_level`.
 
-    0 takes the next level with each retry; below 0, messages become dead letters at once.
+    0 takes the next level at each retry; a value below 0 makes the messages dead letters at once.
     """
 
     receipts: ReceiptHandles
@@ -83,10 +97,18 @@ class GiveBackIn(Input, frozen=True):
 
 
 class ExtendIn(Input, frozen=True):
-    """Receipts of messages to keep invisible for `invisible_ms` from now; 0 makes them visible at once."""
+    """Receipts of messages to keep invisible from now, for `invisible` or for `invisible_ms`.
+
+    0 makes them visible at once.
+    """
+
+    more_schema: ClassVar[Mapping[str, object]] = {
+        "oneOf": [{"required": ["invisible"]}, {"required": ["invisible_ms"]}]
+    }
 
     receipts: ReceiptHandles
-    invisible_ms: Annotated[int, Meta(ge=0, le=MAX_INVISIBLE_US // US_PER_MS)]
+    invisible: Duration | UnsetType = UNSET
+    invisible_ms: Annotated[int, Meta(ge=0, le=_LONGEST_MS)] | UnsetType = UNSET
 
 
 class FailedReceipt(msgspec.Struct, frozen=True):
@@ -111,8 +133,10 @@ async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
         path.group,
         what.topic,
         max_messages=what.max,
-        invisible_us=what.invisible_ms * US_PER_MS,
-        wait_s=what.wait_ms * US_PER_MS / US_PER_S,
+        invisible_us=duration_us(
+            what.invisible, what.invisible_ms, "invisible", (US_PER_MS, invisible_time.LONGEST_US)
+        ),
+        wait_s=wait_s(what.wait, what.wait_ms, call.api.settings.max_wait_us),
         tag_filter=parse_filter(what.filter, what.filter_type),
         load=load_of(call.request),
     )
@@ -122,18 +146,23 @@ async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
 
 
 async def acknowledge(call: ApiCall, path: GroupPath, what: AckIn) -> SettledOut:
-    """Each receipt succeeds or fails by itself. If all fail, so does the request."""
+    """Each receipt succeeds or fails on its own. If all fail, so does the request."""
     return _settled(await call.broker.receiver.acknowledge(path.group, what.receipts))
 
 
 async def give_back(call: ApiCall, path: GroupPath, what: GiveBackIn) -> SettledOut:
-    """Each receipt succeeds or fails by itself. If all fail, so does the request."""
+    """Each receipt succeeds or fails on its own. If all fail, so does the request."""
     return _settled(await call.broker.receiver.give_back(path.group, what.receipts, what.delay_level))
 
 
 async def extend(call: ApiCall, path: GroupPath, what: ExtendIn) -> SettledOut:
-    """Each receipt succeeds or fails by itself. If all fail, so does the request."""
-    invisible_us = what.invisible_ms * US_PER_MS
+    """Each receipt succeeds or fails on its own. If all fail, so does the request."""
+    if (what.invisible is UNSET) == (what.invisible_ms is UNSET):
+        both = "missing" if what.invisible is UNSET else "given twice"
+        raise InvalidArgumentError("invisible", both, "one of invisible and invisible_ms")
+    invisible_us = duration_us(
+        what.invisible, what.invisible_ms or 0, "invisible", (0, invisible_time.LONGEST_US)
+    )
     return _settled(await call.broker.receiver.extend(path.group, what.receipts, invisible_us))
 
 
@@ -161,7 +190,7 @@ def _none_of(failed: Sequence[tuple[str, ReceiptError]]) -> str:
 
 
 def consuming(settings: Settings) -> RouteGroup:
-    """The routes, with waits limited by the settings."""
+    """The routes, on which waits are limited by the settings."""
     path = "/v1/groups/{group}/"
     errors = [NoPermissionError, GroupNotFoundError, ReceiptError]
     return RouteGroup(

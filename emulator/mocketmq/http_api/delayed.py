@@ -1,5 +1,6 @@
-"""Delayed messages: list them and the delay levels; cancel a message, or deliver it now."""
+"""Routes for delayed messages: list them and the delay levels, cancel a message, deliver it now."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -12,10 +13,22 @@ from mocketmq.errors import MessageNotFoundError, NotPendingError, TopicNotFound
 from mocketmq.http_api.fields import Input, MessagePath, NoInput, PageSize, PageStart, TopicName
 from mocketmq.http_api.message_out import MessageOut, fields_of, to_ms
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
+from mocketmq.schedule.held_deliveries import HeldBy
+
+
+class HeldByOut(msgspec.Struct, frozen=True):
+    """The number of messages that the fault rule `fault` holds after their due time."""
+
+    fault: str
+    count: int
+    oldest_due_ms: int
 
 
 class LevelOut(msgspec.Struct, frozen=True):
-    """A delay level. In its queue, all before `delay_offset` is delivered; `max_offset` is its end."""
+    """A delay level. In its queue, messages before `delay_offset` are delivered; `max_offset` is the end.
+
+    `held` lists the fault rules that hold messages of the level, which are not among the `pending` ones.
+    """
 
     level: int
     delay: str
@@ -25,14 +38,15 @@ class LevelOut(msgspec.Struct, frozen=True):
     max_offset: int
     next_due_ms: int | None
     oldest_overdue_ms: int | None
+    held: list[HeldByOut]
 
 
 class TimedOut(msgspec.Struct, frozen=True):
-    """The messages with an absolute due time, and what their `scheme` keeps on the disk.
+    """The messages with an absolute due time, and the files of the delay `scheme` that keeps them.
 
-    `parts` are what the scheme's folder consists of: directories of a second, files of ten minutes or days.
-    `quarantined` counts damaged files that were put aside, `unremoved` files of delivered or cancelled
-    messages that could not be removed.
+    `parts` counts the directories or files in the scheme's folder, such as one for each second or day.
+    `quarantined` counts damaged files, which are in the quarantine, and `unremoved` files of delivered or
+    cancelled messages that could not be removed. `held` is as in a level.
     """
 
     scheme: str
@@ -43,6 +57,7 @@ class TimedOut(msgspec.Struct, frozen=True):
     oldest_overdue_ms: int | None
     quarantined: int
     unremoved: int
+    held: list[HeldByOut]
 
 
 class LevelsOut(msgspec.Struct, frozen=True):
@@ -60,7 +75,7 @@ class WhichPending(Input, frozen=True):
     timed: Annotated[bool, Meta(description="Only those with an absolute due time")] = False
 
 
-class Pending(WhichPending, frozen=True):
+class PendingPage(WhichPending, frozen=True):
     """A page of pending messages: all, or those of a topic or a level."""
 
     after: PageStart = -1
@@ -68,32 +83,37 @@ class Pending(WhichPending, frozen=True):
 
 
 class DelayedOut(MessageOut, frozen=True, kw_only=True):
-    """A parked message. `level` is null if it has an absolute due time."""
+    """A parked message. `level` is null if it has an absolute due time.
+
+    `fault` is the name of the fault rule that holds it after its due time.
+    """
 
     level: int | None
+    fault: str | None
 
 
 class DelayedList(msgspec.Struct, frozen=True):
-    """A page of pending messages, oldest first. `next_after` is the `after` of the next page, if any."""
+    """A page of pending messages, oldest first. `next_after` is the next page's `after`; null at the end."""
 
     messages: list[DelayedOut]
     next_after: int | None
 
 
 class CancelledOut(msgspec.Struct, frozen=True):
-    """How many messages were cancelled."""
+    """The number of cancelled messages."""
 
     cancelled: int
 
 
 class DeliveredOut(msgspec.Struct, frozen=True):
-    """How many messages were delivered."""
+    """The number of delivered messages."""
 
     delivered: int
 
 
 async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
-    """Every level, and how many messages wait."""
+    """Returns all levels, with their numbers of pending messages."""
+    held = await call.broker.held.overdue()
     timed, files = call.broker.schemes.timed_figures(), call.broker.schemes.file_figures()
     return LevelsOut(
         [
@@ -106,6 +126,7 @@ async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
                 state.max_offset,
                 to_ms(state.next_due_us),
                 to_ms(state.oldest_overdue_us),
+                held_out(held.get(state.level, [])),
             )
             for state in call.broker.levels.states()
         ],
@@ -118,11 +139,12 @@ async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
             to_ms(timed.oldest_overdue_us),
             files.quarantined,
             files.unremoved,
+            held_out(held.get(0, [])),
         ),
     )
 
 
-async def pending(call: ApiCall, which: Pending) -> DelayedList:
+async def pending(call: ApiCall, which: PendingPage) -> DelayedList:
     """Messages that wait for their due time, in order of arrival."""
     found = await call.broker.pending.list(
         topic=given(which.topic),
@@ -136,29 +158,37 @@ async def pending(call: ApiCall, which: Pending) -> DelayedList:
 
 
 async def cancel(call: ApiCall, path: MessagePath) -> DelayedOut:
-    """The message will never be delivered."""
+    """Afterwards, the message will never be delivered."""
     return _delayed(call, await call.broker.pending.cancel(path.message_id))
 
 
 async def deliver(call: ApiCall, path: MessagePath) -> DelayedOut:
-    """The ledger marks the delivery as forced."""
+    """Delivers it before its due time; the ledger marks the delivery as forced."""
     return _delayed(call, await call.broker.pending.deliver_now(path.message_id))
 
 
 async def cancel_all(call: ApiCall, which: WhichPending) -> CancelledOut:
-    """None of what waits now will be delivered. What arrives meanwhile may stay."""
+    """Cancels all messages that are pending now. Messages that arrive during the request may stay."""
     found = await call.broker.pending.cancel_all(given(which.topic), given(which.level), which.timed)
     return CancelledOut(found)
 
 
 async def deliver_all(call: ApiCall, _: NoInput, which: WhichPending) -> DeliveredOut:
-    """Delivers what waits now; the ledger marks the deliveries as forced. What arrives meanwhile may stay."""
+    """Delivers all messages that are pending now; the ledger marks the deliveries as forced.
+
+    Messages that arrive during the request may stay.
+    """
     found = await call.broker.pending.deliver_all(given(which.topic), given(which.level), which.timed)
     return DeliveredOut(found)
 
 
+def held_out(held: Iterable[HeldBy]) -> list[HeldByOut]:
+    """The rules that hold messages, in the form for responses."""
+    return [HeldByOut(one.fault, one.messages, one.oldest_us // US_PER_MS) for one in held]
+
+
 def _delayed(call: ApiCall, found: PendingMessage) -> DelayedOut:
-    return DelayedOut(**fields_of(call.broker, found.message), level=found.level)
+    return DelayedOut(**fields_of(call.broker, found.message), level=found.level, fault=found.fault)
 
 
 DELAYED = RouteGroup(
@@ -172,7 +202,7 @@ DELAYED = RouteGroup(
             pending,
             "List pending messages",
             DelayedList,
-            Pending,
+            PendingPage,
             errors=[TopicNotFoundError],
         ),
         Route(

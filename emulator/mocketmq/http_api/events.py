@@ -1,11 +1,11 @@
-"""Tell what happened since the last reset."""
+"""The route for the events since the last reset."""
 
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from mocketmq.broker.verification.events import Event, Kind
+from mocketmq.broker.life import Event, EventKind
 from mocketmq.clock import US_PER_MS
 from mocketmq.http_api.fields import Input
 from mocketmq.http_api.message_out import to_ms
@@ -13,21 +13,24 @@ from mocketmq.http_api.route import ApiCall, Route
 
 
 class EventsIn(Input, frozen=True):
-    """How many events to answer."""
+    """The number of events to return."""
 
-    max: Annotated[int, Meta(ge=1, le=1_000, description="Most events: the newest")] = 200
+    max: Annotated[
+        int, Meta(ge=1, le=1_000, description="Largest number of events; the newest are returned")
+    ] = 200
 
 
 class EventOut(msgspec.Struct, frozen=True):
-    """Something that happened. `text` says it in words, without its time.
+    """An event. `text` describes it in words, without the time.
 
-    `until_ms` is when a message is due; of a move of the clock, which began at `at_ms`, where it ended.
-    `fault` is the name of the rule that struck a request or a delivery. `door` is the one
-    by which a message was sent.
+    `until_ms` is a message's due time, the time at which it is visible again, or the end of a clock move that
+    began at `at_ms`. `late_us` is the time since the event became possible: of a delivery since the due time,
+    of a take since the message was visible, of an acknowledgement since the take. `fault` is the name of the
+    fault rule that affected a request or put off a delivery. `door` is the protocol of the send.
     """
 
     at_ms: int
-    kind: Kind
+    kind: EventKind
     text: str
     topic: str | None
     queue_id: int | None
@@ -37,24 +40,26 @@ class EventOut(msgspec.Struct, frozen=True):
     group: str | None
     times: int | None
     until_ms: int | None
+    late_us: int | None
     fault: str | None
     door: str | None
 
 
 class EventsOut(msgspec.Struct, frozen=True):
-    """The newest events, oldest first, and whether there are `more` before them."""
+    """The newest events, oldest first. `more` says whether there are earlier ones."""
 
     events: list[EventOut]
     more: bool
 
 
 async def events(call: ApiCall, which: EventsIn) -> EventsOut:
-    """What became of messages, faults on purpose, and moves of the clock, since everything was reset."""
+    """Returns outcomes of messages, injected faults and clock moves since the last reset of everything."""
     found, more = await call.broker.events.newest(which.max)
-    return EventsOut([_event(one) for one in found], more)
+    return EventsOut([event_out(one) for one in found], more)
 
 
-def _event(event: Event) -> EventOut:
+def event_out(event: Event) -> EventOut:
+    """The event as JSON."""
     return EventOut(
         at_ms=event.at_us // US_PER_MS,
         kind=event.kind,
@@ -67,9 +72,10 @@ def _event(event: Event) -> EventOut:
         group=event.group,
         times=event.times,
         until_ms=to_ms(event.until_us),
+        late_us=event.late_us,
         fault=event.fault,
         door=event.door,
     )
 
 
-EVENTS = Route("GET", "/v1/events", events, "List what happened", EventsOut, EventsIn)
+EVENTS = Route("GET", "/v1/events", events, "List recent events", EventsOut, EventsIn)

@@ -1,4 +1,4 @@
-"""Ask what was sent and what became of it; wait until it has got so far; see what nobody expected."""
+"""Routes for tests: find sent messages and their outcomes, wait for messages, list unexpected messages."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
@@ -7,14 +7,17 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.broker import Broker
+from mocketmq.broker.verification.clock_steps import Advance
 from mocketmq.broker.verification.expectations import STAGES, NearMiss, Wanted
 from mocketmq.broker.verification.json_path import PATHS, PATTERN
-from mocketmq.broker.verification.like import MessageMatcher, like
-from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.errors import InvalidArgumentError, TopicNotFoundError
+from mocketmq.broker.verification.message_matcher import MessageMatcher, make_matcher
+from mocketmq.clock import US_PER_MS
+from mocketmq.duration import parse_duration_us
+from mocketmq.errors import ClockError, InvalidArgumentError, TopicNotFoundError
 from mocketmq.http_api.events import EVENTS
 from mocketmq.http_api.fields import (
     LARGEST,
+    Duration,
     GroupName,
     Input,
     TopicName,
@@ -22,6 +25,7 @@ from mocketmq.http_api.fields import (
     WaitMs,
     bound_waits,
     matching,
+    wait_s,
 )
 from mocketmq.http_api.leaks import leaks_route
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
@@ -32,13 +36,13 @@ from mocketmq.settings import Settings
 _Count = Annotated[int, Meta(ge=0, le=LARGEST)]
 
 
-class LikeIn(Input, frozen=True):
-    """Which messages. All that is given has to hold.
+class MatcherIn(Input, frozen=True):
+    """Criteria for messages; a message must meet all of them.
 
-    `body` is the text of the body, or any other JSON value but null, to which the body, parsed, is equal;
-    `body_base64` is the body as bytes. Of `json_path`, each path leads to a value that is equal to the given
-    one: `$.order.id`, `$.lines[0].sku`, `$.lines[*]['unit price']`. `properties` are equal, others may be
-    there. `delay_level` is that after clamping.
+    `body` is the body as text, or any other JSON value except null that equals the parsed body; `body_base64`
+    is the body as bytes. `json_path` maps paths, such as `$.order.id`, `$.lines[0].sku` or `$.lines[*]['unit
+    price']`, to the expected values. A message may have more than the given `properties`. `delay_level` is
+    compared after clamping.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {"not": {"required": ["body", "body_base64"]}}
@@ -54,19 +58,28 @@ class LikeIn(Input, frozen=True):
     delay_level: Annotated[int, Meta(ge=0, le=1024)] | UnsetType = UNSET
     max: Most = 100
     expected: Annotated[
-        bool, Meta(description="Whether what is found counts as expected, and is none of the `unexpected`")
+        bool,
+        Meta(
+            description="Whether the found messages count as expected, which excludes them from `unexpected`"
+        ),
     ] = False
 
 
-class WaitIn(LikeIn, frozen=True):
-    """How many messages to wait for, at one stage or several, and which messages.
+class WaitIn(MatcherIn, frozen=True):
+    """The number of messages to wait for, at one or more stages, and criteria for the messages.
 
-    `delivered` counts every delivery to the topic, `acknowledged` needs a `group`, `dead` may have one. At
-    least so many, or `exactly` so many: more are then an answer at once, too.
+    `delivered` counts every delivery to the topic; `acknowledged` needs a `group`, `dead` may have one. The
+    wait ends when there are at least this many messages. With `exactly` it also ends, unsuccessfully, at
+    more. It takes up to `wait` of real time, or `timeout_ms`; the duration takes precedence.
+
+
+    With `advance`, the wait moves the clock, by this much at most: to each instant that the messages wait
+    for, such as their due times and retries. While consumers have messages, or could take them, the clock
+    moves after `pause` of real time, or `pause_ms`, without any change.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {
-        **LikeIn.more_schema,
+        **MatcherIn.more_schema,
         "anyOf": [{"required": [stage]} for stage in STAGES],
         "dependentRequired": {"acknowledged": ["group"]},
         "if": {"required": ["exactly"], "properties": {"exactly": {"const": True}}},
@@ -79,18 +92,22 @@ class WaitIn(LikeIn, frozen=True):
     dead: _Count | UnsetType = UNSET
     group: GroupName | UnsetType = UNSET
     exactly: bool = False
+    wait: Duration | UnsetType = UNSET
     timeout_ms: WaitMs = 5_000
+    advance: Duration | UnsetType = UNSET
+    pause: Duration | UnsetType = UNSET
+    pause_ms: WaitMs = 1_000
 
 
 class NearMissOut(msgspec.Struct, frozen=True):
-    """A message that is not quite what was asked for, and in what it differs."""
+    """A message that meets the criteria only in part, and how it differs."""
 
     message: SeenOut
     differences: list[str]
 
 
 class SeenList(msgspec.Struct, frozen=True):
-    """How many messages there are, and the newest of them, oldest first. `explanation` says it in words."""
+    """The number of messages, and the newest of them, oldest first. `explanation` is a summary in words."""
 
     count: int
     messages: list[SeenOut]
@@ -98,10 +115,11 @@ class SeenList(msgspec.Struct, frozen=True):
 
 
 class Awaited(msgspec.Struct, frozen=True):
-    """How many of these messages got to each stage, and whether that is what was waited for.
+    """The number of matching messages at each stage; `reached` says whether the wait succeeded.
 
-    `messages` are those at every stage that was asked for. If they are not enough, `near_misses` are those
-    that came nearest, and `explanation` says in words what is missing.
+    `messages` have reached every requested stage. If they are too few, `near_misses` has the most similar
+    messages, and `explanation` says in words what is missing. With `advance`, the clock was moved `moves`
+    times, by `moved_ms` in total.
     """
 
     reached: bool
@@ -112,28 +130,30 @@ class Awaited(msgspec.Struct, frozen=True):
     messages: list[SeenOut]
     near_misses: list[NearMissOut]
     explanation: str
+    moves: int
+    moved_ms: int
 
 
 class UnexpectedIn(Input, frozen=True):
-    """A topic, or all."""
+    """The topic to check; all topics by default."""
 
     topic: TopicName | UnsetType = UNSET
     max: Most = 100
 
 
-async def sent(call: ApiCall, path: TopicPath, which: LikeIn) -> SeenList:
-    """Messages that producers sent since the last reset, delayed or not; retries and dead letters are not."""
+async def sent(call: ApiCall, path: TopicPath, which: MatcherIn) -> SeenList:
+    """Returns the messages that producers sent since the last reset, without retries and dead letters."""
     count, found = await call.broker.expectations.sent(
-        path.topic, _like(which), which.max, expected=which.expected
+        path.topic, _matcher(which), which.max, expected=which.expected
     )
     return SeenList(count, [seen_out(call.broker, one) for one in found])
 
 
 async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
-    """Answers as soon as it is so, or when the time is up. Counts from the last reset on.
+    """Answers when the counts since the last reset are reached, or when the time is up.
 
-    The topic need not exist yet, if topics are created on first use. What a pulling consumer's committed
-    offset has passed is acknowledged.
+    The topic need not exist yet if topics are created on first use. Messages below a pulling consumer's
+    committed offset count as acknowledged.
     """
     broker = call.broker
     counts = {stage: getattr(what, stage) for stage in STAGES if getattr(what, stage) is not UNSET}
@@ -145,14 +165,15 @@ async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
         if count == 0 and not what.exactly:
             raise InvalidArgumentError(stage, 0, "a whole number from 1; with exactly, from 0")
     if "acknowledged" in counts and what.group is UNSET:
-        raise InvalidArgumentError("group", None, "a group beside acknowledged")
+        raise InvalidArgumentError("group", None, "a consumer group, because acknowledged is given")
     if not broker.registry.topics.auto_create:
         broker.registry.topics.get(path.topic)
     found = await broker.expectations.wait(
-        Wanted(path.topic, _like(what), counts, given(what.group), what.exactly),
+        Wanted(path.topic, _matcher(what), counts, given(what.group), what.exactly),
         what.max,
-        what.timeout_ms * US_PER_MS / US_PER_S,
+        wait_s(what.wait, what.timeout_ms, call.api.settings.max_wait_us),
         expected=what.expected,
+        advance=_advance(what, call.api.settings.max_wait_us),
     )
     return Awaited(
         reached=found.reached,
@@ -163,23 +184,32 @@ async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
         messages=[seen_out(broker, one) for one in found.messages],
         near_misses=[_near_miss(broker, one) for one in found.near_misses],
         explanation=found.explanation,
+        moves=found.steps.count if found.steps else 0,
+        moved_ms=found.steps.moved_us // US_PER_MS if found.steps else 0,
     )
 
 
+def _advance(what: WaitIn, max_wait_us: int) -> Advance | None:
+    if what.advance is UNSET:
+        return None
+    pause_s = wait_s(what.pause, what.pause_ms, max_wait_us, "pause")
+    return Advance(parse_duration_us(what.advance, "advance"), pause_s)
+
+
 async def unexpected(call: ApiCall, which: UnexpectedIn) -> SeenList:
-    """Messages sent since the last reset that no request with `expected` has found."""
+    """Returns messages sent since the last reset that no request with `expected` has found."""
     found = await call.broker.expectations.unexpected(given(which.topic), which.max)
     messages = [seen_out(call.broker, one) for one in found.messages]
     return SeenList(found.total, messages, found.explanation)
 
 
-def _like(which: LikeIn) -> MessageMatcher:
+def _matcher(which: MatcherIn) -> MessageMatcher:
     body = given(which.body)
     if which.body_base64 is not UNSET:
         if body is not None:
             raise InvalidArgumentError("body_base64", "given", "only one of body and body_base64")
         body = which.body_base64
-    return like(
+    return make_matcher(
         given(which.json_path) or {},
         tag=given(which.tag),
         key=given(which.key),
@@ -196,19 +226,19 @@ def _near_miss(broker: Broker, miss: NearMiss) -> NearMissOut:
 
 
 def verification(settings: Settings) -> RouteGroup:
-    """The routes for tests, with waits limited by the settings."""
+    """The routes for tests, on which waits are limited by the settings."""
     return RouteGroup(
         "seen",
-        "What was sent, and what became of it: ask, wait, expect",
+        "Sent messages and their outcomes: find them, wait for them, expect them",
         [
             Route(
                 "POST",
                 "/v1/topics/{topic}/sent",
                 sent,
-                "Find what was sent to a topic",
+                "Find messages sent to a topic",
                 SeenList,
                 TopicPath,
-                LikeIn,
+                MatcherIn,
                 is_body_optional=True,
             ),
             Route(
@@ -219,13 +249,13 @@ def verification(settings: Settings) -> RouteGroup:
                 Awaited,
                 TopicPath,
                 bound_waits(WaitIn, settings.max_wait_us),
-                errors=[TopicNotFoundError],
+                errors=[TopicNotFoundError, ClockError],
             ),
             Route(
                 "GET",
                 "/v1/unexpected",
                 unexpected,
-                "List what was sent and never expected",
+                "List sent messages that nobody expected",
                 SeenList,
                 UnexpectedIn,
             ),

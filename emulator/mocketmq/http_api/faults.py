@@ -1,4 +1,4 @@
-"""Faults on purpose: add rules, list them with their counts, end them."""
+"""Routes for injected faults: add rules, list them with their counts, remove them."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from mocketmq.errors import FaultNotFoundError, InvalidArgumentError
-from mocketmq.faults.fault import Fault, State
+from mocketmq.faults.injector import FaultInjector, State
 from mocketmq.faults.rule import FaultRule
 from mocketmq.http_api.fields import Input, NoInput
 from mocketmq.http_api.invalid import invalid_argument
@@ -15,15 +15,15 @@ from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 
 
 class FaultIn(FaultRule, Input, frozen=True):
-    """A rule: `do` says what, the other fields where, when and how. See docs/faults.md."""
+    """A fault rule: `do` names the fault; the other fields say where, when and how. See docs/faults.md."""
 
 
 class FaultOut(FaultRule, frozen=True, kw_only=True):
-    """A rule with its counts: `matched` is what fitted, `fired` what it struck.
+    """A fault rule with its counts: `matched` requests or deliveries, and faults `fired`.
 
-    `held` counts deliveries that it puts off now, and repeats that are still to come.
+    `held` counts deliveries that the rule currently holds back, and repeats still to come.
 
-    `state` is `waiting` for its time, `active`, `spent` after the last of `next`, or `over`.
+    `state` is `waiting` before its start, `active`, `spent` after the last of `next`, or `over`.
     """
 
     state: State
@@ -45,7 +45,7 @@ class FaultPath(Input, frozen=True):
 
 
 def rule_of(table: Mapping[str, object]) -> FaultRule:
-    """The rule in a table of the settings file. Raises InvalidArgumentError."""
+    """Read a rule from a table of the settings file. Raises InvalidArgumentError."""
     try:
         return msgspec.convert(table, FaultRule)
     except msgspec.ValidationError as error:
@@ -53,34 +53,34 @@ def rule_of(table: Mapping[str, object]) -> FaultRule:
 
 
 async def add_fault(call: ApiCall, _: NoInput, rule: FaultIn) -> FaultOut:
-    """Strikes from now on; ends with `DELETE`, or when everything is reset."""
-    return _out(call, await call.broker.faults.add(rule), {})
+    """The rule takes effect at once, and ends by `DELETE` or a reset of everything."""
+    return _out(call, await call.broker.faults.add_rule(rule), {})
 
 
 async def faults(call: ApiCall, _: NoInput) -> FaultList:
-    """Rules that are spent or over, too."""
+    """Returns all rules, including those that are spent or over."""
     held = await call.broker.held.counts()
     return FaultList([_out(call, fault, held) for fault in call.broker.faults])
 
 
 async def fault(call: ApiCall, path: FaultPath) -> FaultOut:
-    """With its counts."""
+    """Returns the rule with its counts."""
     return _out(call, call.broker.faults.get(path.fault), await call.broker.held.counts())
 
 
 async def delete_fault(call: ApiCall, path: FaultPath) -> FaultOut:
-    """What it holds goes on: late answers are sent, connections closed, held messages delivered."""
+    """Releases what the rule holds: sends late responses, closes connections, delivers held messages."""
     held = await call.broker.held.counts()
-    return _out(call, (await call.broker.faults.remove(path.fault))[0], held)
+    return _out(call, (await call.broker.faults.remove_rules(path.fault))[0], held)
 
 
 async def clear_faults(call: ApiCall, _: NoInput) -> FaultList:
-    """Answers with the rules that were ended."""
+    """Returns the removed rules."""
     held = await call.broker.held.counts()
     return FaultList([_out(call, fault, held) for fault in await call.broker.faults.clear()])
 
 
-def _out(call: ApiCall, fault: Fault, held: Mapping[str, int]) -> FaultOut:
+def _out(call: ApiCall, fault: FaultInjector, held: Mapping[str, int]) -> FaultOut:
     fields = {name: getattr(fault.rule, name) for name in fault.rule.__struct_fields__}
     fields["name"] = fault.name
     now_us = call.broker.clock.now_us()
@@ -95,25 +95,25 @@ def _out(call: ApiCall, fault: Fault, held: Mapping[str, int]) -> FaultOut:
 
 FAULTS = RouteGroup(
     "faults",
-    "Faults on purpose",
+    "Injected faults",
     [
         Route(
             "POST",
             "/v1/faults",
             add_fault,
-            "Let something go wrong",
+            "Add a fault rule",
             FaultOut,
             body=FaultIn,
             status=201,
             errors=[InvalidArgumentError],
         ),
-        Route("GET", "/v1/faults", faults, "List the faults", FaultList),
-        Route("DELETE", "/v1/faults", clear_faults, "End all faults", FaultList),
+        Route("GET", "/v1/faults", faults, "List the fault rules", FaultList),
+        Route("DELETE", "/v1/faults", clear_faults, "Remove all fault rules", FaultList),
         Route(
             "GET",
             "/v1/faults/{fault}",
             fault,
-            "Show a fault",
+            "Show a fault rule",
             FaultOut,
             FaultPath,
             errors=[FaultNotFoundError],
@@ -122,7 +122,7 @@ FAULTS = RouteGroup(
             "DELETE",
             "/v1/faults/{fault}",
             delete_fault,
-            "End a fault",
+            "Remove a fault rule",
             FaultOut,
             FaultPath,
             errors=[FaultNotFoundError],

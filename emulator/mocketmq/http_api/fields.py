@@ -1,14 +1,18 @@
 """Types of fields that several requests share, with their limits.
 
-Each limit is declared once, here: requests are checked against it, and the OpenAPI document shows it.
+This module is the only place that declares the limits. Requests are checked against them, and the OpenAPI
+document shows them.
 """
 
-from typing import Annotated, Final, Literal, TypeVar
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal, Protocol, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
-from mocketmq.clock import LATEST_US, US_PER_MS
+from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S
+from mocketmq.duration import format_duration, parse_duration_us
+from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.names import GROUP_NAMES, TOPIC_NAMES
 
 LARGEST: Final = (1 << 63) - 1
@@ -16,7 +20,7 @@ INT32: Final = Meta(ge=-(1 << 31), le=(1 << 31) - 1)
 
 
 def matching(pattern: str, rule: str) -> Meta:
-    """Text that matches the pattern; ``rule`` says the same to people."""
+    """Make a type for text that matches the pattern. ``rule`` describes the pattern in words."""
     return Meta(pattern=pattern, description=rule)
 
 
@@ -50,9 +54,31 @@ InstantMs = Annotated[
     int,
     Meta(ge=0, le=LATEST_US // US_PER_MS, description="Milliseconds since the epoch, on the broker's clock"),
 ]
-PageStart = Annotated[int, Meta(ge=-1, le=LARGEST, description="The `next_after` of the page before")]
-PageSize = Annotated[int, Meta(ge=1, le=1000, description="Most entries of a page")]
+PageStart = Annotated[int, Meta(ge=-1, le=LARGEST, description="The previous page's `next_after`")]
+PageSize = Annotated[int, Meta(ge=1, le=1000, description="Largest number of entries on a page")]
 WaitMs = Annotated[int, Meta(ge=0, description="Longest wait in milliseconds of real time")]
+
+# Each unit may occur once, with few enough digits to keep the sum below a century.
+Duration = Annotated[
+    str,
+    matching(
+        r"^(?:0|(?=[0-9])(?:[0-9]{1,4}(?:\.[0-9]{1,6})?d)?(?:[0-9]{1,4}(?:\.[0-9]{1,6})?h)?"
+        r"(?:[0-9]{1,6}(?:\.[0-9]{1,6})?m)?(?:[0-9]{1,8}(?:\.[0-9]{1,6})?s)?"
+        r"(?:[0-9]{1,11}(?:\.[0-9]{1,3})?ms)?(?:[0-9]{1,14}us)?)$",
+        "a duration such as 200ms, 1.5s, 10s, 1h30m or 2d, in whole microseconds",
+    ),
+]
+
+
+class HasName(Protocol):
+    """An object with a name."""
+
+    @property
+    def name(self) -> str:
+        """The name, by which lists are sorted and searched."""
+
+
+Named = TypeVar("Named", bound=HasName)
 
 
 class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -60,13 +86,39 @@ class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class NoInput(Input, frozen=True):
-    """Takes no fields."""
+    """A request without fields."""
 
 
 class TopicPath(Input, frozen=True):
     """A topic."""
 
     topic: TopicName
+
+
+class NameSearch(Input, frozen=True):
+    """Selects names, in sorted order. Without `max`, there is only one page."""
+
+    search: (
+        Annotated[str, Meta(min_length=1, max_length=255, description="A part of the name; case is ignored")]
+        | UnsetType
+    ) = UNSET
+    after: (
+        Annotated[str, Meta(min_length=1, max_length=255, description="The previous page's `next_after`")]
+        | UnsetType
+    ) = UNSET
+    max: PageSize | UnsetType = UNSET
+
+    def page_of(self, named: Iterable[Named]) -> tuple[list[Named], int, str | None]:
+        """Return a page of the objects, which are sorted by name; the number of matches; and a name.
+
+        The name is that of the page's last object, or None if there is no further page.
+        """
+        search = "" if self.search is UNSET else self.search.lower()
+        found = [one for one in named if search in one.name.lower()]
+        page = found if self.after is UNSET else [one for one in found if one.name > self.after]
+        if self.max is UNSET or len(page) <= self.max:
+            return page, len(found), None
+        return page[: self.max], len(found), page[self.max - 1].name
 
 
 class GroupPath(Input, frozen=True):
@@ -81,14 +133,43 @@ class MessagePath(Input, frozen=True):
     message_id: MessageId
 
 
+SETTING: Final = "x-setting"
+"""Key in a schema for the name of the setting that defines its maximum."""
+
 AnInput = TypeVar("AnInput", bound=type[Input])
 
 
+def duration_us(text: str | UnsetType, ms: int, field: str, limits: tuple[int, int], allows: str = "") -> int:
+    """Return a duration in microseconds, from the text in ``field`` or, if it is unset, from milliseconds.
+
+    ``limits`` apply to the text, because the type of the milliseconds checks its own. ``allows`` ends the
+    error's sentence with the origin of the limits.
+    """
+    if text is UNSET:
+        return ms * US_PER_MS
+    us, (low, high) = parse_duration_us(text, field), limits
+    if not low <= us <= high:
+        allowed = f"a duration from {format_duration(low)} to {format_duration(high)}{allows}"
+        raise InvalidArgumentError(field, text, allowed)
+    return us
+
+
+def allowed_by(setting: str) -> str:
+    """The end of a sentence about a maximum: the setting that defines it."""
+    return f", the most that the setting {setting} allows"
+
+
+def wait_s(text: str | UnsetType, ms: int, max_wait_us: int, field: str = "wait") -> float:
+    """Return a wait in seconds, from the text of this field or, if it is unset, from milliseconds."""
+    return duration_us(text, ms, field, (0, max_wait_us), allowed_by("max_wait")) / US_PER_S
+
+
 def bound_waits(kind: AnInput, max_wait_us: int) -> AnInput:
-    """The request type with its waits limited to the setting ``max_wait``."""
+    """Return the request type with waits limited by the setting ``max_wait``."""
     limit = max_wait_us // US_PER_MS
+    bounded = Annotated[WaitMs, Meta(le=limit, extra_json_schema={SETTING: "max_wait"})]
     waits = [
-        (field.name, Annotated[WaitMs, Meta(le=limit)], min(field.default, limit))
+        (field.name, bounded, min(field.default, limit))
         for field in msgspec.structs.fields(kind)
         if field.type == WaitMs
     ]

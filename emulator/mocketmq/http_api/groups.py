@@ -1,4 +1,4 @@
-"""Consumer groups: their settings, committed offsets and lag."""
+"""Routes for consumer groups: settings, committed offsets, lag, resets."""
 
 from collections.abc import Mapping
 from itertools import combinations
@@ -7,9 +7,17 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.offset_resets import Find, at_end, at_offset, at_start
-from mocketmq.broker.registry.groups import MAX_RETRIES, MAX_RETRIES_LIMIT, MAX_RETRY_QUEUES, USUAL
+from mocketmq.broker.registry.groups import (
+    ALWAYS,
+    MAX_RETRIES,
+    MAX_RETRIES_LIMIT,
+    MAX_RETRY_QUEUES,
+    PRIORITY_FACTOR,
+    USUAL,
+)
 from mocketmq.errors import (
     GroupNotFoundError,
     InvalidArgumentError,
@@ -18,14 +26,17 @@ from mocketmq.errors import (
     QueueNotFoundError,
     TopicNotFoundError,
 )
-from mocketmq.http_api.fields import GroupPath, Input, InstantMs, NoInput, Offset, QueueId, TopicName
+from mocketmq.http_api.fields import GroupPath, Input, InstantMs, NameSearch, Offset, QueueId, TopicName
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
+from mocketmq.message.names import dead_letter_topic
 
 
 class GroupQueueOut(msgspec.Struct, frozen=True):
     """A group's position in a queue. `lag` counts messages from `committed_offset` to the end.
 
-    `in_flight` counts those of them that were received and are not settled.
+    `in_flight` counts the messages among them that consumers have. `retrying` counts messages that failed and
+    wait for their next attempt: given back, and then not yet part of `lag`, or postponed by a consumer that
+    changed the invisible time.
     """
 
     topic: str
@@ -34,27 +45,45 @@ class GroupQueueOut(msgspec.Struct, frozen=True):
     max_offset: int
     lag: int
     in_flight: int
+    retrying: int
 
 
 class GroupOut(msgspec.Struct, frozen=True):
-    """A consumer group, and its position in each queue that it has consumed from.
+    """A consumer group, and its position in each queue that it has consumed from or has retries in.
 
-    `fifo`: its gRPC clients consume in order.
+    `dead_letters` counts the messages of its dead-letter topic; `members` are the ids of connected clients.
+    With `fifo`, its gRPC clients consume in order. `priority_factor` is how many of a hundred receives from a
+    topic of type `priority` get the highest priority first.
     """
 
     name: str
     max_retries: int
     retry_queues: int
     fifo: bool
+    priority_factor: int
     lag: int
     in_flight: int
+    retrying: int
+    dead_letters: int
+    members: list[str]
     queues: list[GroupQueueOut]
 
 
 class GroupsOut(msgspec.Struct, frozen=True):
-    """All groups, sorted by name."""
+    """Groups, sorted by name. `count` is the number of matches on all pages.
+
+    `next_after` is the next page's `after`, or null at the end of the list.
+    """
 
     groups: list[GroupOut]
+    count: int
+    next_after: str | None
+
+
+class GroupsIn(NameSearch, frozen=True):
+    """Selects groups. Without `max`, there is only one page."""
+
+    topic: Annotated[TopicName, Meta(description="Only groups that have consumed it")] | UnsetType = UNSET
 
 
 class DeletedGroupOut(msgspec.Struct, frozen=True):
@@ -64,21 +93,23 @@ class DeletedGroupOut(msgspec.Struct, frozen=True):
 
 
 class GroupIn(Input, frozen=True):
-    """Settings of a consumer group. `retry_queues` is how many queues `%RETRY%group` has.
+    """Settings of a consumer group. `retry_queues` is the number of queues of `%RETRY%group`.
 
-    `fifo`: its gRPC clients consume in order; without it, that stays as it is.
+    With `fifo`, its gRPC clients consume in order. `priority_factor` is how many of a hundred receives from a
+    topic of type `priority` get the highest priority first. A setting that is omitted does not change.
     """
 
     max_retries: Annotated[int, Meta(ge=0, le=MAX_RETRIES_LIMIT)] = MAX_RETRIES
     retry_queues: Annotated[int, Meta(ge=1, le=MAX_RETRY_QUEUES)] = 1
     fifo: bool | UnsetType = UNSET
+    priority_factor: Annotated[int, Meta(ge=0, le=ALWAYS)] | UnsetType = UNSET
 
 
 class ResetGroupIn(Input, frozen=True):
-    """Where the group begins again in `topic`, or in its queue `queue_id` alone.
+    """The new position of the group in all queues of `topic`, or only in the queue `queue_id`.
 
-    `to` the `start` or the `end`; at the first message that was stored at `instant_ms` or later; or, in one
-    queue, at an `offset`. Without any of them it begins at the start; two at once are refused.
+    At most one of these may be given: `to`, which is `start` (the default) or `end`; `instant_ms`, for the
+    first message stored then or later; `offset`, for an offset in one queue.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {
@@ -95,25 +126,33 @@ class ResetGroupIn(Input, frozen=True):
     offset: Offset | UnsetType = UNSET
 
 
-async def groups(call: ApiCall, _: NoInput) -> GroupsOut:
-    """Every consumer group, with its position in each queue."""
-    return GroupsOut([_group_out(group) for group in call.broker.consuming_groups])
+async def groups(call: ApiCall, which: GroupsIn) -> GroupsOut:
+    """Returns all consumer groups, or a page of those that match, with their positions in each queue."""
+    retries = await call.broker.group_progress.waiting_retries()
+    known = call.broker.consuming_groups
+    wanted = [one for one in known if which.topic in (UNSET, *(queue.topic for queue in one.queues))]
+    page, count, next_after = which.page_of(wanted)
+    return GroupsOut([_group_out(call.broker, group, retries) for group in page], count, next_after)
 
 
 async def group(call: ApiCall, path: GroupPath) -> GroupOut:
-    """A consumer group, with its position in each queue."""
-    return _group_out(call.broker.consuming_groups.get(path.group))
+    """Returns a consumer group, with its position in each queue."""
+    return await _one_group(call.broker, call.broker.consuming_groups.get(path.group))
 
 
 async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut | Created:
     """Answers once the group is durable."""
-    known = call.broker.registry.groups.find(path.group)
+    known = call.broker.registry.groups.find_group(path.group)
     config = known.config if known else USUAL
     if wanted.fifo is not UNSET:
         config = msgspec.structs.replace(config, consume_message_orderly=wanted.fifo)
+    if wanted.priority_factor is not UNSET:
+        attributes = {**config.attributes, PRIORITY_FACTOR: str(wanted.priority_factor)}
+        config = msgspec.structs.replace(config, attributes=attributes)
     made = await call.broker.registry.groups.put(path.group, wanted.max_retries, wanted.retry_queues, config)
     group = call.broker.consuming_groups.of(made)
-    return _group_out(group) if known else Created(_group_out(group))
+    answer = await _one_group(call.broker, group)
+    return answer if known else Created(answer)
 
 
 async def delete_group(call: ApiCall, path: GroupPath) -> DeletedGroupOut:
@@ -123,14 +162,15 @@ async def delete_group(call: ApiCall, path: GroupPath) -> DeletedGroupOut:
 
 
 async def reset_group(call: ApiCall, path: GroupPath, where: ResetGroupIn) -> GroupOut:
-    """Messages that the group has received or popped there are free again; their receipts are spent.
+    """Messages in flight become visible again, and their receipts invalid.
 
-    Its connected consumers go on at the new offsets. What they commit before they know of them is ignored.
+    Connected consumers continue at the new offsets. Offsets that they commit before they learn of the reset
+    are ignored.
     """
     given = {"to": where.to, "instant_ms": where.instant_ms, "offset": where.offset}
     first, *more = [name for name, value in given.items() if value is not UNSET] or ["to"]
     if more:
-        raise InvalidArgumentError(more[0], given[more[0]], f"no value beside {first}")
+        raise InvalidArgumentError(more[0], given[more[0]], f"no value, because {first} is given")
     if where.offset is not UNSET and where.queue_id is UNSET:
         raise InvalidArgumentError("offset", where.offset, "only with a queue_id")
     group, offsets = call.broker.consuming_groups.of_client(path.group), call.broker.offset_resets
@@ -143,10 +183,16 @@ async def reset_group(call: ApiCall, path: GroupPath, where: ResetGroupIn) -> Gr
     timestamp_ms = -1 if where.to == "end" else where.instant_ms or 0
     queue_id = None if where.queue_id is UNSET else where.queue_id
     await offsets.reset(path.group, where.topic, find, timestamp_ms=timestamp_ms, queue_id=queue_id)
-    return _group_out(group)
+    return await _one_group(call.broker, group)
 
 
-def _group_out(found: ConsumingGroup) -> GroupOut:
+async def _one_group(broker: Broker, group: ConsumingGroup) -> GroupOut:
+    return _group_out(broker, group, await broker.group_progress.waiting_retries())
+
+
+def _group_out(broker: Broker, found: ConsumingGroup, retries: Mapping[tuple[str, int], int]) -> GroupOut:
+    live = broker.registry.clients.find_connected_group(found.name)
+    dead = broker.registry.topics.find_topic(dead_letter_topic(found.name))
     queues = [
         GroupQueueOut(
             group_queue.queue.topic,
@@ -155,17 +201,21 @@ def _group_out(found: ConsumingGroup) -> GroupOut:
             group_queue.queue.next_offset,
             group_queue.lag,
             group_queue.in_flight,
+            group_queue.postponed + retries.get(group_queue.queue.place, 0),
         )
-        for group_queue in found.queues.values()
+        for group_queue in broker.group_progress.queues_of(found)
     ]
-    queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
     return GroupOut(
         found.name,
         found.registered.max_retries,
         found.registered.retry_queues,
         found.registered.config.consume_message_orderly,
+        found.registered.config.priority_factor,
         sum(queue.lag for queue in queues),
         sum(queue.in_flight for queue in queues),
+        sum(queue.retrying for queue in queues),
+        sum(queue.next_offset - queue.min_offset for queue in dead.queues) if dead else 0,
+        sorted(set(live.members.values())) if live else [],
         queues,
     )
 
@@ -174,7 +224,7 @@ GROUPS = RouteGroup(
     "groups",
     "Consumer groups, their committed offsets and lag",
     [
-        Route("GET", "/v1/groups", groups, "List the consumer groups", GroupsOut),
+        Route("GET", "/v1/groups", groups, "List the consumer groups", GroupsOut, GroupsIn),
         Route(
             "GET",
             "/v1/groups/{group}",
@@ -199,7 +249,7 @@ GROUPS = RouteGroup(
             "POST",
             "/v1/groups/{group}/reset",
             reset_group,
-            "Let a consumer group begin again elsewhere",
+            "Reset a consumer group's offsets",
             GroupOut,
             GroupPath,
             ResetGroupIn,

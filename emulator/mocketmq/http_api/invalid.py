@@ -1,4 +1,4 @@
-"""Say in words what a decoder refused: the field, its value, and the values that its type allows."""
+"""Turns a decoder's errors into sentences with the field, its value, and the values that its type allows."""
 
 import re
 from typing import Any, Final
@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.http_api.fields import SETTING, allowed_by
 
 _PLACE: Final = re.compile(r"^(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$\.?(?P<path>.*)`)?$", re.DOTALL)
 _NAMED: Final = re.compile(r"(unknown|required) field `(.*)`", re.DOTALL)
@@ -22,7 +23,7 @@ class _Missing:
 def invalid_argument(
     error: msgspec.ValidationError, kind: type[msgspec.Struct], given: object
 ) -> InvalidArgumentError:
-    """The error that names field, value and rule; ``given`` is the value that is no ``kind``."""
+    """Make the error with field, value and rule. ``given`` is the value that is not of type ``kind``."""
     place = _PLACE.match(str(error))
     what, path = (place["what"], place["path"] or "") if place else (str(error), "")
     definitions: dict[str, Schema] = msgspec.json.schema(kind)["$defs"]
@@ -51,7 +52,7 @@ def _step(definitions: dict[str, Schema], schema: Schema, step: str) -> Schema:
 
 
 def _value(value: Any, step: str) -> object:
-    if step == "[...]":  # of an object; the decoder does not say which entry
+    if step == "[...]":  # an entry of an object, which the decoder does not name
         return value
     if step.startswith("["):
         index = int(step[1:-1])
@@ -70,7 +71,8 @@ def _rule(schema: Schema) -> str:
         case {"enum": values}:
             return ", ".join(map(repr, values))
         case {"type": "integer", "minimum": low, "maximum": high}:
-            return f"a whole number from {low} to {high}"
+            allows = allowed_by(schema[SETTING]) if SETTING in schema else ""
+            return f"a whole number from {low} to {high}{allows}"
         case {"type": "array", "minItems": low, "maxItems": high}:
             return f"a list of {low} to {high} entries"
         case {"type": "string", "minLength": low, "maxLength": high}:

@@ -1,12 +1,12 @@
-"""List what consumers have not acknowledged."""
+"""The route for leaks, that is, delivered messages that consumers have not acknowledged."""
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.verification.leaks import Leak
-from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.http_api.fields import GroupName, Input, WaitMs, bound_waits
+from mocketmq.errors import GroupNotFoundError
+from mocketmq.http_api.fields import Duration, GroupName, Input, WaitMs, bound_waits, wait_s
 from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, Route, given
 from mocketmq.http_api.seen_message import Most, SeenOut, seen_out
@@ -14,15 +14,19 @@ from mocketmq.settings import Settings
 
 
 class LeaksIn(Input, frozen=True):
-    """A consumer group, or all, and how long to wait until there is no leak."""
+    """The consumer group, by default all, and how long to wait for the list to become empty.
+
+    `timeout_ms` is `wait` in milliseconds; the duration takes precedence.
+    """
 
     group: GroupName | UnsetType = UNSET
     max: Most = 100
+    wait: Duration | UnsetType = UNSET
     timeout_ms: WaitMs = 0
 
 
 class LeakOut(msgspec.Struct, frozen=True):
-    """A message that a group has not acknowledged: its `state` there, until `until_ms` if that is known."""
+    """A message that a group has not acknowledged, with its `state` there, until `until_ms` if known."""
 
     group: str
     state: str
@@ -33,38 +37,39 @@ class LeakOut(msgspec.Struct, frozen=True):
 
 
 class LeaksOut(msgspec.Struct, frozen=True):
-    """How many leaks there are, and the newest of them."""
+    """The number of leaks, and the newest of them."""
 
     count: int
     leaks: list[LeakOut]
 
 
 async def leaks(call: ApiCall, which: LeaksIn) -> LeaksOut:
-    """Messages delivered to topics that a group consumes, in flight or never acknowledged there."""
-    wait_s = which.timeout_ms * US_PER_MS / US_PER_S
-    count, found = await call.broker.leaks.find(given(which.group), which.max, wait_s)
+    """Returns messages that are in flight or unacknowledged in a group that consumes their topic."""
+    longest_s = wait_s(which.wait, which.timeout_ms, call.api.settings.max_wait_us)
+    count, found = await call.broker.leaks.find_leaks(given(which.group), which.max, longest_s)
     return LeaksOut(count, [_leak(call.broker, one) for one in found])
 
 
 def _leak(broker: Broker, leak: Leak) -> LeakOut:
-    standing, expectations = leak.standing, broker.expectations
+    status, expectations = leak.status, broker.expectations
     return LeakOut(
         leak.group,
-        standing.at.value,
-        standing.times,
-        to_ms(standing.until_us),
+        status.state.value,
+        status.times,
+        to_ms(status.until_us),
         seen_out(broker, leak.seen),
-        f"{expectations.name(leak.seen)}: {expectations.standing_in_words(leak.group, standing)}",
+        f"{expectations.name(leak.seen)}: {expectations.status_in_words(leak.group, status)}",
     )
 
 
 def leaks_route(settings: Settings) -> Route:
-    """The route, with its wait limited by the settings."""
+    """The route, on which the wait is limited by the settings."""
     return Route(
         "GET",
         "/v1/leaks",
         leaks,
-        "List what consumers have not acknowledged",
+        "List messages that consumers have not acknowledged",
         LeaksOut,
         bound_waits(LeaksIn, settings.max_wait_us),
+        errors=[GroupNotFoundError],
     )

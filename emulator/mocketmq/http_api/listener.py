@@ -1,31 +1,31 @@
-"""HTTP listeners: a port, and the protocols served on it by the first segment of the path."""
+"""An HTTP port and its protocols. The first segment of the path determines the protocol of a request."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from mocketmq.doors import Door
 from mocketmq.http_api.page_guard import PageGuard
 from mocketmq.http_api.problem import HttpError, problem_response
+from mocketmq.open_ports import OpenPort
 
 UNMATCHED = "unmatched"
-"""The path template of requests that match no route."""
+"""Path template under which requests without a matching route are counted."""
 
 
 class RoutedResponse(NamedTuple):
-    """A response, and the template of its path, by which requests are counted."""
+    """A response, and the path template under which the request is counted."""
 
     template: str
     response: web.StreamResponse
 
 
 HttpHandler = Callable[[web.BaseRequest], Awaitable[RoutedResponse]]
-"""Answers every request of a protocol; raises nothing but cancellation."""
+"""Handles all requests of a protocol. It must not raise anything but CancelledError."""
 
 
 class PackedBodyError(HttpError):
-    """The body is packed. Unpacking would hold up the event loop, and no SDK packs."""
+    """The body is compressed. Decompression would block the event loop, and no SDK compresses."""
 
     status = 415
     field = "Content-Encoding"
@@ -39,10 +39,10 @@ class PackedBodyError(HttpError):
 class Listener(NamedTuple):
     """A port, the handlers of paths by their first segment, and the handler of all other paths.
 
-    ``pages`` are first segments to which pages of other sites may link.
+    Pages of other sites may link to paths with a first segment in ``pages``.
     """
 
-    door: str  # its name among the doors
+    door: str  # the port's name
     port: int
     guard: PageGuard
     by_segment: Mapping[str, HttpHandler]
@@ -50,7 +50,7 @@ class Listener(NamedTuple):
     pages: Collection[str] = ()
 
     async def answer(self, request: web.BaseRequest) -> RoutedResponse:
-        """Let the handler of the path answer, unless a page of another site asks."""
+        """Pass the request to the handler of its path. A request from a page of another site is refused."""
         segment = request.rel_url.raw_path[1:].partition("/")[0]
         try:
             self.guard.check(request, may_be_linked=segment in self.pages)
@@ -63,9 +63,9 @@ class Listener(NamedTuple):
 
 
 class OtherDoors(NamedTuple):
-    """What other protocols add to the HTTP server."""
+    """The handlers and ports that other protocols add to the HTTP server."""
 
-    by_segment: Mapping[str, HttpHandler]  # on its port, by the first segment of the path
-    listeners: Sequence[Listener]  # on ports of their own
+    by_segment: Mapping[str, HttpHandler]  # on the server's port, by the first segment of the path
+    listeners: Sequence[Listener]  # on separate ports
     metrics: Sequence[Callable[[], Iterable[Any]]]
-    doors: Mapping[str, Door]  # the ports that are open already, by name
+    doors: Mapping[str, OpenPort]  # ports that are already open, by name

@@ -1,4 +1,4 @@
-"""Watch the broker: one stream of server-sent events, and a search through what is stored."""
+"""Routes to watch the broker: a stream of server-sent events, and a search through stored records."""
 
 import asyncio
 from contextlib import aclosing, suppress
@@ -10,10 +10,11 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.watching.live import LiveLevel, LiveState, Look, NextDue
 from mocketmq.broker.watching.recent_lateness import SLOT_US, Spread
-from mocketmq.broker.watching.stored_records import RecordKind, RecordSearch, RecordSummary
+from mocketmq.broker.watching.stored_records import RecordSearch, RecordSummary, SummaryKind
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 from mocketmq.errors import StoppingError
+from mocketmq.http_api.delayed import HeldByOut, held_out
 from mocketmq.http_api.fields import LARGEST, Input, TopicName
 from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
@@ -22,20 +23,20 @@ EVENT_STREAM: Final = "text/event-stream"
 _HEADERS: Final = {
     "Content-Type": f"{EVENT_STREAM}; charset=utf-8",
     "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",  # a proxy such as nginx would keep events back
+    "X-Accel-Buffering": "no",  # otherwise a proxy such as nginx would buffer events
 }
 
 
 class RecordOut(msgspec.Struct, frozen=True):
-    """A stored record in a line. `topic` is where it goes or went, `preview` the beginning of its body.
+    """A summary of a stored record. `topic` is the destination, `preview` the beginning of the body.
 
-    `kind` is `sent`, `committed`, `parked`, `retried`, `delivered`, `forced` (delivered by hand),
-    `cancelled`, `prepared` (a half message) or `dead`. `group` is the one that gave the message back.
-    `lateness_us` is that of a delivery by the broker itself.
+    `kind` is `sent`, `committed`, `parked`, `held` (by a fault, after its due time), `retried`, `delivered`,
+    `forced` (delivered by hand), `cancelled`, `prepared` (a half message) or `dead`. `group` is the consumer
+    group that gave the message back. `lateness_us` is null except for a delivery by the broker itself.
     """
 
     log_offset: int
-    kind: RecordKind
+    kind: SummaryKind
     message_id: str
     topic: str
     queue_id: int
@@ -51,7 +52,7 @@ class RecordOut(msgspec.Struct, frozen=True):
 
 
 class RecordsIn(Input, frozen=True):
-    """Which records. All that is given has to hold; `text` is in body, properties or unique key."""
+    """Criteria for records; a record must meet all. `text` is in body, properties or unique key."""
 
     topic: TopicName | UnsetType = UNSET
     tag: Annotated[str, Meta(min_length=1, max_length=255)] | UnsetType = UNSET
@@ -59,13 +60,13 @@ class RecordsIn(Input, frozen=True):
     text: Annotated[str, Meta(min_length=1, max_length=255)] | UnsetType = UNSET
     after: Annotated[int, Meta(ge=-1, le=LARGEST, description="Only records above this log offset")] = -1
     before: (
-        Annotated[int, Meta(ge=0, le=LARGEST, description="The `next_before` of the page before")] | UnsetType
+        Annotated[int, Meta(ge=0, le=LARGEST, description="The previous page's `next_before`")] | UnsetType
     ) = UNSET
-    max: Annotated[int, Meta(ge=1, le=500, description="Most records to return")] = 100
+    max: Annotated[int, Meta(ge=1, le=500, description="Largest number of records")] = 100
 
 
 class RecordsOut(msgspec.Struct, frozen=True):
-    """Records, newest first. With `before=next_before` the search goes on; it is null at the end."""
+    """Records, newest first. `next_before` is the next page's `before`, or null at the end of the search."""
 
     records: list[RecordOut]
     next_before: int | None
@@ -74,9 +75,9 @@ class RecordsOut(msgspec.Struct, frozen=True):
 class LaneOut(msgspec.Struct, frozen=True):
     """A delay level; without `level`, all messages with an absolute due time.
 
-    `delivered` counts the last minute of real time. `curve` lists instants, in order, and how many of those
-    that wait are due by then; interpolate linearly between two points. Messages held by an injected fault
-    count as pending and overdue.
+    `delivered` counts deliveries in the last minute of real time. `curve` lists instants in ascending order,
+    each with the number of pending messages that are due by then; interpolate linearly between two points.
+    Messages held by an injected fault count as pending and overdue; `held` names the rules.
     """
 
     level: int | None
@@ -87,10 +88,14 @@ class LaneOut(msgspec.Struct, frozen=True):
     oldest_overdue_ms: int | None
     delivered: int
     curve: list[tuple[int, int]]
+    held: list[HeldByOut]
 
 
 class NextDueOut(msgspec.Struct, frozen=True):
-    """When the next message is due, in which levels (0: an absolute due time), and the first one's record."""
+    """The next due time, the levels with messages due then, and the record of the first message.
+
+    Level 0 stands for absolute due times.
+    """
 
     instant_ms: int
     levels: list[int]
@@ -98,7 +103,7 @@ class NextDueOut(msgspec.Struct, frozen=True):
 
 
 class SpreadOut(msgspec.Struct, frozen=True):
-    """How late `count` deliveries were. `level` is 0 for absolute due times; `age_s` is how long ago."""
+    """The lateness of `count` deliveries, `age_s` seconds ago. `level` is 0 for absolute due times."""
 
     count: int
     p50_us: int
@@ -109,9 +114,9 @@ class SpreadOut(msgspec.Struct, frozen=True):
 
 
 class LatenessOut(msgspec.Struct, frozen=True):
-    """The lateness of the last five minutes of real time: in all, by level, and in steps of five seconds.
+    """The lateness in the last five minutes of real time: overall, by level, and in steps of five seconds.
 
-    Without deliveries by hand, and those that a fault put off. Percentiles are right to one in a hundred.
+    Deliveries by hand, and those that a fault put off, are left out. Percentiles are accurate to 1 %.
     """
 
     in_all: SpreadOut
@@ -122,7 +127,7 @@ class LatenessOut(msgspec.Struct, frozen=True):
 class StateOut(msgspec.Struct, frozen=True):
     """All figures at one instant. The clock runs `rate` times as fast as the wall clock `wall_ms`.
 
-    `commits` counts transactions: while it stays the same, nothing in the store has changed.
+    `commits` counts transactions. While it stays the same, nothing in the store has changed.
     """
 
     now_ms: int
@@ -139,9 +144,9 @@ class StateOut(msgspec.Struct, frozen=True):
 
 
 class ArrivalsOut(msgspec.Struct, frozen=True):
-    """The newest records since the event before, newest first, and how many more were `missed`.
+    """The newest records since the previous event, newest first. `missed` counts those that were left out.
 
-    `next_offset` is the log offset that the next record will get: the `id` of the event.
+    `next_offset` is the log offset that the next record will get. It is also the `id` of the event.
     """
 
     records: list[RecordOut]
@@ -150,22 +155,22 @@ class ArrivalsOut(msgspec.Struct, frozen=True):
 
 
 class StreamIn(Input, frozen=True):
-    """Where to go on."""
+    """The position at which the stream begins."""
 
     after: (
         Annotated[
-            int, Meta(ge=0, le=LARGEST, description="As the header `Last-Event-ID`: the last event's `id`")
+            int, Meta(ge=0, le=LARGEST, description="The last event's `id`, as in the header `Last-Event-ID`")
         ]
         | UnsetType
     ) = UNSET
 
 
 async def stream(call: ApiCall, where: StreamIn) -> web.StreamResponse:
-    """Server-sent events until the client goes or the broker stops: `state`, and `arrivals` after stores.
+    """Sends server-sent events: `state`, which replaces the previous one, and `arrivals` after stores.
 
-    The first ones come at once, then at most three in a second, and a `state` at least every 10 s. Each
-    `state` replaces the one before. A reader who is slow, or comes back with `Last-Event-ID`, is told of the
-    newest 50 records and how many it missed.
+    The first events come at once, later events at most three times a second, and a `state` at least every
+    10 s. The stream ends when the client disconnects or the broker stops. A client that is slow, or
+    reconnects with `Last-Event-ID`, gets the newest 50 records and the number of records that it missed.
     """
     if not call.api.is_ready:
         raise StoppingError("the broker is starting or stopping")
@@ -185,7 +190,7 @@ def _after(call: ApiCall, where: StreamIn) -> int | None:
 
 
 async def records(call: ApiCall, which: RecordsIn) -> RecordsOut:
-    """Searches up to 20,000 log offsets at a time. Bodies that a client compressed are not looked into."""
+    """Searches up to 20,000 log offsets per request. Bodies that a client compressed are not searched."""
     wanted = RecordSearch(given(which.topic), given(which.tag), given(which.key), given(which.text))
     found = await call.broker.stored_records.search(
         wanted, after=which.after, before=given(which.before), limit=which.max
@@ -197,7 +202,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _events(look: Look) -> bytes:
-    """The events of a look. Those who watch together share it, so it is written once."""
+    """Encode the events of a look. All streams share a look, so it is encoded only once."""
     if look.encoded is None:
         state = _event("state", _state(look.state), look.end)
         arrivals = ArrivalsOut([_record(one) for one in look.records], look.missed, look.end)
@@ -252,6 +257,7 @@ def _lane(lane: LiveLevel) -> LaneOut:
         to_ms(lane.oldest_overdue_us),
         lane.delivered,
         [(due_us // US_PER_MS, count) for due_us, count in lane.curve],
+        held_out(lane.held),
     )
 
 
@@ -261,13 +267,13 @@ def _spread(spread: Spread, *, level: int | None = None, age_s: int | None = Non
 
 LIVE = RouteGroup(
     "live",
-    "What the broker does now",
+    "The broker's live state and its newest records",
     [
         Route(
             "GET",
             "/v1/stream",
             stream,
-            "Watch the clock, the levels and what arrives",
+            "Watch the clock, the levels and new records",
             EVENT_STREAM,
             StreamIn,
             events={"state": StateOut, "arrivals": ArrivalsOut},

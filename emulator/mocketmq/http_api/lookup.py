@@ -1,4 +1,4 @@
-"""Look messages up: by queue, id or key, without consuming them."""
+"""Routes to look up messages by queue, id or key, without consuming them."""
 
 from typing import Annotated
 
@@ -8,15 +8,11 @@ from msgspec import UNSET, Meta, UnsetType
 from mocketmq.broker.consuming.pull import PullStatus
 from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.broker.filters.filter import parse_filter, prepare
-from mocketmq.broker.inspection.history import (
-    DeliveryRecord,
-    FaultRecord,
-    InterventionRecord,
-    MessageState,
-    ReceiptRecord,
-)
+from mocketmq.broker.inspection.history import DeliveryRecord, InterventionRecord
+from mocketmq.broker.life import Consumption, FaultRecord, MessageState, ReceiptRecord
 from mocketmq.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
 from mocketmq.http_api.answers import load_of
+from mocketmq.http_api.events import EventOut, event_out
 from mocketmq.http_api.fields import (
     FilterExpression,
     FilterType,
@@ -27,6 +23,7 @@ from mocketmq.http_api.fields import (
     TopicName,
     TopicPath,
 )
+from mocketmq.http_api.message_list import MessageStatesIn, MessageStatesOut, message_states
 from mocketmq.http_api.message_out import MessageOut, message_out
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 
@@ -36,13 +33,13 @@ class Browse(TopicPath, frozen=True):
 
     queue_id: QueueId
     offset: Offset = 0
-    max: Annotated[int, Meta(ge=1, le=256, description="Most messages to return")] = 32
+    max: Annotated[int, Meta(ge=1, le=256, description="Largest number of messages")] = 32
     filter: FilterExpression = "*"
     filter_type: FilterType = "TAG"
 
 
 class Browsed(msgspec.Struct, frozen=True):
-    """Messages of a queue. `next_offset` is the offset to go on from, `status` RocketMQ's pull status."""
+    """Messages of a queue. `next_offset` is the next page's offset, `status` RocketMQ's pull status."""
 
     status: PullStatus
     next_offset: int
@@ -52,10 +49,17 @@ class Browsed(msgspec.Struct, frozen=True):
 
 
 class MessageHistoryOut(msgspec.Struct, frozen=True):
-    """All records of a message, and what happened to them. `state` is that of the newest record."""
+    """All records of a message, and its events. `state` is the state of the newest record.
+
+    `consumption` is `never taken`, `in flight`, `to be redelivered`, `to be retried` or `acknowledged`, or
+    null while consumers cannot see the message. `life` lists the events in order; for a pending message, the
+    expected events follow. The lists after `life` have the instants of each stage in microseconds.
+    """
 
     message_id: str
     state: MessageState
+    consumption: Consumption | None
+    life: list[EventOut]
     records: list[MessageOut]
     deliveries: list[DeliveryRecord]
     interventions: list[InterventionRecord]
@@ -68,7 +72,7 @@ class ByKey(Input, frozen=True):
 
     key: Annotated[str, Meta(min_length=1, max_length=255, description="One of the message's `keys`")]
     topic: TopicName | UnsetType = UNSET
-    max: Annotated[int, Meta(ge=1, le=256, description="Most messages to return")] = 64
+    max: Annotated[int, Meta(ge=1, le=256, description="Largest number of messages")] = 64
 
 
 class Messages(msgspec.Struct, frozen=True):
@@ -78,7 +82,7 @@ class Messages(msgspec.Struct, frozen=True):
 
 
 async def browse(call: ApiCall, where: Browse) -> Browsed:
-    """Reads from an offset on, at most 4 MiB unless the first message alone has more; changes no offset."""
+    """Reads at most 4 MiB, unless the first message alone is larger. No offset changes."""
     await prepare(where.filter_type)
     tag_filter = parse_filter(where.filter, where.filter_type)
     load = load_of(call.request)
@@ -95,9 +99,12 @@ async def browse(call: ApiCall, where: Browse) -> Browsed:
 async def life(call: ApiCall, path: MessagePath) -> MessageHistoryOut:
     """Finds a message by its unique key, or by the offset message id of any of its records."""
     found = await call.broker.histories.of(path.message_id)
+    [newest] = await call.broker.message_states.of([found.newest])
     return MessageHistoryOut(
         found.records[0].unique_key,
         found.state,
+        newest.consumption,
+        [event_out(event) for event in found.life],
         [message_out(call.broker, record) for record in found.records],
         found.deliveries,
         found.interventions,
@@ -109,7 +116,7 @@ async def life(call: ApiCall, path: MessagePath) -> MessageHistoryOut:
 async def by_key(call: ApiCall, what: ByKey) -> Messages:
     """Finds messages by one of their `keys`, in one topic or all.
 
-    Their bodies have at most 4 MiB together, unless the first alone has more.
+    Their bodies have at most 4 MiB in total, unless the first alone is larger.
     """
     load = load_of(call.request)
     async with load.reading(MAX_RECEIVED_BYTES) as max_bytes:
@@ -141,5 +148,13 @@ LOOKUP = RouteGroup(
             errors=[MessageNotFoundError],
         ),
         Route("GET", "/v1/messages", by_key, "Find messages by key", Messages, ByKey),
+        Route(
+            "GET",
+            "/v1/message-states",
+            message_states,
+            "List messages with their states, newest first",
+            MessageStatesOut,
+            MessageStatesIn,
+        ),
     ],
 )

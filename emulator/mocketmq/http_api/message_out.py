@@ -1,4 +1,4 @@
-"""Stored messages as JSON."""
+"""Converts stored messages to JSON."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.message.body import Compression, body_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import offset_message_id
+from mocketmq.message.priority import priority_of
 from mocketmq.message.properties import KEYS, TAGS, decode_properties
 
 
@@ -17,9 +18,10 @@ class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
 
     Bodies that a client compressed with zlib are shown uncompressed, if they then fit `max_message_bytes`.
     Otherwise `compression` names the compression of `body_base64`. `sys_flag` is as stored.
-    `due_ms`, `real_topic` and `real_queue_id` are those of a parked message: when and where it is delivered.
-    `parked_offset_message_id` is that of a delivered one. `door` is the one by which the message was sent:
-    `remoting`, `grpc`, `http` or `aliyun`; null if an older version stored the message.
+    `due_ms`, `real_topic` and `real_queue_id` say when and where a parked message is delivered. A delivered
+    message has `parked_offset_message_id`. `priority` is null for a message without one. `door` is the
+    protocol by which the message was sent: `remoting`, `grpc`, `http` or `aliyun`; null if an older version
+    stored the message.
     """
 
     message_id: str
@@ -33,6 +35,7 @@ class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
     compression: Compression | None
     tag: str | None
     keys: list[str]
+    priority: int | None
     properties: dict[str, str]
     born_ms: int
     born_host: str
@@ -54,7 +57,7 @@ def message_out(broker: Broker, message: StoredMessage) -> MessageOut:
 
 
 def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
-    """The fields of :class:`MessageOut`, for it and its subclasses."""
+    """The fields of :class:`MessageOut`, which its subclasses share."""
     queue = broker.registry.topics.queue(message.queue_key)
     store_host = broker.store.writer.store_host
     properties = decode_properties(message.properties)
@@ -75,6 +78,7 @@ def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
         "compression": body.compression,
         "tag": properties.get(TAGS),
         "keys": properties[KEYS].split() if KEYS in properties else [],
+        "priority": priority_of(properties),
         "properties": properties,
         "born_ms": message.born_us // US_PER_MS,
         "born_host": message.born_host,
@@ -101,5 +105,5 @@ def _text(body: bytes) -> str | None:
 
 
 def to_ms(instant_us: int | None) -> int | None:
-    """Microseconds as whole milliseconds; None stays None."""
+    """Convert microseconds to whole milliseconds; None stays None."""
     return None if instant_us is None else instant_us // US_PER_MS

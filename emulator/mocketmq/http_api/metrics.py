@@ -1,35 +1,74 @@
-"""Metrics for Prometheus, read from the broker's memory at each scrape."""
+"""Prometheus metrics: the broker's own, and those of a real broker (``rocketmq_metrics``).
 
-from collections.abc import Iterator
+Each scrape reads them from memory, except for waiting retries, open half messages, and the times of messages.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from mocketmq import __version__
+from mocketmq.broker.inspection.consumer_lag import TopicLag
 from mocketmq.clock import US_PER_S
+from mocketmq.errors import StoreError
+from mocketmq.http_api.rocketmq_metrics import read_figures
 from mocketmq.http_api.route import Api
+from mocketmq.rocketmq_family import family_of
 
 
-def render(api: Api) -> bytes:
-    """All metrics in Prometheus' text format."""
+async def render(api: Api) -> bytes:
+    """All metrics in Prometheus' text format.
+
+    If the store cannot be read, figures that need it are left out. The text is made in a thread, because
+    there may be many topics.
+    """
+    broker, retries = api.broker, None
+    lags = await broker.consumer_lag.of_all()
+    with suppress(StoreError):
+        waiting = await broker.group_progress.waiting_retries()
+        retries = Counter[str]()
+        for (topic, _), count in waiting.items():
+            retries[topic] += count
+    own = list(BrokerMetrics(api, lags, retries).collect())
+    figures = await read_figures(api, lags)
+    return await asyncio.to_thread(_text_of, lambda: chain(own, map(family_of, figures)))
+
+
+def _text_of(collect: Callable[[], Iterable[Metric]]) -> bytes:
     registry = CollectorRegistry()
-    registry.register(BrokerCollector(api))
+    registry.register(_Families(collect))
     return generate_latest(registry)
 
 
-class BrokerCollector(Collector):
-    """Collects a broker's metrics. Counters begin at 0 with each start."""
+class _Families(Collector):
+    def __init__(self, families: Callable[[], Iterable[Metric]]) -> None:
+        self._families = families
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
+    def collect(self) -> Iterable[Metric]:
+        """Return all families."""
+        return self._families()
 
     def describe(self) -> list[Metric]:
-        """Describe nothing: no other collector is in the registry, so no names can collide."""
+        """Return nothing, because the registry has no other collector whose names could collide."""
         return []
 
+
+class BrokerMetrics:
+    """A broker's own metrics. Counters begin at 0 when the broker starts."""
+
+    def __init__(self, api: Api, lags: Sequence[TopicLag], retries: Counter[str] | None) -> None:
+        self._api = api
+        self._lags = lags
+        self._retries = retries
+
     def collect(self) -> Iterator[Metric]:
-        """All metric families, as of now."""
+        """All metric families with their current values."""
         yield from self._messages()
         yield from self._delayed()
         yield from self._groups()
@@ -49,24 +88,22 @@ class BrokerCollector(Collector):
             ),
             (
                 "early_messages",
-                "Delayed messages delivered before they were due: a defect, but in profile rocketmq4 after a"
-                " level was shortened or removed",
+                "Delayed messages delivered before they were due: a defect, except in profile rocketmq4 after"
+                " a level was shortened or removed",
                 broker.schemes.early,
             ),
             ("commits", "Transactions written", broker.store.writer.commits),
             ("store_failures", "Transactions that the store refused", broker.store.writer.failures),
             (
                 "half_message_checks",
-                "Questions to producers about half messages",
+                "Check backs sent to producers of half messages",
                 broker.check_backs.asked,
             ),
         )
         for name, text, value in counters:
             yield CounterMetricFamily(f"mocketmq_{name}", text, value)
         transactions = broker.half_messages
-        halves = CounterMetricFamily(
-            "mocketmq_half_messages", "Half messages, and what became of them", labels=["step"]
-        )
+        halves = CounterMetricFamily("mocketmq_half_messages", "Half messages, by outcome", labels=["step"])
         halves.add_metric(["prepared"], transactions.prepared)
         halves.add_metric(["committed"], transactions.committed)
         halves.add_metric(["rolled back"], transactions.rolled_back)
@@ -78,9 +115,11 @@ class BrokerCollector(Collector):
 
     def _delayed(self) -> Iterator[Metric]:
         labels = ("scheme", "level")
-        pending = _gauge("pending_messages", "Delayed messages that wait", *labels)
-        next_due = _gauge("next_due_seconds", "Emulated time until the next message is due", *labels)
-        overdue = _gauge("overdue_seconds", "For how long the oldest message has been due", *labels)
+        pending = _gauge("pending_messages", "Pending delayed messages", *labels)
+        next_due = _gauge(
+            "next_due_seconds", "Time on the broker's clock until the next message is due", *labels
+        )
+        overdue = _gauge("overdue_seconds", "How long the oldest pending message has been overdue", *labels)
         broker = self._api.broker
         now_us = broker.clock.now_us()
         for row in broker.schemes.figures():
@@ -102,46 +141,53 @@ class BrokerCollector(Collector):
             "mocketmq_unremoved_files", "Files of delivered messages that cannot be removed", files.unremoved
         )
         put_aside = CounterMetricFamily(
-            "mocketmq_files_put_aside", "Damaged, missing and foreign files that were met", labels=["kind"]
+            "mocketmq_files_put_aside", "Damaged, missing and foreign files found", labels=["kind"]
         )
         for kind, count in sorted(files.put_aside.items()):
             put_aside.add_metric([kind], count)
         yield put_aside
         yield CounterMetricFamily(
-            "mocketmq_refused_repeats", "Files refused because their message was done with", files.repeats
+            "mocketmq_refused_repeats",
+            "Files refused because their message was already delivered or cancelled",
+            files.repeats,
         )
 
     def _groups(self) -> Iterator[Metric]:
-        lag = _gauge("group_lag_messages", "Messages that the group has not finished", "group", "topic")
-        in_flight = _gauge("group_in_flight_messages", "Messages taken and not settled", "group", "topic")
-        for group in self._api.broker.consuming_groups:
-            lags: dict[str, int] = {}
-            flights: dict[str, int] = {}
-            for group_queue in group.queues.values():
-                topic = group_queue.queue.topic
-                lags[topic] = lags.get(topic, 0) + group_queue.lag
-                taken = group_queue.in_flight
-                flights[topic] = flights.get(topic, 0) + taken
-            for topic, value in lags.items():
-                lag.add_metric([group.name, topic], value)
-                in_flight.add_metric([group.name, topic], flights[topic])
-        yield from (lag, in_flight)
+        lag = _gauge("group_lag_messages", "Messages that the group has not consumed", "group", "topic")
+        in_flight = _gauge(
+            "group_in_flight_messages",
+            "Messages that consumers have received and not settled or postponed",
+            "group",
+            "topic",
+        )
+        retrying = _gauge(
+            "group_retrying_messages",
+            "Messages that failed and wait for their next attempt",
+            "group",
+            "topic",
+        )
+        gauges = (lag, in_flight, retrying)
+        for one in self._lags:
+            retrying_now = one.postponed + (self._retries[one.topic] if self._retries else 0)
+            for gauge, value in zip(gauges, (one.lag, one.in_flight, retrying_now), strict=True):
+                gauge.add_metric([one.group, one.topic], value)
+        yield from gauges[: None if self._retries is not None else -1]
 
     def _server(self) -> Iterator[Metric]:
         broker = self._api.broker
-        yield GaugeMetricFamily("mocketmq_long_polls", "Consumers that wait for messages", broker.polls.count)
+        yield GaugeMetricFamily("mocketmq_long_polls", "Consumers waiting in a long poll", broker.polls.count)
         requests = CounterMetricFamily(
-            "mocketmq_http_requests", "Answers given over HTTP", labels=["method", "route", "status"]
+            "mocketmq_http_requests", "HTTP responses", labels=["method", "route", "status"]
         )
         for (method, template, status), count in sorted(self._api.requests.items()):
             requests.add_metric([method, template, str(status)], count)
         yield requests
-        clock = _gauge("clock_seconds", "The emulated instant, seconds since the epoch", "mode")
+        clock = _gauge("clock_seconds", "The broker's clock, in seconds since the epoch", "mode")
         clock.add_metric([broker.clock.mode], broker.clock.now_us() / US_PER_S)
         yield clock
         yield InfoMetricFamily(
             "mocketmq_build",
-            "What is running",
+            "The running version and profile",
             {"version": __version__, "profile": broker.levels.profile.name},
         )
 

@@ -1,4 +1,4 @@
-"""Make the OpenAPI 3.1 document from the routes that the server serves."""
+"""Generates the OpenAPI 3.1 document from the server's routes."""
 
 from collections.abc import Iterator
 from inspect import cleandoc
@@ -16,10 +16,10 @@ _REASONS = {
     400: "A field is missing, unknown, or has a value that is not allowed",
     401: "The token is missing or wrong",
     413: "The body is too large",
-    500: "A defect of mocketmq",
+    500: "A defect in mocketmq",
     503: "The store failed, or the broker is stopping; nothing was changed",
 }
-"""Problems that every route may answer, where they apply."""
+"""Descriptions of problems that any route may return, if they apply to it."""
 
 Document = dict[str, Any]
 
@@ -114,7 +114,7 @@ def _responses(route: Route, *, has_token: bool) -> Document:
 
 
 def _problems(route: Route, *, has_token: bool) -> dict[int, str]:
-    """Descriptions of problems, by status."""
+    """Descriptions of a route's problems, by status."""
     statuses = [400, 500, 503]
     if has_token and not route.is_open:
         statuses.append(401)

@@ -1,4 +1,4 @@
-"""Health, information, reset, metrics, and the API's own documents."""
+"""Routes for health, information, reset, metrics, and the API's own documents."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -10,10 +10,10 @@ from msgspec import UNSET, UnsetType
 from mocketmq import __version__
 from mocketmq.broker.sending.sender import MAX_BATCH
 from mocketmq.clock import US_PER_MS
-from mocketmq.doors import Doors
 from mocketmq.errors import ClockError, InvalidArgumentError, StoppingError, TopicNotFoundError
 from mocketmq.http_api.fields import Input, InstantMs, NoInput, TopicName
 from mocketmq.http_api.route import JSON, ApiCall, Route, RouteGroup, given
+from mocketmq.open_ports import OpenPorts
 
 TEXT, HTML = "text/plain", "text/html"
 
@@ -33,16 +33,17 @@ class Info(msgspec.Struct, frozen=True):
     max_batch: int
     max_long_poll_ms: int
     max_wait_ms: int
-    doors: Doors
+    doors: OpenPorts
 
 
 class ResetIn(Input, frozen=True):
-    """The topic to empty; without it, all topics, where the `clock` begins anew, and whether to `forget`.
+    """The topic to empty (by default all), the new `clock` time, and whether to `forget` topics and groups.
 
-    `start` is where a broker's clock begins: of a manual clock, where it stood when the broker started; of
-    others, the wall clock. It may be an earlier instant than now, but none before the one at which the
-    clock started. Without it the clock stays. `forget` deletes topics and groups that the settings do not
-    declare and no connected client consumes; declared ones get their declared configuration back.
+    `clock` is `start` or an instant. `start` is a manual clock's time at the start of the broker, and the
+    wall clock for other clocks. An instant may be earlier than now, but not before the time at which the
+    clock started. By default the clock does not change. `forget` deletes topics and groups that are neither
+    declared in the settings nor consumed by connected clients, and restores the declared configuration of the
+    others.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {
@@ -56,28 +57,28 @@ class ResetIn(Input, frozen=True):
 
 
 class ResetOut(msgspec.Struct, frozen=True):
-    """`all`, or the topic that was emptied; and what the clock shows."""
+    """The emptied topic, or `all`; and the time of the clock."""
 
     reset: str
     now_ms: int
 
 
 class Health(msgspec.Struct, frozen=True):
-    """The process answers."""
+    """The process is running."""
 
     status: Literal["ok"] = "ok"
 
 
 class Readiness(msgspec.Struct, frozen=True):
-    """Every listener is up, and recovery is over."""
+    """All ports are open, and recovery has finished."""
 
     status: Literal["ready"] = "ready"
 
 
 async def info(call: ApiCall, _: NoInput) -> Info:
-    """Version, settings, limits, uptime, and the ports that are listened on.
+    """Returns the version, settings, limits, uptime and open ports.
 
-    In `doors`, `http` is this API and `namesrv` the name server. Doors that are closed are missing.
+    In `doors`, `http` is this API and `namesrv` the name server. Closed doors are missing.
     """
     settings = call.api.settings
     return Info(
@@ -98,10 +99,10 @@ async def info(call: ApiCall, _: NoInput) -> Info:
 
 
 async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
-    """Removes messages, pending ones too. Connections, topics, groups and settings stay; offsets continue.
+    """Removes messages, even pending ones. Connections, topics, groups and settings stay; offsets continue.
 
-    Emptying all topics empties the ledger as well, and ends all long polls and all faults on purpose;
-    emptying one leaves its rows in the ledger, and the faults.
+    Emptying all topics also empties the ledger, ends all long polls, and removes all injected faults.
+    Emptying one topic keeps its rows in the ledger, and the faults.
     """
     broker = call.broker
     if what.topic is UNSET:
@@ -124,7 +125,7 @@ async def health(_: ApiCall, __: NoInput) -> Health:
 
 
 async def readiness(call: ApiCall, _: NoInput) -> Readiness:
-    """Needs no token. Answers 503 while the broker starts or stops, 500 once its store is damaged."""
+    """Needs no token. Status 503 while the broker starts or stops, 500 after damage to its store."""
     if not call.api.is_ready:
         raise StoppingError("the broker is not ready: it is starting or stopping")
     call.broker.store.database.check_damage()
@@ -132,26 +133,26 @@ async def readiness(call: ApiCall, _: NoInput) -> Readiness:
 
 
 async def metrics(call: ApiCall, _: NoInput) -> web.Response:
-    """In Prometheus' text format."""
-    # Half as long to import as the whole API, and many brokers are never scraped.
+    """Returns the metrics in Prometheus' text format."""
+    # The import takes half as long as importing the whole API, and many brokers are never scraped.
     from mocketmq.http_api.metrics import render  # noqa: PLC0415
 
     return web.Response(
-        body=render(call.api), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        body=await render(call.api), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
     )
 
 
 async def openapi(call: ApiCall, _: NoInput) -> web.Response:
-    """The OpenAPI 3.1 document of this API."""
+    """Returns the OpenAPI 3.1 document of this API."""
     from mocketmq.http_api.openapi import document  # noqa: PLC0415
 
     return web.json_response(
-        body=msgspec.json.encode(document(call.api)), headers={"X-Content-Type-Options": "nosniff"}
+        body=msgspec.json.encode(document(call.api)) + b"\n", headers={"X-Content-Type-Options": "nosniff"}
     )
 
 
 async def docs(_: ApiCall, __: NoInput) -> web.Response:
-    """An HTML page of this API that needs no network."""
+    """Returns an HTML page of this API that needs no network."""
     from importlib.resources import files  # noqa: PLC0415
 
     return web.Response(
@@ -168,7 +169,7 @@ _PAGE_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""Of a page with its script inside."""
+"""Headers of a page with an inline script."""
 
 OPERATIONS = RouteGroup(
     "operations",

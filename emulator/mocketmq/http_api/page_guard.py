@@ -1,9 +1,9 @@
-"""Refuses requests that web pages make to a broker that their visitor can reach, for every door of the port.
+"""Refuses requests from pages of other sites, which could use a broker that their visitor can reach.
 
-Two ways lead from a page to a program on the same machine. A page of another site asks for the broker's
-address: its browser says so in ``Origin`` or ``Sec-Fetch-Site`` (Fetch Metadata, W3C), which no SDK sends. Or
-the site's own name is made to resolve to the broker's address (DNS rebinding): then ``Host`` is a name that
-its owner registered, which has a dot, where brokers are reached by an address or a name without one.
+A page can reach a program on its visitor's machine in two ways. If the page requests the broker's address,
+the browser sends ``Origin`` or ``Sec-Fetch-Site`` (Fetch Metadata, W3C), which no SDK sends. If the site
+makes its own name resolve to the broker's address (DNS rebinding), ``Host`` is a registered name. Such a name
+contains a dot, whereas clients reach a broker by an address or by a name without a dot.
 """
 
 import re
@@ -20,21 +20,21 @@ from mocketmq.http_api.request import host_of
 
 ANY: Final = "*"
 _PRIVATE: Final = (".localhost", ".local", ".internal", ".svc", ".test", ".home.arpa")
-"""Endings that nobody can register (RFC 6761, RFC 6762, RFC 8375, ICANN's .internal; Kubernetes' .svc)."""
+"""Suffixes that cannot be registered (RFC 6761, RFC 6762, RFC 8375, ICANN's .internal; Kubernetes' .svc)."""
 _PORT: Final = re.compile(r":\d*$")
 _FOREIGN: Final = frozenset({"cross-site", "same-site"})
 
 
 class ForeignHostError(HttpError):
-    """The name by which the broker was asked for may belong to anybody."""
+    """The request's host name could belong to another site."""
 
     status = 421
     field = "Host"
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"Host is {host!r}, a name that may be anybody's; if it is this broker's,"
-            f" start it with --allowed-hosts {host}"
+            f"Host is {host!r}, a name that another site may own; if it names this broker,"
+            f" start the broker with --allowed-hosts {host}"
         )
         self.allowed = "an IP address, localhost, a name without a dot, or one of allowed_hosts"
 
@@ -48,13 +48,13 @@ class ForeignOriginError(HttpError):
     def __init__(self, origin: str, host: str) -> None:
         super().__init__(
             f"a page of {origin} may not use this broker: only pages of {host} and of allowed_hosts may,"
-            " and programs that are no browser"
+            " and programs other than browsers"
         )
         self.allowed = f"no Origin and Sec-Fetch-Site headers, or those of {host}"
 
 
 class PageGuard:
-    """``allowed_hosts`` are further names of the broker, and hosts whose pages may use it; ``*`` is any."""
+    """``allowed_hosts`` are more names for the broker, and hosts of pages that may use it; ``*`` is any."""
 
     def __init__(self, allowed_hosts: Iterable[str] = ()) -> None:
         allowed = {host.lower() for host in allowed_hosts}
@@ -62,9 +62,9 @@ class PageGuard:
         self._allowed = allowed | {socket.gethostname().lower()}
 
     def check(self, request: web.BaseRequest, *, may_be_linked: bool) -> None:
-        """Raise ForeignHostError or ForeignOriginError for a request that a page of another site makes.
+        """Raise ForeignHostError or ForeignOriginError for a request from a page of another site.
 
-        ``may_be_linked``: pages of other sites may lead here by a link, as to a page.
+        ``may_be_linked`` allows pages of other sites to link to the requested path.
         """
         if self._allows_all:
             return
@@ -97,7 +97,7 @@ class PageGuard:
 
 
 def _is_link(request: web.BaseRequest) -> bool:
-    """Whether the browser opens a page of its own for it, which no other page can read."""
+    """Whether the browser opens the response as a top-level page, which no other page can read."""
     headers = request.headers
     return (
         request.method == "GET"

@@ -1,4 +1,4 @@
-"""Turn any error into a problem document (RFC 9457)."""
+"""Turns errors into problem documents (RFC 9457)."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _WORD: Final = re.compile(r"[A-Z](?:[a-z]+|[A-Z]+(?![a-z]))")
 
 
 class HttpError(RefusedError):
-    """Base of refusals that only HTTP knows; each class has its own status."""
+    """Base of errors that only HTTP has; each class has its own status."""
 
     status: ClassVar[int]
     headers: Mapping[str, str] = {}
@@ -31,9 +31,9 @@ class MalformedJSONError(HttpError):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why a request failed (RFC 9457). `type` names the kind of error, `detail` describes it.
+    """The reason why a request failed (RFC 9457). `type` names the kind of error, `detail` describes it.
 
-    `field` names the wrong field, `allowed` says which values it takes.
+    `field` names the wrong field, `allowed` describes its valid values.
     """
 
     type: str
@@ -52,7 +52,7 @@ def problem_response(error: Exception) -> web.Response:
         headers |= error.headers
     if isinstance(error, UnauthorizedError):
         headers["WWW-Authenticate"] = "Bearer"
-    return web.Response(status=problem.status, body=msgspec.json.encode(problem), headers=headers)
+    return web.Response(status=problem.status, body=msgspec.json.encode(problem) + b"\n", headers=headers)
 
 
 def problem_of(error: Exception) -> Problem:
@@ -71,5 +71,5 @@ def problem_of(error: Exception) -> Problem:
 
 
 def _as_text(words: str) -> str:
-    """Words that may quote a header, of which bytes outside of UTF-8 came as lone surrogates."""
+    """Make text encodable. If it quotes a header, aiohttp has decoded invalid UTF-8 to lone surrogates."""
     return words.encode(errors="backslashreplace").decode()

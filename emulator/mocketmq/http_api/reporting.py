@@ -1,7 +1,7 @@
-"""Make a lateness report, and show it.
+"""Routes for lateness reports: make a report, follow its progress, show its page.
 
-Its page runs scripts and shows what messages hold. So it is served in a sandbox: without the origin of this
-API, by which alone a page in a browser could use it.
+The page runs scripts and shows the contents of messages. It is therefore served in a sandbox, which takes
+away the API's origin, so that the page cannot call the API.
 """
 
 from typing import Final
@@ -26,23 +26,23 @@ _HEADERS: Final = {
 
 
 class ReportPath(Input, frozen=True):
-    """A report by its name."""
+    """The name of a report."""
 
     report: str
 
 
 class ReportOut(msgspec.Struct, frozen=True):
-    """The path of a report's page, and the instant at which it was asked for."""
+    """The path of a report's page, and the instant of its request."""
 
     page: str
     at_ms: int
 
 
 class ReportStateOut(msgspec.Struct, frozen=True):
-    """What is done for the report that is being made, and where the newest one is.
+    """The progress of the report being made, and the page of the newest one.
 
-    `step` is null while none is being made; else it is the one of this `number` among all `steps`. `page` and
-    `at_ms` are null before the first report.
+    `step` is step `number` of `steps`, and null while no report is being made. `page` and `at_ms` are null
+    before the first report.
     """
 
     step: str | None
@@ -53,7 +53,7 @@ class ReportStateOut(msgspec.Struct, frozen=True):
 
 
 async def report_state(call: ApiCall, _: NoInput) -> ReportStateOut:
-    """A report takes seconds; whoever waits for one can be told what is being done."""
+    """Returns the current step of the report being made, which takes seconds."""
     step, newest = call.api.reports.step, call.api.reports.newest
     return ReportStateOut(
         STEPS[step - 1] if step else None,
@@ -69,27 +69,27 @@ def _page(made: MadeReport) -> str:
 
 
 async def make_report(call: ApiCall, _: NoInput) -> ReportOut:
-    """Answers when it is made, which takes seconds; whoever asks meanwhile is answered with the same one.
+    """Answers when the report is made, which takes seconds; concurrent requests get the same report.
 
-    It is that of `mocketmq report --quick`, made in another process. A broker that keeps its data in memory
-    copies it to a temporary file, without messages that wait for an absolute due time. `page` can be opened
-    without the token by whoever knows it, until the next report is made.
+    A separate process runs `mocketmq report --quick`. A broker with its data in memory copies the data to a
+    temporary file, without messages that wait for an absolute due time. Anyone who knows `page` can open it
+    without the token until the next report is made.
     """
     made = await call.api.reports.make()
     return ReportOut(_page(made), made.at_us // US_PER_MS)
 
 
 async def report(call: ApiCall, path: ReportPath) -> web.Response:
-    """An HTML page that needs no network. It is shown in a sandbox, where it cannot use this API."""
+    """Returns an HTML page that needs no network. Its sandbox keeps it from using this API."""
     html = call.api.reports.page(path.report)
     return web.Response(body=html, content_type=HTML, charset="utf-8", headers=_HEADERS)
 
 
 REPORTS = RouteGroup(
     "reports",
-    "How late deliveries were",
+    "Lateness reports",
     [
-        Route("GET", "/v1/reports", report_state, "See how far a lateness report is", ReportStateOut),
+        Route("GET", "/v1/reports", report_state, "Show the progress of a lateness report", ReportStateOut),
         Route("POST", "/v1/reports", make_report, "Make a lateness report", ReportOut, errors=[ReportError]),
         Route(
             "GET",

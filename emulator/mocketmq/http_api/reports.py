@@ -1,6 +1,6 @@
-"""Make lateness reports: ``mocketmq report --quick``, in a process of its own.
+"""Makes lateness reports by running ``mocketmq report --quick`` in a separate process.
 
-What makes them is an extra, which the broker never imports (docs/architecture.md, "The report").
+The report package is an optional extra, which the broker never imports (docs/architecture.md, "The report").
 """
 
 import asyncio
@@ -16,17 +16,17 @@ from mocketmq.errors import ReportError, ReportNotFoundError, StoppingError
 from mocketmq.own_command import own_command
 
 MOST_S: Final = 600.0
-"""Real seconds after which a report is given up."""
+"""Real seconds after which the report process is killed."""
 _NICE: Final = 10
-"""A report may be slow; the broker may not."""
+"""Niceness of the report process, so that it does not slow the broker down."""
 _LINE_BYTES: Final = 1 << 20
-"""Of the longest line that the command may write."""
+"""Maximum length of a line of the command's output, in bytes."""
 STEPS: Final = ("starting", "reading", "measuring", "making tables", "writing")
-"""What making one takes, in this order; the command writes a line for each but the first, and others."""
+"""The steps of a report, in order. Among other lines, the command prints one for each step but the first."""
 
 
 class MadeReport(NamedTuple):
-    """A page, and what the clock showed when it was asked for. Who knows the name may see the page."""
+    """A report page, and the broker's time of its request. Anyone who knows the name can see the page."""
 
     name: str
     html: bytes
@@ -34,7 +34,7 @@ class MadeReport(NamedTuple):
 
 
 class Reports:
-    """Makes one report at a time, and keeps the page of the newest one."""
+    """Makes one report at a time, and keeps the newest page."""
 
     def __init__(self, broker: Broker, data: str) -> None:
         self._broker = broker
@@ -45,7 +45,7 @@ class Reports:
         self._step = 0
 
     async def make(self) -> MadeReport:
-        """Make a report of all that is stored; while one is being made, wait for that.
+        """Make a report of the whole store, or wait for the one being made.
 
         Raises ReportError, StoreError, StoppingError.
         """
@@ -54,26 +54,26 @@ class Reports:
         if self._making is None or self._making.done():
             self._making = asyncio.create_task(self._make(), name="report")
             self._making.add_done_callback(lambda made: made.cancelled() or made.exception())
-        return await asyncio.shield(self._making)  # others may wait for it, too
+        return await asyncio.shield(self._making)  # other requests may wait for the same report
 
     @property
     def step(self) -> int:
-        """The step of the report that is being made, from 1 to the number of ``STEPS``; 0 without one."""
+        """The current step of the report being made, from 1 to the number of ``STEPS``; 0 if none is made."""
         return 0 if self._making is None or self._making.done() else self._step
 
     @property
     def newest(self) -> MadeReport | None:
-        """The report that was made last."""
+        """The newest report, or None."""
         return self._newest
 
     def page(self, name: str) -> bytes:
         """The page of the newest report. Raises ReportNotFoundError for any other name."""
         if self._newest is None or self._newest.name != name:
-            raise ReportNotFoundError("this report is not kept: only the newest one is. Make another one")
+            raise ReportNotFoundError("only the newest report is kept, and this one is older; make another")
         return self._newest.html
 
     async def close(self) -> None:
-        """End what is being made."""
+        """Cancel the report that is being made."""
         self._closed = True
         if self._making is not None:
             self._making.cancel()
@@ -97,19 +97,19 @@ class Reports:
         return self._newest
 
     def _tell(self, line: str) -> None:
-        """Note the step, if the line is one."""
+        """Record the current step if the line announces one."""
         if line in STEPS:
             self._step = STEPS.index(line) + 1
 
 
 async def _run(tell: Callable[[str], None], *arguments: str) -> None:
-    """Make a report in a child process; ``tell`` each line that it says. Raises ReportError."""
+    """Make a report in a child process; pass each line of its output to ``tell``. Raises ReportError."""
     command: Sequence[str] = (*own_command(), "report", "--quick", *arguments)
     nobody, heard = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *command, stdin=nobody, stdout=nobody, stderr=heard, limit=_LINE_BYTES
     )
-    assert process.stderr is not None  # noqa: S101 - it is heard
+    assert process.stderr is not None  # noqa: S101 - stderr is a pipe
     told: list[bytes] = []
     try:
         with suppress(OSError):
@@ -121,7 +121,7 @@ async def _run(tell: Callable[[str], None], *arguments: str) -> None:
             await process.wait()
     except TimeoutError:
         raise ReportError(
-            f"the report took longer than {MOST_S:.0f} s and was given up; `mocketmq report` has no limit"
+            f"the report took longer than {MOST_S:.0f} s and was stopped; `mocketmq report` has no limit"
         ) from None
     finally:
         if process.returncode is None:

@@ -1,4 +1,4 @@
-"""Read a request: its client, its parameters, its body; each decoded and checked."""
+"""Reads the client, the parameters and the body of a request, decodes and checks them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -8,25 +8,25 @@ import msgspec
 from aiohttp import web
 
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.event_loop_turns import EventLoopTurns
 from mocketmq.http_api.fields import Input
 from mocketmq.http_api.invalid import invalid_argument
 from mocketmq.http_api.json_values import MAX_VALUES, TooManyValuesError, has_more_values
 from mocketmq.http_api.problem import MalformedJSONError
 from mocketmq.settings import Settings
-from mocketmq.turns import Turns
 
 LONG_BYTES: Final = 32 << 10
-"""Bodies above this size are read step by step."""
+"""Size above which bodies are decoded in several turns of the event loop."""
 
 
 def client_of(request: web.BaseRequest) -> str:
-    """The client's address and port; the port is 0 once the client has gone."""
+    """The client's address and port. The port is 0 after the client has disconnected."""
     transport = request.transport
     return _address(transport.get_extra_info("peername") if transport else (request.remote or "127.0.0.1", 0))
 
 
 def host_of(request: web.BaseRequest) -> str:
-    """The host by which the client reached this server: the Host header, or the socket's own address."""
+    """The host that the client connected to, from the Host header or the socket's own address."""
     transport = request.transport
     return request.headers.get("Host") or _address(transport and transport.get_extra_info("sockname"))
 
@@ -37,13 +37,13 @@ def _address(of_socket: object) -> str:
 
 
 def is_lost(request: web.BaseRequest) -> bool:
-    """Whether the client has closed its connection, so that the response reaches nobody."""
+    """Whether the client has closed its connection, so that it cannot receive the response."""
     transport = request.transport
     return transport is None or transport.is_closing()
 
 
 def max_body_bytes(settings: Settings) -> int:
-    """Largest body: the largest message in base64, or as text half escaped, and its properties."""
+    """The body limit, which fits the largest message in base64 or half-escaped text, with its properties."""
     return 2 * settings.max_message_bytes + (1 << 20)
 
 
@@ -62,7 +62,7 @@ def parameters_of(request: web.BaseRequest, in_path: dict[str, str], kind: type[
 
 
 def decoder(kind: type[Input]) -> Callable[[bytes], Input]:
-    """A function that reads a JSON body. It raises InvalidArgumentError, MalformedJSONError."""
+    """Make a function that reads a JSON body and raises InvalidArgumentError, MalformedJSONError."""
     decode = msgspec.json.Decoder(kind).decode
 
     def checked(content: bytes) -> Input:
@@ -76,21 +76,21 @@ def decoder(kind: type[Input]) -> Callable[[bytes], Input]:
     return checked
 
 
-async def decode_long(content: bytes, kind: type[Input], turns: Turns) -> Input:
-    """As ``decoder``, each step in a turn of its own, and read once whatever is wrong with it.
+async def decode_long(content: bytes, kind: type[Input], turns: EventLoopTurns) -> Input:
+    """Decode like ``decoder``, but each step in its own turn of the event loop. The body is parsed only once.
 
-    Raises also TooManyValuesError.
+    Also raises TooManyValuesError.
     """
-    await turns.next()
+    await turns.next_turn()
     if has_more_values(content, MAX_VALUES):
         raise TooManyValuesError
-    await turns.next()
+    await turns.next_turn()
     with _reading_json():
         given = msgspec.json.decode(content)
-    await turns.next()
+    await turns.next_turn()
     with suppress(msgspec.ValidationError):
         return msgspec.convert(given, kind)
-    await turns.next()
+    await turns.next_turn()
     with _reading_json():
         given = _with_integers(given)
     return _converted(given, kind)
@@ -101,7 +101,7 @@ def _reading_json() -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        raise MalformedJSONError("the body is JSON that is nested too deep") from None
+        raise MalformedJSONError("the body is JSON that is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedJSONError(f"the body is not JSON in UTF-8: {error}") from None
 
@@ -114,7 +114,7 @@ def _converted(given: object, kind: type[Input]) -> Input:
 
 
 def _with_integers(value: Any) -> Any:
-    """The value with ``5`` for ``5.0``, which some clients write for whole numbers."""
+    """Replace ``5.0`` by ``5`` in a value, because some clients write whole numbers so."""
     match value:
         case float() if value.is_integer():
             return int(value)

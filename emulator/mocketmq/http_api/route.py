@@ -1,4 +1,4 @@
-"""A route of the JSON API: its input and output, declared once for the server and the OpenAPI document."""
+"""A route of the JSON API, with its input and output, declared once for server and OpenAPI document."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -10,12 +10,11 @@ from msgspec import UNSET
 
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import steady_us
-from mocketmq.doors import Doors
 from mocketmq.errors import EmulatorError
-from mocketmq.faults.fault import FaultyRequest
+from mocketmq.faults.injector import RequestAttributes
 from mocketmq.faults.rule import Operation
 from mocketmq.http_api.bodies import Bodies
-from mocketmq.http_api.faulty import clients_of, serve_with_faults
+from mocketmq.http_api.fault_injection import clients_of, serve_with_faults
 from mocketmq.http_api.fields import Input, NoInput
 from mocketmq.http_api.reports import Reports
 from mocketmq.http_api.request import (
@@ -26,6 +25,7 @@ from mocketmq.http_api.request import (
     is_lost,
     parameters_of,
 )
+from mocketmq.open_ports import OpenPorts
 from mocketmq.settings import Settings
 
 JSON = "application/json"
@@ -36,11 +36,11 @@ Handler = Callable[..., Awaitable[object]]
 
 
 class Route(NamedTuple):
-    """One method of one path.
+    """A method on a path.
 
-    ``parameters`` are those of path and query. ``answer`` is the type of the JSON response, or the media type
-    of another one. ``errors`` are those of this route, beside those of every request. ``links`` are OpenAPI
-    link objects by the name of another handler.
+    ``parameters`` declares the parameters of path and query. ``answer`` is the type of a JSON response, or
+    the media type of another response. ``errors`` are specific to this route; other errors are common to all
+    requests. ``links`` has OpenAPI link objects by handler name.
     """
 
     method: str
@@ -52,16 +52,16 @@ class Route(NamedTuple):
     body: type[Input] | None = None
     is_body_optional: bool = False
     status: int = 200
-    may_create: bool = False  # answers 201 when it created something
+    may_create: bool = False  # status 201 if the request creates something
     is_open: bool = False  # needs no token
-    operation: Operation | None = None  # how fault rules name it; None: it is never faulty
+    operation: Operation | None = None  # the name in fault rules; None if fault rules never apply
     errors: Sequence[type[EmulatorError]] = ()
     links: Mapping[str, Mapping[str, object]] = {}
-    events: Mapping[str, type] = {}  # of an event stream: the data of each kind of event
+    events: Mapping[str, type] = {}  # for an event stream, the data type of each kind of event
 
 
 class RouteGroup(NamedTuple):
-    """Routes that belong together."""
+    """Related routes, under one heading of the OpenAPI document."""
 
     name: str
     summary: str
@@ -69,13 +69,13 @@ class RouteGroup(NamedTuple):
 
 
 class Created(NamedTuple):
-    """The answer of a handler that created something."""
+    """The response of a handler that created something."""
 
     answer: object
 
 
 class Api:
-    """What handlers share: broker, settings, counters, open doors, and metrics of other protocols."""
+    """The state that handlers share: broker, settings, counters, open ports, other protocols' metrics."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Api:
         bodies: Bodies,
         route_groups: Sequence[RouteGroup],
         more_metrics: Sequence[Callable[[], Iterable[Any]]],
-        doors: Callable[[], Doors],
+        doors: Callable[[], OpenPorts],
     ) -> None:
         self.broker = broker
         self.settings = settings
@@ -99,12 +99,12 @@ class Api:
 
     @property
     def uptime_us(self) -> int:
-        """Real microseconds since the start."""
+        """Real microseconds since the broker's start."""
         return steady_us() - self._started_us
 
 
 class ApiCall:
-    """One request, as a handler gets it."""
+    """One request, as passed to a handler."""
 
     __slots__ = ("api", "broker", "request")
 
@@ -120,7 +120,7 @@ class ApiCall:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the client has closed its connection, so that the response reaches nobody."""
+        """Whether the client has closed its connection, so that it cannot receive the response."""
         return is_lost(self.request)
 
 
@@ -135,7 +135,7 @@ class Endpoint:
         self._encode = msgspec.json.Encoder().encode
 
     async def serve(self, request: web.BaseRequest, in_path: dict[str, str]) -> web.StreamResponse:
-        """Decode the request, call the handler, encode its answer. Raises EmulatorError."""
+        """Decode the request, call the handler, encode its response. Raises EmulatorError."""
         route = self.route
         call = ApiCall(self._api, request)
         parameters = parameters_of(request, in_path, route.parameters)
@@ -157,7 +157,7 @@ class Endpoint:
         status = route.status
         if isinstance(answer, Created):
             answer, status = answer.answer, 201
-        return web.Response(body=self._encode(answer), status=status, headers=_HEADERS)
+        return web.Response(body=self._encode(answer) + b"\n", status=status, headers=_HEADERS)
 
     async def _serve_with_faults(self, call: ApiCall, operation: str, inputs: Sequence[Input]) -> object:
         def find(name: str) -> str | None:
@@ -165,12 +165,12 @@ class Endpoint:
 
         handler, request = self.route.handler, call.request
         names = operation, handler.__name__
-        faulty = FaultyRequest(
+        attributes = RequestAttributes(
             "http", names, find("topic"), find("group"), clients_of(request), find("message_id")
         )
         return await serve_with_faults(
             call.broker.faults,
-            faulty,
+            attributes,
             request,
             lambda: handler(call, *inputs),
             lambda answer: getattr(answer, "message_id", None),
@@ -178,5 +178,5 @@ class Endpoint:
 
 
 def given(value: Any) -> Any:
-    """The value of an optional field; None if it was left out."""
+    """The value of an optional field, or None if the field was left out."""
     return None if value is UNSET else value

@@ -1,11 +1,11 @@
-"""Find the endpoint of a request by method and path, segment by segment."""
+"""Finds the endpoint of a request by method and path, segment by segment."""
 
 from collections.abc import Iterable
 from typing import Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from mocketmq.http_api.problem import HttpError
-from mocketmq.nearest import nearest
+from mocketmq.suggestion import suggestion_for
 
 Endpoint = TypeVar("Endpoint")
 
@@ -28,7 +28,7 @@ class MethodNotAllowedError(HttpError):
 
 
 class Match(NamedTuple, Generic[Endpoint]):
-    """An endpoint, and the decoded value of each ``{name}`` of its path."""
+    """An endpoint, with the decoded value of each ``{name}`` in its path."""
 
     endpoint: Endpoint
     parameters: dict[str, str]
@@ -46,14 +46,14 @@ class _Node(Generic[Endpoint]):
 
 
 class Router(Generic[Endpoint]):
-    """Endpoints by method and path. Where a literal segment fits, ``{name}`` is not tried."""
+    """Endpoints by method and path. If a literal segment matches, ``{name}`` is not tried."""
 
     def __init__(self) -> None:
         self._root: _Node[Endpoint] = _Node()
         self._paths: set[str] = set()
 
-    def add(self, method: str, path: str, endpoint: Endpoint) -> None:
-        """Serve the method of this path, whose segments are literal or ``{name}``."""
+    def add_route(self, method: str, path: str, endpoint: Endpoint) -> None:
+        """Add an endpoint for a method and a path. Segments of the path are literal or ``{name}``."""
         node = self._root
         for segment in path.split("/")[1:]:
             below = f"{node.path}/{segment}"
@@ -65,10 +65,10 @@ class Router(Generic[Endpoint]):
         node.endpoints[method] = endpoint
         self._paths.add(path)
 
-    def find(self, method: str, raw_path: str) -> Match[Endpoint]:
-        """The endpoint. Raises NoSuchPathError, MethodNotAllowedError.
+    def find_endpoint(self, method: str, raw_path: str) -> Match[Endpoint]:
+        """Find the endpoint of a request. Raises NoSuchPathError, MethodNotAllowedError.
 
-        The path is split before it is decoded: ``%2F`` belongs to its segment, ``%25`` is a percent sign.
+        The path is split before it is decoded, so ``%2F`` does not separate segments.
         """
         node = self._root
         parameters = {}
@@ -89,6 +89,6 @@ class Router(Generic[Endpoint]):
         return Match(endpoint, parameters)
 
     def _no_such_path(self, raw_path: str) -> NoSuchPathError:
-        meant = nearest(raw_path, self._paths)
+        meant = suggestion_for(raw_path, self._paths)
         guess = f"did you mean {meant}? " if meant else ""
         return NoSuchPathError(f"no such path; {guess}/docs lists all")

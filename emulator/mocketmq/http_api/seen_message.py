@@ -1,4 +1,4 @@
-"""A sent message in answers: its outcome, and its state in each consumer group."""
+"""Converts a sent message to JSON, with its outcome and its state in each consumer group."""
 
 from typing import Annotated
 
@@ -10,11 +10,11 @@ from mocketmq.broker.verification.expectations import SeenMessage
 from mocketmq.clock import US_PER_MS
 from mocketmq.http_api.message_out import fields_of, to_ms
 
-Most = Annotated[int, Meta(ge=0, le=1_000, description="Most messages to answer: the newest")]
+Most = Annotated[int, Meta(ge=0, le=1_000, description="Largest number of messages; the newest are returned")]
 
 
 class AtGroup(msgspec.Struct, frozen=True):
-    """How a message stands at a group, how often it was taken by receipt, and until when it stands so."""
+    """A message's state in a consumer group and its end, and how often a consumer received the message."""
 
     group: str
     state: str
@@ -25,8 +25,8 @@ class AtGroup(msgspec.Struct, frozen=True):
 class SeenOut(msgspec.Struct, frozen=True):
     """A message that was sent. `due_ms` is null if it was not delayed.
 
-    `state` is `pending`, `delivered` or `cancelled`; `delivered_ms` is when consumers could first see it.
-    `text` says it in a line.
+    `state` is `pending`, `delivered` or `cancelled`; `delivered_ms` is when consumers could first see the
+    message. `text` is a summary in one line.
     """
 
     message_id: str
@@ -47,9 +47,9 @@ class SeenOut(msgspec.Struct, frozen=True):
 
 
 def seen_out(broker: Broker, seen: SeenMessage) -> SeenOut:
-    """The message as it is answered."""
+    """Convert a sent message to JSON."""
     stored, message = fields_of(broker, seen.content), seen.sent
-    state = "delivered" if message.places else "cancelled" if message.is_cancelled else "pending"
+    state = "delivered" if message.positions else "cancelled" if message.is_cancelled else "pending"
     return SeenOut(
         **{name: stored[name] for name in ("message_id", "tag", "keys", "properties", "body", "body_base64")},
         topic=message.queue.topic,
@@ -58,10 +58,10 @@ def seen_out(broker: Broker, seen: SeenMessage) -> SeenOut:
         delay_level=message.level or 0,
         due_ms=to_ms(message.due_us),
         state=state,
-        delivered_ms=message.places[0].at_us // US_PER_MS if message.places else None,
+        delivered_ms=message.positions[0].at_us // US_PER_MS if message.positions else None,
         groups=[
-            AtGroup(group, standing.at.value, standing.times, to_ms(standing.until_us))
-            for group, standing in seen.standings.items()
+            AtGroup(group, status.state.value, status.times, to_ms(status.until_us))
+            for group, status in seen.group_statuses.items()
         ],
         text=broker.expectations.describe(seen),
     )

@@ -1,4 +1,4 @@
-"""Send messages, alone or in a batch."""
+"""Routes for producers: send a message or a batch."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final
@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.sending.sender import MAX_BATCH, SendResult
 from mocketmq.clock import LATEST_US, US_PER_MS
+from mocketmq.duration import LONGEST_US, format_duration, parse_duration_us
 from mocketmq.errors import (
     IllegalMessageError,
     InvalidArgumentError,
@@ -15,16 +16,27 @@ from mocketmq.errors import (
     TopicNotFoundError,
     WrongQueueError,
 )
-from mocketmq.http_api.fields import INT32, Input, InstantMs, QueueId, TopicPath, matching
+from mocketmq.http_api.fields import (
+    INT32,
+    Duration,
+    Input,
+    InstantMs,
+    QueueId,
+    TopicPath,
+    allowed_by,
+    matching,
+)
 from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 from mocketmq.message.message import Message
+from mocketmq.message.priority import HIGHEST
 from mocketmq.message.properties import (
     CHECK_IMMUNITY,
     CHECK_TIMES,
     DELAY,
     KEYS,
     MAX_TIMER_DELAY_MS,
+    PRIORITY,
     START_DELIVER_TIME,
     TAGS,
     TIMER_DEL_UNIQKEY,
@@ -34,9 +46,16 @@ from mocketmq.message.properties import (
     UNIQ_KEY,
     WITHOUT_EFFECT,
 )
+from mocketmq.settings import Settings
 
-OWN_FIELDS: Final = {DELAY: "delay_level", KEYS: "keys", TAGS: "tag", UNIQ_KEY: "message_id"}
-"""Properties that are given by a field."""
+OWN_FIELDS: Final = {
+    DELAY: "delay_level",
+    KEYS: "keys",
+    PRIORITY: "priority",
+    TAGS: "tag",
+    UNIQ_KEY: "message_id",
+}
+"""Properties that have their own field, by name."""
 RESERVED: Final = frozenset(
     {
         *OWN_FIELDS,
@@ -49,9 +68,10 @@ RESERVED: Final = frozenset(
         *WITHOUT_EFFECT,
     }
 )
-"""Names that user properties may not have."""
+"""Names that are forbidden for user properties."""
+_TIMER_US: Final = MAX_TIMER_DELAY_MS * US_PER_MS
 DUE_PROPERTIES: Final = (START_DELIVER_TIME, *TIMERS)
-"""Properties by which SDKs delay a message. Two of them can be given by a field as well."""
+"""Properties by which SDKs delay a message. Two of them also have their own field."""
 
 Key = Annotated[
     str,
@@ -61,7 +81,7 @@ Key = Annotated[
     ),
 ]
 REFUSALS: Final = (NoPermissionError, TopicNotFoundError, WrongQueueError)
-"""Errors of a send whose fields are valid."""
+"""Errors of a send with valid fields."""
 
 PropertyText = Annotated[
     str, matching(r"^[^\x01\x02]+$", "text that is not empty and has neither U+0001 nor U+0002")
@@ -79,10 +99,12 @@ Base64 = Annotated[
 class MessageIn(Input, frozen=True):
     """A message to send, with exactly one of `body` and `body_base64`.
 
-    At most one field or property delays it: `delay_level` (a level above the highest counts as the highest, 0
-    or less is no delay); `delay_ms`, which becomes the property `TIMER_DELAY_MS`; `start_deliver_ms`, which
-    becomes `__STARTDELIVERTIME`; or a property `__STARTDELIVERTIME`, `TIMER_DELAY_SEC`, `TIMER_DELAY_MS` or
-    `TIMER_DELIVER_MS`.
+    At most one field or property may delay the message: `delay_level` (clamped to the highest level; 0 or
+    less means no delay); `delay` or `delay_ms`, which become the property `TIMER_DELAY_MS`;
+    `start_deliver_ms`, which becomes `__STARTDELIVERTIME`; or one of the properties `__STARTDELIVERTIME`,
+    `TIMER_DELAY_SEC`, `TIMER_DELAY_MS` and `TIMER_DELIVER_MS`.
+
+    A message with a `priority` has no delay and no `queue_id`.
 
     All other `properties` are user properties. All properties together take at most 32,767 bytes.
     """
@@ -92,10 +114,13 @@ class MessageIn(Input, frozen=True):
         "not": {
             "anyOf": [
                 {"required": ["start_deliver_ms", "delay_ms"]},
+                {"required": ["start_deliver_ms", "delay"]},
+                {"required": ["delay", "delay_ms"]},
+                {"required": ["priority", "queue_id"]},
                 {
                     "required": ["delay_level"],
                     "properties": {"delay_level": {"minimum": 1}},
-                    "anyOf": [{"required": ["start_deliver_ms"]}, {"required": ["delay_ms"]}],
+                    "anyOf": [{"required": [name]} for name in ("start_deliver_ms", "delay_ms", "delay")],
                 },
             ]
         },
@@ -112,15 +137,18 @@ class MessageIn(Input, frozen=True):
         | UnsetType
     ) = UNSET
     delay_level: Annotated[int, INT32] | UnsetType = UNSET
-    delay_ms: (
+    delay: (
         Annotated[
-            int,
+            Duration,
             Meta(
-                ge=0,
-                le=MAX_TIMER_DELAY_MS,
-                description="Delay in milliseconds on the broker's clock; 0 is none",
+                description="Delay on the broker's clock, up to start_deliver_window, at least to three days;"
+                " with start_deliver_time dongwo a century, with delay_limits as they say"
             ),
         ]
+        | UnsetType
+    ) = UNSET
+    delay_ms: (
+        Annotated[int, Meta(ge=0, le=LONGEST_US // US_PER_MS, description="The same in milliseconds")]
         | UnsetType
     ) = UNSET
     start_deliver_ms: (
@@ -138,6 +166,18 @@ class MessageIn(Input, frozen=True):
     ) = UNSET
     queue_id: (
         Annotated[QueueId, Meta(description="Queue to send to; without it, the broker picks one")] | UnsetType
+    ) = UNSET
+    priority: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=HIGHEST,
+                description="Priority in a topic of type `priority`, which consumers get highest first. It is"
+                " the queue of the message, at most the topic's last",
+            ),
+        ]
+        | UnsetType
     ) = UNSET
     message_id: (
         Annotated[
@@ -168,7 +208,7 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class BatchIn(Input, frozen=True):
-    """Messages to store in one transaction: all or none."""
+    """Messages to store in one transaction, all or none."""
 
     messages: Annotated[list[MessageIn], Meta(min_length=1, max_length=MAX_BATCH)]
 
@@ -181,32 +221,37 @@ class SentBatch(msgspec.Struct, frozen=True):
 
 async def send(call: ApiCall, path: TopicPath, message: MessageIn) -> Sent:
     """Answers once the message is durable."""
-    return _sent(await call.broker.sender.send(message_of(path.topic, message, call.client)))
+    sending = message_of(call, path.topic, message)
+    try:
+        return _sent(await call.broker.sender.send(sending))
+    except IllegalMessageError as error:
+        if error.field == f"properties.{TIMER_DELAY_MS}" and (delay := _delay(message)) is not None:
+            error.field = delay[0]
+        raise
 
 
 async def send_batch(call: ApiCall, path: TopicPath, batch: BatchIn) -> SentBatch:
     """Answers once all messages are durable."""
-    client = call.client
-    sent = await call.broker.sender.send_batch(
-        [message_of(path.topic, one, client) for one in batch.messages]
-    )
+    sent = await call.broker.sender.send_batch([message_of(call, path.topic, one) for one in batch.messages])
     return SentBatch([_sent(one) for one in sent])
 
 
 def links_by_id(*handlers: str) -> dict[str, Mapping[str, object]]:
-    """OpenAPI links to handlers that take the id of the stored message."""
+    """OpenAPI links from a stored message to handlers that take its id."""
     return {name: {"parameters": {"message_id": "$response.body#/message_id"}} for name in handlers}
 
 
-def message_of(topic: str, given_in: MessageIn, born_host: str) -> Message:
-    """The message that a body describes. Raises IllegalMessageError, InvalidArgumentError."""
+def message_of(call: ApiCall, topic: str, given_in: MessageIn) -> Message:
+    """Make a message from a request body. Raises IllegalMessageError, InvalidArgumentError."""
     if (given_in.body is UNSET) == (given_in.body_base64 is UNSET):
         both = "missing" if given_in.body is UNSET else "given twice"
         raise IllegalMessageError("body", f"the body is {both}; allowed: exactly one of body and body_base64")
     body = given_in.body_base64 if isinstance(given_in.body_base64, bytes) else str(given_in.body).encode()
     if len(delays := _delays(given_in)) > 1:
         first, (field, value) = delays[0][0], delays[1]
-        raise InvalidArgumentError(field, value, f"no value beside {first}, as a message has one delay")
+        raise InvalidArgumentError(
+            field, value, f"no value, because {first} is given and a message has one delay"
+        )
     properties: dict[str, str] = {}
     if given_in.properties is not UNSET:
         if not RESERVED.isdisjoint(given_in.properties):
@@ -218,12 +263,19 @@ def message_of(topic: str, given_in: MessageIn, born_host: str) -> Message:
         properties[KEYS] = " ".join(given_in.keys)
     if given_in.delay_level is not UNSET:
         properties[DELAY] = str(given_in.delay_level)
-    if given_in.delay_ms is not UNSET:
-        properties[TIMER_DELAY_MS] = str(given_in.delay_ms)
+    delay_us = None
+    if (delay := _delay(given_in)) is not None:
+        asked_us = _check_delay(call.api.settings, *delay)
+        properties[TIMER_DELAY_MS] = str(-(-asked_us // US_PER_MS))
+        if asked_us > _TIMER_US and call.api.settings.delay_limits is None:
+            delay_us = asked_us
     if given_in.start_deliver_ms is not UNSET:
         properties[START_DELIVER_TIME] = str(given_in.start_deliver_ms)
     if given_in.message_id is not UNSET:
         properties[UNIQ_KEY] = given_in.message_id
+    if given_in.priority is not UNSET:
+        _check_priority(call, topic, given_in.priority, given_in.queue_id)
+        properties[PRIORITY] = str(given_in.priority)
     return Message(
         topic,
         body,
@@ -231,9 +283,51 @@ def message_of(topic: str, given_in: MessageIn, born_host: str) -> Message:
         queue_id=None if given_in.queue_id is UNSET else given_in.queue_id,
         flag=given_in.flag,
         born_us=None if given_in.born_ms is UNSET else given_in.born_ms * US_PER_MS,
-        born_host=born_host,
+        born_host=call.client,
         door="http",
+        delay_us=delay_us,
     )
+
+
+def _check_priority(call: ApiCall, topic: str, priority: int, queue_id: int | UnsetType) -> None:
+    """Raise InvalidArgumentError for a priority that would not order messages, or besides a queue."""
+    if queue_id is not UNSET:
+        raise InvalidArgumentError("queue_id", queue_id, "no value, because the priority chooses the queue")
+    known = call.broker.registry.topics.find_topic(topic)
+    if known is None or not known.config.is_by_priority:
+        raise InvalidArgumentError(
+            "priority",
+            priority,
+            'no value, because the topic is not of type priority. Create the topic with {"type": "priority"}',
+        )
+
+
+def _delay(given_in: MessageIn) -> tuple[str, str | int] | None:
+    """The field with a relative delay, and its value; None if there is none."""
+    if given_in.delay is not UNSET:
+        return "delay", given_in.delay
+    return None if given_in.delay_ms is UNSET else ("delay_ms", given_in.delay_ms)
+
+
+def _check_delay(settings: Settings, field: str, value: str | int) -> int:
+    """Return a delay in microseconds. Raises InvalidArgumentError if it is too long.
+
+    If delay limits are set, the broker checks the delay. Otherwise the maximum is that of absolute due times,
+    but at least the three days that RocketMQ allows for timers.
+    """
+    us = value * US_PER_MS if isinstance(value, int) else parse_duration_us(value, field)
+    if settings.delay_limits is not None or settings.start_deliver_time == "dongwo":
+        return us
+    longest_us, allows = settings.start_deliver_window_us, allowed_by("start_deliver_window")
+    if longest_us < _TIMER_US:
+        longest_us, allows = _TIMER_US, ""
+    if us > longest_us:
+        if isinstance(value, int):
+            allowed = f"a whole number from 0 to {longest_us // US_PER_MS}"
+        else:
+            allowed = f"a duration from 0 to {format_duration(longest_us)}"
+        raise InvalidArgumentError(field, value, allowed + allows)
+    return us
 
 
 def _delays(given_in: MessageIn) -> list[tuple[str, object]]:
@@ -241,6 +335,8 @@ def _delays(given_in: MessageIn) -> list[tuple[str, object]]:
     delays: list[tuple[str, object]] = []
     if given_in.delay_level is not UNSET and given_in.delay_level > 0:
         delays.append(("delay_level", given_in.delay_level))
+    if given_in.delay is not UNSET:
+        delays.append(("delay", given_in.delay))
     if given_in.delay_ms is not UNSET:
         delays.append(("delay_ms", given_in.delay_ms))
     if given_in.start_deliver_ms is not UNSET:

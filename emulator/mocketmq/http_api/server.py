@@ -1,6 +1,6 @@
-"""The steps of every JSON request: check the token, find its route, answer errors, count.
+"""The HTTP server, which listens on its ports, checks tokens, and dispatches and counts JSON requests.
 
-It uses aiohttp's low-level server, since aiohttp's application costs a third of a request.
+It uses aiohttp's low-level server, because aiohttp's Application would take a third of a request's time.
 """
 
 import asyncio
@@ -13,9 +13,8 @@ from aiohttp import web
 
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, steady_us
-from mocketmq.doors import Door, Doors, with_port
 from mocketmq.errors import ListenError, UnauthorizedError
-from mocketmq.gate import Gate
+from mocketmq.host_port import with_port
 from mocketmq.http_api.answers import Answers, CountedRequest
 from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.clients import CLIENTS
@@ -38,22 +37,24 @@ from mocketmq.http_api.router import Router
 from mocketmq.http_api.sending import SENDING
 from mocketmq.http_api.topics import TOPICS
 from mocketmq.http_api.transactions import TRANSACTIONS
+from mocketmq.open_ports import OpenPort, OpenPorts
+from mocketmq.port_listener import PortListener
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
 
 GRACE_S = 2.0
-"""Real seconds for running requests to end when the server stops; then they are cancelled."""
+"""Real seconds that running requests get to finish when the server stops, before they are cancelled."""
 
 _PAGES: Final = ("", "console", "docs", "v1", "openapi.json", "metrics", "healthz", "readyz")
-"""First segments of what people open in a browser."""
+"""First segments of paths that people open in a browser."""
 
 MAX_LINE_BYTES = 1 << 16
-"""Longest request line: the longest filter fits with every character percent-encoded."""
+"""Maximum length of a request line. It fits the longest filter with all characters percent-encoded."""
 
 
 class HttpServer:
-    """Serve the JSON API, and what other doors add. The app starts, closes it, and sets :attr:`is_ready`."""
+    """Serves the JSON API and other HTTP protocols. The app starts and closes it and sets ``is_ready``."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class HttpServer:
         self._router: Router[Endpoint] = Router()
         for group in self._api.route_groups:
             for route in group.routes:
-                self._router.add(route.method, route.path, Endpoint(self._api, route))
+                self._router.add_route(route.method, route.path, Endpoint(self._api, route))
         names = {
             name
             for group in self._api.route_groups
@@ -84,14 +85,14 @@ class HttpServer:
             *others.listeners,
         )
         self._runners: list[web.ServerRunner] = []
-        self._gates: list[Gate] = []
+        self._port_listeners: list[PortListener] = []
         self._answers = Answers()
         self._connections: dict[Any, HttpConnection] = {}  # by aiohttp's protocol
         self._ticking: asyncio.TimerHandle | None = None
 
     @property
     def is_ready(self) -> bool:
-        """Whether the broker takes requests: what ``/readyz`` answers."""
+        """Whether the broker accepts requests, as ``/readyz`` reports."""
         return self._api.is_ready
 
     @is_ready.setter
@@ -99,12 +100,12 @@ class HttpServer:
         self._api.is_ready = ready
 
     @property
-    def doors(self) -> Doors:
-        """Every open port of the broker, once this server has started."""
-        return Doors(**self._doors)
+    def doors(self) -> OpenPorts:
+        """All open ports of the broker. Available after the start of this server."""
+        return OpenPorts(**self._doors)
 
     async def start(self) -> None:
-        """Open every port, or none: raises ListenError."""
+        """Open all ports, or raise ListenError and open none."""
         try:
             for listener in self._listeners:
                 await self._listen(listener)
@@ -125,27 +126,29 @@ class HttpServer:
             request_factory=request,
             handler_cancellation=True,
             access_log=None,
-            auto_decompress=False,  # the listener refuses packed bodies
+            auto_decompress=False,  # the listener refuses compressed bodies
             max_line_size=MAX_LINE_BYTES,
         )
         runner = web.ServerRunner(server, shutdown_timeout=GRACE_S)
         await runner.setup()
         self._runners.append(runner)
-        gate = Gate(lambda: HttpConnection(server(), self._connections), partial(_cut, server))
-        self._gates.append(gate)
+        port_listener = PortListener(
+            lambda: HttpConnection(server(), self._connections), partial(_cut, server)
+        )
+        self._port_listeners.append(port_listener)
         try:
-            opened = await gate.listen_at(host, port)
+            opened = await port_listener.listen_at(host, port)
         except OSError as error:
             raise ListenError(
                 f"cannot listen on {host}:{port} for HTTP: {error.strerror or error};"
                 " choose another port or address"
             ) from error
-        self._doors[listener.door] = Door(opened, f"http://{with_port(host, opened)}")
-        if listener.door != "http":  # by that one, rules are ended
-            await self._api.broker.outage.add("broker-away", listener.door, gate)
+        self._doors[listener.door] = OpenPort(opened, f"http://{with_port(host, opened)}")
+        if listener.door != "http":  # the API's own port stays open, because the API removes the rule
+            await self._api.broker.outage.add_listener("broker-away", listener.door, port_listener)
 
     def _tick(self) -> None:
-        """Close connections whose clients are late, and return freed memory to the system after a flood."""
+        """Close connections with late clients, and return freed memory to the system after a flood."""
         self._ticking = asyncio.get_running_loop().call_later(TICK_S, self._tick)
         self._answers.look_after()
         now_us = steady_us()
@@ -154,12 +157,12 @@ class HttpServer:
         self._api.bodies.look_after()
 
     async def close(self) -> None:
-        """Close the ports; cancel requests that still run after GRACE_S. May be called twice."""
+        """Close the ports, and cancel requests that still run after GRACE_S. May be called twice."""
         self.is_ready = False
         if self._ticking is not None:
             self._ticking.cancel()
-        for gate in self._gates:
-            gate.close()
+        for port_listener in self._port_listeners:
+            port_listener.close()
         runners, self._runners = self._runners, []
         await self._api.reports.close()
         await asyncio.gather(*(runner.cleanup() for runner in runners))
@@ -169,14 +172,14 @@ class HttpServer:
         connection = self._connections.get(request.protocol)
         if connection is not None:
             connection.is_answering = True
-        load = self._answers.begin(cast(CountedRequest, request))
+        load = self._answers.begin_counting(cast(CountedRequest, request))
         try:
             template, response = await listener.answer(request)
             await load.send(response)
-        except ConnectionError:  # the client has left
+        except ConnectionError:  # the client has disconnected
             raise
         except Exception:
-            log.exception("%s %s: a defect of mocketmq", request.method, request.rel_url.raw_path)
+            log.exception("%s %s: a defect in mocketmq", request.method, request.rel_url.raw_path)
             raise
         finally:
             load.settle(0)
@@ -194,21 +197,21 @@ class HttpServer:
             path = request.rel_url.raw_path
             if self._expected is not None and not self._is_open(request.method, path):
                 self._authorize(request, self._expected)
-            endpoint, parameters = self._router.find(request.method, path)
+            endpoint, parameters = self._router.find_endpoint(request.method, path)
             template = endpoint.route.path
             return RoutedResponse(template, await endpoint.serve(request, parameters))
-        except Exception as error:  # noqa: BLE001 - every error is answered as a problem
+        except Exception as error:  # noqa: BLE001 - every error becomes a problem document
             return RoutedResponse(template, problem_response(error))
 
     def _is_open(self, method: str, path: str) -> bool:
         try:
-            return self._router.find(method, path).endpoint.route.is_open
+            return self._router.find_endpoint(method, path).endpoint.route.is_open
         except HttpError:
-            return False  # only who has the token is told which paths there are
+            return False  # clients without the token must not learn which paths exist
 
     def _authorize(self, request: web.BaseRequest, expected: bytes) -> None:
         scheme, space, token = request.headers.get("Authorization", "").partition(" ")
-        given = scheme.title() + space + token  # RFC 9110, 11.1: the scheme's case does not matter
+        given = scheme.title() + space + token  # the scheme is case-insensitive (RFC 9110, 11.1)
         if not hmac.compare_digest(given.encode(errors="surrogateescape"), expected):
             raise UnauthorizedError(
                 "the token is wrong" if given else "a token is needed: Authorization: Bearer <token>"
@@ -221,7 +224,7 @@ def _cut(server: web.Server) -> None:
 
 
 def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
-    """All routes, in the order of the document."""
+    """All routes, in the order of the OpenAPI document."""
     return (
         SENDING,
         consuming(settings),

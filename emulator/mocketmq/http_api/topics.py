@@ -1,4 +1,4 @@
-"""Topics and their queues: list, create, change and delete them."""
+"""Routes for topics and their queues: list, create, change, delete."""
 
 from typing import Annotated, Literal
 
@@ -13,9 +13,10 @@ from mocketmq.broker.registry.topics import (
     permission_letters,
 )
 from mocketmq.errors import NoPermissionError, TopicNotFoundError
-from mocketmq.http_api.fields import Input, NoInput, TopicPath
+from mocketmq.http_api.fields import Input, NameSearch, TopicPath
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
 from mocketmq.message.message_type import MessageType
+from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX
 
 
 class QueueOut(msgspec.Struct, frozen=True):
@@ -27,9 +28,10 @@ class QueueOut(msgspec.Struct, frozen=True):
 
 
 class TopicOut(msgspec.Struct, frozen=True):
-    """A topic. `perm` is what clients may do: `r` read, `w` write, `i` inherit.
+    """A topic. `perm` has the permissions of clients: `r` to read, `w` to write, `i` to inherit.
 
-    `type` is that of the messages which gRPC clients may send; `mixed` for all.
+    `type` is the message type that gRPC clients may send; `mixed` allows all. Of a topic of type `priority`,
+    consumers get the messages of the highest queue first.
     """
 
     name: str
@@ -41,16 +43,29 @@ class TopicOut(msgspec.Struct, frozen=True):
     queues: list[QueueOut]
 
 
+class TopicsIn(NameSearch, frozen=True):
+    """Which topics. Without `max`, all of them."""
+
+    user: Annotated[
+        bool, Meta(description="Leave out system topics, retry topics and dead-letter topics")
+    ] = False
+
+
 class TopicsOut(msgspec.Struct, frozen=True):
-    """All topics, sorted by name."""
+    """Topics, sorted by name. `count` is the number of matches on all pages.
+
+    `next_after` is the next page's `after`, or null at the end of the list.
+    """
 
     topics: list[TopicOut]
+    count: int
+    next_after: str | None
 
 
 class TopicIn(Input, frozen=True):
-    """Settings of a topic. If it gets fewer queues than it has, the others stay but are not read.
+    """Settings of a topic. If the number of queues shrinks, the other queues remain but are not read.
 
-    Without a `type` it keeps its own; a new topic is `mixed`.
+    If `type` is omitted, a topic keeps its type; a new topic is `mixed`.
     """
 
     read_queues: Annotated[int, Meta(ge=1, le=MAX_QUEUES)] = 4
@@ -66,19 +81,21 @@ class DeletedTopicOut(msgspec.Struct, frozen=True):
     cancelled: int
 
 
-async def topics(call: ApiCall, _: NoInput) -> TopicsOut:
-    """Every topic, system topics too, with its queues."""
-    return TopicsOut([_topic_out(topic) for topic in call.broker.registry.topics])
+async def topics(call: ApiCall, which: TopicsIn) -> TopicsOut:
+    """Returns all topics, including system topics, or a page of those that match, with their queues."""
+    known = (one for one in call.broker.registry.topics if not which.user or _is_of_users(one))
+    page, count, next_after = which.page_of(known)
+    return TopicsOut([_topic_out(one) for one in page], count, next_after)
 
 
 async def topic(call: ApiCall, path: TopicPath) -> TopicOut:
-    """A topic with its queues."""
+    """Returns a topic with its queues."""
     return _topic_out(call.broker.registry.topics.get(path.topic))
 
 
 async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut | Created:
     """Answers once the topic is durable."""
-    known = call.broker.registry.topics.find(path.topic)
+    known = call.broker.registry.topics.find_topic(path.topic)
     config = known.config if known else PLAIN
     made = await call.broker.registry.topics.put_by_client(
         path.topic,
@@ -91,8 +108,12 @@ async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut
 
 
 async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
-    """Deletes its messages, pending ones, retries and dead letters too, and all groups' offsets in it."""
+    """Deletes its messages, including pending ones, retries and dead letters, and all groups' offsets."""
     return DeletedTopicOut(path.topic, await call.broker.reset.delete_topic(path.topic))
+
+
+def _is_of_users(found: Topic) -> bool:
+    return not found.is_system and not found.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 
 def _topic_out(found: Topic) -> TopicOut:
@@ -111,7 +132,7 @@ TOPICS = RouteGroup(
     "topics",
     "Topics and their queues",
     [
-        Route("GET", "/v1/topics", topics, "List the topics", TopicsOut),
+        Route("GET", "/v1/topics", topics, "List the topics", TopicsOut, TopicsIn),
         Route(
             "GET",
             "/v1/topics/{topic}",

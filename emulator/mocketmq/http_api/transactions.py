@@ -1,4 +1,4 @@
-"""Transactions: half messages, which no consumer gets before they are committed."""
+"""Routes to prepare, list, commit and roll back half messages."""
 
 from typing import Annotated
 
@@ -16,9 +16,10 @@ from mocketmq.message.properties import CHECK_IMMUNITY
 
 
 class HalfIn(MessageIn, frozen=True, kw_only=True):
-    """A message as for sending, and the producer `group` that decides about it.
+    """A message as for sending, and the producer `group` that commits or rolls it back.
 
-    Its producers are first asked after `check_after_s` seconds, or else the setting `transaction_timeout`.
+    The broker first checks back with the producers after `check_after_s` seconds, by default the setting
+    `transaction_timeout`.
     """
 
     group: GroupName
@@ -29,10 +30,10 @@ class HalfIn(MessageIn, frozen=True, kw_only=True):
 
 
 class HalfOut(MessageOut, frozen=True, kw_only=True):
-    """A half message as it is stored. A commit sends it to `real_topic`.
+    """A stored half message. A commit sends it to `real_topic`.
 
-    `checks` counts how often its producers were asked, and `next_check_ms` is when they are asked next.
-    `producer_group` is null for one of Aliyun's HTTP protocol: its producers receive it, and are not asked.
+    `checks` counts the checks back with its producers, and `next_check_ms` is the time of the next one.
+    `producer_group` is null for Aliyun's HTTP protocol, whose producers poll for half messages instead.
     `due_ms` is an absolute due time; a delay level counts from the commit.
     """
 
@@ -42,7 +43,7 @@ class HalfOut(MessageOut, frozen=True, kw_only=True):
 
 
 class OpenHalves(Input, frozen=True):
-    """A page of half messages: all, or those for a topic."""
+    """Selects a page of half messages: all, or those for a topic."""
 
     topic: TopicName | UnsetType = UNSET
     after: PageStart = -1
@@ -50,34 +51,34 @@ class OpenHalves(Input, frozen=True):
 
 
 class HalfList(msgspec.Struct, frozen=True):
-    """A page of open half messages, oldest first. `next_after` is the `after` of the next page, if any."""
+    """A page of half messages, oldest first. `next_after` is the next page's `after`; null at the end."""
 
     messages: list[HalfOut]
     next_after: int | None
 
 
 async def prepare(call: ApiCall, path: TopicPath, message: HalfIn) -> HalfOut:
-    """Answers once the half message is durable. A connected producer of the group is asked about it later."""
-    half = message_of(path.topic, message, call.client)
+    """Answers once the half message is durable. Later the broker checks back with a producer of the group."""
+    half = message_of(call, path.topic, message)
     if message.check_after_s is not UNSET:
         half.properties[CHECK_IMMUNITY] = str(message.check_after_s)
     return _half_out(call, await call.broker.half_messages.prepare_checked(half, message.group))
 
 
 async def transactions(call: ApiCall, which: OpenHalves) -> HalfList:
-    """Half messages that wait for a decision, of every protocol."""
+    """Returns the undecided half messages of all protocols."""
     found = await call.broker.half_messages.page(which.after, which.max, topic_name=given(which.topic))
     last = found[-1].stored.log_offset if len(found) == which.max else None
     return HalfList([_half_out(call, half) for half in found], last)
 
 
 async def commit(call: ApiCall, path: MessagePath) -> HalfOut:
-    """The message becomes visible, or waits for its due time. Of several with one id, the oldest."""
+    """The message becomes visible, or waits for its due time. If several share the id, commits the oldest."""
     return _half_out(call, await call.broker.half_messages.decide(path.message_id, commit=True))
 
 
 async def rollback(call: ApiCall, path: MessagePath) -> HalfOut:
-    """No consumer will get the message. Of several with one id, the oldest."""
+    """No consumer will get the message. If several share the id, rolls back the oldest."""
     return _half_out(call, await call.broker.half_messages.decide(path.message_id, commit=False))
 
 

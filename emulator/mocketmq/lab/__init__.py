@@ -1,1 +1,1 @@
-"""The lab: measures the delay schemes, each in its own broker, and a real RocketMQ under the same load."""
+"""The lab, which measures each delay scheme in its own broker, and a real RocketMQ under the same load."""

@@ -5,11 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from mocketmq.calling.call import Account, ClusterError
+from mocketmq.calling.call import CALL_S, ClusterError, Credentials
 from mocketmq.clock import US_PER_S
 from mocketmq.duration import format_duration
 from mocketmq.lab.load import Load, level_of
-from mocketmq.lab.measured import Measured
+from mocketmq.lab.measured import MeasuredSubject
 from mocketmq.probe.probe_ledger import ProbeLedger
 from mocketmq.probe.probing import Plan, Probing, Progress
 from mocketmq.probe.remoting_cluster import RemotingCluster
@@ -20,17 +20,19 @@ _SLOWER: Final = 0.95
 
 
 class ClusterRun:
-    """A cluster to measure; ``check`` raises ClusterError before the lab begins if that is impossible."""
+    """A cluster to measure. Before the lab begins, ``check`` raises ClusterError if that is impossible."""
 
-    def __init__(self, name_servers: str, account: Account | None, load: Load) -> None:
+    def __init__(
+        self, name_servers: str, credentials: Credentials | None, load: Load, *, call_s: float = CALL_S
+    ) -> None:
         levels = tuple(map(level_of, load.delays_us))
         each = -(-load.messages // len(levels))
         self._load = load
-        self._connect = partial(RemotingCluster, name_servers, account)
+        self._connect = partial(RemotingCluster, name_servers, credentials, call_s=call_s)
         self._plan = Plan(_TOPIC, _TOPIC, levels, (), each, load.rate, load.size, _PATIENCE_US)
 
     async def check(self) -> str:
-        """Make sure that the cluster is up and has the load's delays; return its name for the report."""
+        """Check that the cluster is up and supports the load's delays; return its name for the report."""
         cluster = self._connect()
         try:
             await cluster.open(self._plan.topic, self._plan.group)
@@ -45,7 +47,7 @@ class ClusterRun:
         versions = ", ".join(dict.fromkeys(each.version for each in cluster.brokers))
         return f"RocketMQ {versions}"
 
-    async def measure(self, name: str, place: Path, progress: Progress) -> Measured:
+    async def measure(self, name: str, place: Path, progress: Progress) -> MeasuredSubject:
         """Send at the load's rate and receive; write the ledger to ``place``. Raises ClusterError."""
         probing = Probing(self._plan, self._connect(), progress)
         await probing.run(asyncio.Event())
@@ -54,14 +56,14 @@ class ClusterRun:
         ledger.write(file)
         sent = sorted(each.sent_us for each in probing.sent.values() if each.delay)
         notes = [
-            f"saves, herds and restarts are not measured: {name} is not the lab's to fill or to restart",
+            f"saves, herds and restarts are not measured: {name} may not be filled or restarted by a lab",
             *(f"{count} sends failed: {reason}" for reason, count in probing.failed.items()),
             *ledger.notes,
         ]
         rate = (len(sent) - 1) * US_PER_S / max(sent[-1] - sent[0], 1)
         if rate < _SLOWER * self._load.rate:
-            notes.append(f"it took {rate:.0f} messages a second: they are sent one after the other")
-        return Measured(
+            notes.append(f"it accepted {rate:.0f} messages a second, sent one after the other")
+        return MeasuredSubject(
             name=name,
             kind="cluster",
             version=name,

@@ -21,7 +21,7 @@ DAY_US: Final = 86_400 * US_PER_S
 
 
 async def fill_with_herd(scheme: SchemeName, data: Path, count: int, delay_us: int, size: int) -> None:
-    """Add messages that are all due at one instant, this long from now."""
+    """Add messages that are all due at one instant, ``delay_us`` from now."""
     if scheme == LEVELS:
         await _fill_levels(data, count, (delay_us,), size)
     else:
@@ -29,7 +29,7 @@ async def fill_with_herd(scheme: SchemeName, data: Path, count: int, delay_us: i
 
 
 async def fill_with_pending(scheme: SchemeName, data: Path, count: int, size: int) -> None:
-    """Add messages that stay pending: in the longest two levels, or due over a day from tomorrow on."""
+    """Add messages that stay pending, in the longest two levels or due in 24 to 48 hours."""
     if scheme == LEVELS:
         await _fill_levels(data, count, TABLE.delays_us[-2:], size)
     else:
@@ -37,7 +37,7 @@ async def fill_with_pending(scheme: SchemeName, data: Path, count: int, size: in
 
 
 async def _fill_levels(data: Path, count: int, delays_us: tuple[int, ...], size: int) -> None:
-    """Send through a broker in this process with a stopped clock, so that all have the same store time."""
+    """Send through a broker in this process, with a manual clock so that all store times are equal."""
     settings = Settings(
         data=str(data), clock="manual", http_port=0, remoting=False, grpc=False, durability="normal"
     )
@@ -54,7 +54,7 @@ async def _fill_levels(data: Path, count: int, delays_us: tuple[int, ...], size:
 async def _fill_timed(
     scheme: TimedSchemeName, data: Path, count: int, delay_us: int, span_us: int, size: int
 ) -> None:
-    """Add messages due at even intervals, as an import does; the thread stops if this is cancelled."""
+    """Add messages due at even intervals, as an import does. The thread stops if the caller is cancelled."""
     first_us, is_given_up = wall_us() + delay_us, threading.Event()
 
     def add() -> None:
@@ -63,7 +63,7 @@ async def _fill_timed(
                 if is_given_up.is_set():
                     return
                 due_ms = (first_us + number * span_us // count) // US_PER_MS
-                new.add(_message(number, due_ms * US_PER_MS, first_us - delay_us, size))
+                new.add_message(_message(number, due_ms * US_PER_MS, first_us - delay_us, size))
             new.sync()
 
     try:

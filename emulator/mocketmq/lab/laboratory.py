@@ -1,4 +1,4 @@
-"""Runs the lab: the same load on one subject after the other."""
+"""Runs the lab, which applies the same load to one subject after the other."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -12,7 +12,7 @@ from mocketmq.lab.scheme_run import measure_scheme
 from mocketmq_compat.delay.offline import adding
 
 Progress = Callable[[str, int, int | None], object]
-"""Hears what is going on, how many steps are done, and of how many."""
+"""Called with the current activity, the number of completed steps, and the total if it is known."""
 
 
 async def run_lab(
@@ -22,7 +22,7 @@ async def run_lab(
 
     A scheme whose extra is not installed is skipped. Raises EmulatorError.
     """
-    name = await cluster.check() if cluster else ""  # fail before spending minutes on the schemes
+    name = await cluster.check() if cluster else ""  # must fail before minutes are spent on the schemes
     missing = {scheme: reason for scheme in schemes if (reason := _missing(scheme, place))}
     results = Results([], [Skipped(scheme, reason) for scheme, reason in missing.items()])
     left = [scheme for scheme in schemes if scheme not in missing]

@@ -1,4 +1,4 @@
-"""The load of a lab: message rate, size and delays, and the numbers of pending messages."""
+"""The load of a lab: the rate, size and delays of messages, and the numbers of pending messages."""
 
 from typing import Final, Literal, NamedTuple
 
@@ -10,18 +10,18 @@ from mocketmq.settings import DelaySync, Settings, TimedSchemeName
 
 SchemeName = Literal["levels"] | TimedSchemeName
 LEVELS: Final = "levels"
-"""The name of the level queues among the delay schemes."""
+"""Name of the level queues as a delay scheme."""
 TABLE: Final = LevelTable.parse(Settings().levels)
 IN_FLIGHT: Final = 64
-"""Sends that are always under way while saves are counted."""
+"""Number of sends in flight while saves are measured."""
 _TRIES: Final = 4
 _LEAD_US: Final = 3 * US_PER_S
 _FILLED_PER_S: Final = 5_000
-"""What most machines fill in, so that a broker is ready before its herd is due."""
+"""Messages per second that most machines can add, so that a broker is ready before its herd is due."""
 
 
 class Load(NamedTuple):
-    """The load of every subject; delays in microseconds, ``size`` in bytes of a body."""
+    """The load of every subject. Delays are in microseconds; ``size`` is the size of a body in bytes."""
 
     rate: int = 500
     seconds: int = 8
@@ -34,12 +34,12 @@ class Load(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """The number of messages sent at the rate, over all delays in turn."""
+        """The number of messages sent at the rate, which take all delays in turn."""
         return self.rate * self.seconds
 
     @property
     def herd_delays_us(self) -> tuple[int, ...]:
-        """The delays to try for a herd, in order: those that leave time to send it before it is due."""
+        """The delays to try for a herd, in order. Each leaves time to add the herd before it is due."""
         least_us = _LEAD_US + self.herd * US_PER_S // _FILLED_PER_S
         return tuple(each for each in TABLE.delays_us if each >= least_us)[:_TRIES]
 
@@ -53,7 +53,7 @@ def level_of(delay_us: int) -> int:
 
 
 def delay_property(scheme: SchemeName, delay_us: int) -> dict[str, str]:
-    """The property that delays a message this long in the scheme."""
+    """The property that delays a message by ``delay_us`` in the scheme."""
     if scheme == LEVELS:
         return {DELAY: str(level_of(delay_us))}
     return {TIMER_DELAY_MS: str(delay_us // US_PER_MS)}

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 
 class Growth(NamedTuple):
-    """A start of a broker with pending messages; memory is None where the system does not report it."""
+    """A start of a broker with pending messages. Memory is None if the system does not report it."""
 
     pending: int
     start_us: int  # from the start of the process until it is ready
@@ -13,19 +13,19 @@ class Growth(NamedTuple):
     disk_bytes: int  # of the data directory
 
 
-class Measured(NamedTuple):
-    """A delay scheme or a cluster; a figure that cannot be measured from outside is None or empty."""
+class MeasuredSubject(NamedTuple):
+    """A delay scheme or a cluster. A figure that cannot be measured from outside is None or empty."""
 
     name: str
     kind: Literal["scheme", "cluster"]
     version: str
     ledger: Path  # ledger of the messages sent at the load's rate
     lateness_error_us: int
-    delays: dict[str, str]  # the ledger's name of each delay: a topic, or a level number
+    delays: dict[str, str]  # the name of each delay in the ledger, which is a topic or a level number
     notes: list[str]
     saves_per_second: float | None = None
     herd: Path | None = None  # the ledger of messages that were due at one instant
-    growth: tuple[Growth, ...] = ()  # the first has none pending
+    growth: tuple[Growth, ...] = ()  # the first start has no pending messages
 
 
 class Skipped(NamedTuple):
@@ -38,5 +38,5 @@ class Skipped(NamedTuple):
 class Results(NamedTuple):
     """All measurements in the order of the subjects, and the skipped subjects."""
 
-    measured: list[Measured]
+    measured: list[MeasuredSubject]
     skipped: list[Skipped]

@@ -18,7 +18,7 @@ _URL = re.compile(r"http://\S+:\d+")
 
 
 class OwnBroker(NamedTuple):
-    """A ready broker: its JSON API, its process, and how long it took to start."""
+    """A ready broker, with its JSON API, its process, and the time that it took to start."""
 
     url: str
     pid: int
@@ -27,7 +27,7 @@ class OwnBroker(NamedTuple):
 
 @asynccontextmanager
 async def own_broker(data: Path, *options: str) -> AsyncIterator[OwnBroker]:
-    """Start a broker with the data directory ``data`` on free ports, yield it, stop it at the end.
+    """Start a broker with the data directory ``data`` on free ports, yield it, and stop it at the end.
 
     The broker ignores settings in the environment, and stops when this process dies. Raises EmulatorError if
     it does not start.
@@ -39,13 +39,13 @@ async def own_broker(data: Path, *options: str) -> AsyncIterator[OwnBroker]:
         env={name: text for name, text in os.environ.items() if not name.startswith("MOCKETMQ_")},
         stdin=PIPE,  # when this process dies, the pipe closes and the broker stops
         stdout=PIPE,
-        start_new_session=True,  # Ctrl-C is for the command, which then stops its broker
+        start_new_session=True,  # only the command gets Ctrl-C, and then stops its broker
     )
     try:
         assert process.stdout is not None  # noqa: S101 - for the type checker
         found = _URL.search((await process.stdout.readline()).decode())
         if found is None:
-            raise EmulatorError("the broker did not start; its own message says why")
+            raise EmulatorError("the broker did not start; its output says why")
         yield OwnBroker(found[0], process.pid, steady_us() - began_us)
     finally:
         if process.returncode is None:

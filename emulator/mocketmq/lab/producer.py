@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from mocketmq.calling.call import ClusterError
-from mocketmq.calling.connection import Connection
+from mocketmq.calling.connection import ClientConnection
 from mocketmq.calling.headers import send_ext
 from mocketmq.clock import US_PER_S, steady_us, wall_us
 from mocketmq.errors import EmulatorError
@@ -20,11 +20,11 @@ _QUEUES: Final = 4
 
 
 class Producer:
-    """A connection with any number of sends in flight; ``failed`` counts failures by reason."""
+    """A connection with any number of sends in flight. ``failed`` counts failures by reason."""
 
     def __init__(self, address: str, size: int) -> None:
         self.failed: Counter[str] = Counter()
-        self._connection = Connection(address)
+        self._connection = ClientConnection(address)
         self._body = bytes(size)
         self._sent = 0
 
@@ -37,7 +37,7 @@ class Producer:
         await self._connection.close()
 
     async def send(self, topic: str, delay: Mapping[str, str]) -> None:
-        """Return when the broker has answered. Raises ClusterError."""
+        """Send a message, and return when the broker has answered. Raises ClusterError."""
         now_us = wall_us()
         self._sent += 1
         properties = {UNIQ_KEY: new_unique_key(now_us), WAIT: "true", **delay}
@@ -47,7 +47,7 @@ class Producer:
             raise ClusterError(f"the broker refuses a message: {answer.reason}")
 
     async def try_to_send(self, topic: str, delay: Mapping[str, str]) -> None:
-        """Send, and count a failure instead of raising it."""
+        """Send a message, and count a failure instead of raising it."""
         try:
             await self.send(topic, delay)
         except EmulatorError as error:
@@ -55,7 +55,7 @@ class Producer:
 
 
 async def paced(rate: float, count: int, act: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Start ``act`` at a fixed rate, regardless of earlier calls; return when all have ended."""
+    """Start ``act`` at a fixed rate, even while earlier calls run; return when all calls have ended."""
     began_us = steady_us()
     async with asyncio.TaskGroup() as begun:
         for number in range(count):
@@ -65,7 +65,7 @@ async def paced(rate: float, count: int, act: Callable[[], Coroutine[Any, Any, o
 
 
 async def per_second(act: Callable[[], Awaitable[object]], in_flight: int, seconds: float) -> float:
-    """The calls of ``act`` that end per second with a constant number in flight."""
+    """The number of calls of ``act`` that end per second, with a constant number of calls in flight."""
     began_us = steady_us()
     until_us = began_us + round(seconds * US_PER_S)
     done = 0

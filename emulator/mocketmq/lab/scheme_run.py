@@ -1,4 +1,4 @@
-"""Measures one delay scheme; each measurement has a fresh broker and data directory."""
+"""Measures one delay scheme. Each measurement uses a new broker and a new data directory."""
 
 import asyncio
 import shutil
@@ -15,7 +15,7 @@ from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.duration import format_duration
 from mocketmq.lab.filling import fill_with_herd, fill_with_pending
 from mocketmq.lab.load import IN_FLIGHT, LEVELS, Load, SchemeName, delay_property
-from mocketmq.lab.measured import Growth, Measured
+from mocketmq.lab.measured import Growth, MeasuredSubject
 from mocketmq.lab.own_broker import own_broker
 from mocketmq.lab.producer import Producer, paced, per_second
 
@@ -25,10 +25,10 @@ _LONG_US: Final = 3_600 * US_PER_S
 Tell = Callable[[str], object]
 
 
-async def measure_scheme(scheme: SchemeName, load: Load, place: Path, tell: Tell) -> Measured:
+async def measure_scheme(scheme: SchemeName, load: Load, place: Path, tell: Tell) -> MeasuredSubject:
     """Measure lateness, saves, a herd, and starts with pending messages; write ledgers below ``place``.
 
-    Raises EmulatorError when a broker does not start or refuses a message.
+    Raises EmulatorError if a broker does not start or refuses a message.
     """
     ledger, herd = place / "load", place / "herd"
     tell(f"{load.rate} messages a second")
@@ -38,7 +38,7 @@ async def measure_scheme(scheme: SchemeName, load: Load, place: Path, tell: Tell
     tell(f"a herd of {load.herd:,}")
     is_in_time = await _herd(scheme, load, herd)
     growth = [each async for each in grown(scheme, load, place, tell)]
-    return Measured(
+    return MeasuredSubject(
         name=scheme,
         kind="scheme",
         version=f"mocketmq {__version__}",
@@ -67,7 +67,7 @@ async def _lateness(scheme: SchemeName, load: Load, data: Path) -> Counter[str]:
 
 
 async def saves_per_second(scheme: SchemeName, load: Load, data: Path) -> float:
-    """Measure acknowledged sends per second of messages delayed by an hour, with many in flight."""
+    """Measure the acknowledged sends per second with an hour's delay and many sends in flight."""
     delay = delay_property(scheme, _LONG_US)
     async with _broker(scheme, load, data) as (_, producer):
         found = await per_second(lambda: producer.send("lab", delay), IN_FLIGHT, load.saves_s)
@@ -76,9 +76,9 @@ async def saves_per_second(scheme: SchemeName, load: Load, data: Path) -> float:
 
 
 async def _herd(scheme: SchemeName, load: Load, data: Path) -> bool:
-    """Start a broker on messages that are all due at one instant. Return whether it was ready before that.
+    """Start a broker on messages that are all due at one instant, and try longer delays if it is late.
 
-    If it was not, try again with a longer delay.
+    Returns whether a broker was ready before that instant.
     """
     for delay_us in load.herd_delays_us:
         await asyncio.to_thread(shutil.rmtree, data, ignore_errors=True)
@@ -92,7 +92,7 @@ async def _herd(scheme: SchemeName, load: Load, data: Path) -> bool:
 
 
 async def grown(scheme: SchemeName, load: Load, place: Path, tell: Tell) -> AsyncIterator[Growth]:
-    """Measure starts of a broker: empty, and with each number of pending messages."""
+    """Measure starts of a broker without messages, and with each number of pending messages."""
     data = place / "pending"
     for pending in (0, *load.pending):
         if pending:
@@ -124,7 +124,7 @@ def _topic(delay_us: int) -> str:
 
 
 async def _drained(broker: Client) -> None:
-    """Return when no message is pending; polls rarely, because each poll costs the broker time."""
+    """Return when no message is pending. Polls rarely, because each poll takes the broker's time."""
     while True:
         found = await broker.levels()
         if not found["timed"]["pending"] and not any(each["pending"] for each in found["levels"]):
@@ -133,7 +133,7 @@ async def _drained(broker: Client) -> None:
 
 
 def _memory_bytes(pid: int) -> int | None:
-    """The memory in use by a process; None except on Linux."""
+    """The memory that a process uses, or None on systems other than Linux."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         line = next(each for each in lines if each.startswith("VmRSS:"))

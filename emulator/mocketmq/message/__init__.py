@@ -1,1 +1,1 @@
-"""Messages: what they are, their properties, their ids, and the names of topics and groups."""
+"""Messages, their properties and ids, and the rules for names of topics and groups."""

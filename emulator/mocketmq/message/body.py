@@ -1,8 +1,10 @@
-"""Decompress bodies for JSON clients, which have no RocketMQ library that does it."""
+"""Bodies of messages: decompresses them for JSON clients, which have no RocketMQ library."""
 
 import zlib
+from codecs import getincrementaldecoder
 from typing import Final, Literal, NamedTuple
 
+from mocketmq.errors import shorten
 from mocketmq.message.message import StoredMessage
 
 Compression = Literal["zlib", "lz4", "zstd", "unknown"]
@@ -10,23 +12,37 @@ Compression = Literal["zlib", "lz4", "zstd", "unknown"]
 _COMPRESSED: Final = 1
 _KIND_SHIFT, _KIND_MASK = 8, 7
 _KINDS: Final[dict[int, Compression]] = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
-"""Names of compressions, by bits 8 to 10 of sysFlag (docs/protocol/remoting.md §3.2)."""
+"""Names of the compressions, by bits 8 to 10 of sysFlag (docs/protocol/remoting.md §3.2)."""
 
 
 class Body(NamedTuple):
-    """A body. ``compression`` names the compression that ``content`` still has; None for plain content."""
+    """A body. ``compression`` is the compression that ``content`` still has, or None for plain content."""
 
     content: bytes
     compression: Compression | None
 
 
 def body_of(message: StoredMessage, limit: int) -> Body:
-    """Return the body, decompressed if it is zlib and at most ``limit`` bytes; otherwise as it is stored."""
+    """Return the body, decompressed if it is zlib and at most ``limit`` bytes; otherwise as stored."""
     if not is_compressed(message.sys_flag):
         return Body(message.body, None)
     kind = _KINDS.get(message.sys_flag >> _KIND_SHIFT & _KIND_MASK, "unknown")
     content = _inflated(message.body, limit) if kind == "zlib" else None
     return Body(message.body, kind) if content is None else Body(content, None)
+
+
+def preview(head: bytes, sys_flag: int) -> str:
+    """Return the beginning of a body, shortened, unless a client compressed the body."""
+    return "(compressed)" if is_compressed(sys_flag) else shown_body(head)
+
+
+def shown_body(content: bytes) -> str:
+    """Return a body, shortened, as text if it is text."""
+    start = content[:400]
+    try:
+        return shorten(getincrementaldecoder("utf-8")().decode(start))  # the cut may split a character
+    except UnicodeDecodeError:
+        return shorten(start)
 
 
 def is_compressed(sys_flag: int) -> bool:
@@ -35,7 +51,7 @@ def is_compressed(sys_flag: int) -> bool:
 
 
 def _inflated(packed: bytes, limit: int) -> bytes | None:
-    """Return None for a body that is corrupt or larger than ``limit`` bytes."""
+    """Decompress the body. Return None if it is corrupt or larger than ``limit`` bytes."""
     unpacker = zlib.decompressobj()
     try:
         content = unpacker.decompress(packed, limit + 1)

@@ -1,6 +1,6 @@
-"""Messages: as a producer sends them, ready to be stored, and stored."""
+"""The three forms of a message: as a producer sends it, as a draft ready to be stored, and as stored."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -8,14 +8,29 @@ from mocketmq.message.message_id import new_unique_key
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES, UNIQ_KEY, encode_properties, tag_hash
 
 MULTI_TAGS_FLAG = 0x2
-"""Bit of sysFlag: messages of the topic may have several tags. Nothing here acts on it."""
+"""Bit of sysFlag for topics whose messages may have several tags. The broker ignores the bit."""
 TRANSACTION_FLAGS = 0x4 | 0x8
-"""Bits of sysFlag (docs/protocol/remoting.md §3.2): prepared 4, committed 8, rolled back both."""
+"""Bits of sysFlag (docs/protocol/remoting.md §3.2): prepared is 4, committed is 8, rolled back is both."""
 COMMITTED_FLAG = 0x8
 
 
+RecordKind = Literal[
+    "sent",
+    "prepared",
+    "committed",
+    "parked",
+    "held",
+    "retried",
+    "delivered",
+    "cancelled",
+    "dead",
+    "abandoned",
+]
+"""Kind of a record of the store. docs/messages.md explains each kind."""
+
+
 class Template(NamedTuple):
-    """The topic whose settings an auto-created topic copies, and the most queues that it gets.
+    """The topic whose settings an auto-created topic copies, and the maximum number of its queues.
 
     Source: docs/protocol/remoting.md §7.3.
     """
@@ -25,7 +40,7 @@ class Template(NamedTuple):
 
 
 class Message(msgspec.Struct):
-    """A message as a producer sends it, by whichever protocol."""
+    """A message as a producer sends it, independent of the protocol."""
 
     topic: str
     body: bytes
@@ -33,12 +48,13 @@ class Message(msgspec.Struct):
     queue_id: int | None = None  # None: the broker picks one
     flag: int = 0
     sys_flag: int = 0
-    born_us: int | None = None  # None: the store time is taken
+    born_us: int | None = None  # None: use the store time
     born_host: str = "127.0.0.1:0"
     reconsume_times: int = 0
-    max_reconsume_times: int | None = None  # of a retry that a client sends; None: the group's
-    template: Template | None = None  # None: topics created on first use follow the settings
-    door: str | None = None  # the front door that accepted it, by the name that fault rules use
+    max_reconsume_times: int | None = None  # for a retry sent by a client; None: the group's
+    template: Template | None = None  # None: use the settings for topics created on first use
+    door: str | None = None  # the front door that accepted it, as named in fault rules
+    delay_us: int | None = None  # a delay beyond RocketMQ's timers, already checked by the door
 
 
 class Draft(NamedTuple):
@@ -74,17 +90,18 @@ class StoredMessage(NamedTuple):
     tag_hash: int
     reconsume_times: int
     unique_key: str
-    due_us: int | None  # of a parked message: when it is delivered
-    real_queue_key: int | None  # of a parked or half message: the queue it goes to
-    parked_offset: int | None  # of a delivered message: log offset of the parked one
+    due_us: int | None  # the due time of a parked message
+    real_queue_key: int | None  # the queue where a parked or half message becomes visible
+    parked_offset: int | None  # log offset of a delivered message's parked record
     prepared_offset: int | None = None  # of a committed message: log offset of its half message
-    door: str | None = None  # by which it was sent; None: unknown
+    door: str | None = None  # the front door that accepted it; None: unknown
+    kind: RecordKind = "sent"
 
 
 def draft(message: Message, now_us: int, limit: int = MAX_PROPERTIES_BYTES) -> Draft:
-    """Make the message ready to be stored, with a unique key if it has none.
+    """Make a draft of the message, with a unique key if it has none.
 
-    Raises IllegalMessageError for properties that cannot be stored, or take more than ``limit`` bytes.
+    Raises IllegalMessageError for properties that cannot be stored, or that take more than ``limit`` bytes.
     """
     unique_key = message.properties.get(UNIQ_KEY)
     if not unique_key:

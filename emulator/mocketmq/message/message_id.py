@@ -10,7 +10,7 @@ import re
 from functools import cache
 
 Identity = tuple[int, int]
-"""A message that a delay scheme keeps outside the store: its number and the hash of its unique key."""
+"""Identity of a message in a delay scheme outside of the store: its number and its unique key's hash."""
 
 _OFFSET_ID = re.compile("[0-9A-Fa-f]{16}[0-7][0-9A-Fa-f]{15}")
 
@@ -20,15 +20,15 @@ _unique_counter = itertools.count()
 
 
 def new_unique_key(now_us: int) -> str:
-    """A client message id of RocketMQ's form, 32 upper-case hex digits.
+    """Make a client message id in RocketMQ's format, 32 upper-case hex digits.
 
-    Like upstream's: a prefix for host and process, then milliseconds, then a counter.
+    As upstream, the id is a prefix for host and process, then milliseconds, then a counter.
     """
     return f"{_unique_prefix}{now_us // 1_000 & 0xFFFFFFFFFFF:011X}{next(_unique_counter) & 0xFFFFFFFFF:09X}"
 
 
 def offset_message_id(store_host: str, log_offset: int) -> str:
-    """The broker's message id: address, port and log offset in hex, 32 digits."""
+    """Make the broker's message id: address, port and log offset in 32 hex digits."""
     return f"{_host_digits(store_host)}{log_offset:016X}"
 
 
@@ -40,24 +40,24 @@ def _host_digits(store_host: str) -> str:
 
 
 def log_offset_of(message_id: str) -> int | None:
-    """The log offset in an offset message id; None for any other kind of id."""
+    """Read the log offset from an offset message id; None for any other id."""
     return int(message_id[16:], 16) if _OFFSET_ID.fullmatch(message_id) else None
 
 
 def host_of(message_id: str) -> str:
-    """The ``host:port`` in an offset message id."""
+    """Read the ``host:port`` from an offset message id."""
     return f"{'.'.join(map(str, bytes.fromhex(message_id[:8])))}:{int(message_id[8:16], 16)}"
 
 
 def at_host(message_id: str, store_host: str) -> str:
-    """An offset message id with this address of the broker in it; any other id unchanged."""
-    if message_id.startswith(_host_digits(store_host)):  # as a rule
+    """Replace the broker's address in an offset message id; return any other id unchanged."""
+    if message_id.startswith(_host_digits(store_host)):  # the usual case
         return message_id
     log_offset = log_offset_of(message_id)
     return message_id if log_offset is None else offset_message_id(store_host, log_offset)
 
 
 def key_hash(unique_key: str) -> int:
-    """A 63-bit hash of the key: SQLite's integers are signed."""
+    """Hash the unique key to 63 bits, because SQLite's integers are signed."""
     digest = hashlib.blake2b(unique_key.encode(errors="surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest) >> 1

@@ -1,5 +1,5 @@
-"""Message types. A topic accepts one type, or all if it is mixed; only gRPC clients declare a type."""
+"""Message types. A topic accepts one type, or all types if it is mixed. Only gRPC clients declare a type."""
 
 from typing import Literal
 
-MessageType = Literal["normal", "fifo", "delay", "transaction", "mixed"]
+MessageType = Literal["normal", "fifo", "delay", "transaction", "priority", "mixed"]

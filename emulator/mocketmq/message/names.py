@@ -1,4 +1,4 @@
-"""Names of topics and groups: the system's own, and the rules for all others.
+"""Names of topics and groups: system topics and groups, and the rules for all other names.
 
 Source: TopicValidator.java of RocketMQ 4.9.8; docs/protocol/remoting.md §7.2.
 """
@@ -12,9 +12,9 @@ from mocketmq.message.identity import BROKER, CLUSTER
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
-"""The topic in which messages with an absolute due time are shown while they wait."""
+"""The topic shown for pending messages with an absolute due time."""
 TEMPLATE_TOPIC = "TBW102"
-"""The topic that clients name as template for topics created on first use."""
+"""The topic that clients give as the template for topics created on first use."""
 REPLY_TOPIC = f"{CLUSTER}_REPLY_TOPIC"
 """The topic of replies; clients form its name from the property ``CLUSTER`` of the request message."""
 RETRY_PREFIX = "%RETRY%"
@@ -22,20 +22,20 @@ DLQ_PREFIX = "%DLQ%"
 HALF_PREFIX = "%HALF%"
 """Prefix of the topic that holds another topic's half messages; no client sends to it or consumes it."""
 HALF_GROUP = "CID_RMQ_SYS_HALF"
-"""The group by which producers pop half messages to decide about them."""
+"""The group with which producers pop half messages."""
 CHECKED_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
-"""The topic of half messages about which the broker asks their producers."""
+"""The topic of half messages whose producers are checked back."""
 CHECKED_HALF_GROUP = "CID_RMQ_SYS_TRANS"
-"""The group by which the broker takes these."""
+"""The group that takes half messages whose producers are checked back."""
 UNDECIDED_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
-"""The topic of half messages that no producer has decided about."""
+"""The topic of half messages abandoned after the last check-back."""
 
 MAX_QUEUES = 1_024
-"""Queues of a topic."""
+"""Maximum number of queues of a topic."""
 MAX_TOPIC_LENGTH = 127
 MAX_GROUP_LENGTH = 255
 MAX_GROUP_TOPIC_LENGTH = MAX_GROUP_LENGTH + len(RETRY_PREFIX)
-"""Characters in the names of a group's retry and dead-letter topic."""
+"""Maximum length of the names of retry and dead-letter topics."""
 NAME_PATTERN = "^[%|a-zA-Z0-9_-]+$"
 GROUP_NAMES = f"1 to {MAX_GROUP_LENGTH} characters of a-z, A-Z, 0-9, %, |, _ and -"
 TOPIC_NAMES = (
@@ -66,7 +66,7 @@ _EXPECTED_TOPICS: Final[Mapping[str, int]] = {
     _OFFSET_MOVED_TOPIC: 1,
     "BenchmarkTest": 1_024,
 }
-"""System topics that upstream registers at its start, and their queues (TopicConfigManager.java, 4.9.8)."""
+"""System topics that upstream creates at its start, with their queue counts (TopicConfigManager, 4.9.8)."""
 SYSTEM_TOPICS = (
     FORBIDDEN_TOPICS | _EXPECTED_TOPICS.keys() | {TEMPLATE_TOPIC, CLUSTER, BROKER, "CHECKPOINT_TOPIC"}
 )
@@ -99,17 +99,17 @@ def half_topic(topic: str) -> str:
 
 
 def is_hidden_topic(name: str) -> bool:
-    """Whether the topic holds messages that are not visible yet; no client consumes it."""
+    """Whether the topic holds messages that are not visible yet. No client may consume such a topic."""
     return name in (SCHEDULE_TOPIC, TIMER_TOPIC, CHECKED_HALF_TOPIC) or name.startswith(HALF_PREFIX)
 
 
 def is_forbidden_topic(name: str) -> bool:
-    """Whether no client may send to the topic."""
+    """Whether clients are forbidden to send to the topic."""
     return name in FORBIDDEN_TOPICS or name.startswith(HALF_PREFIX)
 
 
 def is_system_topic(name: str) -> bool:
-    """Whether only the broker creates the topic: upstream's system topics, and those of half messages."""
+    """Whether only the broker creates the topic: an upstream system topic, or a topic of half messages."""
     return name in SYSTEM_TOPICS or name.startswith(("rmq_sys_", HALF_PREFIX))
 
 
@@ -119,12 +119,12 @@ def is_trace_topic(name: str) -> bool:
 
 
 def expected_queues(name: str) -> int:
-    """The queues of a system topic that clients expect to exist; 0 for any other topic."""
+    """The number of queues of a system topic that clients expect to exist; 0 for any other topic."""
     return 1 if is_trace_topic(name) else _EXPECTED_TOPICS.get(name, 0)
 
 
 def is_system_group(name: str) -> bool:
-    """Whether it is one of upstream's system groups, which always exist (MixAll.isSysConsumerGroup)."""
+    """Whether the group is one of upstream's system groups, which always exist (isSysConsumerGroup)."""
     return name in _SYSTEM_GROUPS or name.startswith("CID_RMQ_SYS_")
 
 

@@ -25,6 +25,7 @@ REAL_QID = "REAL_QID"
 REAL_TOPIC = "REAL_TOPIC"
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 RETRY_TOPIC = "RETRY_TOPIC"
+SHARDING_KEY = "__SHARDINGKEY"
 TAGS = "TAGS"
 HALF_DUE_US = "HALF_DUE_US"
 TIMER_DELAY_MS = "TIMER_DELAY_MS"
@@ -39,21 +40,20 @@ WAIT = "WAIT"
 START_DELIVER_TIME = "__STARTDELIVERTIME"
 """Aliyun's absolute due time, in milliseconds of the client's wall clock."""
 TIMERS = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
-"""Due times of Apache RocketMQ 5.x; the first that a message has counts (docs/protocol/remoting.md §5.6)."""
+"""Due times of Apache RocketMQ 5.x, in order of precedence (docs/protocol/remoting.md §5.6)."""
 MAX_TIMER_DELAY_MS = 259_200_000
-"""The longest delay by one of these, three days (timerMaxDelaySec of RocketMQ 5.x)."""
+"""Maximum delay of a timer, three days (timerMaxDelaySec of RocketMQ 5.x)."""
 WITHOUT_EFFECT: Final = {
-    PRIORITY: "priority messages (RocketMQ 5.4) are not supported",
     LITE_TOPIC: "lite topics (RocketMQ 5.5) are not supported",
 }
-"""Properties of newer brokers, with the reason why a message that has one is refused."""
+"""Properties that only newer brokers support, with the reason for refusing a message that has them."""
 MAX_PROPERTIES_BYTES = 32_767
 _KEY_VALUE, _NEXT = "\x01", "\x02"
 
 
 @lru_cache(maxsize=4_096)
 def java_hash(text: str) -> int:
-    """Java's ``String.hashCode``: signed 32 bits over UTF-16 code units."""
+    """Compute Java's ``String.hashCode``: signed 32 bits over UTF-16 code units."""
     value = 0
     units = text.encode("utf-16-le", "surrogatepass")
     for low, high in zip(units[::2], units[1::2], strict=True):
@@ -62,16 +62,16 @@ def java_hash(text: str) -> int:
 
 
 def tag_hash(properties: dict[str, str]) -> int:
-    """The consume-queue tag code: the hash of the tag, 0 without one."""
+    """Compute the consume-queue tag code: the hash of the tag, 0 without a tag."""
     tag = properties.get(TAGS)
     return java_hash(tag) if tag else 0
 
 
 def encode_properties(properties: dict[str, str], limit: int = MAX_PROPERTIES_BYTES) -> str:
-    """The property string ``key 01 value 02 …``.
+    """Encode properties as the string ``key 01 value 02 …``.
 
-    Raises IllegalMessageError for properties that RocketMQ's decoder would drop silently, with empty names or
-    values or separators in them, and for more than ``limit`` bytes.
+    Raises IllegalMessageError for properties that RocketMQ's decoder would silently drop, because a name or
+    value is empty or contains a separator, and for more than ``limit`` bytes.
     """
     text = _NEXT.join((*map(_KEY_VALUE.join, properties.items()), ""))
     count = len(properties)
@@ -93,7 +93,7 @@ def encode_properties(properties: dict[str, str], limit: int = MAX_PROPERTIES_BY
 
 
 def decode_properties(text: str) -> dict[str, str]:
-    """The properties of a stored message. Raises StoreDamagedError."""
+    """Decode the properties of a stored message. Raises StoreDamagedError."""
     try:
         return dict(part.split(_KEY_VALUE, 1) for part in text.split(_NEXT) if part)
     except ValueError:
@@ -104,7 +104,7 @@ def decode_properties(text: str) -> dict[str, str]:
 
 
 def check_effective(properties: Mapping[str, str]) -> None:
-    """Raise IllegalMessageError for a property that newer brokers act on, and this one would ignore."""
+    """Raise IllegalMessageError for a property that only newer brokers support."""
     if WITHOUT_EFFECT.keys().isdisjoint(properties.keys()):
         return
     name = next(name for name in WITHOUT_EFFECT if name in properties)
@@ -116,6 +116,6 @@ def check_effective(properties: Mapping[str, str]) -> None:
 
 
 def mark_parked(properties: dict[str, str], topic: str, queue_id: int) -> None:
-    """Add to a message's properties the topic and queue that it goes to when it is due."""
+    """Add the real topic and queue to a parked message's properties."""
     properties[REAL_TOPIC] = topic
     properties[REAL_QID] = str(queue_id)

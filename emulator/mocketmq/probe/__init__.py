@@ -1,1 +1,1 @@
-"""The probe: measures how late a real cluster delivers, by any of its protocols, and writes a ledger."""
+"""The probe, which measures how late a real cluster delivers, over any protocol, and writes a ledger."""

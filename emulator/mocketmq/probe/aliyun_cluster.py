@@ -1,7 +1,8 @@
 """A cluster over Aliyun's HTTP protocol (docs/protocol/aliyun.md §1).
 
 The service reports when it first handed a message to a consumer of the group, not when the message became
-visible. So several polls wait at a time, and messages that arrive while no poll waits have that much error.
+visible. Therefore several polls wait at a time. For a message that becomes visible while no poll waits, the
+time until the next poll is part of the error.
 """
 
 import ssl
@@ -16,11 +17,10 @@ from xml.sax.saxutils import escape
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 from yarl import URL
 
-from mocketmq.calling import call
-from mocketmq.calling.call import Account, ClusterError, NoAnswerError, reason_of
+from mocketmq.calling.call import CALL_S, ClusterError, Credentials, NoAnswerError, reason_of
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.message.properties import KEYS, START_DELIVER_TIME
-from mocketmq.probe.cluster import Cluster, Poll, ProbedBroker, Received, Sent
+from mocketmq.probe.cluster import Poll, ProbedBroker, ProbedCluster, ReceivedProbe, SentProbe
 from mocketmq_compat.aliyun_http.signed_text import sign, string_to_sign
 
 _POLLS: Final = 3
@@ -33,7 +33,7 @@ Fields = Mapping[str, str]
 
 
 class AliyunRefusedError(ClusterError):
-    """The service refused a request; ``code`` and text are the service's."""
+    """The service refused a request. ``code`` and text come from the service."""
 
     def __init__(self, code: str, words: str) -> None:
         super().__init__(f"{words} ({code})")
@@ -41,23 +41,30 @@ class AliyunRefusedError(ClusterError):
 
 
 class _Answer(NamedTuple):
-    """The XML document of a response, with the wall-clock times of request and response."""
+    """The XML document in a response, and the wall-clock times of request and response."""
 
     document: ET.Element | None
     sent_us: int
     answered_us: int
 
 
-class AliyunCluster(Cluster):
-    """An instance behind a URL; ``instance`` is its id, if it has a namespace."""
+class AliyunCluster(ProbedCluster):
+    """An Aliyun instance at a URL. ``instance`` is its id if it has a namespace."""
 
     def __init__(
-        self, url: str, instance: str = "", account: Account | None = None, tls: ssl.SSLContext | None = None
+        self,
+        url: str,
+        instance: str = "",
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+        *,
+        call_s: float = CALL_S,
     ) -> None:
         super().__init__()
+        self._call_s = call_s
         self._url = url.rstrip("/")
         self._instance = {"ns": instance} if instance else {}
-        self._account = account
+        self._credentials = credentials
         self._tls = tls
         self._session: ClientSession | None = None
         self._topic = self._group = ""
@@ -65,7 +72,7 @@ class AliyunCluster(Cluster):
         self._waited_from_us = 0  # while a poll waits
 
     async def open(self, topic: str, group: str) -> None:
-        """Receive once, so that the group's start is known. Raises ClusterError."""
+        """Receive once, which fixes the group's start offsets. Raises ClusterError."""
         self._topic, self._group = topic, group
         connector = TCPConnector(ssl=self._tls or True)
         self._session = ClientSession(connector=connector, auto_decompress=False)
@@ -75,8 +82,8 @@ class AliyunCluster(Cluster):
         except AliyunRefusedError as error:
             raise ClusterError(f"group {group} may not receive from topic {topic}: {error}") from None
 
-    async def send(self, sent: Sent, size: int) -> None:
-        """Publish the message with its start-deliver time, which is past for one without delay."""
+    async def send(self, sent: SentProbe, size: int) -> None:
+        """Publish the message with its start-deliver time, which is in the past if it has no delay."""
         properties = f"{KEYS}:{sent.key}|{START_DELIVER_TIME}:{sent.due_ms}|"
         body = f"<MessageBody>{'x' * size}</MessageBody><Properties>{properties}</Properties>"
         answer = await self._ask("POST", {}, f'<Message xmlns="{_NAMESPACE}">{body}</Message>')
@@ -85,10 +92,10 @@ class AliyunCluster(Cluster):
             sent.message_id = _fields(answer.document).get("MessageId", "")
 
     def polls(self) -> Sequence[Poll]:
-        """Several polls, so that one waits while others are being answered."""
+        """Several polls, so that one poll waits while others are being answered."""
         return [self._receive] * _POLLS
 
-    async def _receive(self, wait_s: int = _WAIT_S) -> Sequence[Received]:
+    async def _receive(self, wait_s: int = _WAIT_S) -> Sequence[ReceivedProbe]:
         if not self._waiting:
             self._waited_from_us = wall_us()
         self._waiting += 1
@@ -106,10 +113,10 @@ class AliyunCluster(Cluster):
             waited_from_us = self._waited_from_us
             self._waiting -= 1
         messages = [_fields(each) for each in answer.document] if answer.document is not None else []
-        with suppress(ClusterError):  # the service redelivers it with the same times
+        with suppress(ClusterError):  # the service redelivers the message with the same times
             await self._acknowledge([each["ReceiptHandle"] for each in messages])
         return [
-            Received(
+            ReceivedProbe(
                 key=_properties(each.get("Properties", "")).get(KEYS, ""),
                 at_us=answer.answered_us,
                 delivered_ms=int(each["FirstConsumeTime"]),
@@ -128,12 +135,12 @@ class AliyunCluster(Cluster):
         )
 
     async def _ask(self, method: str, query: Fields, body: str = "", wait_s: int = 0) -> _Answer:
-        """Send a signed request. Raises NoAnswerError, and AliyunRefusedError for any status but success."""
+        """Send a signed request. Raises NoAnswerError, and AliyunRefusedError unless it succeeds."""
         assert self._session is not None  # noqa: S101 - open was called
         target = f"/topics/{self._topic}/messages"
         if given := {**query, **self._instance}:
             target += f"?{urlencode(given)}"
-        limit = ClientTimeout(total=call.CALL_S + wait_s)
+        limit = ClientTimeout(total=self._call_s + wait_s)
         url = URL(self._url + target, encoded=True)
         headers = self._signed(method, url.raw_path_qs)
         data = body.encode() or None
@@ -156,11 +163,11 @@ class AliyunCluster(Cluster):
 
     def _signed(self, method: str, target: str) -> dict[str, str]:
         headers = {**_HEADERS, "Date": formatdate(wall_us() / US_PER_S, usegmt=True)}
-        if self._account is not None:
-            signature = sign(self._account.secret, string_to_sign(method, target, headers))
-            headers["Authorization"] = f"MQ {self._account.access_key}:{signature}"
-            if self._account.security_token:
-                headers["security-token"] = self._account.security_token
+        if self._credentials is not None:
+            signature = sign(self._credentials.secret, string_to_sign(method, target, headers))
+            headers["Authorization"] = f"MQ {self._credentials.access_key}:{signature}"
+            if self._credentials.security_token:
+                headers["security-token"] = self._credentials.security_token
         return headers
 
     def _document(self, content: bytes, status: int) -> ET.Element | None:
@@ -168,7 +175,7 @@ class AliyunCluster(Cluster):
             return ET.fromstring(content) if content else None  # noqa: S314 - expat expands no entities without bound
         except ET.ParseError:
             raise ClusterError(
-                f"{self._url} does not speak Aliyun's HTTP protocol: its answer ({status}) is no XML"
+                f"{self._url} does not speak Aliyun's HTTP protocol: its answer ({status}) is not XML"
             ) from None
 
     async def close(self) -> None:
@@ -178,7 +185,7 @@ class AliyunCluster(Cluster):
 
 
 def _fields(element: ET.Element) -> Fields:
-    """The text of each leaf, by element name without namespace."""
+    """The text of each leaf element, by its name without the namespace."""
     return {child.tag.rpartition("}")[2]: child.text or "" for child in element}
 
 

@@ -11,7 +11,7 @@ from mocketmq.clock import US_PER_MS
 
 
 class Sample(NamedTuple):
-    """A message: local times of send and response in microseconds, and the broker's store time."""
+    """A message's local times of send and response in microseconds, and the broker's store time."""
 
     sent_us: int
     answered_us: int
@@ -24,14 +24,14 @@ class Sample(NamedTuple):
 
     @property
     def most_us(self) -> int:
-        """The upper bound of the broker's lead; store times are rounded down to milliseconds."""
+        """The upper bound of the broker's lead. Store times are rounded down to milliseconds."""
         return (self.stored_ms + 1) * US_PER_MS - self.sent_us
 
 
 class ClockOffset(NamedTuple):
-    """The broker's clock is ``ahead_us`` ahead of the local one, give or take ``error_us``.
+    """The lead ``ahead_us`` of the broker's clock over the local clock, with an error of ``error_us``.
 
-    If the clock ``drifts``, no single offset fits all samples, and the error covers the offsets of each.
+    If the clock ``drifts``, no single offset fits all samples, and the error covers all their offsets.
     """
 
     ahead_us: int
@@ -41,7 +41,7 @@ class ClockOffset(NamedTuple):
 
     @classmethod
     def of(cls, samples: Iterable[Sample]) -> "ClockOffset | None":
-        """The offset that the samples allow; None without samples."""
+        """The offset that the samples allow, or None without samples."""
         found = list(samples)
         if not found:
             return None

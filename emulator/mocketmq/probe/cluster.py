@@ -1,4 +1,4 @@
-"""The probe's interface to a cluster, for every protocol: delays, sent and received messages."""
+"""The probe's interface to a cluster, which is the same for every protocol."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,19 +11,19 @@ from mocketmq.settings import Settings
 
 
 class Delay(NamedTuple):
-    """A delay: by ``level``, or else until an absolute due time this far ahead."""
+    """A delay, either by ``level`` or until an absolute due time that is this far ahead."""
 
     us: int
     level: int | None = None
 
     def __str__(self) -> str:
-        """Such as ``level 3`` or ``30s``."""
+        """The delay as text, such as ``level 3`` or ``30s``."""
         return format_duration(self.us) if self.level is None else f"level {self.level}"
 
 
 @dataclass
 class ProbedBroker:
-    """A broker of the cluster; the ledger's instants are by its clock."""
+    """A broker of the cluster. Instants in the ledger are by the broker's clock."""
 
     name: str
     address: str
@@ -31,7 +31,7 @@ class ProbedBroker:
 
 
 @dataclass
-class Sent:
+class SentProbe:
     """A sent message, with the local wall-clock times of send and response.
 
     Messages without ``delay`` measure the clock offset; their ``due_ms`` is in the past.
@@ -40,7 +40,7 @@ class Sent:
     key: str
     broker: ProbedBroker
     delay: Delay | None
-    due_ms: int  # absolute due time by the local clock, as clients compute it; meaningless for a level
+    due_ms: int  # absolute due time by the local clock, as clients compute it; unused for a level
     sent_us: int
     answered_us: int = 0
     is_stored: bool = False
@@ -49,8 +49,8 @@ class Sent:
     message_id: str = ""  # if the cluster assigns an id other than the key
 
 
-class Received(NamedTuple):
-    """A received message: ``at_us`` by the local wall clock, milliseconds by the broker's."""
+class ReceivedProbe(NamedTuple):
+    """A received message. ``at_us`` is by the local wall clock, milliseconds are by the broker's clock."""
 
     key: str
     at_us: int
@@ -60,18 +60,18 @@ class Received(NamedTuple):
     queue_offset: int | None = None
     log_offset: int | None = None
     waited_from_us: int | None = None
-    """The poll's start by the local clock, if ``delivered_ms`` is when the service handed the message out."""
+    """Local start of the poll, if ``delivered_ms`` is the time at which the service returned the message."""
     tells_first_delivery: bool = True
-    """Whether ``delivered_ms`` is the first delivery's; some clusters store the message again each time."""
+    """Whether ``delivered_ms`` is the first delivery's time; some clusters store each redelivery anew."""
 
 
-Poll = Callable[[], Awaitable[Sequence[Received]]]
-"""Waits for messages; called in a loop. Raises EmulatorError, or KeyError or ValueError for an incomplete
-response."""
+Poll = Callable[[], Awaitable[Sequence[ReceivedProbe]]]
+"""Waits for messages, and is called in a loop. Raises EmulatorError; for an incomplete response, KeyError or
+ValueError."""
 
 
-class Cluster(ABC):
-    """A probed cluster; ``notes`` say what could not be found out, ``table`` has the delay of each level."""
+class ProbedCluster(ABC):
+    """A probed cluster. ``notes`` name missing facts; ``table`` has the delay of each level."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -79,7 +79,7 @@ class Cluster(ABC):
         self.table = LevelTable.parse(Settings().levels)
 
     def note(self, sentence: str) -> None:
-        """Add a note, unless it is already there."""
+        """Add a note, unless it already exists."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
@@ -91,12 +91,12 @@ class Cluster(ABC):
         """
 
     @abstractmethod
-    async def send(self, sent: Sent, size: int) -> None:
+    async def send(self, sent: SentProbe, size: int) -> None:
         """Send the message, and record its times. Raises EmulatorError."""
 
     @abstractmethod
     def polls(self) -> Sequence[Poll]:
-        """The polls that together receive all messages; one task runs each of them."""
+        """The polls that together receive all messages. Each poll runs in its own task."""
 
     @abstractmethod
     async def close(self) -> None:

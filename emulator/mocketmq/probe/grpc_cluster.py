@@ -1,7 +1,8 @@
-"""A cluster over gRPC, through a proxy of RocketMQ 5.
+"""A cluster that the probe reaches over gRPC, through a proxy of RocketMQ 5.
 
-A proxy creates neither topics nor groups, and does not say which broker stores a message, so the probe treats
-all brokers as one. A received message has its time of delivery (``store_timestamp``) by the broker's clock.
+A proxy creates neither topics nor groups, and does not report which broker stores a message, so the probe
+treats all brokers as one. A received message has its delivery time (``store_timestamp``), by the broker's
+clock.
 Source: GrpcConverter.java, GrpcValidator.java (5.3.3).
 """
 
@@ -13,14 +14,14 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final
 
-from mocketmq.calling.call import Account, ClusterError
+from mocketmq.calling.call import CALL_S, ClusterError, Credentials
 from mocketmq.clock import US_PER_MS
 from mocketmq.grpc_proxy.messages import message_class, set_us, us_of
-from mocketmq.probe.cluster import Cluster, Poll, ProbedBroker, Received, Sent
-from mocketmq.probe.grpc_connection import OK, GrpcConnection, GrpcRefusedError
+from mocketmq.probe.cluster import Poll, ProbedBroker, ProbedCluster, ReceivedProbe, SentProbe
+from mocketmq.probe.grpc_connection import OK, GrpcClientConnection, GrpcRefusedError
 
 _IPV4, _IPV6, _DOMAIN_NAME = 1, 2, 3
-_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
+_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "LITE", "PRIORITY")
 _DELAY: Final = 3
 _SIMPLE_CONSUMER: Final = 3
 _READ: Final = (2, 4)
@@ -31,18 +32,25 @@ _WAIT_S: Final = 15.0
 _INVISIBLE_S: Final = 60
 _BATCH: Final = 32
 _BEAT_S: Final = 10.0
-"""Between heartbeats, as RocketMQ's clients; after two minutes without, a proxy forgets a client."""
+"""Real seconds between heartbeats, as in RocketMQ's clients; a proxy forgets a client after two minutes."""
 _AGAIN_S: Final = 1.0
 
 _Message = message_class("Message")
 
 
-class GrpcCluster(Cluster):
+class GrpcCluster(ProbedCluster):
     """The cluster behind a proxy."""
 
-    def __init__(self, proxy: str, account: Account | None = None, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        proxy: str,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+        *,
+        call_s: float = CALL_S,
+    ) -> None:
         super().__init__()
-        self._connection = GrpcConnection(proxy, account, tls)
+        self._connection = GrpcClientConnection(proxy, credentials, tls, call_s)
         self._topic = self._group = ""
         self._queues: list[Any] = []
         self._session: asyncio.Task[None] | None = None
@@ -56,7 +64,7 @@ class GrpcCluster(Cluster):
         except GrpcRefusedError as error:
             if error.code == _TOPIC_NOT_FOUND:
                 raise ClusterError(
-                    f"topic {topic} does not exist, and a proxy makes none: make it with type DELAY,"
+                    f"topic {topic} does not exist, and a proxy creates none: create it with type DELAY,"
                     f" or name another with --topic: {error}"
                 ) from None
             raise ClusterError(f"the proxy gives no route of topic {topic}: {error}") from None
@@ -83,12 +91,13 @@ class GrpcCluster(Cluster):
         address = self._connection.address
         if len(names) > 1:
             self.note(
-                f"brokers {', '.join(names)} are taken as one: the proxy does not say which stores a message"
+                f"brokers {', '.join(names)} are measured as one: the proxy does not say which one"
+                " stores a message"
             )
         self.brokers = [ProbedBroker(names[0] if len(names) == 1 else address, address)]
 
     async def _stay(self, ready: "asyncio.Future[None]") -> None:
-        """Keep a Telemetry session open; resolve ``ready`` once the proxy accepts or refuses the client."""
+        """Keep a Telemetry session open. Resolve ``ready`` when the proxy accepts or refuses the client."""
         entry = {"topic": {"name": self._topic}, "expression": {"type": 1, "expression": "*"}}
         subscription = {"group": {"name": self._group}, "subscriptions": [entry]}
         while True:
@@ -107,8 +116,8 @@ class GrpcCluster(Cluster):
                     return
                 await asyncio.sleep(_AGAIN_S)
 
-    async def send(self, sent: Sent, size: int) -> None:
-        """Send the message with its due time, which is in the past for one without delay."""
+    async def send(self, sent: SentProbe, size: int) -> None:
+        """Send the message with its due time, which is in the past if it has no delay."""
         message = _Message(
             topic={"name": self._topic},
             body=b"x" * size,
@@ -123,7 +132,7 @@ class GrpcCluster(Cluster):
         """One poll for each broker."""
         return [partial(self._receive, queue, _WAIT_S) for queue in self._queues]
 
-    async def _receive(self, queue: Any, wait_s: float) -> Sequence[Received]:
+    async def _receive(self, queue: Any, wait_s: float) -> Sequence[ReceivedProbe]:
         given = {
             "group": {"name": self._group},
             "message_queue": queue,
@@ -138,10 +147,10 @@ class GrpcCluster(Cluster):
                 raise GrpcRefusedError(part.status)
         messages = [part.message for part in answer.messages if part.HasField("message")]
         if messages:
-            with suppress(ClusterError):  # the proxy redelivers it; duplicates are recognized
+            with suppress(ClusterError):  # the proxy redelivers the message; duplicates are recognized
                 await self._acknowledge(messages)
         return [
-            Received(
+            ReceivedProbe(
                 key=system.message_id,
                 at_us=answer.answered_us,
                 delivered_ms=us_of(system.store_timestamp) // US_PER_MS,
@@ -165,14 +174,14 @@ class GrpcCluster(Cluster):
         )
 
     async def close(self) -> None:
-        """Close the connection, after the session."""
+        """Close the session, then the connection."""
         if self._session is not None:
             self._session.cancel()
             await asyncio.gather(self._session, return_exceptions=True)
         self._connection.close()
 
 
-def _endpoints(connection: GrpcConnection) -> dict[str, Any]:
+def _endpoints(connection: GrpcClientConnection) -> dict[str, Any]:
     """The proxy's address as protobuf endpoints."""
     try:
         scheme = _IPV4 if ip_address(connection.host).version == 4 else _IPV6

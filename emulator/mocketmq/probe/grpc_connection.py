@@ -1,4 +1,4 @@
-"""A client's connection to a proxy of RocketMQ 5, over gRPC.
+"""A client's gRPC connection to a proxy of RocketMQ 5.
 
 Source: the settings and headers of RocketMQ's own clients (rocketmq-clients 5.0, Signature.java).
 """
@@ -18,12 +18,11 @@ from grpclib.const import Cardinality
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 from h2.exceptions import H2Error
 
-from mocketmq.calling import call
-from mocketmq.calling.call import Account, ClusterError, NoAnswerError, reason_of
+from mocketmq.calling.call import ClusterError, Credentials, NoAnswerError, reason_of
 from mocketmq.clock import US_PER_S, wall_us
-from mocketmq.doors import split_address
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import Codec, message_class
+from mocketmq.host_port import split_address
 from mocketmq.message.message_id import new_unique_key
 
 PORT: Final = 8081
@@ -31,7 +30,7 @@ OK: Final = 20_000
 
 
 class GrpcRefusedError(ClusterError):
-    """The proxy refused a request; ``code`` and text are those of its status."""
+    """The proxy refused a request. ``code`` and text come from the status in the response."""
 
     def __init__(self, status: Any) -> None:
         super().__init__(f"{status.message or 'no reason'} (code {status.code})")
@@ -39,20 +38,23 @@ class GrpcRefusedError(ClusterError):
 
 
 class GrpcAnswer(NamedTuple):
-    """The parts of a response, with the wall-clock times of request and completion."""
+    """The parts of a response, and the wall-clock times of request and completion."""
 
     messages: Sequence[Any]
     sent_us: int
     answered_us: int
 
 
-class GrpcConnection:
-    """The connection of one client; each request reopens it if it is closed."""
+class GrpcClientConnection:
+    """The connection of one client. If it is closed, the next request reopens it."""
 
-    def __init__(self, address: str, account: Account | None, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, address: str, credentials: Credentials | None, tls: ssl.SSLContext | None, call_s: float
+    ) -> None:
         self.address = address
+        self._call_s = call_s
         self.host, self.port = split_address(address, PORT)
-        self._account = account
+        self._credentials = credentials
         self._client_id = f"mocketmq-probe@{os.getpid()}@0@{new_unique_key(wall_us())}"
         if tls is not None:
             tls.set_alpn_protocols(["h2"])
@@ -60,7 +62,7 @@ class GrpcConnection:
         self._channel = Channel(self.host, self.port, codec=codec, ssl=tls)
 
     async def call(self, rpc: str, **fields: Any) -> GrpcAnswer:
-        """Return the response. Raises NoAnswerError, and GrpcRefusedError if its status is not OK."""
+        """Return the response. Raises NoAnswerError, and GrpcRefusedError unless the status is OK."""
         answer = await self.ask(rpc, **fields)
         [message] = answer.messages
         if message.status.code != OK:
@@ -68,13 +70,13 @@ class GrpcConnection:
         return answer
 
     async def ask(self, rpc: str, *, wait_s: float = 0.0, many: bool = False, **fields: Any) -> GrpcAnswer:
-        """Return the response, or all parts of a stream if ``many``; ``wait_s`` is added to the time limit.
+        """Return the response, or all parts if it is a stream (``many``). ``wait_s`` extends the time limit.
 
         Raises NoAnswerError.
         """
         request_type, reply_type = message_class(f"{rpc}Request"), message_class(f"{rpc}Response")
         kind = Cardinality.UNARY_STREAM if many else Cardinality.UNARY_UNARY
-        limit_s = call.CALL_S + wait_s
+        limit_s = self._call_s + wait_s
         path, metadata = f"/{SERVICE}/{rpc}", self._metadata()
         with self._spoken():
             async with (
@@ -89,7 +91,7 @@ class GrpcConnection:
                 messages = [message async for message in stream]
                 answered_us = wall_us()
         if not messages:
-            raise NoAnswerError(f"{self.address} gives no answer to {rpc}")
+            raise NoAnswerError(f"{self.address} ended {rpc} without a response")
         return GrpcAnswer(messages, sent_us, answered_us)
 
     @asynccontextmanager
@@ -104,7 +106,7 @@ class GrpcConnection:
                 command,
                 metadata=self._metadata(),
             ) as stream:
-                async with asyncio.timeout(call.CALL_S):
+                async with asyncio.timeout(self._call_s):
                     await stream.send_message(command(settings=settings))
                     answer = await stream.recv_message()
                 if answer is None or answer.status.code != OK:
@@ -124,12 +126,12 @@ class GrpcConnection:
 
     def _metadata(self) -> dict[str, str]:
         found = {"x-mq-client-id": self._client_id, "x-mq-language": "PYTHON", "x-mq-protocol": "v2"}
-        if self._account is not None:
+        if self._credentials is not None:
             date = datetime.fromtimestamp(wall_us() // US_PER_S, UTC).strftime("%Y%m%dT%H%M%SZ")
-            signature = hmac.new(self._account.secret.encode(), date.encode(), hashlib.sha1).hexdigest()
+            signature = hmac.new(self._credentials.secret.encode(), date.encode(), hashlib.sha1).hexdigest()
             found["x-mq-date-time"] = date
             found["authorization"] = (
-                f"MQv2-HMAC-SHA1 Credential={self._account.access_key},"
+                f"MQv2-HMAC-SHA1 Credential={self._credentials.access_key},"
                 f" SignedHeaders=x-mq-date-time, Signature={signature}"
             )
         return found

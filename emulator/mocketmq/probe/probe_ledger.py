@@ -1,9 +1,9 @@
 """The ledger of a probe in the format of docs/ledger-format.md, and its summary.
 
-A row's instants are by its broker's clock. Where the broker reports when it stored the delayed message, due
-and delivered times are both the broker's own, in whole milliseconds, so lateness does not depend on the clock
-offset. Elsewhere the store time is computed from the local clock. Absolute due times are by the broker's
-clock.
+A row's instants are by its broker's clock. If the broker reports when it stored the delayed message, both the
+due time and the delivery time come from the broker, in whole milliseconds, so lateness does not depend on the
+clock offset. Otherwise the store time is computed from the local clock. Absolute due times are by the
+broker's clock.
 """
 
 import csv
@@ -16,16 +16,16 @@ from typing import Any, Final, NamedTuple
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.duration import format_duration
 from mocketmq.probe.clock_offset import ClockOffset, Sample
-from mocketmq.probe.cluster import Delay, Received, Sent
+from mocketmq.probe.cluster import Delay, ReceivedProbe, SentProbe
 from mocketmq.probe.probing import Probing
 
 _PERCENTILES: Final = (50, 90, 99)
 _MOVED_US: Final = 10 * US_PER_S
-"""A lead too large for ordinary clock skew within a cluster."""
+"""Lead of a clock above which it is not an ordinary clock skew within a cluster."""
 
 
 class LedgerRow(NamedTuple):
-    """The columns that a probe can fill; None is an empty value."""
+    """The columns that a probe can fill. None becomes an empty value."""
 
     run: str
     message_id: str
@@ -51,7 +51,7 @@ class LedgerRow(NamedTuple):
 
 
 class ProbeLedger:
-    """A probe's results; ``error_us`` applies to each lateness, ``offsets`` are by broker name."""
+    """A probe's results. ``error_us`` applies to every lateness; ``offsets`` are by broker name."""
 
     def __init__(self, probing: Probing) -> None:
         self._probing = probing
@@ -63,19 +63,19 @@ class ProbeLedger:
         self.notes = list(probing.cluster.notes)
         self._moved = {name for name, offset in self.offsets.items() if self._moves_due_times(name, offset)}
         self.notes += [
-            f"due times at broker {name} were moved with its clock, as mocketmq does"
+            f"broker {name} shifts due times by the lead of its clock, as mocketmq does"
             for name in sorted(self._moved)
         ]
         unknown = probing.repeated & probing.sent.keys() - probing.received.keys()
         if unknown:
             self.notes.append(
-                f"{len(unknown)} messages are left out: they came again, and the cluster does not tell when"
-                " they were first delivered"
+                f"{len(unknown)} messages are left out: they were redelivered, and the cluster does not"
+                " report their first delivery"
             )
         self.rows: list[LedgerRow] = []
         self._by_delay: defaultdict[Delay, list[LedgerRow]] = defaultdict(list)
         self.error_us = 0
-        self._due_before: Counter[str] = Counter()  # by broker: messages due before they were stored
+        self._due_before: Counter[str] = Counter()  # messages due before they were stored, by broker
         for sent in probing.sent.values():
             if sent.key in unknown:
                 continue
@@ -92,7 +92,7 @@ class ProbeLedger:
             count = sum(each > 0 for each in early_us)
             self.notes.append(
                 f"{count} messages came early, by up to {format_duration(max(early_us))}: some brokers round"
-                " due times down, and some know none and deliver at once"
+                " due times down, and some ignore due times and deliver at once"
             )
 
     def _moves_due_times(self, name: str, offset: ClockOffset) -> bool:
@@ -106,9 +106,9 @@ class ProbeLedger:
         ahead_us = offset.ahead_us - offset.error_us - US_PER_MS
         return bool(late_us) and ahead_us > _MOVED_US and min(late_us) >= ahead_us
 
-    def _rows_of(self, sent: Sent, delay: Delay, offset: ClockOffset) -> Iterator[LedgerRow]:
+    def _rows_of(self, sent: SentProbe, delay: Delay, offset: ClockOffset) -> Iterator[LedgerRow]:
         plan, broker = self._probing.plan, sent.broker
-        found: Sequence[Received | None] = self._probing.received.get(sent.key) or [None]
+        found: Sequence[ReceivedProbe | None] = self._probing.received.get(sent.key) or [None]
         told = [sent.stored_ms, *(each.stored_ms for each in found if each)]
         stored_ms = next((each for each in told if each is not None), None)
         if stored_ms is not None:
@@ -129,7 +129,7 @@ class ProbeLedger:
         for each in found:
             delivered_us = each and each.delivered_ms * US_PER_MS
             if delivered_us is not None and due_us - error_us <= delivered_us < due_us:
-                due_us = delivered_us  # within the error: not early
+                due_us = delivered_us  # not early, because the difference is within the error
             if each and delivered_us is not None:
                 self.error_us = max(self.error_us, error_us, _unheard_us(each, due_us, delivered_us, offset))
             yield LedgerRow(
@@ -164,7 +164,7 @@ class ProbeLedger:
             rows.writerows(self.rows)
 
     def summary(self) -> dict[str, Any]:
-        """The summary as JSON; times in microseconds."""
+        """The summary as JSON, with times in microseconds."""
         probing = self._probing
         return {
             "topic": probing.plan.topic,
@@ -207,8 +207,8 @@ def _samples(probing: Probing, name: str) -> Iterator[Sample]:
             yield Sample(sent.sent_us, sent.answered_us, stored_ms)
 
 
-def _unheard_us(received: Received, due_us: int, delivered_us: int, offset: ClockOffset) -> int:
-    """The longest time that the message may have been visible before a poll could receive it."""
+def _unheard_us(received: ReceivedProbe, due_us: int, delivered_us: int, offset: ClockOffset) -> int:
+    """The maximum time for which the message may have been visible before a poll could receive it."""
     if received.waited_from_us is None:
         return 0
     waited_us = received.waited_from_us + offset.ahead_us + 2 * offset.error_us
@@ -226,7 +226,7 @@ def _clock(offset: ClockOffset | None) -> dict[str, Any]:
 
 
 def _within(instant_us: int, least_us: int | None, most_us: int | None, offset: ClockOffset) -> int:
-    """The instant, moved within the clock error to the nearest possible one."""
+    """The instant, moved by at most the clock error to the nearest possible instant."""
     slack_us = offset.error_us + US_PER_MS
     if least_us is not None and least_us - slack_us <= instant_us < least_us:
         return least_us

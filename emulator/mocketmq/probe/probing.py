@@ -1,4 +1,4 @@
-"""Runs a probe: sends delayed messages at a gentle rate, receives them, and records the times."""
+"""Runs a probe, which sends delayed messages at a low rate, receives them, and records the times."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -10,20 +10,20 @@ from mocketmq.calling.call import ClusterError
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
 from mocketmq.errors import EmulatorError
 from mocketmq.message.message_id import new_unique_key
-from mocketmq.probe.cluster import Cluster, Delay, Poll, ProbedBroker, Received, Sent
+from mocketmq.probe.cluster import Delay, Poll, ProbedBroker, ProbedCluster, ReceivedProbe, SentProbe
 
 MAX_RATE: Final = 200
 _AGAIN_S: Final = 1.0
 _HOPELESS: Final = 10
-"""The probe ends after this many failed sends of one delay without a success."""
+"""Number of failed sends of one delay, without a success, after which the probe ends."""
 _CLOCK_MESSAGES: Final = 5
-"""Messages without delay to each broker, which bound the clock offset in any case."""
+"""Number of messages without delay to each broker, which always bound the clock offset."""
 _PAST_US: Final = 86_400 * US_PER_S
-"""How far their due time is in the past, for topics that accept only messages with a due time."""
+"""How far the due time of messages without delay is in the past; some topics require a due time."""
 
 
 class Plan(NamedTuple):
-    """The messages to send: ``each`` per level and delay, ``rate`` a second, ``size`` bytes each."""
+    """The messages to send: ``each`` per level and delay, ``rate`` per second, of ``size`` bytes each."""
 
     topic: str
     group: str
@@ -32,25 +32,25 @@ class Plan(NamedTuple):
     each: int
     rate: int
     size: int
-    patience_us: int  # how long to wait for overdue messages
+    patience_us: int  # time to wait for overdue messages
 
 
 Progress = Callable[[str, int, int], object]
-"""Receives progress: the activity, how many are done, and the total."""
+"""Called with the current activity, the number of completed steps, and the total."""
 
 
 class Probing:
-    """A probe of a cluster: messages ``sent``, ``received`` by key, and counts ``failed`` by reason.
+    """A probe of a cluster, with messages ``sent`` and ``received`` by key, and ``failed`` counts by reason.
 
-    ``repeated`` has the keys of messages of which only a redelivery came, without the time of the first one.
+    ``repeated`` has the keys of messages of which only a redelivery came, without the first delivery's time.
     """
 
-    def __init__(self, plan: Plan, cluster: Cluster, progress: Progress) -> None:
+    def __init__(self, plan: Plan, cluster: ProbedCluster, progress: Progress) -> None:
         self.plan = plan
         self.cluster = cluster
         self.delays: list[Delay] = []
-        self.sent: dict[str, Sent] = {}
-        self.received: defaultdict[str, list[Received]] = defaultdict(list)
+        self.sent: dict[str, SentProbe] = {}
+        self.received: defaultdict[str, list[ReceivedProbe]] = defaultdict(list)
         self.repeated: set[str] = set()
         self.failed: Counter[str] = Counter()
         self._progress = progress
@@ -111,15 +111,15 @@ class Probing:
                 hopeless[delay] -= 1
                 if not hopeless[delay]:
                     what = "message" if delay is None else f"message delayed by {delay}"
-                    raise ClusterError(f"the cluster takes no {what}: {reason}")
+                    raise ClusterError(f"the cluster refuses a {what}: {reason}")
         self._is_sent = True
         self._look()
 
     async def _send(self, broker: ProbedBroker, delay: Delay | None) -> str | None:
-        """Send a message; return the reason if it failed, else None."""
+        """Send a message. Return the reason if the send failed, otherwise None."""
         now_us = wall_us()
         ahead_us = delay.us if delay else -_PAST_US
-        sent = Sent(new_unique_key(now_us), broker, delay, (now_us + ahead_us) // US_PER_MS, now_us)
+        sent = SentProbe(new_unique_key(now_us), broker, delay, (now_us + ahead_us) // US_PER_MS, now_us)
         self.sent[sent.key] = sent
         try:
             await self.cluster.send(sent, self.plan.size)
@@ -133,8 +133,8 @@ class Probing:
     # Receive
 
     async def _receive(self, poll: Poll) -> None:
-        # No poll begins after the last message: a proxy of RocketMQ 5 does not notice at once that a poll is
-        # given up, and hands it a message of the next probe, which then comes to that probe again and late.
+        # No poll may begin after the last message. A proxy of RocketMQ 5 does not notice at once that a poll
+        # is abandoned, and gives it a message of the next probe, which then receives that message late.
         while not self._all_received.is_set():
             try:
                 received = await poll()

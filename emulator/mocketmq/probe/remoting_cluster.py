@@ -1,4 +1,4 @@
-"""A cluster over RocketMQ's remoting protocol: finds its brokers, and prepares the probe's topic and group.
+"""A cluster that the probe reaches over remoting: finds brokers, prepares the probe's topic and group.
 
 Source: docs/protocol/remoting.md.
 """
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from mocketmq.calling.call import Account, ClusterError, NoAnswerError
-from mocketmq.calling.connection import Answer, Connection
+from mocketmq.calling.call import CALL_S, ClusterError, Credentials, NoAnswerError
+from mocketmq.calling.connection import Answer, ClientConnection
 from mocketmq.calling.headers import STORED, group_body, pull_ext, send_ext, topic_ext
 from mocketmq.calling.name_servers import NameServers, object_in
 from mocketmq.clock import US_PER_S, steady_us
@@ -23,7 +23,7 @@ from mocketmq.message.properties import (
     UNIQ_KEY,
     WAIT,
 )
-from mocketmq.probe.cluster import Cluster, Poll, ProbedBroker, Received, Sent
+from mocketmq.probe.cluster import Poll, ProbedBroker, ProbedCluster, ReceivedProbe, SentProbe
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.record import WireRecord, decode_properties, decode_records
 from mocketmq.schedule.level_table import LevelTable
@@ -36,31 +36,36 @@ _SUSPEND_MS: Final = 15_000
 
 @dataclass
 class Master(ProbedBroker):
-    """A broker, with the queues of the probe's topic. Pulls have a connection of their own."""
+    """A broker, with the queues of the probe's topic. Pulls have a separate connection."""
 
-    requests: Connection
-    pulls: Connection
+    requests: ClientConnection
+    pulls: ClientConnection
     write_queues: int
     read_queues: int
     sent: int = 0
 
     def next_queue(self) -> int:
-        """The queue for the next message, each in turn."""
+        """The queue for the next message, in rotation."""
         self.sent += 1
         return self.sent % min(self.write_queues, self.read_queues)
 
 
-class RemotingCluster(Cluster):
+class RemotingCluster(ProbedCluster):
     """The cluster behind a name server."""
 
     def __init__(
-        self, name_servers: str, account: Account | None = None, tls: ssl.SSLContext | None = None
+        self,
+        name_servers: str,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+        *,
+        call_s: float = CALL_S,
     ) -> None:
         super().__init__()
         self._topic = self._group = ""
         self._masters: dict[str, Master] = {}
         self._polls: list[Poll] = []
-        self._connect = partial(Connection, account=account, tls=tls)
+        self._connect = partial(ClientConnection, credentials=credentials, tls=tls, call_s=call_s)
         self._name_servers = NameServers(name_servers, self._connect, self.note)
 
     async def open(self, topic: str, group: str) -> None:
@@ -72,7 +77,7 @@ class RemotingCluster(Cluster):
             until_us = steady_us() + round(_ROUTE_S * US_PER_S)
             while (route := await self._name_servers.route(topic)) is None:
                 if steady_us() > until_us:
-                    raise ClusterError(f"the name server does not know topic {topic} after it was made")
+                    raise ClusterError(f"the name server does not know topic {topic} after its creation")
                 await asyncio.sleep(_POLL_S)
         for name, address, readable, writable in route:
             if readable and writable:
@@ -97,8 +102,8 @@ class RemotingCluster(Cluster):
 
     # Send
 
-    async def send(self, sent: Sent, size: int) -> None:
-        """Send the message; if it is delayed, ask the broker for its store time."""
+    async def send(self, sent: SentProbe, size: int) -> None:
+        """Send the message. If it is delayed, ask the broker for its store time."""
         master = self._masters[sent.broker.name]
         properties = {UNIQ_KEY: sent.key, WAIT: "true"} | _delaying(sent)
         ext = send_ext(self._topic, self._group, master.next_queue(), sent.sent_us, properties)
@@ -110,8 +115,8 @@ class RemotingCluster(Cluster):
         if sent.parked_offset is not None:
             await self._look_at_parked(master, sent)
 
-    async def _look_at_parked(self, master: Master, sent: Sent) -> None:
-        """Ask the broker when it stored the delayed message, from which it counts the delay of a level."""
+    async def _look_at_parked(self, master: Master, sent: SentProbe) -> None:
+        """Ask the broker for the store time of the delayed message, from which a level's delay counts."""
         answer = await master.requests.call(
             RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(sent.parked_offset)}
         )
@@ -126,14 +131,14 @@ class RemotingCluster(Cluster):
         """One poll for each queue."""
         return self._polls
 
-    async def _pull(self, queue: "_Queue") -> Sequence[Received]:
+    async def _pull(self, queue: "_Queue") -> Sequence[ReceivedProbe]:
         answer = await queue.master.pulls.call(
             RequestCode.PULL_MESSAGE, self._pull_ext(queue, _SUSPEND_MS), wait_s=_SUSPEND_MS / 1_000
         )
         records = decode_records(answer.body) if answer.code == ResponseCode.SUCCESS else []
         queue.offset = int(answer.ext["nextBeginOffset"])
         return [
-            Received(
+            ReceivedProbe(
                 key=_key_of(record),
                 at_us=answer.answered_us,
                 delivered_ms=record.store_ms,
@@ -148,13 +153,13 @@ class RemotingCluster(Cluster):
         return pull_ext(self._topic, self._group, queue.queue_id, queue.offset, suspend_ms)
 
     async def _end_of(self, master: Master, queue_id: int) -> int:
-        """The offset of the next message of a queue. Raises ClusterError."""
+        """The offset for the next message of a queue. Raises ClusterError."""
         answer = await master.requests.call(
             RequestCode.GET_MAX_OFFSET, {"topic": self._topic, "queueId": str(queue_id)}
         )
         if answer.code != ResponseCode.SUCCESS:
             raise ClusterError(
-                f"broker {master.name} does not tell the end of topic {self._topic}: {answer.reason}"
+                f"broker {master.name} does not report the end of topic {self._topic}: {answer.reason}"
             )
         return int(answer.ext["offset"])
 
@@ -171,12 +176,12 @@ class RemotingCluster(Cluster):
                 await connection.close()
             if made.code != ResponseCode.SUCCESS:
                 raise ClusterError(
-                    f"topic {topic} does not exist, and broker {name} does not make it: {made.reason};"
+                    f"topic {topic} does not exist, and broker {name} does not create it: {made.reason};"
                     " name a topic that exists with --topic"
                 )
 
     async def _ask_brokers(self) -> None:
-        """Read the versions and the delay levels, which may be forbidden."""
+        """Read the brokers' versions and delay levels, if that is permitted."""
         tables = set()
         for broker in self._masters.values():
             try:
@@ -196,10 +201,10 @@ class RemotingCluster(Cluster):
         if tables:
             self.table = LevelTable.parse(tables.pop())
         else:
-            self.notes.append(f"no broker tells its delay levels: taken to be {self.table.text}")
+            self.notes.append(f"no broker reports its delay levels; assuming {self.table.text}")
 
     async def _open_group(self, master: Master) -> None:
-        """Make sure that the group may pull. Raises ClusterError."""
+        """Make sure that the group can pull. Raises ClusterError."""
         group = self._group
         end = _Queue(master, 0, await self._end_of(master, 0))
         pulled = await master.requests.call(RequestCode.PULL_MESSAGE, self._pull_ext(end))
@@ -209,7 +214,7 @@ class RemotingCluster(Cluster):
             )
             if made.code != ResponseCode.SUCCESS:
                 raise ClusterError(
-                    f"group {group} does not exist, and broker {master.name} does not make it:"
+                    f"group {group} does not exist, and broker {master.name} does not create it:"
                     f" {made.reason}; name a group that exists with --group"
                 )
         elif pulled.code == ResponseCode.NO_PERMISSION:
@@ -225,8 +230,8 @@ class _Queue:
     offset: int
 
 
-def _delaying(sent: Sent) -> dict[str, str]:
-    """The property that delays the message, in the form that the broker understands."""
+def _delaying(sent: SentProbe) -> dict[str, str]:
+    """The property that delays the message, in a form that the broker supports."""
     if sent.delay is None:
         return {}
     if sent.delay.level is not None:
@@ -241,7 +246,7 @@ def _key_of(record: WireRecord) -> str:
 
 
 async def _figures(broker: Master) -> Answer:
-    """The broker's runtime info. 4.9 fails until its first sample, a second after its start."""
+    """The broker's runtime info. A 4.9 broker fails until its first sample, a second after its start."""
     until_us = steady_us() + round(_FIGURES_S * US_PER_S)
     while True:
         answer = await broker.requests.call(RequestCode.GET_BROKER_RUNTIME_INFO)
@@ -251,4 +256,4 @@ async def _figures(broker: Master) -> Answer:
 
 
 def _out_of_reach(name: str, error: NoAnswerError) -> NoAnswerError:
-    return NoAnswerError(f"the name server names broker {name}, but {error}")
+    return NoAnswerError(f"the name server lists broker {name}, but {error}")

@@ -1,7 +1,7 @@
 """Reads the real topic and the due time of a delayed message, or gives the reason to refuse it.
 
-Both come with the message, in Kafka headers or RocketMQ user properties. A JSON body may name them instead,
-in the format of a published article on delays for Kafka (docs/relay.md).
+Both come with the message, in Kafka headers or RocketMQ user properties. Alternatively, a JSON body names
+them, in the format of a published article on delays for Kafka (docs/relay.md).
 """
 
 import re
@@ -17,19 +17,19 @@ from mocketmq.errors import EmulatorError, shorten
 from mocketmq.message.properties import START_DELIVER_TIME
 
 RELAY_TOPIC: Final = "RELAY_TOPIC"
-"""The real topic."""
+"""Name of the header or property with the real topic."""
 RELAY_DELAY_MS: Final = "RELAY_DELAY_MS"
-"""The delay in milliseconds, from the time of the message."""
+"""Name of the header or property with the delay in milliseconds, which counts from the message's time."""
 RELAY_ID: Final = "RELAY_ID"
-"""In the real topic: the message's id, by which consumers can drop duplicates."""
+"""Name, in the real topic, of the message's id, by which consumers can drop duplicates."""
 RELAY_REFUSED: Final = "RELAY_REFUSED"
-"""In the refused topic: the reason."""
+"""Name, in the refused topic, of the reason for the refusal."""
 ORDERS: Final = frozenset((RELAY_TOPIC, RELAY_DELAY_MS))
-"""Instructions to the relay, which are removed on the way to the real topic."""
+"""Instructions to the relay, which it removes before it forwards the message."""
 
 _TOPIC: Final = re.compile("[a-zA-Z0-9._%|-]{1,262}")
 _TOPICS: Final = "1 to 262 characters of a-z, A-Z, 0-9, ., _, %, | and -"
-"""Characters of topic names; Kafka and RocketMQ each allow a subset."""
+"""Length and characters of topic names. Kafka and RocketMQ each allow a subset."""
 _NUMBER: Final = re.compile("[0-9]{1,15}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME: Final = "%Y-%m-%d %H:%M:%S"
@@ -38,11 +38,11 @@ _A_DELAY: Final = "milliseconds, such as 60000"
 
 
 class UnfitMessageError(EmulatorError):
-    """The message is refused."""
+    """The relay or a broker refuses the message."""
 
 
 class Judged(NamedTuple):
-    """The real topic and due time of a message; a past due time means now."""
+    """The real topic and due time of a message. A due time in the past means now."""
 
     topic: str
     due_us: int
@@ -56,7 +56,7 @@ class _Body(msgspec.Struct, rename="camel"):
 
 
 class Judge:
-    """Checks messages against the longest delay and the relay's ``own_topics``.
+    """Reads instructions, and refuses delays that are too long and real topics in ``own_topics``.
 
     JSON bodies are read only if a time zone is configured for them.
     """

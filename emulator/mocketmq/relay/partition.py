@@ -1,7 +1,7 @@
-"""The relay's interface to a real broker: the partitions of a delay topic and their assignment.
+"""The relay's interface to the partitions of a delay topic in a real broker, and to their assignment.
 
-Each partition of the delay topic has a *pending log* in the broker, which records the messages kept and
-settled. The log holds all durable state, so a relay that takes a partition over only reads its log.
+Each partition of the delay topic has a *pending log* in the broker, which records the kept and the settled
+messages. The log has all durable state, so a relay that takes over a partition needs only that log.
 """
 
 from collections.abc import AsyncGenerator, Collection, Sequence
@@ -11,21 +11,21 @@ from mocketmq.errors import EmulatorError
 
 
 class RelayError(EmulatorError):
-    """The relay cannot work."""
+    """The relay cannot continue."""
 
 
-class TroubleError(RelayError):
-    """The broker failed for now; retry later."""
+class RetryableError(RelayError):
+    """The broker has failed temporarily. The caller should retry later."""
 
 
 class LostPartitionError(RelayError):
-    """The relay lost its hold on a partition; taking it over anew is the only way on."""
+    """The relay has lost its hold on a partition, and must take over the partition anew to continue."""
 
 
-class Pending(NamedTuple):
-    """A kept message; ``content`` is the whole message in its broker's format.
+class RelayedMessage(NamedTuple):
+    """A kept message. ``content`` is the whole message in its broker's format.
 
-    ``number`` follows the order of arrival and never changes; ``due_us`` is a whole millisecond.
+    ``number`` follows the order of arrival and never changes. ``due_us`` is a multiple of a millisecond.
     """
 
     id: str
@@ -35,7 +35,7 @@ class Pending(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """Marks a kept message as forwarded or refused."""
+    """A log entry that marks a kept message as forwarded or refused."""
 
     number: int
     due_us: int
@@ -48,8 +48,8 @@ A = TypeVar("A")
 class Partition(Protocol[A]):
     """A partition of the delay topic and its pending log.
 
-    A relay holds it from :meth:`restore` to :meth:`close`, any number of times. Meanwhile ``keep`` and
-    ``forward`` may run concurrently.
+    A relay holds it from :meth:`restore` to :meth:`close`, which may be repeated. While the relay holds the
+    partition, ``keep`` and ``forward`` may run concurrently.
     """
 
     @property
@@ -60,30 +60,30 @@ class Partition(Protocol[A]):
     def refused(self) -> int:
         """The number of messages sent to the refused topic."""
 
-    def restore(self) -> AsyncGenerator[Sequence[Pending | Settled], None]:
-        """Shut the previous owner out and return the pending log, in order.
+    def restore(self) -> AsyncGenerator[Sequence[RelayedMessage | Settled], None]:
+        """Exclude the previous owner, and return the pending log, in order.
 
-        Raises TroubleError and LostPartitionError.
+        Raises RetryableError and LostPartitionError.
         """
 
     async def arrivals(self) -> Sequence[A]:
         """Wait for the next messages of the delay topic. May be cancelled.
 
-        Raises TroubleError and LostPartitionError.
+        Raises RetryableError and LostPartitionError.
         """
 
-    async def keep(self, arrivals: Sequence[A]) -> Sequence[Pending]:
-        """Judge these arrivals, log the kept ones and the read position, and return the kept ones.
+    async def keep(self, arrivals: Sequence[A]) -> Sequence[RelayedMessage]:
+        """Judge these arrivals, log the kept messages and the read position, and return the kept messages.
 
-        Durable on return. After a TroubleError the caller repeats the call with the same messages. Raises
-        LostPartitionError, too.
+        All is durable on return. After a RetryableError the caller must repeat the call with the same
+        messages. Also raises LostPartitionError.
         """
 
-    async def forward(self, due: Sequence[Pending]) -> Collection[str]:
-        """Send these to their real topics and settle them in the log.
+    async def forward(self, due: Sequence[RelayedMessage]) -> Collection[str]:
+        """Send these messages to their real topics and settle them in the log.
 
-        Returns the ids of the messages sent, durably; the caller retries the others later. Raises
-        TroubleError if none could be tried, and LostPartitionError.
+        Returns the ids of the messages that were sent durably. The caller must retry the others later. Raises
+        RetryableError if no message could be tried, and LostPartitionError.
         """
 
     async def close(self) -> None:
@@ -99,7 +99,7 @@ class Cluster(Protocol[A]):
     async def changed(self) -> Collection[Partition[A]]:
         """Wait until this relay's assignment changes, and return all of its partitions.
 
-        A partition keeps its object across calls. Raises RelayError when the group cannot be used.
+        The object of a partition stays the same across calls. Raises RelayError if the group cannot be used.
         """
 
     async def close(self) -> None:

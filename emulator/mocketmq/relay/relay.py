@@ -1,4 +1,4 @@
-"""The relay: serves the partitions of the delay topic that its consumer group assigns to it."""
+"""The relay, which serves the partitions of the delay topic that its consumer group assigns to it."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -9,8 +9,8 @@ from mocketmq.relay.serving import Serving
 from mocketmq.relay.shelf import OpenShelf
 
 
-class Figures(NamedTuple):
-    """Counts since the relay's start; ``pending`` is current, ``lateness_us`` that of the newest forward."""
+class RelayFigures(NamedTuple):
+    """Counts since the relay's start. ``pending`` is current; ``lateness_us`` is the newest message's."""
 
     pending: int = 0
     kept: int = 0
@@ -24,7 +24,7 @@ Tell = Callable[[Sequence[str], int], None]
 
 
 class Relay(Generic[A]):
-    """Runs a relay; ``tell`` is called once all partitions of a new assignment are taken over."""
+    """Runs a relay. ``tell`` is called when all partitions of a new assignment have been taken over."""
 
     def __init__(self, cluster: Cluster[A], open_shelf: OpenShelf, tell: Tell) -> None:
         self._cluster = cluster
@@ -32,10 +32,10 @@ class Relay(Generic[A]):
         self._tell = tell
         self._serving: dict[Partition[A], Serving[A]] = {}
         self._announcing: asyncio.Task[None] | None = None
-        self._before = Figures()  # totals of partitions that this relay gave up
+        self._before = RelayFigures()  # totals of partitions that this relay gave up
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until ``stop``, then leave the group. Raises RelayError."""
+        """Serve until ``stop`` is set, then leave the group. Raises RelayError."""
         following = asyncio.create_task(self._follow())
         stopping = asyncio.create_task(stop.wait())
         try:
@@ -49,7 +49,7 @@ class Relay(Generic[A]):
             await self._give_up([*self._serving])
             await self._cluster.close()
 
-    def figures(self) -> Figures:
+    def figures(self) -> RelayFigures:
         """The current figures."""
         return _sum(self._before, self._serving.values())
 
@@ -78,9 +78,9 @@ class Relay(Generic[A]):
         self._tell(sorted(each.name for each in self._serving), self.figures().pending)
 
 
-def _sum(before: Figures, serving: Collection[Serving[A]]) -> Figures:
+def _sum(before: RelayFigures, serving: Collection[Serving[A]]) -> RelayFigures:
     latest = [each.lateness_us for each in serving if each.lateness_us is not None]
-    return Figures(
+    return RelayFigures(
         sum(each.pending for each in serving),
         before.kept + sum(each.kept for each in serving),
         before.forwarded + sum(each.forwarded for each in serving),

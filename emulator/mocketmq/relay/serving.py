@@ -1,7 +1,7 @@
-"""Serves one partition while this relay owns it: keeps arrivals, forwards due messages.
+"""Serves one partition while this relay owns it, that is, keeps arrivals and forwards due messages.
 
-A hold begins with an empty shelf, filled from the partition's pending log. When the hold is lost, the relay
-takes the partition over anew, until the assignment gives it to another relay.
+A hold begins with an empty shelf, which is filled from the partition's pending log. If the relay loses the
+hold, it takes over the partition anew, until the assignment gives the partition to another relay.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from mocketmq.clock import US_PER_S, steady_us, wall_us
 from mocketmq.errors import EmulatorError, as_emulator_error
-from mocketmq.relay.partition import A, Partition, Pending, TroubleError
+from mocketmq.relay.partition import A, Partition, RelayedMessage, RetryableError
 from mocketmq.relay.shelf import OpenShelf, Shelf
 
 log = logging.getLogger(__name__)
@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 PAUSES_S: Final = (1, 2, 4, 8, 16, 30)
 """Growing pauses before retries, in real seconds."""
 GRACE_S: Final = 10.0
-"""Real seconds that running steps get to end when the partition is released."""
+"""Real seconds that running steps get to finish when the partition is released."""
 MOST_ASIDE: Final = 10_000
-"""The most messages set aside for a retry while others go on."""
-_LONGEST_REST_S: Final = 1.0  # someone may set the wall clock
+"""Maximum number of messages that are set aside for a retry while others are served."""
+_LONGEST_REST_S: Final = 1.0  # because the wall clock may be set
 _TIDYING_S: Final = 60.0
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class Pauses:
 
 
 class Serving(Generic[A]):
-    """Serves one partition, by one :class:`_Hold` after the other."""
+    """Serves one partition, with one :class:`_Hold` after the other."""
 
     def __init__(self, partition: Partition[A], open_shelf: OpenShelf) -> None:
         self.partition = partition
@@ -63,7 +63,7 @@ class Serving(Generic[A]):
 
     @property
     def pending(self) -> int:
-        """The number of pending messages; 0 while that is unknown."""
+        """The number of pending messages, or 0 while the number is unknown."""
         return 0 if self._hold is None else self._hold.shelf.count
 
     @property
@@ -78,7 +78,7 @@ class Serving(Generic[A]):
             self._hold.end()
         _, late = await asyncio.wait([self._task], timeout=GRACE_S)
         for task in late:
-            log.warning("%s is given up before its broker has answered", self.partition.name)
+            log.warning("%s is released although its broker has not answered", self.partition.name)
             task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -86,12 +86,12 @@ class Serving(Generic[A]):
         while not self._over.is_set():
             try:
                 await self._take_over()
-            except Exception as error:  # noqa: BLE001 - a defect is logged, and other partitions go on
+            except Exception as error:  # noqa: BLE001 - a defect is logged, and other partitions continue
                 known = isinstance(error, (EmulatorError, OSError))
                 reason = error if known else as_emulator_error(error)
                 if not self._over.is_set():
                     pause_s = self.pauses.next_s()
-                    text = "%s: %s; it is taken over anew in %s s if it is still ours"
+                    text = "partition %s failed: %s; retrying in %s s if it is still assigned to this relay"
                     log.warning(text, self.partition.name, reason, pause_s)
                     await _wait(self._over, pause_s)
 
@@ -121,7 +121,7 @@ class Serving(Generic[A]):
 
 
 class _Hold(Generic[A]):
-    """One hold: from reading the partition's log until the partition is released or lost."""
+    """One hold, from reading the partition's log until the partition is released or lost."""
 
     def __init__(self, serving: Serving[A], shelf: Shelf) -> None:
         self.shelf = shelf
@@ -136,7 +136,7 @@ class _Hold(Generic[A]):
         self._news.set()
 
     async def work(self) -> None:
-        """Keep and forward until the hold ends. Raises LostPartitionError, OSError."""
+        """Keep and forward messages until the hold ends. Raises LostPartitionError, OSError."""
         tasks = [asyncio.create_task(each) for each in (self._arrive(), self._forward())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -187,7 +187,7 @@ class _Hold(Generic[A]):
             elif not self.shelf.aside:
                 pauses.reset()
 
-    async def _left(self, gone: Sequence[Pending]) -> None:
+    async def _left(self, gone: Sequence[RelayedMessage]) -> None:
         if gone:
             self._serving.lateness_us = wall_us() - gone[-1].due_us
             self._serving.forwarded += len(gone)
@@ -203,12 +203,12 @@ class _Hold(Generic[A]):
         await _wait(self._news, max(rest_s, 0.001))
 
     async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T | None:
-        """Call until it succeeds, pausing after each TroubleError. None once the hold has ended."""
+        """Call until there is no RetryableError, with pauses. Returns None after the end of the hold."""
         pauses, trouble = Pauses(), ""
         while True:
             try:
                 answer = await call()
-            except TroubleError as error:
+            except RetryableError as error:
                 if str(error) != trouble:
                     trouble = str(error)
                     log.warning("%s: %s; retrying", self._partition.name, trouble)
@@ -221,7 +221,7 @@ class _Hold(Generic[A]):
 
 
 async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """The result of the work, or None if the event comes first, which cancels the work."""
+    """The result of the work. If the event is set first, cancel the work and return None."""
     task, coming = asyncio.create_task(work), asyncio.create_task(event.wait())
     try:
         await asyncio.wait([task, coming], return_when=asyncio.FIRST_COMPLETED)
@@ -233,7 +233,7 @@ async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | Non
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for the event with a time limit; return whether it came."""
+    """Wait for the event with a time limit; return whether the event was set."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -1,7 +1,7 @@
 """Holds the pending messages of a partition on disk, in order of due time, in a delay scheme's store.
 
-A shelf is rebuilt from the partition's pending log at every takeover. Its files only save memory and need not
-survive a crash, so nothing is synced.
+A shelf is rebuilt from the partition's pending log at every takeover. The files only save memory, so they
+need not survive a crash and are never synced.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 from typing import Final, Literal, TypeVar
 
 from mocketmq.clock import US_PER_MS
-from mocketmq.relay.partition import Pending, Settled
+from mocketmq.relay.partition import RelayedMessage, Settled
 from mocketmq.store.lock import DirectoryLock
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.memory_store import MemoryStore
@@ -33,12 +33,12 @@ T = TypeVar("T")
 
 
 class Shelf:
-    """The pending messages of a partition. All methods but the properties may raise OSError."""
+    """The pending messages of a partition. All methods except the properties may raise OSError."""
 
     def __init__(self, store: DelayStore, folder: Path | None = None) -> None:
         self._store = store
         self._folder = folder
-        self._highest = -1  # number: messages above it are new
+        self._highest = -1  # highest number so far; messages above it are new
         self._aside: set[Entry] = set()
         self._thread = ThreadPoolExecutor(1, "relay-shelf")
 
@@ -52,14 +52,14 @@ class Shelf:
         """The number of messages set aside."""
         return len(self._aside)
 
-    async def take_in(self, log: Sequence[Pending | Settled]) -> None:
-        """Add pending messages and remove settled ones.
+    async def take_in(self, log: Sequence[RelayedMessage | Settled]) -> None:
+        """Add pending messages and remove settled messages.
 
-        A repeated message replaces its content. Settling an unknown message does nothing.
+        A repeated message replaces the earlier content. Settling an unknown message does nothing.
         """
         await self._in_thread(lambda: self._take_in(log))
 
-    def _take_in(self, log: Sequence[Pending | Settled]) -> None:
+    def _take_in(self, log: Sequence[RelayedMessage | Settled]) -> None:
         left = {_entry(one) for one in log if isinstance(one, Settled)}
         for one in log:
             entry = _entry(one)
@@ -72,13 +72,13 @@ class Shelf:
                 self._store.write(entry, _packed(one))
                 self._highest = max(self._highest, entry.number)
 
-    async def due(self, now_us: int) -> list[Pending]:
-        """The first due messages that are not set aside: up to ``BATCH``, and about ``BATCH_BYTES``."""
+    async def due(self, now_us: int) -> list[RelayedMessage]:
+        """The first due messages that are not set aside, up to ``BATCH`` and about ``BATCH_BYTES``."""
         return await self._in_thread(lambda: list(self._due(now_us)))
 
-    def _due(self, now_us: int) -> Iterator[Pending]:
+    def _due(self, now_us: int) -> Iterator[RelayedMessage]:
         size = 0
-        for entry in self._store.first(BATCH, self._aside):
+        for entry in self._store.first_records(BATCH, self._aside):
             if entry.due_us > now_us or size > BATCH_BYTES:
                 return
             record = self._store.read(entry)
@@ -87,21 +87,21 @@ class Shelf:
 
     async def next_due_us(self) -> int | None:
         """The earliest due time of messages that are not set aside."""
-        first = await self._in_thread(lambda: self._store.first(1, self._aside))
+        first = await self._in_thread(lambda: self._store.first_records(1, self._aside))
         return first[0].due_us if first else None
 
-    async def forget(self, gone: Iterable[Pending]) -> None:
+    async def forget(self, gone: Iterable[RelayedMessage]) -> None:
         """Remove these messages."""
         entries = [_entry(one) for one in gone]
         self._aside.difference_update(entries)
         await self._in_thread(lambda: self._store.forget(entries))
 
-    def set_aside(self, stayed: Iterable[Pending]) -> None:
-        """Skip these messages until :meth:`bring_back`."""
+    def set_aside(self, stayed: Iterable[RelayedMessage]) -> None:
+        """Skip these messages until :meth:`bring_back` is called."""
         self._aside.update(map(_entry, stayed))
 
     def bring_back(self) -> None:
-        """Offer all messages again that were set aside."""
+        """Return all messages that were set aside to the due messages."""
         self._aside.clear()
 
     async def tidy(self, now_us: int) -> None:
@@ -122,14 +122,14 @@ class Shelf:
 
 
 OpenShelf = Callable[[], Shelf]
-"""Opens an empty shelf. Raises OSError, or StoreUnavailableError without the extra of a scheme."""
+"""Opens an empty shelf. Raises OSError, or StoreUnavailableError if the extra of a scheme is missing."""
 
 
 @contextmanager
 def shelves(scheme: ShelfScheme, root: Path | None) -> Iterator[OpenShelf]:
-    """A factory of shelves in folders below ``root``, or below a temporary folder.
+    """Yield a factory of shelves in folders below ``root``, by default below a temporary folder.
 
-    Removes files left by a killed relay. Raises OSError, and StoreLockedError if another relay uses ``root``.
+    Files left by a killed relay are removed. Raises OSError, and StoreLockedError if ``root`` is in use.
     """
     if scheme == "memory":
         yield lambda: Shelf(MemoryStore())
@@ -152,15 +152,15 @@ def _open(scheme: ShelfScheme, root: Path) -> Shelf:
     return Shelf(SlotStore(folder) if scheme == "slots" else sorted_store(folder), folder)
 
 
-def _entry(one: Pending | Settled) -> Entry:
+def _entry(one: RelayedMessage | Settled) -> Entry:
     return Entry(one.due_us // US_PER_MS, one.number, 0)
 
 
-def _packed(pending: Pending) -> bytes:
+def _packed(pending: RelayedMessage) -> bytes:
     name = pending.id.encode()
     return _ID_SIZE.pack(len(name)) + name + pending.content
 
 
-def _unpacked(entry: Entry, record: bytes) -> Pending:
+def _unpacked(entry: Entry, record: bytes) -> RelayedMessage:
     end = _ID_SIZE.size + _ID_SIZE.unpack_from(record)[0]
-    return Pending(record[_ID_SIZE.size : end].decode(), entry.number, entry.due_us, record[end:])
+    return RelayedMessage(record[_ID_SIZE.size : end].decode(), entry.number, entry.due_us, record[end:])

@@ -1,9 +1,9 @@
 """Access rules: the permissions that a request needs, and the guard that checks them.
 
 Each request is declared with a rule. The rules are those of 4.9.8 (PlainAccessValidator.java). Requests that
-are newer, or were forgotten there, follow 5.3.3 (DefaultAuthorizationContextBuilder.java,
-``@RocketMQAction``) as far as these accounts can: changing topics, groups or settings takes an administrator,
-reading them takes any key.
+4.9.8 lacks or forgot follow 5.3.3 (DefaultAuthorizationContextBuilder.java, ``@RocketMQAction``) as far as
+the accounts allow. Only an administrator may change topics, groups and settings. Any access key may read
+them.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,21 +11,21 @@ from typing import Final, NamedTuple
 
 from mocketmq.access.access import Access
 from mocketmq.access.accounts import Need, to_consume, to_look_up, to_produce
-from mocketmq.doors import peer_host
 from mocketmq.errors import AccessError, SignatureError
+from mocketmq.host_port import peer_host
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.wire.codes import RemotingError, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.signature import ACCESS_KEY, is_signed
 
 _EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
-"""The name of upstream's exception, with which refusals begin."""
+"""Prefix of the remark of every refusal: the name of upstream's exception."""
 
 Needs = Callable[[Command], Iterator[Need]]
 
 
 class AccessRule(NamedTuple):
-    """``needs`` are the permissions that the key must have; an ``is_open`` request takes not even a key."""
+    """``needs`` returns the permissions that the access key must have. ``is_open`` requests need no key."""
 
     needs: Needs
     is_admin: bool = False
@@ -37,14 +37,14 @@ def _nothing(_command: Command) -> Iterator[Need]:
 
 
 OPEN: Final = AccessRule(_nothing, is_open=True)
-"""Anybody, as at upstream's name server."""
+"""The rule of requests that need no access key, as on upstream's name server."""
 KEY: Final = AccessRule(_nothing)
-"""Anybody with a key."""
+"""The rule of requests that need an access key, but no permissions."""
 ADMIN: Final = AccessRule(_nothing, is_admin=True)
 
 
 def looks_for(topic: str) -> AccessRule:
-    """Anybody may; permission to publish to this topic, or to consume it, makes the sender authorized."""
+    """Needs no access key. A sender that may publish to or consume this topic counts as authorized."""
 
     def needs(command: Command) -> Iterator[Need]:
         if name := command.ext.get(topic):
@@ -54,7 +54,7 @@ def looks_for(topic: str) -> AccessRule:
 
 
 def publishes(topic: str) -> AccessRule:
-    """Permission to publish to the topic in this ext field; for a retry topic, to consume as its group."""
+    """Needs permission to publish to the topic in this ext field, or to consume as a retry topic's group."""
 
     def needs(command: Command) -> Iterator[Need]:
         if name := command.ext.get(topic):
@@ -64,7 +64,7 @@ def publishes(topic: str) -> AccessRule:
 
 
 def consumes(topic: str | None = None, group: str | None = None) -> AccessRule:
-    """Permission to consume the topic as the group in these ext fields."""
+    """Needs permission to consume as the group, and from the topic, in these ext fields."""
 
     def needs(command: Command) -> Iterator[Need]:
         ext = command.ext
@@ -74,15 +74,15 @@ def consumes(topic: str | None = None, group: str | None = None) -> AccessRule:
 
 
 class Guard:
-    """Checks every request before its handler runs; made only when access is controlled."""
+    """Checks every request before its handler runs. Created only if access control is on."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
 
     def check(self, rule: AccessRule, channel: RemotingChannel, command: Command) -> bool:
-        """Whether the sender is authorized. False only for open requests, which are served even then.
+        """Whether the sender is authorized. False only for open requests, which are served nevertheless.
 
-        Raises RemotingError, with upstream's code and words, for a request that is refused.
+        Raises RemotingError, with upstream's code and words, if the request must be refused.
         """
         try:
             self._check(rule, peer_host(channel.remote), command)
@@ -96,7 +96,7 @@ class Guard:
         accounts = self._access.accounts
         if accounts.trusts(host):
             return
-        account = accounts.find(command.ext.get(ACCESS_KEY))
+        account = accounts.find_account(command.ext.get(ACCESS_KEY))
         if account.trusts(host):
             return
         if not is_signed(command, account.secret):

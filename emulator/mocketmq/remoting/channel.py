@@ -1,4 +1,4 @@
-"""One client's connection, and what the broker asks its client (docs/protocol/remoting.md §2.6)."""
+"""Sends the broker's own requests to a client (docs/protocol/remoting.md §2.6)."""
 
 import asyncio
 import itertools
@@ -7,7 +7,7 @@ from typing import Final
 
 from mocketmq.broker.registry.clients import ClientAnswer, OffsetReset, PushedReply
 from mocketmq.clock import US_PER_MS
-from mocketmq.errors import ClientFailedError, ClientTimeoutError, InvalidArgumentError
+from mocketmq.errors import ClientFailedError, ClientOfflineError, ClientTimeoutError, InvalidArgumentError
 from mocketmq.message.identity import BROKER
 from mocketmq.message.message import StoredMessage, Template
 from mocketmq.message.message_id import offset_message_id
@@ -19,20 +19,21 @@ from mocketmq.remoting.wire.record import encode_record
 from mocketmq.store.queue import Queue
 
 CALL_S: Final = 10.0
-"""Real seconds that a client has to answer, as upstream."""
+"""Time limit for a client's response, in real seconds, as upstream."""
 STATUS_S: Final = 5.0
-"""Real seconds that a client has to report its offsets (Broker2Client.java, 4.9.8)."""
+"""Time limit for a client's report of its offsets, in real seconds (Broker2Client.java, 4.9.8)."""
 
 
 class RemotingChannel:
-    """``remote`` is the client's address, ``advertised`` the broker's as this client can reach it.
+    """A client's connection. ``remote`` is its ``host:port``, ``advertised`` the broker's as it can reach it.
 
-    ``store_host`` is the latter as IPv4, which records and message ids need. All are ``host:port``.
-    ``lane`` is the order of its requests.
-    ``send`` writes a command; ``hang_up`` closes the connection for the injected fault of this name.
+    ``store_host`` is ``advertised`` as IPv4, for records and message ids. ``lane`` orders the requests.
+    ``send`` writes a command; ``hang_up`` closes the connection for an injected fault, given its name.
     """
 
     door = "remoting"
+    call_s = CALL_S
+    status_s = STATUS_S
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class RemotingChannel:
         self.ask(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
     def reset_offsets(self, reset: OffsetReset, language: str) -> None:
-        """Move the client's group to other offsets. C++ clients need a different encoding."""
+        """Make the client reset its offsets. C++ clients need a different encoding of the request."""
         ext = {
             "topic": reset.topic,
             "group": reset.group,
@@ -70,7 +71,7 @@ class RemotingChannel:
         self.ask(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, dumps({"offsetTable": table}))
 
     def check_transaction(self, half: StoredMessage, queue: Queue) -> None:
-        """Ask a producer to commit or roll back a half message. Its answer comes as END_TRANSACTION."""
+        """Ask a producer about its half message. The producer answers with END_TRANSACTION."""
         ext = {
             "topic": queue.topic,
             "tranStateTableOffset": str(half.queue_offset),
@@ -81,6 +82,12 @@ class RemotingChannel:
         }
         record = encode_record(half, queue.topic, queue.queue_id, self.store_host)
         self.ask(RequestCode.CHECK_TRANSACTION_STATE, ext, record)
+
+    def reconnect(self) -> None:
+        """Raise ClientOfflineError, because the protocol has no such request."""
+        raise ClientOfflineError(
+            f"the client at {self.remote} uses remoting; only clients over gRPC can be told to reconnect"
+        )
 
     async def push_reply(self, reply: PushedReply) -> None:
         """Send the client the reply to its request message."""
@@ -105,12 +112,12 @@ class RemotingChannel:
         await self.call(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, texts, message.body)
 
     async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:
-        """A consumer's current queues, rates and threads."""
+        """Ask a consumer for its current queues, rates and threads."""
         ext = {"consumerGroup": group, "clientId": client_id, "jstackEnable": str(with_stacks).lower()}
         return _client_answer(await self.call(RequestCode.GET_CONSUMER_RUNNING_INFO, ext))
 
     async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> ClientAnswer:
-        """Have a consumer consume a message now, and return the result."""
+        """Make a consumer consume a message now, and return the result."""
         ext = {
             "consumerGroup": group,
             "clientId": client_id,
@@ -122,25 +129,27 @@ class RemotingChannel:
         return _client_answer(await self.call(RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, record))
 
     async def consumed_offsets(self, group: str, topic: str) -> ClientAnswer:
-        """The offsets that a consumer has reached in its queues of a topic."""
+        """Ask a consumer for the offsets that it has reached in its queues of a topic."""
         ext = {"topic": topic, "group": group}
         return _client_answer(
-            await self.call(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext, timeout_s=STATUS_S)
+            await self.call(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext, timeout_s=self.status_s)
         )
 
     def ask(self, code: RequestCode, ext: dict[str, str], body: bytes = b"") -> None:
-        """Send the client a request that it does not answer."""
+        """Send the client a request without waiting for a response."""
         self.send(Command.oneway(code, next(self._opaques), ext, body))
 
     async def call(
-        self, code: RequestCode, ext: dict[str, str], body: bytes = b"", timeout_s: float = CALL_S
+        self, code: RequestCode, ext: dict[str, str], body: bytes = b"", timeout_s: float | None = None
     ) -> Command:
-        """Send the client a request, and return its answer.
+        """Send the client a request, and return its response. ``timeout_s`` defaults to ``call_s``.
 
-        Raises ClientFailedError if it refuses or goes away, ClientTimeoutError if it does not answer in time.
+        Raises ClientFailedError if the client refuses or disconnects, ClientTimeoutError if it does not
+        respond.
         """
         if self._has_ended:
             raise self._gone()
+        timeout_s = self.call_s if timeout_s is None else timeout_s
         opaque = next(self._opaques)
         answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         self._calls[opaque] = answer
@@ -157,7 +166,7 @@ class RemotingChannel:
         return command
 
     def answered(self, answer: Command) -> None:
-        """Pass a client's answer to the request waiting for it, if any."""
+        """Pass a client's response to the request waiting for it, if any."""
         call = self._calls.get(answer.opaque)
         if call is not None and not call.done():
             call.set_result(answer)
@@ -181,6 +190,6 @@ def _client_answer(answer: Command) -> ClientAnswer:
 
 
 def queue_offsets(reset: OffsetReset) -> Iterator[tuple[dict[str, str | int], int]]:
-    """Each queue, named as clients do, with the offset to go on from."""
+    """Each queue, in the form that clients use, with its new offset."""
     for queue_id, offset in reset.offsets.items():
         yield {"brokerName": BROKER, "queueId": queue_id, "topic": reset.topic}, offset

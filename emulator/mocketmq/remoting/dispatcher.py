@@ -1,20 +1,22 @@
-"""Call the handler of a request, and turn its response or error into an answer."""
+"""Dispatches requests to their handlers, and turns results and errors into responses."""
 
 import logging
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mocketmq.broker.broker import Broker
+from mocketmq.clock import US_PER_MS, steady_us
 from mocketmq.errors import InjectedError, as_emulator_error
-from mocketmq.faults.fault import Unanswered
+from mocketmq.faults.injector import Unanswered
+from mocketmq.histogram import Histogram
 from mocketmq.message.properties import LITE_TOPIC, WITHOUT_EFFECT
 from mocketmq.remoting.access_rule import Guard
 from mocketmq.remoting.channel import RemotingChannel
-from mocketmq.remoting.faulty_request import DOOR, faulty_request, operations
 from mocketmq.remoting.lane import Effect, Lane
 from mocketmq.remoting.request import LongPoll, RemotingCall, Reply, Request, Response, refused
+from mocketmq.remoting.request_attributes import DOOR, operations, request_attributes
 from mocketmq.remoting.wire.codes import LITE_CODES, RemotingError, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.settings import Settings
@@ -22,17 +24,30 @@ from mocketmq.settings import Settings
 log = logging.getLogger(__name__)
 
 OTHER: Final = "other"
-"""The label of unsupported codes beyond the first ``MAX_UNKNOWN``: a client may try them all."""
+"""Metrics label of unsupported codes after the first ``MAX_UNKNOWN``, because a client may try all codes."""
 MAX_UNKNOWN: Final = 100
 
 
+LATENCIES_MS: Final = (1, 3, 5, 7, 10, 100, 1_000, 2_000, 3_000)
+"""Bounds of latencies (RemotingMetricsManager, 5.3.3)."""
+
+
+class Served(NamedTuple):
+    """Requests whose latencies are counted together. ``code`` is the label of the request code."""
+
+    code: str
+    answer: int
+    is_oneway: bool
+    was_held: bool  # as a long poll
+
+
 class Dispatcher:
-    """``answered`` counts answers by request code and response code."""
+    """Serves requests of all codes; ``latencies`` has those of the responses, in milliseconds."""
 
     def __init__(
         self, broker: Broker, settings: Settings, requests: Mapping[int, Request], guard: Guard | None = None
     ) -> None:
-        self.answered: Counter[tuple[str, int]] = Counter()
+        self.latencies: dict[Served, Histogram] = {}
         self._broker = broker
         self._settings = settings
         self._requests = dict(requests)
@@ -40,42 +55,50 @@ class Dispatcher:
         self._labels = {code: str(code) for code in requests}
         broker.faults.declare(DOOR, operations(requests))
 
+    @property
+    def answered(self) -> Counter[tuple[str, int]]:
+        """The number of responses by request code and response code."""
+        found: Counter[tuple[str, int]] = Counter()
+        for served, latency in self.latencies.items():
+            found[served.code, served.answer] += latency.count
+        return found
+
     def long_poll(self, code: int) -> LongPoll | None:
-        """What becomes of a request with this code when too many wait; None if it never waits."""
+        """The response to a request with this code when too many are waiting; None if it never waits."""
         request = self._requests.get(code)
         return None if request is None else request.long_poll
 
     def is_reading(self, code: int) -> bool:
-        """Whether a request with this code is of no use once its client has gone."""
+        """Whether a request with this code is useless once its client has disconnected."""
         request = self._requests.get(code)
         return request is not None and (request.is_reading or request.long_poll is not None)
 
-    def begin(self, channel: RemotingChannel, command: Command, reply: Reply) -> bool:
-        """Begin a plain request on the fast path; ``reply`` is called later.
+    def begin_request(self, channel: RemotingChannel, command: Command, reply: Reply) -> bool:
+        """Begin a plain request on the fast path; ``reply`` is called with its response later.
 
-        False for any other, and while there is a rule for faults. Then nothing was done, and ``answer`` is to
-        serve the request, or to say what is wrong with it.
+        Returns False, without any effect, for other requests and while fault rules exist. The caller must
+        then use ``answer``, which serves or refuses the request.
         """
         request = self._requests.get(command.code)
         if request is None or request.fast_path is None or self._broker.faults.of_requests:
             return False
         lane, effect = channel.lane, request.effect
         if effect is not None:
-            if not lane.begin(effect):
+            if not lane.try_begin(effect):
                 return False
             reply = partial(_end_turn, lane, effect, reply)
         try:
             has_begun = request.fast_path(self._call(request, channel, command, may_wait=False), reply)
-        except Exception:  # noqa: BLE001 - the handler raises it again
+        except Exception:  # noqa: BLE001 - the handler raises the same error
             has_begun = False
         if effect is not None and not has_begun:
             lane.end(effect)
         return has_begun
 
     async def answer(self, channel: RemotingChannel, command: Command, *, may_wait: bool) -> Command | None:
-        """Serve a request and return the answer, also if its sender wants none.
+        """Serve a request and return the response, even if its sender wants none.
 
-        None if an injected fault drops the answer.
+        Returns None if an injected fault drops the response.
         """
         try:
             if self._broker.faults.of_requests:
@@ -86,27 +109,28 @@ class Dispatcher:
             if fault.closes:
                 channel.hang_up(str(fault))
             return None
-        except Exception as error:  # noqa: BLE001 - the client is told of any error
+        except Exception as error:  # noqa: BLE001 - every error is returned to the client
             refusal = as_emulator_error(error)
             response = refused(refusal)
             if isinstance(refusal, InjectedError) and isinstance(refusal.answer, Response):
-                given = refusal.answer  # a send that was refused by itself is not stored
+                given = refusal.answer  # a refused send is not stored
                 is_stored = given.code == ResponseCode.SUCCESS
                 response = given._replace(code=response.code, remark=response.remark) if is_stored else given
-        return self.counted(command, response)
+        was_held = self.long_poll(command.code) is not None and self._broker.polls.has_held
+        return self.counted(command, response, was_held=was_held)
 
     async def _serve_with_faults(
         self, channel: RemotingChannel, command: Command, may_wait: bool
     ) -> Response:
-        """Serve it with the fault that strikes it, if any. Raises Unanswered."""
+        """Serve the request with any injected fault applied. Raises Unanswered."""
         broker = self._broker
-        request = faulty_request(broker.registry.clients, channel, command)
-        hit = broker.faults.hit(request)
+        request = request_attributes(broker.registry.clients, channel, command)
+        injection = broker.faults.injection_for(request)
         serve = partial(self._serve, channel, command, may_wait)
-        if hit is None:
+        if injection is None:
             return await serve()
-        response = await broker.faults.carry_out(hit, request, serve)
-        if hit.fault.rule.do == "twice" and not command.is_oneway:
+        response = await broker.faults.carry_out(injection, request, serve)
+        if injection.fault.rule.do == "twice" and not command.is_oneway:
             channel.send(self.counted(command, response))
         return response
 
@@ -118,7 +142,7 @@ class Dispatcher:
         lane, effect = channel.lane, request.effect
         if effect is None:
             return await request.handler(call)
-        if not lane.begin(effect):
+        if not lane.try_begin(effect):
             await lane.turn(effect)
         try:
             return await request.handler(call)
@@ -132,9 +156,13 @@ class Dispatcher:
         header = request.reader.read(command.ext)
         return RemotingCall(self._broker, self._settings, channel, command, header, is_authorized, may_wait)
 
-    def counted(self, command: Command, response: Response) -> Command:
-        """Count a response, and make the answer of it."""
-        self.answered[self._label(command.code), response.code] += 1
+    def counted(self, command: Command, response: Response, *, was_held: bool = False) -> Command:
+        """Count a handler's result, and make the response command from it."""
+        served = Served(self._label(command.code), response.code, command.is_oneway, was_held)
+        latency = self.latencies.get(served)
+        if latency is None:
+            latency = self.latencies[served] = Histogram(LATENCIES_MS)
+        latency.record((steady_us() - command.received_us) // US_PER_MS if command.received_us else 0)
         return command.answer(response.code, response.ext, response.body, response.remark)
 
     def _label(self, code: int) -> str:
@@ -148,12 +176,12 @@ class Dispatcher:
 
 
 def _unsupported(code: int) -> RemotingError:
-    """The refusal of a request that is not served, in upstream's words, which begin with a space."""
+    """The refusal of an unsupported request, in upstream's words, which begin with a space."""
     hint = f"; a lite subscription is refused, as {WITHOUT_EFFECT[LITE_TOPIC]}" if code in LITE_CODES else ""
     return RemotingError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported{hint}")
 
 
 def _end_turn(lane: Lane, effect: Effect, reply: Reply, command: Command, response: Response) -> None:
-    """Answer a request that was begun on the fast path in its turn."""
+    """Respond to a request on the fast path, and end its turn in the lane."""
     lane.end(effect)
     reply(command, response)

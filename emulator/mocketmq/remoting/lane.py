@@ -9,25 +9,25 @@ class Effect(Enum):
     """When a request's change of offsets becomes visible to later requests on the connection."""
 
     AT_ONCE = auto()
-    """As soon as its handler first waits: requests that only read."""
+    """When its handler first waits. For requests that only read."""
     BY_WRITER = auto()
-    """At the commit; the writer keeps these requests in order."""
+    """When the writer commits it. The writer processes such requests in order."""
     AT_END = auto()
-    """At the answer."""
+    """When the request is answered."""
 
 
 class Lane:
-    """First come, first served: a request begins once all earlier ones have taken effect.
+    """A queue in which a request begins once all earlier requests have taken effect.
 
-    Requests that the writer keeps in order do not wait for each other.
+    Requests with :data:`Effect.BY_WRITER` do not wait for each other, because the writer keeps their order.
     """
 
     def __init__(self) -> None:
         self._begun = 0  # requests that have not taken effect yet
-        self._is_alone = False  # one request has begun that excludes all others
+        self._is_alone = False  # a request that excludes all others has begun
         self._queue: deque[tuple[Effect, asyncio.Future[None]]] = deque()
 
-    def begin(self, effect: Effect) -> bool:
+    def try_begin(self, effect: Effect) -> bool:
         """Begin a request if its turn has come; the turn lasts until ``end``."""
         if self._queue or not self._may_begin(effect):
             return False
@@ -35,7 +35,7 @@ class Lane:
         return True
 
     async def turn(self, effect: Effect) -> None:
-        """Wait for the turn of a request that ``begin`` refused. The request has begun on return."""
+        """Wait for the turn of a request that ``try_begin`` refused. The request has begun on return."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append((effect, turn))
         await turn
@@ -58,6 +58,6 @@ class Lane:
     def _call_next(self) -> None:
         while self._queue and self._may_begin(self._queue[0][0]):
             effect, turn = self._queue.popleft()
-            if not turn.done():  # else its connection has ended
+            if not turn.done():  # otherwise its connection has ended
                 self._begin(effect)
                 turn.set_result(None)

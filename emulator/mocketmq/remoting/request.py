@@ -23,8 +23,8 @@ HeaderT = TypeVar("HeaderT")
 class RemotingCall(NamedTuple, Generic[HeaderT]):
     """A request and its context.
 
-    An unauthorized sender may read but not change anything. Without ``may_wait`` a long poll is answered at
-    once, because too many are waiting.
+    The handler must not change anything for an unauthorized sender. If ``may_wait`` is false, a long poll is
+    answered at once, because too many are waiting.
     """
 
     broker: Broker
@@ -37,7 +37,7 @@ class RemotingCall(NamedTuple, Generic[HeaderT]):
 
 
 class Response(NamedTuple):
-    """What a handler answers. Every value of ``ext`` is text, as clients want it."""
+    """A handler's result. Every value of ``ext`` must be text, because clients expect that."""
 
     ext: Mapping[str, str] = MappingProxyType({})
     body: bytes = b""
@@ -46,20 +46,20 @@ class Response(NamedTuple):
 
 
 Handler = Callable[[RemotingCall[Any]], Awaitable[Response]]
-"""Raises an EmulatorError to refuse the request."""
+"""Serves a request. To refuse the request, it raises an EmulatorError."""
 
 
 Reply = Callable[[Command, Response], None]
-"""Answers a request that was begun on the fast path."""
+"""Sends the response to a request on the fast path."""
 FastPath = Callable[[RemotingCall[Any], Reply], bool]
-"""Begins a plain request without waiting; False for one that is not plain, when nothing was done.
+"""Begins a plain request without waiting. For any other request it returns False without any effect.
 
-What it raises does not count: the handler, which is called then, raises the same.
+Its errors are ignored, because the handler is called next and raises the same error.
 """
 
 
 class StraightAnswer:
-    """The writer's waiter for a request on the fast path; ``respond`` makes the answer."""
+    """Takes a future's place in the writer for a request on the fast path; ``respond`` makes the response."""
 
     __slots__ = ("_command", "_reply", "_respond")
 
@@ -69,30 +69,30 @@ class StraightAnswer:
         self._respond = respond
 
     def done(self) -> bool:
-        """It always waits."""
+        """Always false, because the response must be sent in any case."""
         return False
 
     def set_result(self, result: Any, /) -> None:
-        """The work is done."""
+        """Send the response, made from the result of the work."""
         try:
             response = self._respond(result)
-        except Exception as error:  # noqa: BLE001 - the client is told of any error
+        except Exception as error:  # noqa: BLE001 - every error is returned to the client
             response = refused(as_emulator_error(error))
         self._reply(self._command, response)
 
     def set_exception(self, error: EmulatorError, /) -> None:
-        """The work has failed."""
+        """Send the refusal, because the work failed."""
         self._reply(self._command, refused(error))
 
 
 def refused(error: EmulatorError) -> Response:
-    """The answer to a request that is refused."""
-    # It may quote a lone surrogate, which has no UTF-8.
+    """The response to a refused request."""
+    # The text may quote a lone surrogate, which UTF-8 cannot encode.
     return Response(code=code_of(error), remark=str(error).encode(errors="backslashreplace").decode())
 
 
 class LongPoll(Enum):
-    """The answer to a long poll when too many are waiting."""
+    """How to answer a long poll when too many are waiting."""
 
     REFUSED = auto()
     ANSWERED_AT_ONCE = auto()
@@ -100,13 +100,13 @@ class LongPoll(Enum):
 
 @dataclass(frozen=True)
 class Request:
-    """A request that clients may send, declared once, in the file of its family.
+    """A request that clients may send, declared in the file of its family.
 
-    ``header`` is the class that its ext fields are read into; ``names`` maps its fields to names on the wire
-    where these differ. ``long_poll`` is set for requests that may wait for messages. ``fast_path`` serves the
+    ``header`` is the class for its ext fields; ``names`` maps the class's fields to names on the wire where
+    the names differ. ``long_poll`` is set for requests that may wait for messages. ``fast_path`` serves the
     common case without a task; ``handler`` serves the rest. ``effect`` is set for requests that read or
-    change a group's offsets, which keep their order on a connection. ``is_reading`` requests are cancelled
-    when their client disconnects, as long polls are.
+    change a group's offsets, because these keep their order on a connection. Like long polls, ``is_reading``
+    requests are cancelled when their client disconnects.
     """
 
     code: RequestCode
@@ -122,12 +122,12 @@ class Request:
 
     @cached_property
     def reader(self) -> HeaderReader:
-        """Reads the header out of a command's ext fields."""
+        """The reader that converts a command's ext fields to the header."""
         return HeaderReader(self.header, self.names)
 
 
 class RequestFamily(NamedTuple):
-    """Requests that belong together; ``name`` is their heading in the documentation."""
+    """A group of related requests; ``name`` is its heading in the documentation."""
 
     name: str
     requests: Sequence[Request]

@@ -18,7 +18,7 @@ _SHOWN: Final = {
         "commitOffset": "commit",
     },
 }
-"""Ext fields that are logged, by name. Signatures, properties and bodies are not."""
+"""Ext fields that are logged, by name. Signatures, properties and bodies are not logged."""
 _REQUESTS: Final = {int(code): code.name for code in RequestCode}
 _ANSWERS: Final = {int(code): code.name for code in ResponseCode}
 

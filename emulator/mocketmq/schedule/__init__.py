@@ -1,1 +1,1 @@
-"""Delay messages: the schemes that keep them, the timer that fires these, and the ledger of deliveries."""
+"""Delayed messages: the schemes that keep them, the timer that fires them, and the ledger of deliveries."""

@@ -1,7 +1,8 @@
 """Deliver due messages: append to the topic queue and write the ledger row, in one transaction.
 
-Every delay scheme uses this module and marks the message as delivered in the same transaction, by moving a
-delay offset or by a row of ``timed_messages``. A kill at any point therefore neither loses nor repeats one.
+Every delay scheme delivers through this module. In the same transaction it marks the message as delivered,
+by moving a delay offset or by adding a row to ``timed_messages``. A kill at any point therefore neither loses
+nor repeats a message.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from mocketmq.message.message import Draft
-from mocketmq.schedule.ledger import Ledger
+from mocketmq.schedule.ledger import LedgerWriter
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
@@ -17,25 +18,29 @@ from mocketmq.store.writer import Batch
 class DueMessage(NamedTuple):
     """A message to deliver, without its content. Instants in emulated microseconds."""
 
-    queue: Queue  # where it becomes visible
-    parked_offset: int  # log offset of the parked record; outside of the store, the message's number
+    queue: Queue  # where the message becomes visible
+    parked_offset: int  # log offset of the parked record, or the number of a message outside of the store
     level: int | None
     stored_us: int
     due_us: int
 
 
 Catch = Callable[[Batch, str, DueMessage, Draft | int, int], int | None]
-"""``catch(batch, scheme, message, content, fires_us)``: the record that a fault holds, or None."""
+"""``catch(batch, scheme, message, content, fires_us)`` returns the log offset of a held record, or None."""
+
+
+DeliveryListener = Callable[[str, int | None, int], None]
+"""Receives the topic of a message that became visible, its level, if any, and the size of its body."""
 
 
 def _catch_nothing(
     _batch: Batch, _scheme: str, _message: DueMessage, _content: Draft | int, _us: int
 ) -> None:
-    """No fault holds any delivery."""
+    """Hold no delivery."""
 
 
 class Delivery:
-    """Delivers for one scheme and counts. ``on_delivered`` is called for each message that becomes visible.
+    """Delivers and counts messages of one scheme. Calls ``on_delivered`` for each that becomes visible.
 
     ``catch`` lets an injected fault hold a message instead.
     """
@@ -43,13 +48,13 @@ class Delivery:
     def __init__(
         self,
         scheme: str,
-        ledger: Ledger,
-        on_delivered: Callable[[int], None] = lambda _count: None,
+        ledger: LedgerWriter,
+        on_delivered: DeliveryListener = lambda _topic, _level, _size: None,
         catch: Catch = _catch_nothing,
     ) -> None:
         self._catch = catch
-        self.delivered = 0  # since the start; not those that were forced
-        self.early = 0  # of these, those before their due time: a defect
+        self.delivered = 0  # number of messages delivered since the start, without forced ones
+        self.early = 0  # number of them delivered before their due time, which is a defect
         self._scheme = scheme
         self._ledger = ledger
         self._on_delivered = on_delivered
@@ -57,20 +62,21 @@ class Delivery:
     def deliver(
         self, batch: Batch, message: DueMessage, content: Draft | int, *, fires_us: int, picked_us: int
     ) -> int:
-        """Deliver the message at ``fires_us``, or later; the log offset that it gets.
+        """Deliver the message at ``fires_us`` or later, and return its new log offset.
 
-        The timer had chosen it at ``picked_us``. A ``content`` that is a number stands for a parked record
-        whose body has so many bytes: that is copied inside SQLite.
+        The timer picked the message at ``picked_us``. If ``content`` is a number, it is the size of the
+        parked body in bytes, and SQLite copies the parked record.
         """
         batch.reach(fires_us)
         held = self._catch(batch, self._scheme, message, content, fires_us)
         if held is not None:
             return held
-        batch.on_commit(partial(self._count, is_early=batch.now_us < message.due_us))
+        size = content if isinstance(content, int) else len(content.body)
+        batch.on_commit(partial(self._count, message, size, is_early=batch.now_us < message.due_us))
         return self._append(batch, message, content, max(picked_us, fires_us), forced=False)
 
     def force(self, batch: Batch, message: DueMessage, content: Draft | int) -> int:
-        """Deliver the message now, before it is due; the log offset that it gets."""
+        """Deliver the message now, before it is due, and return its new log offset."""
         return self._append(batch, message, content, batch.now_us, forced=True)
 
     def _append(
@@ -80,7 +86,7 @@ class Delivery:
         if isinstance(content, int):
             log_offset = batch.copy(queue, parked_offset, content)
         else:
-            log_offset = batch.append(queue, content, parked_offset=parked_offset).log_offset
+            log_offset = batch.append(queue, content, "delivered", parked_offset=parked_offset).log_offset
         self._ledger.record(
             batch,
             log_offset,
@@ -95,7 +101,7 @@ class Delivery:
         )
         return log_offset
 
-    def _count(self, *, is_early: bool) -> None:
+    def _count(self, message: DueMessage, size: int, *, is_early: bool) -> None:
         self.delivered += 1
         self.early += is_early
-        self._on_delivered(1)
+        self._on_delivered(message.queue.topic, message.level, size)

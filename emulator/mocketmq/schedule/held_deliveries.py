@@ -1,9 +1,9 @@
 """Due messages held back by an injected fault or a lateness recording, and repeats made by faults.
 
 A delay scheme passes each due message to :meth:`HeldDeliveries.catch`. If a rule matches, the delivering
-transaction writes a row of ``held_deliveries`` instead of the message, so a kill neither loses nor repeats it
-and a restart does not deliver it earlier. The class is a delay scheme itself, so that held messages are
-listed, cancelled and forced like all pending ones.
+transaction writes a row of ``held_deliveries`` instead of the message. A kill therefore neither loses nor
+repeats the message, and a restart does not deliver it earlier. The class is itself a delay scheme, so held
+messages can be listed, cancelled and forced like all pending messages.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -13,15 +13,15 @@ from typing import Final, NamedTuple
 
 from mocketmq.clock import LATEST_US
 from mocketmq.errors import NotPendingError
-from mocketmq.faults.fault import Fault
-from mocketmq.faults.faults import Faults
+from mocketmq.faults.injector import FaultInjector
+from mocketmq.faults.rule_set import FaultRules
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.delivery import DueMessage
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.lateness_playback import RECORDED, Playback
-from mocketmq.schedule.ledger import Ledger
-from mocketmq.schedule.scheme import Figures
+from mocketmq.schedule.ledger import LedgerWriter
+from mocketmq.schedule.scheme import PendingFigures
 from mocketmq.schedule.scheme_context import TopicLookup
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
@@ -40,8 +40,10 @@ _RELEASED: Final = (
 _COUNTS: Final = "SELECT fault, count(*) FROM held_deliveries GROUP BY fault"
 _DONE: Final = "DELETE FROM held_deliveries WHERE held = ?"
 _OVERDUE: Final = (
-    "SELECT coalesce(level, 0), count(*), min(due_us) FROM held_deliveries WHERE NOT is_repeat GROUP BY 1"
+    "SELECT coalesce(level, 0), fault, count(*), min(due_us) FROM held_deliveries WHERE NOT is_repeat"
+    " GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2"
 )
+_BY_QUEUE: Final = "SELECT queue_key, count(*) FROM held_deliveries WHERE NOT is_repeat GROUP BY 1"
 _FIRST: Final = "SELECT min(release_us) FROM held_deliveries"
 _ALL: Final = "SELECT record_offset, fault, release_us FROM held_deliveries WHERE NOT is_repeat"
 _END_REPEATS: Final = "DELETE FROM held_deliveries WHERE fault = ? AND is_repeat"
@@ -52,18 +54,18 @@ _PAGE: Final = """
 SELECT m.* FROM messages m JOIN held_deliveries h ON h.record_offset = m.log_offset
 JOIN queues q ON q.key = h.queue_key
 WHERE NOT h.is_repeat AND m.log_offset > ?1 AND (?2 IS NULL OR q.topic = ?2)
-AND (?3 IS NULL OR h.level = ?3)
-ORDER BY m.log_offset LIMIT ?4"""
+AND (?3 IS NULL OR h.level = ?3) AND (NOT ?4 OR h.level IS NULL)
+ORDER BY m.log_offset LIMIT ?5"""
 
 
 class Held(NamedTuple):
-    """A row. Instants in emulated microseconds; it is delivered at ``release_us``, or when its rule ends."""
+    """A row of the table. The message is delivered at ``release_us`` (emulated) or when its rule ends."""
 
     held: int
     release_us: int | None
     fault: str
     is_repeat: int
-    record_offset: int  # log offset of the record that has the content
+    record_offset: int  # log offset of the record with the content
     parked_offset: int  # as in the ledger
     queue_key: int
     scheme: str
@@ -73,8 +75,16 @@ class Held(NamedTuple):
     size: int
 
 
+class HeldBy(NamedTuple):
+    """Number of messages that a fault rule holds past their due time, and the earliest of their due times."""
+
+    fault: str
+    messages: int
+    oldest_us: int
+
+
 def _row_of(message: DueMessage, scheme: str, fault: str, record_offset: int, size: int) -> Held:
-    """The row of a message that is no repeat, without its instant."""
+    """Make the row of a message that is not a repeat, still without ``release_us``."""
     return Held(
         *(0, None, fault, 0, record_offset, message.parked_offset, message.queue.key),
         *(scheme, message.level, message.stored_us, message.due_us, size),
@@ -89,8 +99,8 @@ class HeldDeliveries:
     def __init__(
         self,
         store: Store,
-        faults: Faults,
-        ledger: Ledger,
+        faults: FaultRules,
+        ledger: LedgerWriter,
         topics: TopicLookup,
         changed: Callable[[], None],
         playback: Playback | None = None,
@@ -106,15 +116,15 @@ class HeldDeliveries:
         self._parked_queue = topics.get(TIMER_TOPIC).queues[0]
         self._level_queues = topics.levels
         self._changed = changed
-        self._records: set[int] = set()  # of those that are no repeats
+        self._records: dict[int, str] = {}  # the holding rule of each message, by record; without repeats
         self._next_us: int | None = None
-        self._last_us: dict[str, int] = {}  # by rule: the latest instant at which something is let go
+        self._last_us: dict[str, int] = {}  # the latest release by rule
         faults.while_removed(self._release)
 
     async def load(self) -> None:
         """Load the messages held when the broker stopped."""
         for record_offset, fault, release_us in await self._database.rows(_ALL):
-            self._records.add(record_offset)
+            self._records[record_offset] = fault
             self._last_us[fault] = max(self._last_us.get(fault, 0), release_us or 0)
         await self._look()
 
@@ -126,17 +136,17 @@ class HeldDeliveries:
     def catch(
         self, batch: Batch, scheme: str, message: DueMessage, content: Draft | int, fires_us: int
     ) -> int | None:
-        """Hold a due message if a rule or the recording says so, and return the offset of its record.
+        """Hold a due message if a rule or the recording requires it. Return the log offset of its record.
 
-        A rule may instead schedule a repeat, which leaves this delivery unchanged.
+        Returns None if the message is not held, as by a rule that only schedules repeats.
         """
         for fault in self._faults.of_deliveries:
-            if not fault.fits_delivery(message.queue.topic, message.level):
+            if not fault.matches_delivery(message.queue.topic, message.level):
                 continue
             before = fault.matched, fault.fired
-            if fault.strikes(fires_us):
+            if fault.fires(fires_us):
                 batch.on_rollback(partial(fault.recount, *before))
-                record = self._strike(batch, fault, scheme, message, content, fires_us)
+                record = self._inject(batch, fault, scheme, message, content, fires_us)
                 self._faults.count(batch, fault)
                 return record
         return self._play_back(batch, scheme, message, content, fires_us)
@@ -155,10 +165,10 @@ class HeldDeliveries:
         self._hold(batch, [row._replace(release_us=release_us)])
         return record_offset
 
-    def _strike(
+    def _inject(
         self,
         batch: Batch,
-        fault: Fault,
+        fault: FaultInjector,
         scheme: str,
         message: DueMessage,
         content: Draft | int,
@@ -169,7 +179,7 @@ class HeldDeliveries:
         if repeats:
             instants = [fires_us + number * fault.draw_us() for number in range(1, repeats + 1)]
         elif instants[0] is not None and instants[0] <= fires_us:
-            fault.fired -= 1  # there was room for it
+            fault.fired -= 1  # the rule does not delay the message, so it has not fired
             return None
         record_offset, size = self._record(batch, message, content)
         self._faults.record_delivery(batch, fault, fires_us, record_offset)
@@ -178,58 +188,61 @@ class HeldDeliveries:
         return None if repeats else record_offset
 
     def _record(self, batch: Batch, message: DueMessage, content: Draft | int) -> tuple[int, int]:
-        """The log offset of the record that has the content, and the size of its body."""
+        """Return the log offset of the record with the content, and the size of its body."""
         if isinstance(content, int):
             return message.parked_offset, content
         parked = batch.append(
-            self._parked_queue, content, due_us=message.due_us, real_queue_key=message.queue.key
+            self._parked_queue,
+            content,
+            "held",
+            due_us=message.due_us,
+            real_queue_key=message.queue.key,
         )
         return parked.log_offset, len(content.body)
 
     def _hold(self, batch: Batch, held: Sequence[Held]) -> None:
-        """Keep rows of one message, all repeats or a single one that is none."""
+        """Store rows of one message. They are either the message itself, or repeats of it."""
         for row in held:
             batch.execute(_HOLD, row[1:])
             if row.release_us is not None:
                 batch.until_us = min(batch.until_us, row.release_us)
         first_us = min((each.release_us for each in held if each.release_us is not None), default=None)
-        is_repeat = bool(held[0].is_repeat)
-        batch.on_commit(partial(self._has_held, None if is_repeat else held[0].record_offset, first_us))
-        batch.held += not is_repeat
+        batch.on_commit(partial(self._has_held, held[0], first_us))
+        batch.held += not held[0].is_repeat
 
-    def _release_us(self, fault: Fault, fires_us: int) -> int | None:
+    def _release_us(self, fault: FaultInjector, fires_us: int) -> int | None:
         kind, last_us = fault.rule.do, self._last_us.get(fault.name, 0)
         if kind == "hold":
             return fault.to_us if fault.to_us <= LATEST_US else None
         release_us = fires_us + fault.draw_us()
         if kind == "throttle":
             release_us = max(fires_us, last_us + fault.interval_us)
-        elif kind == "deliver-late":  # in order
+        elif kind == "deliver-late":  # never before messages held earlier
             release_us = max(release_us, last_us)
         self._last_us[fault.name] = release_us
         return release_us
 
-    def _has_held(self, record_offset: int | None, first_us: int | None) -> None:
-        if record_offset is not None:
-            self._records.add(record_offset)
+    def _has_held(self, row: Held, first_us: int | None) -> None:
+        if not row.is_repeat:
+            self._records[row.record_offset] = row.fault
         if first_us is not None:
             self._next_us = first_us if self._next_us is None else min(self._next_us, first_us)
         self._changed()
 
-    def _release(self, batch: Batch, fault: Fault) -> None:
-        """End the rule: deliver its held messages now, and drop its repeats."""
+    def _release(self, batch: Batch, fault: FaultInjector) -> None:
+        """End the rule. Its held messages become due now, and its repeats are dropped."""
         batch.execute(_END_REPEATS, (fault.name,))
         batch.execute(_RELEASE, (batch.now_us, fault.name))
 
         def released() -> None:
             self._last_us.pop(fault.name, None)
             if self._records or self._next_us is not None:
-                self._next_us = 0  # not known before it is read
+                self._next_us = 0  # unknown until the table is read
                 self._changed()
 
         batch.on_commit(released)
 
-    # What is due
+    # Due releases
 
     def next_due_us(self) -> int | None:
         """The earliest release."""
@@ -275,59 +288,72 @@ class HeldDeliveries:
     def _has_delivered(self, row: Held) -> None:
         self.delivered += 1
         if not row.is_repeat:
-            self._records.discard(row.record_offset)
+            self._records.pop(row.record_offset, None)
 
-    # What waits
+    # Pending messages
 
     @property
     def pending(self) -> int:
-        """Held messages, without repeats."""
+        """Number of held messages, without repeats."""
         return len(self._records)
 
     async def counts(self) -> dict[str, int]:
-        """Held deliveries by name of the rule, including repeats."""
+        """Number of held deliveries by rule name, including repeats."""
         rows: list[tuple[str, int]] = await self._database.rows(_COUNTS)
         return dict(rows)
 
-    async def overdue(self) -> dict[int, tuple[int, int]]:
-        """How many messages wait, and when the oldest was due, by level; 0 for absolute due times."""
-        if not self._records:
-            return {}
-        rows = await self._database.rows(_OVERDUE)
-        return {level: (count, due_us) for level, count, due_us in rows}
+    async def by_queue(self) -> list[tuple[int, int]]:
+        """Number of held messages, by the key of their target queue."""
+        return list(await self._database.rows(_BY_QUEUE)) if self._records else []
 
-    def figures(self) -> Sequence[Figures]:
-        """One row, if anything is held."""
-        return [Figures(self.name, None, self.pending, self._next_us, None)] if self._records else []
+    async def overdue(self) -> dict[int, list[HeldBy]]:
+        """Held messages by level, and in it by rule, most messages first. Level 0: absolute due times."""
+        found: dict[int, list[HeldBy]] = {}
+        for level, *held in await self._database.rows(_OVERDUE) if self._records else []:
+            found.setdefault(level, []).append(HeldBy(*held))
+        return found
+
+    def held_by(self, parked: StoredMessage) -> str | None:
+        """The name of the rule that holds the message, if any."""
+        return self._records.get(parked.log_offset) if parked.due_us is not None else None
+
+    def figures(self) -> Sequence[PendingFigures]:
+        """One row if any message is held, otherwise none."""
+        return [PendingFigures(self.name, None, self.pending, self._next_us, None)] if self._records else []
 
     def holds(self, parked: StoredMessage) -> bool:
         """Whether the message is held."""
-        return parked.due_us is not None and parked.log_offset in self._records
+        return self.held_by(parked) is not None
 
     async def page(
-        self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
+        self,
+        after: int,
+        limit: int,
+        *,
+        topic: str | None = None,
+        level: int | None = None,
+        timed: bool = False,
     ) -> list[StoredMessage]:
-        """Held messages with a log offset above ``after``, oldest first."""
+        """Held messages with log offsets above ``after``, oldest first. ``timed``: only without a level."""
         if not self._records:
             return []
-        return [
-            StoredMessage._make(row) for row in await self._database.rows(_PAGE, (after, topic, level, limit))
-        ]
+        rows = await self._database.rows(_PAGE, (after, topic, level, timed, limit))
+        return [StoredMessage._make(row) for row in rows]
 
     def retained(self) -> Iterable[tuple[Queue, int]]:
-        """All parked records while any message is held, since its record may be any of them."""
+        """All parked records while any message is held, because any of them may be its record."""
         if not self._records and self._next_us is None:
             return []
         return [(queue, queue.min_offset) for queue in (*self._level_queues(), self._parked_queue)]
 
-    # By hand
+    # Cancel and force
 
     def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
-        """Never deliver these."""
+        """Cancel these messages."""
         return self._cancel(batch, (one.log_offset for one in messages if self.holds(one)))
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
-        """Look up what is held for the topic; the work that cancels it."""
+        """Look up the topic's held messages, and return the work that cancels them."""
         found = await self.page(-1, max(1, self.pending), topic=topic)
         return lambda batch: self.cancel(batch, found)
 
@@ -336,7 +362,7 @@ class HeldDeliveries:
         for offset in offsets:
             batch.execute(_FORGET, (offset,))
             batch.execute(_INTERVENE, (offset, "cancelled", batch.now_us))
-        batch.on_commit(partial(self._records.difference_update, offsets))
+        batch.on_commit(partial(self._forget, offsets))
         return len(offsets)
 
     def force(self, batch: Batch, parked: StoredMessage) -> None:
@@ -359,10 +385,14 @@ class HeldDeliveries:
         )
         batch.execute(_FORGET, (parked.log_offset,))
         batch.execute(_INTERVENE, (parked.log_offset, "forced", batch.now_us))
-        batch.on_commit(partial(self._records.discard, parked.log_offset))
+        batch.on_commit(partial(self._forget, [parked.log_offset]))
+
+    def _forget(self, offsets: Iterable[int]) -> None:
+        for offset in offsets:
+            self._records.pop(offset, None)
 
     def clear(self, batch: Batch) -> None:
-        """Forget everything that is held."""
+        """Forget all held messages."""
         batch.execute("DELETE FROM held_deliveries")
 
         def forget() -> None:
@@ -375,4 +405,4 @@ class HeldDeliveries:
         batch.on_commit(forget)
 
     async def close(self) -> None:
-        """Nothing is unsaved."""
+        """Do nothing, because all state is already saved."""

@@ -1,7 +1,7 @@
 """Play back the lateness of another cluster: distributions, and seeded draws from them.
 
-The nth draw of a level depends only on the seed, the level and n. Each hundred draws take one from every
-percentile, evenly spread within it, so that a few hundred messages reproduce the recorded quantiles.
+The nth draw of a level depends only on the seed, the level and n. Every hundred draws contain one from each
+percentile, evenly spread within the percentile. A few hundred messages thus reproduce the recorded quantiles.
 """
 
 from bisect import bisect_left
@@ -11,18 +11,18 @@ from random import Random
 from typing import Final
 
 RECORDED: Final = "recorded lateness"
-"""What the ledger names as the cause. No rule for faults can have this name, as it has a space."""
+"""Cause named in the ledger. It contains a space, so no fault rule can have the same name."""
 
 _STRATA: Final = 100
 _GOLDEN: Final = 0.6180339887498949
-"""Multiples of it, modulo 1, lie evenly between 0 and 1, however many they are."""
+"""Fraction of the golden ratio. Any number of its multiples, modulo 1, are spread evenly between 0 and 1."""
 _MOST_POINTS: Final = 10_000
 
 
-class Distribution:
+class LatenessDistribution:
     """Lateness in microseconds; early messages count as on time.
 
-    ``points`` are pairs of a share of all messages, from 0 to 1, and the greatest lateness in that share.
+    ``points`` are pairs of a share of all messages, from 0 to 1, and the maximum lateness within that share.
     """
 
     def __init__(self, points: Iterable[tuple[float, int]]) -> None:
@@ -31,14 +31,14 @@ class Distribution:
         self._values = [max(0, value) for _, value in ordered]
 
     @classmethod
-    def of(cls, lateness_us: Sequence[int]) -> "Distribution":
-        """The distribution of what was measured, of which there is something."""
+    def of(cls, lateness_us: Sequence[int]) -> "LatenessDistribution":
+        """Make the distribution of one or more measured values."""
         values, count = sorted(lateness_us), len(lateness_us)
         ranks = sorted({count * number // _MOST_POINTS for number in range(_MOST_POINTS)} | {count - 1})
         return cls([(0.0, values[0]), *(((rank + 1) / count, values[rank]) for rank in ranks)])
 
     def quantile_us(self, share: float) -> int:
-        """What this share of all messages was not later than."""
+        """The lateness that this share of all messages did not exceed."""
         above = min(bisect_left(self._shares, share), len(self._shares) - 1)
         if above == 0:
             return self._values[0]
@@ -50,11 +50,11 @@ class Distribution:
 class Playback:
     """Draws how late each message is to be.
 
-    ``by_level`` has None for messages without a level. Levels that the recording lacks take ``total``.
+    In ``by_level`` the key None stands for messages without a level. Unrecorded levels use ``total``.
     """
 
     def __init__(
-        self, total: Distribution, by_level: Mapping[int | None, Distribution], seed: int = 0
+        self, total: LatenessDistribution, by_level: Mapping[int | None, LatenessDistribution], seed: int = 0
     ) -> None:
         self._total = total
         self._by_level = by_level
@@ -63,13 +63,13 @@ class Playback:
         self._orders: dict[int | None, list[int]] = {}
 
     def draw_us(self, level: int | None) -> int:
-        """How late the next message of the level is to be, in microseconds."""
+        """Draw the lateness of the level's next message, in microseconds."""
         number = self._drawn[level]
         self._drawn[level] += 1
         block, place = divmod(number, _STRATA)
         if place == 0 or level not in self._orders:
             order = list(range(_STRATA))
-            Random(f"{self._seed}/{level}/{block}").shuffle(order)  # noqa: S311 - reproducible by purpose
+            Random(f"{self._seed}/{level}/{block}").shuffle(order)  # noqa: S311 - reproducible on purpose
             self._orders[level] = order
         stratum = self._orders[level][place]
         begin = Random(f"{self._seed}/{level}/of {stratum}").random()  # noqa: S311 - the same
@@ -82,6 +82,6 @@ class Playback:
         self._orders.pop(level, None)
 
     def begin_again(self) -> None:
-        """Draw as from the start."""
+        """Repeat the sequence of draws from the start."""
         self._drawn.clear()
         self._orders.clear()

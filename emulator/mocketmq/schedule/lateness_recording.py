@@ -1,6 +1,6 @@
-"""Read how late another cluster was: from a report, or from a ledger (docs/ledger-format.md).
+"""Reads the lateness of another cluster from a report or a ledger (docs/ledger-format.md).
 
-Reports are read as JSON, so that a broker needs none of what makes reports.
+Reports are read as plain JSON, so that the broker does not depend on the report package.
 """
 
 import csv
@@ -15,7 +15,7 @@ import msgspec
 
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import SettingError
-from mocketmq.schedule.lateness_playback import Distribution, Playback
+from mocketmq.schedule.lateness_playback import LatenessDistribution, Playback
 from mocketmq.settings import Settings
 from mocketmq.store.database import FILE_NAME
 
@@ -46,14 +46,14 @@ class _Lateness(_Group):
 
 
 class _Report(msgspec.Struct):
-    """The fields of ``report.json`` that count here."""
+    """The fields of ``report.json`` that are used here."""
 
     lateness: list[_Lateness]
     spectra: list[_Spectrum]
 
 
 def open_playback(settings: Settings) -> Playback | None:
-    """What the settings ask to be played back, if anything. Raises SettingError."""
+    """Open the lateness recording named in the settings, if any. Raises SettingError."""
     name = settings.lateness_from
     if name is None:
         return None
@@ -84,13 +84,13 @@ def _of_report(report: _Report, seed: int) -> Playback:
         }
         for each in report.lateness
     }
-    total: Distribution | None = None
-    by_level: dict[int | None, Distribution] = {}
+    total: LatenessDistribution | None = None
+    by_level: dict[int | None, LatenessDistribution] = {}
     most = 0
     for each in report.spectra:
         points = {point.percentile / 100: point.value_us for point in each.points}
         points |= exact.get((each.dimension, each.name), {})
-        distribution = Distribution(points.items())
+        distribution = LatenessDistribution(points.items())
         if each.dimension == "total":
             total = distribution
         elif each.dimension == "level":
@@ -115,12 +115,14 @@ def _of_rows(rows: Iterable[Mapping[str, Any]], seed: int) -> Playback:
             by_level[int(level) if level not in (None, "") else None].append(delivered_us - due_us)
     if not by_level:
         raise ValueError("it has no delivery")
-    total = Distribution.of([each for values in by_level.values() for each in values])
-    return Playback(total, {level: Distribution.of(values) for level, values in by_level.items()}, seed)
+    total = LatenessDistribution.of([each for values in by_level.values() for each in values])
+    return Playback(
+        total, {level: LatenessDistribution.of(values) for level, values in by_level.items()}, seed
+    )
 
 
 def _instant(row: Mapping[str, Any], stage: str) -> int | None:
-    """In microseconds; None if it is missing. Raises KeyError without a column for it."""
+    """Return a stage's instant in microseconds, or None if missing. Raises KeyError if there is no column."""
     if f"{stage}_ms" in row:
         value, factor = row[f"{stage}_ms"], US_PER_MS
     else:
@@ -143,15 +145,15 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
         case ".jsonl" | ".ndjson":
             with path.open(encoding="utf-8") as file:
                 for line in file:
-                    # A column that is missing in a line is null.
+                    # A column missing in a line counts as null.
                     row = msgspec.json.decode(line, type=dict[str, Any])
                     yield {"due_us": None, "delivered_us": None, **row}
         case ".parquet":
-            from pyarrow import parquet  # noqa: PLC0415 - of the extra
+            from pyarrow import parquet  # noqa: PLC0415 - needs the extra 'report'
 
             file = parquet.ParquetFile(path)
             names = [name for name in file.schema_arrow.names if name in _COLUMNS]
             for batch in file.iter_batches(columns=names):
                 yield from batch.to_pylist()
         case _:
-            raise ValueError("its name ends otherwise")
+            raise ValueError("its name has another ending")

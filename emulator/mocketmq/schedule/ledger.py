@@ -1,36 +1,36 @@
 """The ledger: one row of ``deliveries`` per delayed delivery, the only input of lateness reports.
 
-The row is written in the transaction that makes the message visible; the consumer's stages are filled
-in once, by the first group that takes the message and the first that acknowledges it. Columns, all
-instants in epoch microseconds of the emulator's clock:
+The row is written in the transaction that makes the message visible. The consumer's stages are filled in
+once: by the first group that takes the message, and by the first group that acknowledges it. All instants
+are epoch microseconds of the emulator's clock. Columns:
 
 ================  ==============================================================================
 delivered_offset  log offset of the delivered message, unique
 run               the broker's start that delivered it; ``runs`` has version, profile, clock mode
-parked_offset     log offset of the parked message; a repeat has the same one
+parked_offset     log offset of the parked message; repeats have the same value
 unique_key        the message's UNIQ_KEY, the same before and after delivery
-topic, queue_id   where it was delivered; ``%RETRY%group`` for a retry
-queue_offset      its offset there
+topic, queue_id   the queue of the delivered message; the topic is ``%RETRY%group`` for a retry
+queue_offset      the offset of the delivered message in its queue
 scheme, level     ``levels`` and the level's number; other schemes have no level
-attempt           1, and one more for each time that a consumer gave it back
-size              bytes of the body
-forced            1: delivered by hand before it was due; its lateness means nothing
+attempt           1, plus 1 for each time that a consumer gave the message back
+size              size of the body in bytes
+forced            1 if delivered by hand before it was due; its lateness is then meaningless
 born_us           the producer's time stamp
-stored_us         parked
-due_us            when it should have become visible
-picked_us         when the timer had chosen it
-delivered_us      store time of the delivered message, given just before its commit
-pulled_us         first given to a consumer; null: not yet
+stored_us         when the message was parked
+due_us            when the message should have become visible
+picked_us         when the timer picked the message
+delivered_us      store time of the delivered message, assigned just before its commit
+pulled_us         when a consumer first got the message; null if none has yet
 pulled_by         the group of that consumer
-acked_us          first acknowledged; null: not yet
-fault             the rule for faults that put this delivery off, or made it as a repeat; null: none
+acked_us          when the message was first acknowledged; null if it has not been
+fault             the fault rule that delayed this delivery, or made it as a repeat; null without one
 ================  ==============================================================================
 
-Lateness is ``delivered_us - due_us``; negative means early, which is a defect, with one exception. After a
-level was shortened or removed, profile ``rocketmq4`` delivers its messages at once, as upstream does;
-``due_us`` is still the original due time. Pending messages are rows of ``messages`` with a ``due_us``: their
-level's delay offset has not passed them, and they have no row in ``interventions``, the table of cancelled
-and forced messages.
+Lateness is ``delivered_us - due_us``. A negative value means an early delivery, which is a defect with one
+exception. After a level was shortened or removed, profile ``rocketmq4`` delivers its messages at once, as
+upstream does; ``due_us`` is still the original due time. Pending messages are rows of ``messages`` with a
+``due_us`` that their level's delay offset has not passed, and without a row in ``interventions``, the table
+of cancelled and forced messages.
 """
 
 from mocketmq.store.queue import Queue
@@ -51,8 +51,8 @@ _PULLED = (
 _ACKED = "UPDATE deliveries SET acked_us = ? WHERE delivered_offset = ? AND acked_us IS NULL"
 
 
-class Ledger:
-    """Writes the rows of one run of the broker, always into its caller's transaction."""
+class LedgerWriter:
+    """Writes the rows of one run of the broker, always in the caller's transaction."""
 
     def __init__(self, run: int) -> None:
         self._run = run
@@ -92,9 +92,9 @@ class Ledger:
         )
 
     def pulled(self, batch: Batch, delivered_offset: int, group: str, at_us: int | None = None) -> None:
-        """Record that a consumer of the group got the message: at the batch's time, or earlier."""
+        """Record that a consumer of the group got the message, by default at the batch's time."""
         batch.execute(_PULLED, (batch.now_us if at_us is None else at_us, group, delivered_offset))
 
     def acked(self, batch: Batch, delivered_offset: int, at_us: int | None = None) -> None:
-        """Record that a consumer acknowledged the message: at the batch's time, or earlier."""
+        """Record that a consumer acknowledged the message, by default at the batch's time."""
         batch.execute(_ACKED, (batch.now_us if at_us is None else at_us, delivered_offset))

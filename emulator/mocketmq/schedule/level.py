@@ -23,7 +23,7 @@ class LevelState(NamedTuple):
     delay_offset: int
     max_offset: int
     next_due_us: int | None
-    oldest_overdue_us: int | None  # due time of the oldest message that should have been delivered
+    oldest_overdue_us: int | None  # due time of the oldest overdue message
 
 
 class Parked(NamedTuple):
@@ -38,7 +38,7 @@ class Parked(NamedTuple):
 
 
 class Level:
-    """One level queue and how far it has been delivered (``next_offset``, the delay offset)."""
+    """One level queue, and its delay offset ``next_offset``, up to which messages have been delivered."""
 
     __slots__ = ("ahead", "delay_us", "next_offset", "number", "queue", "read_to", "saved_offset", "settled")
 
@@ -49,21 +49,21 @@ class Level:
         self.next_offset = next_offset
         self.saved_offset = next_offset
         self.ahead: deque[Parked] = deque()
-        self.read_to = next_offset  # everything before is delivered, settled or in ``ahead``
-        self.settled: set[int] = set()  # queue offsets not yet passed that were cancelled or forced
+        self.read_to = next_offset  # messages below are delivered, settled or in ``ahead``
+        self.settled: set[int] = set()  # offsets of cancelled or forced messages from the delay offset on
 
     @property
     def pending(self) -> int:
-        """How many messages wait."""
+        """The number of pending messages."""
         return self.queue.next_offset - self.next_offset - len(self.settled)
 
     @property
     def is_read(self) -> bool:
-        """Whether everything that waits is in the read-ahead."""
+        """Whether all pending messages are in the read-ahead."""
         return self.read_to >= self.queue.next_offset
 
     def passed(self, queue_offset: int) -> None:
-        """Everything below ``queue_offset`` is done with."""
+        """Move the delay offset to ``queue_offset``, below which every message is settled."""
         while self.ahead and self.ahead[0].queue_offset < queue_offset:
             self.ahead.popleft()
         self.next_offset = queue_offset
@@ -75,7 +75,7 @@ class Level:
 async def load_levels(
     database: Database, table: LevelTable, queues: Sequence[Queue]
 ) -> tuple[list[Level], list[str]]:
-    """The levels as the store has them, and a warning for each whose delay changed with messages pending.
+    """Load the levels, and make a warning for each level whose delay changed while messages were pending.
 
     Saved offsets are clamped to the queue (``correctDelayOffset``, docs/protocol/remoting.md §5.5).
     """
@@ -108,6 +108,6 @@ async def load_levels(
 
 
 async def _was_changed(database: Database, level: Level) -> bool:
-    """Whether the message that waits longest was given another delay than the level has now."""
+    """Whether the oldest pending message was parked with a different delay than the level has now."""
     oldest = await database.rows(_OLDEST_DELAY, (level.queue.key, level.next_offset))
     return bool(oldest) and oldest[0][0] != level.delay_us

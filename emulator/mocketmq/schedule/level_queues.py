@@ -1,16 +1,16 @@
 """The level queues: the delay scheme for delay levels, with no sorting and no timer per message.
 
 A delayed message is parked in queue ``level - 1`` of ``SCHEDULE_TOPIC_XXXX``. All messages of a level have
-the same delay, so arrival order is due order, and one number per level, the delay offset, records how far the
-queue is delivered. Delivery is strictly first in, first out, as upstream. After a change of the level table a
-parked message keeps its due time, and messages behind it wait for it even if they are due earlier.
+the same delay, so they become due in order of arrival. One number per level, the delay offset, records up to
+which message the queue is delivered. Delivery is strictly first in, first out, as upstream. After a change of
+the level table, a parked message keeps its due time and blocks later messages, even if they are due earlier.
 
-Memory holds only a short read-ahead per level, without bodies: a delivery copies the message inside SQLite.
-Memory use therefore does not grow with the number of pending messages.
+Memory holds only a short read-ahead per level, so memory use does not grow with the number of pending
+messages. The read-ahead has no bodies, because SQLite copies the message on delivery.
 
 The timer asks for the next due time, then enters ``firing``, which fills the read-aheads and yields their
-entries merged by due time. The delay offset moves in the delivering transaction or, under profile
-``rocketmq4``, is saved every 10 s, so that a kill repeats deliveries as upstream does.
+entries merged by due time. The delay offset is saved in the delivering transaction. Under profile
+``rocketmq4`` it is saved only every 10 s, so that a kill repeats deliveries as upstream does.
 """
 
 import heapq
@@ -24,13 +24,13 @@ import msgspec
 
 from mocketmq.errors import NotPendingError, StoreError
 from mocketmq.failpoint import pass_point
-from mocketmq.message.message import Draft, StoredMessage
+from mocketmq.message.message import Draft, RecordKind, StoredMessage
 from mocketmq.schedule.delivery import Delivery, DueMessage
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.level import Level, LevelState, Parked
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import Profile
-from mocketmq.schedule.scheme import Figures
+from mocketmq.schedule.scheme import PendingFigures
 from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
@@ -43,7 +43,7 @@ _SAVE_OFFSET = (
     " ON CONFLICT (level) DO UPDATE SET next_offset = excluded.next_offset"
 )
 _INTERVENE = "INSERT INTO interventions VALUES (?, ?, ?)"
-# One row of JSON, because SQLite's thread waits for the GIL once per row.
+# Returns a single row of JSON, because SQLite's thread waits for the GIL once per row.
 _READ_AHEAD = """
 SELECT json_group_array(json_array(queue_offset, log_offset, store_us, due_us, real_queue_key, size))
 FROM (
@@ -71,13 +71,13 @@ class LevelQueues:
         self._by_queue = {level.queue.key: level for level in levels}
         self.table = table
         self.profile = profile
-        self._delivery = Delivery(self.name, context.ledger, catch=context.catch)
+        self._delivery = Delivery(self.name, context.ledger, context.on_delivered, context.catch)
         self._clock = context.store.clock
         self._database = context.store.database
         self._writer = context.store.writer
         self._queue_of = context.topics.queue
         self._changed = context.changed
-        self._saves_at_us = 0  # next save of the offset table, while it has unsaved changes
+        self._saves_at_us = 0  # instant of the next save, valid while offsets are unsaved
 
     @property
     def delivered(self) -> int:
@@ -89,11 +89,18 @@ class LevelQueues:
         """Messages delivered before their due time, which is a defect."""
         return self._delivery.early
 
-    def park(self, batch: Batch, draft: Draft, level: int, real_queue: Queue) -> StoredMessage:
-        """Append the message to its level queue, due at its store time plus the level's delay."""
+    def park(
+        self,
+        batch: Batch,
+        draft: Draft,
+        level: int,
+        real_queue: Queue,
+        kind: RecordKind = "parked",
+    ) -> StoredMessage:
+        """Append the message to its level queue. It is due at its store time plus the level's delay."""
         target = self.levels[level - 1]
         due_us = batch.now_us + target.delay_us
-        stored = batch.append(target.queue, draft, due_us=due_us, real_queue_key=real_queue.key)
+        stored = batch.append(target.queue, draft, kind, due_us=due_us, real_queue_key=real_queue.key)
         batch.on_commit(partial(self._parked, target, stored))
         return stored
 
@@ -105,10 +112,10 @@ class LevelQueues:
         if len(level.ahead) == 1:
             self._changed()
 
-    # What is due
+    # Due entries
 
     def next_due_us(self) -> int | None:
-        """The next delivery or save of the offset table."""
+        """The instant of the next delivery or of the next save of the offset table."""
         if any(not level.ahead and not level.is_read for level in self.levels):
             return 0  # unknown until the read-ahead is filled
         delivery_us = self.next_delivery_us()
@@ -117,7 +124,7 @@ class LevelQueues:
         return self._saves_at_us if delivery_us is None else min(delivery_us, self._saves_at_us)
 
     def next_delivery_us(self) -> int | None:
-        """The next delivery by the profile's timing."""
+        """The instant of the next delivery, by the profile's timing."""
         now_us = self._clock.now_us()
         return min(
             (
@@ -135,7 +142,7 @@ class LevelQueues:
         await self.read_ahead()
         pass_point("delivery.picked")
         yield partial(self._due_now, until_us, picked_us)
-        with suppress(StoreError):  # the deliveries are committed; the next call reads again
+        with suppress(StoreError):  # deliveries are already committed, and the next call reads again
             await self.read_ahead()
 
     async def read_ahead(self) -> None:
@@ -160,7 +167,7 @@ class LevelQueues:
         return heapq.merge(deliveries, saves, key=attrgetter("instant_us"))
 
     def _heads(self, until_us: int, now_us: int) -> Iterator[tuple[int, Level, Parked | None]]:
-        """The messages of all levels by (instant, log offset); None where a read-ahead ends."""
+        """Yield the messages of all levels by (instant, log offset), and None at the end of a read-ahead."""
         heads: list[tuple[int, int, int, int]] = []
 
         def push(level: Level, index: int, not_before_us: int) -> None:
@@ -199,7 +206,7 @@ class LevelQueues:
             row = passed[level] = [level.number, 0]
             if not self.profile.save_interval_us:
                 batch.execute(_SAVE_OFFSET, row)
-        row[1] = entry.queue_offset + 1  # the batch holds this same row, and writes its last value
+        row[1] = entry.queue_offset + 1  # the batch refers to this same list, and writes its final value
 
     def _due(self, level: Level, entry: Parked) -> DueMessage:
         queue = self._queue_of(entry.real_queue_key)
@@ -223,7 +230,7 @@ class LevelQueues:
         )
 
     def _save(self, passed: Mapping[Level, Sequence[int]], batch: Batch) -> None:
-        """Save the offset table, where the profile does not do it with each delivery."""
+        """Save the offset table, under a profile that does not save it with each delivery."""
         offsets = {level: passed[level][1] if level in passed else level.next_offset for level in self.levels}
         for level, offset in offsets.items():
             batch.execute(_SAVE_OFFSET, (level.number, offset))
@@ -239,11 +246,11 @@ class LevelQueues:
         if self._is_dirty:
             await self._writer.commit(partial(self._save, {}))
 
-    # What waits
+    # Pending messages
 
     @property
     def pending(self) -> int:
-        """How many messages wait."""
+        """The number of pending messages."""
         return sum(level.pending for level in self.levels)
 
     async def page(
@@ -271,7 +278,7 @@ class LevelQueues:
         return [StoredMessage._make(row) for row in rows]
 
     def states(self) -> list[LevelState]:
-        """The level table, and the levels that are no longer in it but still hold messages."""
+        """The states of all levels in the table, and of removed levels that still hold messages."""
         now_us = self._clock.now_us()
         states = []
         for level in self.levels:
@@ -292,22 +299,22 @@ class LevelQueues:
             )
         return states
 
-    def figures(self) -> Sequence[Figures]:
+    def figures(self) -> Sequence[PendingFigures]:
         """Pending messages, one row per level."""
         return [
-            Figures(self.name, state.level, state.pending, state.next_due_us, state.oldest_overdue_us)
+            PendingFigures(self.name, state.level, state.pending, state.next_due_us, state.oldest_overdue_us)
             for state in self.states()
         ]
 
     def holds(self, parked: StoredMessage) -> bool:
-        """Whether the message still waits in its level."""
+        """Whether the message is still pending in its level."""
         return self._level_holding(parked.queue_key, parked.queue_offset) is not None
 
     def retained(self) -> Iterable[tuple[Queue, int]]:
         """The level queues from their saved offsets on, because a kill repeats deliveries from there."""
         return ((level.queue, min(level.next_offset, level.saved_offset)) for level in self.levels)
 
-    # By hand
+    # Cancel and force
 
     def _level_holding(self, queue_key: int, queue_offset: int) -> Level | None:
         """The level in which the message is pending, if any."""
@@ -321,12 +328,12 @@ class LevelQueues:
         return self._cancel(batch, ((m.queue_key, m.queue_offset, m.log_offset) for m in messages))
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
-        """Look up the topic's pending messages and retries; return the work that cancels them."""
+        """Look up the topic's pending messages and retries, and return the work that cancels them."""
         rows = await self._database.rows(_PENDING_OF, (topic, topic))
         return lambda batch: self._cancel(batch, rows)
 
     def _cancel(self, batch: Batch, parked: Iterable[tuple[int, int, int]]) -> int:
-        """``parked`` has a queue key, queue offset and log offset for each message."""
+        """Cancel the messages, each given as a queue key, queue offset and log offset."""
         settled: dict[Level, list[int]] = {}
         for queue_key, queue_offset, log_offset in parked:
             level = self._level_holding(queue_key, queue_offset)
@@ -338,7 +345,7 @@ class LevelQueues:
         return sum(map(len, settled.values()))
 
     def force(self, batch: Batch, parked: StoredMessage) -> None:
-        """Deliver the pending message now instead of when it is due."""
+        """Deliver the pending message now, before it is due."""
         level = self._level_holding(parked.queue_key, parked.queue_offset)
         assert level is not None  # noqa: S101 - see DelayScheme
         entry = _parked_of(parked)
@@ -352,7 +359,7 @@ class LevelQueues:
         self._changed()
 
     def clear(self, batch: Batch) -> None:
-        """Forget all pending messages at the commit of this batch, which empties every level queue."""
+        """Forget all pending messages when this batch, which empties every level queue, is committed."""
         for level in self.levels:
             batch.execute(_SAVE_OFFSET, (level.number, level.queue.next_offset))
 

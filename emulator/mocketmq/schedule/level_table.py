@@ -1,4 +1,4 @@
-"""The table of delay levels, read like RocketMQ's ``messageDelayLevel`` (docs/protocol/remoting.md §5.1)."""
+"""The table of delay levels, parsed as RocketMQ's ``messageDelayLevel`` (docs/protocol/remoting.md §5.1)."""
 
 import re
 from dataclasses import dataclass
@@ -29,10 +29,10 @@ class LevelTable:
 
     @classmethod
     def parse(cls, text: str) -> "LevelTable":
-        """Read a table such as ``1s 5s 10s``: whole numbers with unit s, m, h or d, one space between.
+        """Parse a table such as ``1s 5s 10s``: whole numbers with unit s, m, h or d, separated by one space.
 
-        Zero and negative delays are legal and mean "at once", as upstream. Raises
-        SettingError that names the first bad token; upstream's broker exits on one, too.
+        Zero and negative delays are legal and mean "at once", as upstream. Raises a SettingError that names
+        the first invalid token; upstream's broker exits in that case.
         """
         tokens = text.split(" ")
         if len(tokens) > _MAX_LEVELS:
@@ -54,17 +54,17 @@ class LevelTable:
         return len(self.delays_us)
 
     def delay_us(self, level: int) -> int:
-        """The delay of a level; 1 s for one that is no longer in the table, as upstream."""
+        """The delay of a level; 1 s for a level that is no longer in the table, as upstream."""
         return self.delays_us[level - 1] if level <= len(self.delays_us) else US_PER_S
 
     def describe(self, level: int) -> str:
-        """The delay of a level for people, such as ``10m``."""
+        """The delay of a level in readable form, such as ``10m``."""
         return format_duration(self.delay_us(level))
 
     def level_of(self, properties: dict[str, str]) -> int:
-        """The level that a message asks for, 0 for none; one above the highest is clamped and rewritten.
+        """The level that a message requests, or 0. Clamps a level above the highest, also in the properties.
 
-        Raises InvalidArgumentError, in Java's words, unless ``DELAY`` is a number of 32 bits.
+        Raises InvalidArgumentError, in Java's words, unless ``DELAY`` is a 32-bit number.
         """
         text = properties.get(DELAY)
         if text is None:

@@ -1,7 +1,7 @@
 """The interface of delay schemes, which keep messages until they are due.
 
-Two kinds: the level queues, for the fixed delay levels, and those that the app plugs in, for absolute due
-times (:class:`~mocketmq.schedule.timed_scheme.TimedScheme`). This is what the broker asks of both.
+There are two kinds: the level queues, for the fixed delay levels, and schemes that the app plugs in, for
+absolute due times (:class:`~mocketmq.schedule.timed_scheme.TimedScheme`).
 """
 
 from collections import Counter
@@ -14,28 +14,28 @@ from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 
-class Figures(NamedTuple):
-    """What waits in one delay level, or in all of a scheme without levels. Emulated microseconds."""
+class PendingFigures(NamedTuple):
+    """Pending messages of one delay level, or of a scheme without levels. Emulated microseconds."""
 
     scheme: str
     level: int | None
     pending: int
     next_due_us: int | None
-    oldest_overdue_us: int | None  # due time of the first message, if that should have been delivered
+    oldest_overdue_us: int | None  # due time of the first message, if overdue
 
 
 class FileFigures(NamedTuple):
-    """The files of messages that wait. Sizes in bytes."""
+    """Figures on the files of pending messages."""
 
-    parts: int = 0  # directories, files of ten minutes or days that hold a message
+    parts: int = 0  # number of directories, or of ten-minute or day files, with a message
     disk_bytes: int = 0
-    quarantined: int = 0  # files that are put aside
-    unremoved: int = 0  # files that are done with, but cannot be removed
-    repeats: int = 0  # files that were refused because their message was done with
-    put_aside: Mapping[str, int] = {}  # damaged, missing and foreign files, by kind
+    quarantined: int = 0  # number of quarantined files
+    unremoved: int = 0  # number of files of settled messages that cannot be removed
+    repeats: int = 0  # number of files refused because their message was already settled
+    put_aside: Mapping[str, int] = {}  # numbers of damaged, missing and foreign files, by kind
 
     def plus(self, other: "FileFigures") -> "FileFigures":
-        """These files and others together."""
+        """The sum of these and other figures."""
         return FileFigures(
             self.parts + other.parts,
             self.disk_bytes + other.disk_bytes,
@@ -47,34 +47,34 @@ class FileFigures(NamedTuple):
 
 
 class DelayScheme(DueSource, Protocol):
-    """A way to keep messages until they are due. Instants in emulated microseconds.
+    """Keeps messages until they are due. Instants in emulated microseconds.
 
-    A message that waits is known by its ``log_offset``: that of its parked record. A scheme that keeps it
-    outside of the store gives it a number instead, above any log offset and rising in order of arrival.
+    A pending message is identified by the ``log_offset`` of its parked record. A scheme that keeps messages
+    outside of the store assigns numbers instead, above any log offset and rising in order of arrival.
     """
 
-    name: str  # as in the ledger
+    name: str  # its name in the ledger
 
     @property
     def delivered(self) -> int:
-        """How many messages became visible by themselves since the start."""
+        """Messages delivered since the start, without forced ones."""
 
     @property
     def early(self) -> int:
-        """How many of these did before their due time: a defect."""
+        """Messages delivered before their due time, which is a defect."""
 
     @property
     def pending(self) -> int:
-        """How many messages wait."""
+        """The number of pending messages."""
 
     def next_delivery_us(self) -> int | None:
-        """When the next message becomes visible; None when nothing waits."""
+        """The instant of the next delivery; None without pending messages."""
 
-    def figures(self) -> Sequence[Figures]:
-        """What waits, one row per level."""
+    def figures(self) -> Sequence[PendingFigures]:
+        """Pending messages, one row per level."""
 
     def holds(self, parked: StoredMessage) -> bool:
-        """Whether this message still waits here."""
+        """Whether this message is still pending here."""
 
     async def page(
         self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
@@ -82,22 +82,22 @@ class DelayScheme(DueSource, Protocol):
         """Up to ``limit`` pending messages numbered above ``after``, in order, of one topic or level."""
 
     def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
-        """Never deliver these messages, without those that do not wait; how many.
+        """Cancel these messages, and return how many were cancelled. Ignores messages that are not pending.
 
-        Takes effect with the commit. This and all that follows: under the timer's lock.
+        Takes effect with the commit. Call this method and those below under the timer's lock.
         """
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
-        """Look up what waits for the topic; the work that cancels all of it, as ``cancel``."""
+        """Look up the topic's pending messages, and return the work that cancels them."""
 
     def force(self, batch: Batch, parked: StoredMessage) -> None:
-        """Deliver the message now; it must wait here (``holds``)."""
+        """Deliver the message now. It must be pending in this scheme (``holds``)."""
 
     def clear(self, batch: Batch) -> None:
-        """Forget everything that waits."""
+        """Forget all pending messages."""
 
     def retained(self) -> Iterable[tuple[Queue, int]]:
-        """Queues of the store, and from which offset on retention must leave their messages alone."""
+        """Queues of the store, each with the offset from which retention must not remove its messages."""
 
     async def close(self) -> None:
         """Save all unsaved state, and release files and tasks. May be called twice."""

@@ -6,42 +6,42 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from mocketmq.clock import wall_us
-from mocketmq.schedule.delivery import Catch
-from mocketmq.schedule.ledger import Ledger
+from mocketmq.schedule.delivery import Catch, DeliveryListener
+from mocketmq.schedule.ledger import LedgerWriter
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
 
 _OTHERS_NUMBER: Final = 1 << 60
-"""Numbers come from the wall clock, which never gets here: a larger one was chosen by somebody else."""
+"""Lower bound of foreign numbers. Own numbers stay below it, because they come from the wall clock."""
 
 
 class Numbers:
-    """Numbers messages outside of the store: above any log offset, and differently on each broker."""
+    """Numbers messages outside of the store by the wall clock, above all log offsets, different by broker."""
 
     def __init__(self) -> None:
         self.last = 0
 
     def next(self) -> int:
-        """A new number, above all before."""
+        """Return a new number, above all earlier ones."""
         self.last = max(self.last + 1, wall_us())
         return self.last
 
     def note(self, number: int) -> None:
-        """Note a number that a message bears already: later ones are above it."""
+        """Note a number in use. Later numbers will be above it."""
         if number < _OTHERS_NUMBER:
             self.last = max(self.last, number)
 
 
 class TopicQueues(Protocol):
-    """A topic, as far as a scheme has to know."""
+    """The part of a topic that a scheme uses."""
 
     @property
     def queues(self) -> Sequence[Queue]:
-        """By queue id."""
+        """The topic's queues, by queue id."""
 
 
 class TopicLookup(Protocol):
-    """The broker's topics, as far as a scheme has to know."""
+    """The topic look-ups that a scheme uses."""
 
     def get(self, name: str) -> TopicQueues:
         """The topic. Raises TopicNotFoundError."""
@@ -50,10 +50,10 @@ class TopicLookup(Protocol):
         """The queues of the delay levels."""
 
     def queue(self, key: int) -> Queue:
-        """The queue with this key, whose topic may have been deleted."""
+        """The queue with this key. Its topic may have been deleted."""
 
     async def ensure(self, name: str, queues: int) -> TopicQueues:
-        """The topic, made with this many queues if it does not exist."""
+        """The topic, created with this number of queues if it does not exist."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class SchemeContext:
     """The collaborators that all schemes of a broker share."""
 
     store: Store
-    started_us: int  # emulated
-    ledger: Ledger
+    started_us: int  # emulated instant of the broker's start
+    ledger: LedgerWriter
     topics: TopicLookup
-    parked_queue: Queue  # in which messages that wait are shown
-    changed: Callable[[], None]  # to be called when something is due earlier than all before
-    on_delivered: Callable[[int], None]
-    leaving: asyncio.Lock  # the timer's, under which messages leave
+    parked_queue: Queue  # the queue shown for pending messages outside of the store
+    changed: Callable[[], None]  # call it when a message is due earlier than all others
+    on_delivered: DeliveryListener
+    leaving: asyncio.Lock  # the timer's lock, to hold while messages leave the scheme
     catch: Catch  # lets an injected fault hold a delivery
     numbers: Numbers = field(default_factory=Numbers)

@@ -1,4 +1,4 @@
-"""All delay schemes of a broker as one: choose the scheme for a message, and list all waiting ones."""
+"""All delay schemes of a broker combined: chooses the scheme for a message, and lists pending messages."""
 
 import asyncio
 from collections import Counter
@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from mocketmq.errors import NotPendingError
 from mocketmq.message.message import Draft, StoredMessage
-from mocketmq.schedule.scheme import DelayScheme, Figures, FileFigures
-from mocketmq.schedule.timed_scheme import TimedScheme
+from mocketmq.schedule.scheme import DelayScheme, FileFigures, PendingFigures
+from mocketmq.schedule.timed_scheme import NewestPage, TimedScheme
 from mocketmq.schedule.waiting_lines import WaitingLines
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch, Writer
@@ -18,14 +18,14 @@ _PAGE: Final = 100_000
 
 
 class Claim(NamedTuple):
-    """The scheme that is to keep a message, and until when, in emulated microseconds."""
+    """The scheme chosen for a message, and the message's due time in emulated microseconds."""
 
     scheme: TimedScheme
     due_us: int
 
 
 class SchemeSet:
-    """Every delay scheme: the level queues, then those that were plugged in, in order."""
+    """Every delay scheme: the level queues first, then the plugged-in schemes in their order."""
 
     def __init__(self, writer: Writer, lines: WaitingLines | None = None) -> None:
         self._writer = writer
@@ -33,8 +33,8 @@ class SchemeSet:
         self._all: list[DelayScheme] = []
         self._timed: list[TimedScheme] = []
 
-    def add(self, scheme: DelayScheme) -> None:
-        """Add a scheme. Raises ValueError if there is one of its name."""
+    def add_scheme(self, scheme: DelayScheme) -> None:
+        """Add a scheme. Raises ValueError if another scheme has the same name."""
         if any(scheme.name == one.name for one in self._all):
             raise ValueError(f"a delay scheme named {scheme.name} is already registered")
         self._all.append(scheme)
@@ -49,7 +49,7 @@ class SchemeSet:
         return [task for scheme in self._timed for task in scheme.start()]
 
     async def load_lines(self, queue_of: Callable[[int], Queue]) -> None:
-        """Let what waits since before the start take its place, if messages wait for others."""
+        """Rebuild the waiting lines of pending messages after a start, if the delay limits require lines."""
         if self._lines is not None:
             after = -1
             while found := await self.outside(after, _PAGE):
@@ -57,12 +57,12 @@ class SchemeSet:
                     self._lines.load(queue_of(message.real_queue_key or 0), message.due_us or 0)
                 after = found[-1].log_offset
 
-    # Keep
+    # Keeping messages
 
     def claim(self, properties: dict[str, str], level: int) -> Claim | None:
-        """The first scheme that is to keep a message with these properties; None for at once, or by level.
+        """Choose the first scheme that accepts these properties; None without a delay, or for a delay level.
 
-        Raises as :meth:`TimedScheme.due_us`.
+        Raises the errors of :meth:`TimedScheme.due_us`.
         """
         for scheme in self._timed:
             due_us = scheme.due_us(properties, level)
@@ -73,59 +73,59 @@ class SchemeSet:
     async def keep(
         self, claim: Claim, draft: Draft, queue: Queue, number: int | None = None
     ) -> StoredMessage:
-        """As :meth:`TimedScheme.keep`, behind the messages for which it has to wait."""
+        """Like :meth:`TimedScheme.keep`, but join the topic's waiting line first, if it has one."""
         scheme, due_us = claim
         if self._lines is not None:
             due_us = self._lines.join(queue, due_us)
         return await scheme.keep(draft, queue, due_us, number)
 
     def timed(self, name: str = "") -> TimedScheme:
-        """The scheme of this name; the first if there is none. Raises LookupError without any scheme."""
+        """The scheme with this name, otherwise the first. Raises LookupError if there are no schemes."""
         return next((scheme for scheme in self._timed if scheme.name == name), self._timed[0])
 
     def note(self, claim: Claim) -> str:
-        """The claim as text, to be stored with a half message."""
+        """Encode the claim as text, to store it with a half message."""
         is_first = claim.scheme is self._timed[0]
         return str(claim.due_us) if is_first else f"{claim.due_us} {claim.scheme.name}"
 
     def noted(self, text: str) -> Claim:
-        """The claim of a noted text; of the first scheme if there is none of its name any more."""
+        """Decode a claim. The first scheme replaces a scheme that no longer exists."""
         due_us, _, name = text.partition(" ")
         return Claim(self.timed(name), int(due_us))
 
     async def have_kept(self, number: int, unique_key: str) -> bool:
-        """Whether this message was kept by this number, and waits or is done with."""
+        """Whether a message was kept under this number, pending or settled."""
         for scheme in self._timed:
             if await scheme.has_kept(number, unique_key):
                 return True
         return False
 
     def discard(self, messages: Sequence[StoredMessage]) -> None:
-        """Forget messages whose senders got no answer, as if they had never been kept."""
+        """Forget messages whose sends failed, as if they had never been kept."""
         for scheme in self._timed:
             if held := [message for message in messages if scheme.holds(message)]:
-                scheme.remove(held)
+                scheme.remove_settled(held)
 
-    # When
+    # Due times
 
     def next_delivery_us(self) -> int | None:
-        """When the next message becomes visible; None when nothing waits."""
+        """The instant of the next delivery; None without pending messages."""
         return min((due for one in self._all if (due := one.next_delivery_us()) is not None), default=None)
 
-    # What waits
+    # Pending messages
 
     @property
     def pending(self) -> int:
-        """How many messages wait."""
+        """The number of pending messages."""
         return sum(scheme.pending for scheme in self._all)
 
     def holding(self, message: StoredMessage) -> DelayScheme | None:
-        """The scheme in which this message waits; None when it does not."""
+        """The scheme in which this message is pending, if any."""
         return next((scheme for scheme in self._all if scheme.holds(message)), None)
 
-    async def find(self, unique_key: str) -> list[StoredMessage]:
-        """Pending messages outside of the store with this unique key."""
-        return [message for scheme in self._timed for message in await scheme.find(unique_key)]
+    async def find_by_key(self, unique_key: str) -> list[StoredMessage]:
+        """The pending messages outside of the store with this unique key."""
+        return [message for scheme in self._timed for message in await scheme.find_by_key(unique_key)]
 
     async def numbered(self, number: int) -> StoredMessage | None:
         """The pending message outside of the store with this number, or None."""
@@ -135,9 +135,23 @@ class SchemeSet:
         return None
 
     async def outside(self, after: int, limit: int, *, topic: str | None = None) -> list[StoredMessage]:
-        """As :meth:`page`, but only of what waits outside of the store."""
+        """Like :meth:`page`, but only messages outside of the store."""
         found = [message for one in self._timed for message in await one.page(after, limit, topic=topic)]
         return sorted(found, key=lambda message: message.log_offset)[:limit]
+
+    async def newest_outside(self, before: int, limit: int) -> NewestPage:
+        """Like :meth:`TimedScheme.newest`, over all schemes."""
+        pages = [await one.newest(before, limit) for one in self._timed]
+        nexts = [page.next_before for page in pages if page.next_before is not None]
+        next_before = max(nexts, default=None)
+        found = [
+            message
+            for page in pages
+            for message in page.messages
+            if next_before is None or message.log_offset >= next_before
+        ]
+        found.sort(key=lambda message: message.log_offset, reverse=True)
+        return NewestPage(found, next_before)
 
     async def page(
         self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
@@ -146,10 +160,10 @@ class SchemeSet:
         found = [m for one in self._all for m in await one.page(after, limit, topic=topic, level=level)]
         return sorted(found, key=lambda message: message.log_offset)[:limit]
 
-    # By hand: in an intervention of the timer's, after which it is durable
+    # Cancelling and forcing by hand, in an intervention of the timer; durable after the intervention
 
     async def cancel(self, messages: Sequence[StoredMessage]) -> None:
-        """Never deliver these. Raises NotPendingError when one does not wait: then nothing is cancelled."""
+        """Cancel all of these messages, or none. Raises NotPendingError if a message is not pending."""
         for message in messages:
             await self._require(message)
 
@@ -165,17 +179,17 @@ class SchemeSet:
         await self._writer.commit(partial(scheme.force, parked=message), until="visible")
 
     async def cancel_all(self, messages: Sequence[StoredMessage]) -> int:
-        """Never deliver those that still wait; how many."""
+        """Cancel the messages that are still pending, and return how many were cancelled."""
         return await self._with_all(messages, lambda scheme, batch, one: scheme.cancel(batch, [one]))
 
     async def force_all(self, messages: Sequence[StoredMessage]) -> int:
-        """Deliver those that still wait now; how many."""
+        """Deliver the messages that are still pending now, and return how many were delivered."""
         return await self._with_all(messages, lambda scheme, batch, one: scheme.force(batch, one))
 
     async def _with_all(
         self, messages: Sequence[StoredMessage], act: Callable[[DelayScheme, Batch, StoredMessage], object]
     ) -> int:
-        """Act on each message that waits, in one transaction."""
+        """Act on each pending message, in one transaction."""
         each_once = {(one.log_offset, one.unique_key): one for one in messages}.values()
 
         def work(batch: Batch) -> int:
@@ -193,41 +207,41 @@ class SchemeSet:
         return scheme
 
     def clear(self, batch: Batch) -> None:
-        """Forget everything that waits when this is committed."""
+        """Forget all pending messages when this batch is committed."""
         for scheme in self._all:
             scheme.clear(batch)
         if self._lines is not None:
             batch.on_commit(self._lines.forget_all)
 
     def leave_line(self, batch: Batch, topic: str) -> None:
-        """Forget who waits for whom in a topic whose messages are all cancelled when this is committed."""
+        """Drop a topic's waiting line when this batch, which cancels all its messages, is committed."""
         if self._lines is not None:
             batch.on_commit(partial(self._lines.forget, topic))
 
     def retained(self) -> list[tuple[Queue, int]]:
-        """Queues of the store, and from which offset on retention must leave their messages alone."""
+        """Queues of the store, each with the offset from which retention must not remove its messages."""
         return [each for scheme in self._all for each in scheme.retained()]
 
     # Figures
 
     @property
     def delivered(self) -> int:
-        """How many messages became visible by themselves since the start."""
+        """Messages delivered since the start, without forced ones."""
         return sum(scheme.delivered for scheme in self._all)
 
     @property
     def early(self) -> int:
-        """How many of these did before their due time: a defect."""
+        """Messages delivered before their due time, which is a defect."""
         return sum(scheme.early for scheme in self._all)
 
-    def figures(self) -> list[Figures]:
-        """What waits in each level and scheme."""
+    def figures(self) -> list[PendingFigures]:
+        """Pending messages of each level and scheme."""
         return [row for scheme in self._all for row in scheme.figures()]
 
-    def timed_figures(self) -> Figures:
-        """What waits for absolute due times, in whichever scheme."""
+    def timed_figures(self) -> PendingFigures:
+        """Pending messages with absolute due times, over all schemes."""
         rows = [row for scheme in self._timed for row in scheme.figures()]
-        return Figures(
+        return PendingFigures(
             "",
             None,
             sum(row.pending for row in rows),
@@ -236,14 +250,14 @@ class SchemeSet:
         )
 
     def due_seconds(self) -> Counter[int]:
-        """How many messages with an absolute due time are due in each second of the epoch."""
+        """The number of messages with an absolute due time in each second; may leave out the last seconds."""
         total: Counter[int] = Counter()
         for scheme in self._timed:
             total.update(scheme.due_seconds())
         return total
 
     def file_figures(self) -> FileFigures:
-        """The files of all schemes together."""
+        """The file figures of all schemes together."""
         total = FileFigures()
         for scheme in self._timed:
             if (one := scheme.file_figures()) is not None:
@@ -252,7 +266,7 @@ class SchemeSet:
 
 
 def not_pending(message_id: str) -> NotPendingError:
-    """The error for a message that does not wait, or no longer."""
+    """Return the error for a message that is not pending, or no longer pending."""
     return NotPendingError(
         f"message {message_id} is not waiting for its due time: it was delivered, cancelled, or never delayed"
     )

@@ -1,8 +1,8 @@
 """The timer: fires due entries in order of due time, also during a clock move.
 
 The timer never polls. Each source (the level queues, expiring receipts, …) reports its next due time. The
-timer sleeps until the earliest one, or until a source announces an earlier one, and reads the clock again,
-because event loops may wake early. It then merges the due entries of all sources into one transaction of
+timer sleeps until the earliest due time, or until a source announces an earlier one. It then reads the clock
+again, because event loops may wake early, and merges the due entries of all sources into one transaction of
 bounded size. Entries fire in order across sources, no source starves another, and sends wait only briefly.
 
 A clock move runs the same loop without sleeping: each entry on the way fires at its own due time, and the
@@ -28,30 +28,30 @@ from mocketmq.store.writer import MAX_BATCH_BYTES, Batch, Writer
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.1
-"""Real seconds between retries when the store refuses a delivery."""
+"""Real time between retries after the store has refused a delivery."""
 
 BATCH = 256
-"""Entries fired in one transaction: enough to keep the disk busy, few enough not to delay sends."""
+"""Maximum number of entries fired in one transaction. Enough to keep the disk busy without delaying sends."""
 
 LONGEST_SLEEP_S = 30.0
-"""Longest sleep in real seconds, because the event loop's clock stops while the machine is suspended."""
+"""Maximum sleep in real time. Needed because the event loop's clock stops while the machine is suspended."""
 
 Arrive = Callable[[int, int, Callable[[], bool]], Awaitable[bool]]
 """``arrive(from_us, to_us, is_clear)`` sets the clock and records the move, in one transaction.
 
-It returns False and does nothing if ``is_clear()`` is false: a message due by ``to_us`` was sent meanwhile.
+Returns False and does nothing if ``is_clear()`` is false, because a message due by ``to_us`` has been sent.
 """
 
 
 class Fired(NamedTuple):
-    """Result of one batch: messages that became visible, and the instant of the last entry."""
+    """Result of one batch: number of messages that became visible, and the instant of the last entry."""
 
     delivered: int
     instant_us: int
 
 
 class Move(NamedTuple):
-    """The outcome of a move of the clock, in emulated microseconds."""
+    """The outcome of a clock move. Instants in emulated microseconds."""
 
     from_us: int
     now_us: int
@@ -63,7 +63,7 @@ class Timer:
 
     def __init__(self, clock: Clock, writer: Writer, *, retry_s: float = RETRY_S) -> None:
         self.lock = asyncio.Lock()
-        self.moves = 0  # clock moves begun since the start
+        self.moves = 0  # number of clock moves begun since the start
         self.is_moving = False
         self._clock = clock
         self._writer = writer
@@ -72,12 +72,12 @@ class Timer:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, source: DueSource) -> None:
+    def add_source(self, source: DueSource) -> None:
         """Register a source."""
         self._sources.append(source)
 
     def changed(self) -> None:
-        """Wake the timer: an entry may be due before the one that it sleeps for."""
+        """Wake the timer, because an entry may now be due earlier than the timer expects."""
         self._changed.set()
 
     def next_due_us(self) -> int | None:
@@ -85,7 +85,7 @@ class Timer:
         return min((due for s in self._sources if (due := s.next_due_us()) is not None), default=None)
 
     def start(self) -> asyncio.Task[None]:
-        """Start firing, first the entries that became due while the broker was down."""
+        """Start firing, beginning with the entries that became due while the broker was down."""
         self._task = asyncio.create_task(self._run(), name="timer")
         return self._task
 
@@ -99,7 +99,7 @@ class Timer:
 
     @asynccontextmanager
     async def intervention(self) -> AsyncIterator[None]:
-        """Hold the lock, so that no message is delivered; after its release, wait until the work is durable.
+        """Hold the lock, so that no message is delivered. On exit, release it and wait for durability.
 
         Commits inside the block therefore need only be visible.
         """
@@ -108,9 +108,9 @@ class Timer:
         await self._writer.synced()
 
     async def move(self, target: Callable[[int], int], arrive: Arrive) -> Move:
-        """Move the clock to ``target(now_us)`` and fire all entries on the way, in order.
+        """Move the clock to ``target(now_us)``, and fire all entries due by then in order.
 
-        These include messages sent during the move. Raises ClockError for a target in the past, and
+        Messages sent during the move are included. Raises ClockError for a target in the past, and
         StoreUnavailableError if a delivery cannot be stored; the clock then stays at the last fired entry.
         """
         async with self.intervention():
@@ -123,7 +123,7 @@ class Timer:
 
     async def _move(self, target: Callable[[int], int], arrive: Arrive) -> Move:
         from_us = self._clock.now_us()
-        # Entries already due must fire first: the target may be the next due time after them.
+        # Entries already due must fire first, because the target may be the next due time after them.
         fired = await self._fire_all(from_us)
         target_us = target(from_us)
         check_move(from_us, target_us)
@@ -198,8 +198,8 @@ class Timer:
                     if self.is_moving:
                         raise
                     failures.append(error)
-            # During a clock move the store time jumps to the due time. A separate transaction cannot pass
-            # an earlier send: all earlier sends are committed and visible to their sources by then.
+            # During a clock move the store time jumps to the due time. A separate transaction keeps it from
+            # overtaking an earlier send, because all earlier sends are then committed and in their sources.
             work = partial(self._merge, prepared, until_us)
             fired: Fired = await self._writer.commit(work, alone=until_us > now_us, until="visible")
         if failures:

@@ -1,12 +1,12 @@
 """Checkpoint SQLite's write-ahead log in the background.
 
-SQLite would checkpoint inside a commit, which then takes a tenth of a second. A second connection does it
-here, so commits never wait for it.
+SQLite would otherwise checkpoint inside a commit, which would then take a tenth of a second. Here a second
+connection checkpoints, so commits do not wait.
 
-SQLite restarts the log only at a commit that finds all of it checkpointed. Once the log is long, a final
-checkpoint therefore runs while commits are held up. It copies only the pages committed during the previous
-checkpoint, but it syncs two files, and the next commit syncs the new log header. On a slow disk it is
-postponed until the log is too long.
+SQLite restarts the log only at a commit that finds the whole log checkpointed. Once the log is long, a final
+checkpoint therefore runs while commits wait. It copies only the pages committed during the previous
+checkpoint, but it syncs two files, and the next commit syncs the new log header. On a slow disk the final
+checkpoint is postponed until the log is too long.
 
 A failed checkpoint is retried with the next one; the log grows meanwhile and nothing is lost. After a failed
 sync there is no retry. A long read transaction of another program also keeps SQLite from restarting the log.
@@ -26,19 +26,19 @@ from mocketmq.clock import steady_us
 log = logging.getLogger(__name__)
 
 ROWS = 4_000
-"""Rows written between two checkpoints, about 5 MB of log."""
+"""Number of rows written between two checkpoints, about 5 MB of log."""
 ROW_BYTES = 1_250
-"""Bytes of bodies that count as one more row, since a message may have 4 MB."""
+"""Number of body bytes that count as one more row, because one message may have 4 MB."""
 LONG = 10_000
-"""Pages (40 MB) from which the log should be restarted."""
+"""Length of the log, in pages, from which it should be restarted (40 MB)."""
 TOO_LONG = 4
-"""At this multiple of that length the log is restarted even on a slow disk."""
+"""Multiple of ``LONG`` from which the log is restarted even on a slow disk."""
 QUICK_US = 20_000
-"""Longest duration of a checkpoint on a disk fast enough for commits to wait for the final one."""
+"""Maximum duration of a checkpoint on a fast disk, on which commits may wait for the final checkpoint."""
 
 
 class Copied(NamedTuple):
-    """Pages in the log, and how many of them are checkpointed."""
+    """Number of pages in the log, and how many of them are checkpointed (``done``)."""
 
     pages: int
     done: int
@@ -48,8 +48,8 @@ class Checkpoints:
     """Owns the checkpointing task and its connection, which is opened on first use."""
 
     def __init__(self, connect: Callable[[], Awaitable[aiosqlite.Connection]], writing: asyncio.Lock) -> None:
-        """``writing`` is held by whoever commits."""
-        self.failed_sync: str | None = None  # why, if one of the log or the database failed
+        """The writer holds ``writing`` during a commit."""
+        self.failed_sync: str | None = None  # the reason, once a sync of the log or the database failed
         self._connect = connect
         self._writing = writing
         self._rows = 0
@@ -90,7 +90,7 @@ class Checkpoints:
         if (await self._copy(connection)).pages < LONG:
             return
         began_us = steady_us()
-        log = await self._copy(connection)  # has about as little to do as the one that stops commits
+        log = await self._copy(connection)  # takes about as long as the final checkpoint
         is_quick = steady_us() - began_us <= QUICK_US
         if (is_quick and log.done == log.pages) or log.pages >= TOO_LONG * LONG:
             await self._copy_alone(connection)
@@ -113,7 +113,7 @@ class Checkpoints:
 
 def is_failed_sync(error: Exception) -> bool:
     """Whether SQLite could not sync a file."""
-    code = getattr(error, "sqlite_errorcode", None)  # errors of the module itself have none
+    code = getattr(error, "sqlite_errorcode", None)  # errors raised by the sqlite3 module itself have no code
     return code in (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 
 

@@ -34,7 +34,7 @@ class Chore(ABC):
         return self._task
 
     async def close(self) -> None:
-        """Stop after the step that is under way. May be called twice."""
+        """Stop after the current step. May be called twice."""
         self._closing.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
@@ -43,7 +43,7 @@ class Chore(ABC):
         while not self.is_closing:
             try:
                 await self.turn()
-            except StoreFailedError:  # logged once, when it was met: nothing is written before a restart
+            except StoreFailedError:  # already logged; nothing can be written before a restart
                 await self._closing.wait()
             except EmulatorError as error:
                 log.warning("%s failed and will be tried again: %s", self.name, error)

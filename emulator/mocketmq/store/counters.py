@@ -19,6 +19,9 @@ _BEGIN_RUN = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _RECORD_MOVE = "INSERT INTO clock_moves (run, wall_us, from_us, to_us) VALUES (?, ?, ?, ?)"
 
 
+_HAS_MOVED = """
+SELECT EXISTS (SELECT 1 FROM clock_moves WHERE to_us > from_us
+AND move > coalesce((SELECT value FROM counters WHERE name = 'reset_at_move'), 0))"""
 _FORGET_MOVES = "DELETE FROM clock_moves"
 _NOTE_RESET = """
 INSERT OR REPLACE INTO counters SELECT 'reset_at_move', coalesce(max(move), 0) FROM clock_moves"""
@@ -30,13 +33,13 @@ class Past(NamedTuple):
     next_log_offset: int
     last_store_us: int  # of the newest message
     last_us: int  # the latest instant that any run is known to have reached
-    mark: Mark | None  # where the last run's clock stood when it was last set
+    mark: Mark | None  # the last setting of the last run's clock
     run: int  # the number of the last run, 0 if none
     keys_indexed_to: int
 
 
 async def read_past(database: Database) -> Past:
-    """Read what the store remembers. Cheap: only the newest rows."""
+    """Read what the store remembers of earlier runs. Cheap, because it reads only the newest rows."""
     counters = dict(await database.rows("SELECT name, value FROM counters"))
     newest = await database.rows("SELECT log_offset, store_us FROM messages ORDER BY log_offset DESC LIMIT 1")
     log_offset, last_store_us = newest[0] if newest else (-1, 0)
@@ -75,11 +78,11 @@ async def begin_run(writer: Writer, run: Run) -> None:
 
 
 async def arrive(store: Store, from_us: int, to_us: int, is_clear: Callable[[], bool]) -> bool:
-    """Set the clock to the end of a move, and record it: a restart begins no earlier, reports mark it.
+    """Set the clock to the end of a move, and record the move for restarts and reports.
 
-    Runs in a transaction of its own, so ``is_clear`` sees all earlier messages and later ones are stored at
-    ``to_us`` or after. Returns False and changes nothing if ``is_clear()`` is false. Visible on return, not
-    yet durable.
+    A restart begins no earlier than ``to_us``. Runs in a transaction of its own, so ``is_clear`` sees all
+    earlier messages, and later messages are stored at ``to_us`` or after. Returns False and changes nothing
+    if ``is_clear()`` is false. The move is visible on return, but not yet durable.
     """
     clock = store.clock
 
@@ -94,13 +97,18 @@ async def arrive(store: Store, from_us: int, to_us: int, is_clear: Callable[[], 
     return arrived
 
 
+async def has_moved(database: Database) -> bool:
+    """Whether the clock was moved since the last full reset."""
+    return bool((await database.rows(_HAS_MOVED))[0][0])
+
+
 def note_reset(batch: Batch) -> None:
-    """Record a reset of everything; earlier clock moves are no longer listed."""
+    """Record a full reset; clock moves before the reset are no longer listed."""
     batch.execute(_NOTE_RESET)
 
 
 def begin_again(batch: Batch, store: Store, instant_us: int) -> None:
-    """Set the clock to an instant in the transaction that empties the store. A restart goes on there."""
+    """Set the clock to an instant, in the transaction that empties the store. A restart continues there."""
     batch.execute(_FORGET_MOVES)
     batch.execute(_RECORD_MOVE, (store.run, wall_us(), instant_us, instant_us))
 

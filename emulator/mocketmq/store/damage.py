@@ -16,22 +16,22 @@ from urllib.parse import quote
 from mocketmq.errors import StoreUnavailableError, shorten
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with the step, how many are done, and the total, if known."""
+"""Receives the name of the step, the number of units done, and the total, if known."""
 
 _HEADING: Final = "***"
 """Prefix of the line that only names the checked database."""
 _TABLES: Final = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY rootpage"
 _STEPS: Final = 100_000
-"""SQLite virtual machine instructions between two progress reports in a large table."""
+"""Number of SQLite virtual machine instructions between two progress reports in a large table."""
 _NOT_TEXT: Final = "decode to UTF-8"
 _CODES: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
-"""Exceptions of a call into SQLite; the second is raised if its error text is itself damaged."""
+"""Exceptions that SQLite calls raise; UnicodeDecodeError if the error text quotes damaged data."""
 
 
 class Damage(NamedTuple):
-    """A problem in SQLite's words, and its table; None for pages outside all tables."""
+    """A problem in SQLite's words, and its table. ``table`` is None for pages outside all tables."""
 
     table: str | None
     problem: str
@@ -41,7 +41,7 @@ class Damage(NamedTuple):
 
 
 def find_damage(database: Path) -> list[Damage]:
-    """Check the whole file quickly, if it is there. Blocks, and writes to neither database nor log.
+    """Check the whole file quickly, if the file exists. Blocks; changes neither the database nor the log.
 
     Raises StoreUnavailableError.
     """
@@ -54,7 +54,7 @@ def find_all_damage(database: Path, progress: Progress) -> list[Damage]:
 
 
 def schema_of(database: Path) -> str | None:
-    """The revision of the schema, or None without one that can be read. Raises StoreUnavailableError."""
+    """The revision of the schema, or None if it cannot be read. Raises StoreUnavailableError."""
     try:
         with closing(_connect(database)) as connection:
             [(revision,)] = connection.execute("SELECT version_num FROM alembic_version")
@@ -66,14 +66,14 @@ def schema_of(database: Path) -> str | None:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether one of ``ERRORS`` was raised because SQLite has met damage."""
-    code = getattr(error, "sqlite_errorcode", None)  # errors of the module itself have none
+    """Whether this error, one of ``ERRORS``, was raised because the file is damaged."""
+    code = getattr(error, "sqlite_errorcode", None)  # errors raised by the sqlite3 module itself have no code
     is_known = code is not None and code & 0xFF in _CODES
     return is_known or isinstance(error, UnicodeDecodeError) or _NOT_TEXT in str(error)
 
 
 def words_of(error: BaseException) -> str:
-    """SQLite's message, without text that cannot be decoded."""
+    """Return SQLite's message, or a replacement if the message cannot be decoded."""
     if isinstance(error, UnicodeDecodeError) or _NOT_TEXT in str(error):
         return "a text is not UTF-8"
     return _one_line(str(error))
@@ -86,7 +86,7 @@ def summary(found: list[Damage]) -> str:
 
 
 def has_log(database: Path) -> bool:
-    """Whether a write-ahead log was left beside the database, which an orderly end copies back and removes.
+    """Whether a write-ahead log was left beside the database. A clean stop checkpoints and removes the log.
 
     Raises OSError.
     """
@@ -100,7 +100,7 @@ def _checked(database: Path, check: Callable[[sqlite3.Connection], list[Damage]]
     if not database.exists():
         return []
     try:
-        is_still = not has_log(database)  # without a log no broker writes
+        is_still = not has_log(database)  # a broker that writes has a log
         changed_ns = database.stat().st_mtime_ns
         with closing(_connect(database)) as connection:
             found = check(connection)
@@ -118,7 +118,7 @@ def _checked(database: Path, check: Callable[[sqlite3.Connection], list[Damage]]
 
 
 def _connect(database: Path) -> sqlite3.Connection:
-    """Open a read-only connection; a writable one would checkpoint the log when it is closed."""
+    """Open a read-only connection, because closing a writable one would checkpoint the log."""
     options = "mode=ro" if has_log(database) else "mode=ro&immutable=1"
     connection = sqlite3.connect(f"file:{quote(str(database.absolute()))}?{options}", uri=True)
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")  # names may be damaged, too
@@ -132,7 +132,7 @@ def _quick(connection: sqlite3.Connection) -> list[Damage]:
 
 
 def _by_table(connection: sqlite3.Connection, pragma: str, progress: Progress) -> Iterator[Damage]:
-    """Check table by table, so that each problem has its table, then the pages outside all tables."""
+    """Check table by table, to name the table of each problem, then the pages outside all tables."""
     tables = [name for (name,) in connection.execute(_TABLES)]
     known: set[str] = set()
     for number, table in enumerate(tables):
@@ -149,7 +149,7 @@ def _by_table(connection: sqlite3.Connection, pragma: str, progress: Progress) -
 
 
 def _problems(connection: sqlite3.Connection, pragma: str) -> Iterator[str]:
-    """SQLite's list of problems, at most a hundred."""
+    """Yield the problems that SQLite lists, at most a hundred."""
     try:
         for (text,) in connection.execute(f"PRAGMA {pragma}"):
             for line in text.splitlines():
@@ -162,5 +162,5 @@ def _problems(connection: sqlite3.Connection, pragma: str) -> Iterator[str]:
 
 
 def _one_line(text: str) -> str:
-    """Escape line ends and control characters, since the text may quote damaged data."""
+    """Escape line ends and control characters, because the text may quote damaged data."""
     return shorten(text, 200)[1:-1]

@@ -1,8 +1,8 @@
 """Open the SQLite file, upgrade its schema, read from it, and write a transaction.
 
-aiosqlite gives each connection a thread. One connection writes, and a few others read committed rows. Each
-transaction or query is one call in its connection's thread, so an in-memory database, whose single connection
-does both, never shows uncommitted rows.
+aiosqlite gives each connection a thread. One connection writes, and a few others read committed rows. An
+in-memory database has a single connection for both. Each transaction or query is one call in the thread of
+its connection, so readers never see uncommitted rows.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from mocketmq.store import checkpoints
 from mocketmq.store.checkpoints import Checkpoints, is_failed_sync
 from mocketmq.store.damage import ERRORS, has_log, is_damage, words_of
 from mocketmq.store.start_check import NOTHING_KEPT, check_file, check_pages, opening_error
+from mocketmq.store.sync_path import sync_path
 from mocketmq.store.tables import HEAD_REVISION, SCHEMA
 from mocketmq.store.wal_header import check_log
 
@@ -40,34 +41,34 @@ FILE_NAME = "mocketmq.db"
 MEMORY = ":memory:"
 READERS = 2
 JOIN_S = 1.0
-"""For the thread of a connection that could not be opened; older versions of aiosqlite look every 0.1 s."""
+"""Time to wait for the thread of a connection that failed to open. Older aiosqlite polls every 0.1 s."""
 TRANSACTION = "-- transaction"
 FRAME_BYTES = 4_120
-"""A page in the write-ahead log, with its header."""
+"""Size of a page in the write-ahead log, including the page's header."""
 
 _sync: Final = getattr(os, "fdatasync", os.fsync)
 
 _AT_ONCE: Final = (32, 8)
-"""Rows of one statement; SQLite before 3.32 takes 999 values."""
+"""Numbers of rows inserted by one statement. SQLite before 3.32 accepts at most 999 values."""
 _ROWS_AT_ONCE: Final = 64
-"""Of a cursor that is iterated over, as aiosqlite itself has it; no query here does that."""
+"""Chunk size of iterated cursors: aiosqlite's default. No query here iterates."""
 _VALUES: Final = re.compile(r"VALUES (\([?, ]+\))")
 
 Rows = Sequence[Sequence[Any]]
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that runs a whole transaction in one call, so in one switch to aiosqlite's thread.
+    """A connection that runs a whole transaction in one call, and so switches to aiosqlite's thread once.
 
     Each switch costs about as much as writing 20 rows.
     """
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
-        """As sqlite3's. For ``TRANSACTION``, ``parameters`` are pairs of a statement and its rows."""
+        """Like sqlite3's. For ``TRANSACTION``, ``parameters`` are pairs of a statement and its rows."""
         if sql != TRANSACTION:
             return super().executemany(sql, parameters)
         try:
-            self.execute("BEGIN")  # sqlite3 does so by itself only before some statements
+            self.execute("BEGIN")  # sqlite3 begins a transaction by itself only before some statements
             for statement, rows in parameters:
                 self._run(statement, rows)
                 pass_point("writer.writing")
@@ -79,7 +80,7 @@ class _Connection(sqlite3.Connection):
         return self.cursor()
 
     def _run(self, statement: str, rows: Rows) -> None:
-        """Take several rows at once: each call into SQLite releases the GIL, and waits for it again."""
+        """Insert several rows per call, because each call into SQLite releases and reacquires the GIL."""
         done = 0
         for count in _AT_ONCE:
             together = _of_many(statement, count)
@@ -91,7 +92,7 @@ class _Connection(sqlite3.Connection):
 
 @cache
 def _of_many(statement: str, count: int) -> str | None:
-    """The same statement for so many rows; None if it has parameters that are not of its ``VALUES``."""
+    """The statement for ``count`` rows; None if the statement has parameters outside of its ``VALUES``."""
     found = _VALUES.findall(statement)
     if len(found) != 1 or found[0].count("?") != statement.count("?"):
         return None
@@ -108,8 +109,8 @@ class Database:
         path: str = MEMORY,
         log_path: Path | None = None,
     ) -> None:
-        """The first connection writes, and reads if it is the only one. ``log_path``: the log to sync."""
-        self.damage: str | None = None  # the first that SQLite met, in its words
+        """The first connection writes, and reads if there is no other. ``log_path`` is the log to sync."""
+        self.damage: str | None = None  # the first damage that SQLite reported, in SQLite's words
         self._path = path
         self._connections = connections
         self._writer, *readers = connections
@@ -126,9 +127,9 @@ class Database:
     async def open(cls, data: str, durability: str, *, is_suspect: bool = False) -> "Database":
         """Open the database in directory ``data``, or a new one in memory.
 
-        One that ``is_suspect``, or has a log that no orderly end leaves, is checked for damage before that.
-        Raises StoreUnreadableError for a file that is damaged, or no database of this or an earlier version;
-        such a file is not touched. Raises StoreUnavailableError when the disk refuses.
+        The file is first checked for damage if ``is_suspect`` is set or a write-ahead log was left by an
+        unclean stop. Raises StoreUnreadableError, and leaves the file unchanged, if the file is damaged,
+        belongs to another program, or has a newer schema. Raises StoreUnavailableError if the disk refuses.
         """
         in_memory = data == MEMORY
         path = MEMORY if in_memory else str(Path(data) / FILE_NAME)
@@ -170,11 +171,11 @@ class Database:
             self._idle.put_nowait(reader)
 
     async def transact(self, statements: Mapping[str, Rows]) -> None:
-        """Run each statement once for each of its rows, as one transaction: visible, not yet durable.
+        """Run each statement once for each of its rows, as one transaction. The rows are not yet durable.
 
-        Raises StoreUnavailableError if the disk or SQLite refuses; nothing is stored then. Raises
-        StoreFailedError if SQLite could not sync a file; the rows may or may not be stored then. Raises
-        StoreDamagedError from the first damage on, because its extent is unknown.
+        Raises StoreUnavailableError if the disk or SQLite refuses, and stores nothing. Raises
+        StoreFailedError if SQLite could not sync a file; the rows may or may not be stored. Raises
+        StoreDamagedError from the first damage on, because the extent of the damage is unknown.
         """
         self._check_syncs()
         if self.damage is not None:
@@ -194,22 +195,22 @@ class Database:
             self._checkpoints.wrote(sum(len(rows) for _, rows in pairs))
 
     def wrote(self, body_bytes: int) -> None:
-        """Count the bodies that a transaction wrote or copied: its rows do not say how long they are."""
+        """Count body bytes that a transaction wrote or copied, because row counts do not show them."""
         if not self._in_memory:
             self._checkpoints.wrote(body_bytes // checkpoints.ROW_BYTES)
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether there is no file."""
+        """Whether the database has no file."""
         return self._in_memory
 
     async def copy_to(self, directory: str) -> None:
-        """Write a copy to a directory. Of a database in memory: meanwhile nothing is read or written."""
+        """Write a copy to a directory. An in-memory database is blocked while it is copied."""
         await self.rows("VACUUM INTO ?", (str(Path(directory, FILE_NAME)),))
 
     @property
     def is_synced(self) -> bool:
-        """Whether what is committed becomes durable by :meth:`sync`."""
+        """Whether commits become durable by :meth:`sync`."""
         return self._log_path is not None
 
     def sync(self) -> None:
@@ -217,22 +218,19 @@ class Database:
         self._check_syncs()
         assert self._log_path is not None  # noqa: S101 - see is_synced
         if self._log is None:
-            # Not a file that SQLite locks: to close any descriptor of one would end its locks.
-            self._log = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
-            directory = os.open(self._log_path.parent, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(directory)  # the log's name
-            finally:
-                os.close(directory)
+            # Safe only because SQLite takes no locks on the log. Closing a descriptor of a file releases all
+            # locks that the process has on that file.
+            self._log = os.open(self._log_path, os.O_RDWR)  # Windows cannot sync a file opened for reading
+            sync_path(self._log_path.parent)  # makes the log's directory entry durable
         _sync(self._log)
 
     def check_damage(self) -> None:
-        """Raise StoreDamagedError once SQLite has met damage."""
+        """Raise StoreDamagedError once SQLite has reported damage."""
         if self.damage is not None:
             raise StoreDamagedError(self._damaged())
 
     def _met(self, error: Exception) -> str:
-        """The sentence about the damage, which is logged when it is first met."""
+        """Return a sentence about the damage, and log it the first time."""
         if self.damage is None:
             self.damage = words_of(error)
             log.critical("%s", self._damaged())
@@ -247,19 +245,19 @@ class Database:
 
     @property
     def _doubt(self) -> str:
-        """The broker assigns every key itself, so a duplicate key points to damage or a defect."""
+        """Return advice on a duplicate key. As the broker assigns all keys, it means damage or a defect."""
         if self._in_memory:
             return ""
         verify = f"mocketmq verify --data {Path(self._path).parent}"
-        return f" (the store is damaged, or this is a defect of mocketmq: {verify} tells which)"
+        return f" (the store is damaged, or this is a defect in mocketmq: {verify} tells which)"
 
     def _check_syncs(self) -> None:
-        """Refuse to sync after SQLite's own sync failed: ours could succeed without the lost pages."""
+        """Refuse to sync after SQLite's own sync failed. Ours could succeed although pages were lost."""
         if self._checkpoints.failed_sync is not None:
             raise StoreFailedError(f"a sync of the disk failed ({self._checkpoints.failed_sync})")
 
     async def close(self) -> None:
-        """Close every connection; the last one copies the write-ahead log back."""
+        """Close every connection. Closing the last one checkpoints the write-ahead log."""
         await self._checkpoints.close()
         if self._log is not None:
             os.close(self._log)
@@ -273,17 +271,17 @@ def _pragmas(in_memory: bool) -> Sequence[str]:
         return ("temp_store=MEMORY",)
     return (
         "temp_store=MEMORY",
-        # SQLite syncs the log before it copies it back, the database after that, and the header of a log that
-        # is written from its start again. That keeps the file whole; commits are synced by Database.sync.
+        # SQLite syncs the log before a checkpoint, the database after it, and the header of a restarted log.
+        # These syncs keep the file consistent; Database.sync makes commits durable.
         "synchronous=NORMAL",
-        "wal_autocheckpoint=0",  # a sync that fails there is not told
+        "wal_autocheckpoint=0",  # SQLite does not report a failed sync in an automatic checkpoint
         f"journal_size_limit={checkpoints.TOO_LONG * checkpoints.LONG * FRAME_BYTES}",
         "busy_timeout=5000",
     )
 
 
 def _from_daemon(make: Callable[[], aiosqlite.Connection]) -> aiosqlite.Connection:
-    """Make a connection in a daemon thread, so that the thread that aiosqlite makes for it is one as well."""
+    """Make a connection in a daemon thread, so that its aiosqlite thread becomes a daemon, too."""
     made: list[aiosqlite.Connection] = []
     thread = Thread(target=lambda: made.append(make()), daemon=True)
     thread.start()
@@ -292,7 +290,7 @@ def _from_daemon(make: Callable[[], aiosqlite.Connection]) -> aiosqlite.Connecti
 
 
 async def _connect(path: str, pragmas: Sequence[str], **options: Any) -> aiosqlite.Connection:
-    """A connection whose thread does not keep the interpreter from ending."""
+    """Open a connection. Its thread does not keep the interpreter from exiting."""
     opener: Future[Thread] = Future()
 
     def connect() -> sqlite3.Connection:
@@ -303,7 +301,7 @@ async def _connect(path: str, pragmas: Sequence[str], **options: Any) -> aiosqli
     try:
         await connection
     except BaseException:
-        # Its thread still tells the loop that it has ended, and prints a stack if that is closed by then.
+        # When the thread ends, it notifies the loop, and prints a stack trace if the loop is already closed.
         opener.result(JOIN_S).join(JOIN_S)
         raise
     try:
@@ -325,16 +323,16 @@ async def _bring_up_to_date(connection: aiosqlite.Connection, path: str) -> None
             f"{path} is a database of another program (it has a table {tables[0]!r} and no schema"
             " version); it was left as it is. Give another directory with --data"
         )
-    # Only now is it certain that the file is ours to change.
+    # Change the file only now that it is known to be a mocketmq database.
     await connection.execute_fetchall("PRAGMA journal_mode=WAL")
-    if is_newest:  # made by a copy, it may have had another mode
+    if is_newest:  # a copied database may have another journal mode
         return
     if not tables:
         await connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}")
         pass_point("migrate.upgraded")
         await connection.commit()
         return
-    import mocketmq_migrations  # noqa: PLC0415 - with Alembic and SQLAlchemy
+    import mocketmq_migrations  # noqa: PLC0415 - rarely needed
 
     mocketmq_migrations.upgrade(path)
 

@@ -1,8 +1,8 @@
 """Index messages by their unique key and by their ``KEYS``.
 
 Keys are random, and updating a random index with every send would cost most of the writer's throughput. Like
-upstream's IndexService, this index is updated later: while the writer is idle, and before each look-up, which
-therefore finds every message stored before it.
+upstream's IndexService, this index is therefore updated later: while the writer is idle, and before each
+look-up. A look-up finds every message stored before it.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 BUSY = 20
-"""Commits of others since the last turn that count as a busy writer."""
+"""Number of other commits since the last turn from which the writer counts as busy."""
 STEP = 1_000
-"""Messages indexed per transaction."""
+"""Maximum number of messages indexed per transaction."""
 MAX_FOUND = 1_000
 
 UNINDEX = "DELETE FROM message_keys WHERE key_hash = ? AND log_offset = ?"
@@ -42,7 +42,7 @@ _FOLLOW = (
 
 
 class MessageKeys(Chore):
-    """The index; messages below the log offset ``indexed_to`` are in it."""
+    """The index of all messages below the log offset ``indexed_to``."""
 
     name = "the index by key"
     interval_s = 1.0
@@ -50,13 +50,14 @@ class MessageKeys(Chore):
     def __init__(self, store: Store, indexed_to: int) -> None:
         super().__init__()
         self.indexed_to = indexed_to
+        self.step = STEP
         self._database = store.database
         self._writer = store.writer
         self._commits = 0
-        self._following = asyncio.Lock()  # two would index the same twice
+        self._following = asyncio.Lock()  # two runs would index the same messages twice
 
     async def turn(self) -> None:
-        """Index the rest, unless the writer is busy."""
+        """Index the remaining messages, unless the writer is busy."""
         while self._writer.commits - self._commits < BUSY and self.is_behind and not self.is_closing:
             await self.follow()
             self._commits += 1
@@ -64,19 +65,19 @@ class MessageKeys(Chore):
 
     @property
     def is_behind(self) -> bool:
-        """Whether messages were stored that are not indexed yet."""
+        """Whether some stored messages are not indexed yet."""
         return self.indexed_to < self._writer.next_log_offset
 
     async def follow(self) -> None:
-        """Index the next messages, at most ``STEP``."""
+        """Index the next messages, at most ``step``."""
         async with self._following:
             if self.is_behind:
                 await self._follow()
 
     async def _follow(self) -> None:
         known_end = self._writer.next_log_offset
-        rows = await self._database.rows(_FOLLOW, (self.indexed_to, STEP))
-        end = rows[-1][0] + 1 if len(rows) == STEP else max(known_end, rows[-1][0] + 1 if rows else 0)
+        rows = await self._database.rows(_FOLLOW, (self.indexed_to, self.step))
+        end = rows[-1][0] + 1 if len(rows) == self.step else max(known_end, rows[-1][0] + 1 if rows else 0)
         entries = [
             (key, log_offset)
             for log_offset, unique_key, properties in rows
@@ -98,9 +99,9 @@ class MessageKeys(Chore):
     async def with_key(
         self, key: str, limit: int, queue_keys: Collection[int] | None = None, max_bytes: int = NO_LIMIT
     ) -> list[StoredMessage]:
-        """Messages with the key among their ``KEYS``, oldest first, of all queues or of some.
+        """Messages with the key among their ``KEYS``, oldest first, in all queues or only ``queue_keys``.
 
-        Their bodies have up to ``max_bytes`` together, unless the first alone has more.
+        The bodies have up to ``max_bytes`` in total, unless the first alone is larger.
         """
 
         def bears(record: StoredMessage) -> bool:
@@ -116,9 +117,9 @@ class MessageKeys(Chore):
         is_wanted: Callable[[StoredMessage], bool],
         max_bytes: int = NO_LIMIT,
     ) -> list[StoredMessage]:
-        """The newest messages with this unique key or the key among their ``KEYS``, oldest first.
+        """The newest messages with this unique key, or with the key among their ``KEYS``, oldest first.
 
-        Their bodies have up to ``max_bytes`` together, unless the newest alone has more.
+        The bodies have up to ``max_bytes`` in total, unless the newest alone is larger.
         """
 
         def bears(record: StoredMessage) -> bool:
@@ -128,7 +129,8 @@ class MessageKeys(Chore):
         found = await self._find(key, bears, limit, max_bytes, newest_first=True)
         return found[::-1]
 
-    async def _catch_up(self) -> None:
+    async def catch_up(self) -> None:
+        """Index every message stored so far."""
         end = self._writer.next_log_offset
         while self.indexed_to < end:
             await self.follow()
@@ -142,12 +144,12 @@ class MessageKeys(Chore):
         *,
         newest_first: bool = False,
     ) -> list[StoredMessage]:
-        await self._catch_up()
+        await self.catch_up()
         look_up, place = (_LOOK_UP_NEWEST, self.indexed_to) if newest_first else (_LOOK_UP, -1)
         found: list[StoredMessage] = []
         room = max_bytes
         while True:
-            rows = await self._database.rows(look_up, (index_hash(key), place, STEP))
+            rows = await self._database.rows(look_up, (index_hash(key), place, self.step))
             waiting = [row[0] for row in rows]
             while waiting and len(found) < limit:
                 some, count = await fitting_messages_at(
@@ -159,7 +161,7 @@ class MessageKeys(Chore):
                 waiting = waiting[count:]
                 found += borne
                 room = max(room - sum(len(one.body) for one in borne), 0)
-            if len(found) >= limit or len(rows) < STEP:
+            if len(found) >= limit or len(rows) < self.step:
                 return found
             place = rows[-1][0]
 
@@ -174,5 +176,5 @@ def _keys_in(properties: str) -> list[str]:
 
 
 def index_hash(key: str) -> int:
-    """64 bits of the key, signed as SQLite's integers are."""
+    """Hash the key to 64 bits, signed because SQLite's integers are."""
     return int.from_bytes(hashlib.blake2b(key.encode(errors="replace"), digest_size=8).digest(), signed=True)

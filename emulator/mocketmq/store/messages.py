@@ -8,20 +8,20 @@ from mocketmq.store.database import Database
 from mocketmq.store.queue import Queue
 
 MAX_AT_ONCE = 500
-"""Parameters in one IN list."""
+"""Maximum number of parameters in one IN list."""
 MAX_SPANS = 200
-"""Spans in one query: SQLite takes 500 selects and 32,766 parameters; each tag is one."""
+"""Maximum number of spans in one query. SQLite allows 500 selects and 32,766 parameters; each tag is one."""
 NO_LIMIT = (1 << 63) - 1
 """A ``max_bytes`` above any size."""
 IS_RETRY_OF = "instr(char(2) || properties, char(2) || 'RETRY_TOPIC' || char(1) || ? || char(2)) > 0"
-"""In SQL: whether a record with ``properties`` is a message of the topic given, to be retried."""
+"""SQL condition: a record with ``properties`` is a retry of the topic given as the parameter."""
 SCAN = 10_000
-"""Offsets of one queue that are searched at once for messages that pass a filter."""
+"""Number of offsets of one queue that are searched at once for messages that pass a filter."""
 _RECORD = 91
-"""Bytes of a record of RocketMQ's log beside body, topic and properties, which end without a separator
+"""Bytes of a RocketMQ log record besides body, topic, and properties without a separator at the end
 (CommitLog.calMsgLength and MessageDecoder.messageProperties2String, 4.9.8)."""
 _LOOK = 200
-"""Messages whose properties are read before yielding to other tasks."""
+"""Number of messages whose properties are read before other tasks get a turn."""
 
 _SIZES_AT = "SELECT log_offset, length(body) FROM messages WHERE log_offset IN ({})"
 _SIZES_IN = (
@@ -64,7 +64,7 @@ _STORE_TIMES = (
 class Span(NamedTuple):
     """Offsets ``start`` to ``end - 1`` of a queue, and the tag hashes wanted there; empty for all.
 
-    ``retries_of``: only retries of this topic are wanted; not for ``run_of_messages``.
+    ``retries_of`` selects only retries of this topic; ``run_of_messages`` does not support it.
     """
 
     queue: Queue
@@ -75,7 +75,7 @@ class Span(NamedTuple):
 
 
 async def messages_at(database: Database, log_offsets: Sequence[int]) -> dict[int, StoredMessage]:
-    """The messages with these log offsets, by log offset, without those that are gone."""
+    """Return the messages with these log offsets by log offset. Removed messages are omitted."""
     found: dict[int, StoredMessage] = {}
     for first in range(0, len(log_offsets), MAX_AT_ONCE):
         some = log_offsets[first : first + MAX_AT_ONCE]
@@ -88,10 +88,10 @@ async def messages_at(database: Database, log_offsets: Sequence[int]) -> dict[in
 async def fitting_messages_at(
     database: Database, log_offsets: Sequence[int], max_bytes: int, *, or_first: bool
 ) -> tuple[dict[int, StoredMessage], int]:
-    """As ``messages_at``, for as many of the first offsets as fit; and how many those are.
+    """Like ``messages_at``, for as many of the first offsets as fit. Also returns how many fit.
 
-    The bodies have at most ``max_bytes`` together; ``or_first``: unless the first alone has more. No other
-    body is read.
+    The bodies have at most ``max_bytes`` in total; with ``or_first`` the first body may be larger. Other
+    bodies are not read.
     """
     some = log_offsets[:MAX_AT_ONCE]
     sizes = dict(await database.rows(_SIZES_AT.format(",".join("?" * len(some))), some))
@@ -107,9 +107,9 @@ async def fitting_messages_at(
 async def fitting_messages_in(
     database: Database, spans: Collection[Span], limit: int, max_bytes: int, *, or_first: bool
 ) -> tuple[list[StoredMessage], bool]:
-    """The first ``limit`` messages of the spans, in order of log offset, and whether that is all.
+    """Return the first ``limit`` messages of the spans by log offset, and whether the spans have no more.
 
-    ``max_bytes`` and ``or_first`` as in ``fitting_messages_at``.
+    ``max_bytes`` and ``or_first`` have the same meaning as in ``fitting_messages_at``.
     """
     waiting, rows = list(spans), []
     for first in range(0, len(waiting), MAX_SPANS):
@@ -125,14 +125,14 @@ async def fitting_messages_in(
         rows.sort()
     found: list[StoredMessage] = []
     for row in rows:
-        if row[1] is None:  # it does not fit
+        if row[1] is None:  # the message does not fit
             return found, False
         found.append(StoredMessage._make(row[1:]))
     return found[:limit], len(found) <= limit
 
 
 async def store_times(database: Database, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """The store times of the messages at these queue keys and offsets, without those that are gone."""
+    """Return the store times of the messages at these queue keys and offsets. Removed ones are omitted."""
     found: dict[tuple[int, int], int] = {}
     for first in range(0, len(places), MAX_AT_ONCE // 2):
         some = places[first : first + MAX_AT_ONCE // 2]
@@ -147,7 +147,8 @@ async def run_of_messages(
 ) -> tuple[list[StoredMessage], int]:
     """Up to ``limit`` messages of the span, and the offset up to which the span was searched.
 
-    As records of RocketMQ's log they have at most ``max_bytes`` together, unless the first alone has more.
+    Counted as records of RocketMQ's log, the messages have at most ``max_bytes`` in total, unless the first
+    alone has more.
     """
     queue, start, end, hashes = span[:4]
     marks = f" AND tag_hash IN ({','.join(f'?{7 + n}' for n in range(len(hashes)))})" if hashes else ""
@@ -164,7 +165,7 @@ async def run_of_messages(
 
 
 async def from_first(database: Database, span: Span, accepts: Callable[[str], bool]) -> Span:
-    """The rest of the span from the first message with accepted properties on; empty without one."""
+    """The rest of the span, from the first message whose properties match; empty if none match."""
     start = span.start
     while start < span.end:
         rows = await database.rows(_PROPERTIES, (span.queue.key, start, span.end, _LOOK))

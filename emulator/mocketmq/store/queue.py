@@ -6,8 +6,9 @@ from mocketmq.store.database import Database
 class Queue:
     """A queue as of the last commit: messages ``min_offset`` to ``next_offset - 1``.
 
-    ``first_offset`` is where it began, or where a reset emptied it. ``emptied_at`` is the next log offset
-    when its topic was last reset or deleted: records before it, also of what was delayed, count no more.
+    ``first_offset`` is the offset at which the queue began, or at which a reset emptied it. ``emptied_at`` is
+    the next log offset when its topic was last reset or deleted. Earlier records no longer count, including
+    those of delayed messages.
     """
 
     __slots__ = ("emptied_at", "first_offset", "key", "min_offset", "next_offset", "queue_id", "topic")
@@ -35,14 +36,19 @@ class Queue:
         """Whether no message has been removed from the queue since it began."""
         return self.min_offset <= self.first_offset
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """The topic and the queue's number in it."""
+        return self.topic, self.queue_id
+
     def __repr__(self) -> str:
         return f"<{self.topic}:{self.queue_id} [{self.min_offset}, {self.next_offset})>"
 
 
 async def load_queues(database: Database) -> list[Queue]:
-    """Every queue, its next offset taken from its newest message.
+    """Load every queue. A queue's next offset follows from its newest message.
 
-    The stored lower bound of the next offset comes from what empties a queue: retention, or a reset.
+    In a queue emptied by retention or a reset, it comes from the stored lower bound instead.
     """
     rows = await database.rows(
         "SELECT key, topic, queue_id, min_offset, max(next_offset, coalesce("

@@ -1,46 +1,68 @@
-"""The table ``receipts``: a row for each message that a group was given, open until ``settled_us`` is set."""
+"""The table ``receipts``: a row for each message that a group received, open until ``settled_us`` is set.
+
+A message that is acknowledged after its first take costs one row and one update. From the second take on, or
+once a client changes the invisible time, ``attempts`` lists the newest ``MOST_ATTEMPTS`` entries. An entry is
+``t`` (taken), ``c`` (invisible time changed) or ``e`` (extended), then the instant and the end of the
+invisible time, each as 20 digits of microseconds.
+"""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mocketmq.store.database import Database
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
+MOST_ATTEMPTS: Final = 50
+_ENTRY: Final = 41  # characters
+_FIRST = (
+    "iif(attempts = '' AND receipts.times > 0 AND receipts.last_taken_us NOT NULL,"
+    " printf('t%020d%020d', receipts.last_taken_us, receipts.visible_us), '')"
+)
+_APPEND = f"attempts = substr(attempts || {_FIRST} || {{}}, -{MOST_ATTEMPTS * _ENTRY})"
+_TAKEN = (
+    "iif(excluded.last_taken_us IS NULL, '',"
+    " printf('t%020d%020d', excluded.last_taken_us, excluded.visible_us))"
+)
 _SAVE = (
     "INSERT INTO receipts (group_name, log_offset, queue_key, queue_offset, times, first_taken_us,"
     " last_taken_us, visible_us, pop_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-    " times = excluded.times, first_taken_us = excluded.first_taken_us,"
+    f" {_APPEND.format(_TAKEN)}, times = excluded.times, first_taken_us = excluded.first_taken_us,"
     " last_taken_us = excluded.last_taken_us, visible_us = excluded.visible_us, pop_ms = excluded.pop_ms,"
-    " settled_us = NULL, outcome = NULL"  # acknowledged once, but the group went back to before it
+    " settled_us = NULL, outcome = NULL"  # settled before the group was reset to an earlier offset
 )
 _SET_VISIBLE = (
     "UPDATE receipts SET visible_us = ?, times = ?, pop_ms = ? WHERE group_name = ? AND log_offset = ?"
+)
+_CHANGE = _SET_VISIBLE.replace("SET ", f"SET {_APPEND.format('?')}, ")
+_TAKE_BACK = _SET_VISIBLE.replace(
+    "SET ", f"SET attempts = substr(attempts, 1, max(length(attempts) - {_ENTRY}, 0)), "
 )
 _SETTLE = "UPDATE receipts SET settled_us = ?, outcome = ? WHERE group_name = ? AND log_offset = ?"
 _SETTLE_IF_OPEN = f"{_SETTLE} AND settled_us IS NULL"
 _DELETE_OF_GROUP = "DELETE FROM receipts WHERE group_name = ?"
 _DELETE_OF_QUEUE = "DELETE FROM receipts WHERE queue_key = ?"
 _DELETE = "DELETE FROM receipts WHERE group_name = ? AND log_offset = ?"
-DELETE_RECEIPTS = (  # by the primary key: there may be very many
+DELETE_RECEIPTS = (  # names the groups so as to use the primary key, because there may be very many rows
     "DELETE FROM receipts WHERE group_name IN (SELECT name FROM groups) AND log_offset = ?"
 )
 _OPEN = """
 SELECT group_name, receipts.queue_key, receipts.queue_offset, receipts.log_offset, times, first_taken_us,
- visible_us, pop_ms, properties, reconsume_times, parked_offset
+ visible_us, pop_ms, properties, reconsume_times, parked_offset, attempts
 FROM receipts JOIN messages USING (log_offset) WHERE settled_us IS NULL
 ORDER BY group_name, receipts.log_offset"""
 _OPEN_IN = """
 SELECT log_offset, unique_key FROM receipts JOIN messages USING (log_offset)
 WHERE group_name IN ({marks}) AND settled_us IS NULL AND {condition} ORDER BY log_offset"""
 _OF_MESSAGES = """
-SELECT group_name, log_offset, times, first_taken_us, last_taken_us, visible_us, settled_us, outcome
+SELECT group_name, log_offset, times, first_taken_us, last_taken_us, visible_us, settled_us, outcome,
+ attempts
 FROM groups JOIN receipts ON group_name = name WHERE log_offset IN ({marks})
 ORDER BY log_offset, group_name"""
 
 
 class ReceiptRow(NamedTuple):
-    """A message that a group is given. Instants in emulated microseconds."""
+    """A message that a group received. Instants in emulated microseconds."""
 
     group_name: str
     log_offset: int
@@ -53,8 +75,8 @@ class ReceiptRow(NamedTuple):
     pop_ms: int | None
 
 
-class OpenTake(NamedTuple):
-    """A receipt that is not settled, with the needed fields of its message."""
+class OpenReceipt(NamedTuple):
+    """A receipt that is not settled, with the fields of its message that a start needs."""
 
     group_name: str
     queue_key: int
@@ -67,10 +89,11 @@ class OpenTake(NamedTuple):
     properties: str
     reconsume_times: int
     parked_offset: int | None
+    attempts: str
 
 
 def save_receipt(batch: Batch, row: ReceiptRow) -> None:
-    """Add the row, or open it again."""
+    """Add the row, or reopen an existing one."""
     batch.execute(_SAVE, row)
 
 
@@ -81,6 +104,50 @@ def save_visible(
     batch.execute(_SET_VISIBLE, (visible_us, times, pop_ms or None, group_name, log_offset))
 
 
+def save_change(
+    batch: Batch,
+    group_name: str,
+    log_offset: int,
+    visible_us: int,
+    times: int,
+    pop_ms: int,
+    *,
+    is_postponed: bool,
+) -> None:
+    """Store and list in ``attempts`` that a client has changed or extended the invisible time."""
+    entry = f"{'c' if is_postponed else 'e'}{batch.now_us:020d}{visible_us:020d}"
+    batch.execute(_CHANGE, (entry, visible_us, times, pop_ms or None, group_name, log_offset))
+
+
+def save_take_back(
+    batch: Batch, group_name: str, log_offset: int, visible_us: int, times: int, pop_ms: int
+) -> None:
+    """Undo the last take."""
+    batch.execute(_TAKE_BACK, (visible_us, times, pop_ms or None, group_name, log_offset))
+
+
+class Attempt(NamedTuple):
+    """A take of a message, or a change of its invisible time (``is_change``).
+
+    ``is_postponed`` means that the consumer did not ask for an extension, so it may have failed.
+    """
+
+    is_change: bool
+    at_us: int
+    visible_us: int
+    is_postponed: bool = False
+
+
+def parse_attempts(text: str) -> list[Attempt]:
+    """The entries of ``attempts``, oldest first."""
+    entries = (text[start : start + _ENTRY] for start in range(0, len(text), _ENTRY))
+    # A transaction groups rows by statement, so entries from one transaction may be out of order.
+    return sorted(
+        (Attempt(entry[0] != "t", int(entry[1:21]), int(entry[21:]), entry[0] == "c") for entry in entries),
+        key=lambda attempt: attempt.at_us,
+    )
+
+
 def save_outcome(
     batch: Batch, group_name: str, log_offset: int, outcome: str, *, if_open: bool = False
 ) -> None:
@@ -89,8 +156,8 @@ def save_outcome(
     batch.execute(sql, (batch.now_us, outcome, group_name, log_offset))
 
 
-def delete_takes_of_group(batch: Batch, group_name: str) -> None:
-    """Delete all rows of the group, which retention would never remove."""
+def delete_receipts_of_group(batch: Batch, group_name: str) -> None:
+    """Delete all rows of the group, because retention would never remove them."""
     batch.execute(_DELETE_OF_GROUP, (group_name,))
 
 
@@ -100,7 +167,7 @@ def delete_receipts_of_queue(batch: Batch, queue: Queue) -> None:
 
 
 def delete_receipts(batch: Batch, log_offset: int, group_names: Sequence[str] | None = None) -> None:
-    """Delete the rows of a message in these groups; in all by default."""
+    """Delete the rows of a message in these groups, by default in all groups."""
     if group_names is None:
         batch.execute(DELETE_RECEIPTS, (log_offset,))
     else:
@@ -108,13 +175,13 @@ def delete_receipts(batch: Batch, log_offset: int, group_names: Sequence[str] | 
             batch.execute(_DELETE, (name, log_offset))
 
 
-async def open_receipts(database: Database) -> list[OpenTake]:
-    """All that are open, by group and then oldest first."""
-    return [OpenTake._make(row) for row in await database.rows(_OPEN)]
+async def open_receipts(database: Database) -> list[OpenReceipt]:
+    """All open receipts, by group and then oldest first."""
+    return [OpenReceipt._make(row) for row in await database.rows(_OPEN)]
 
 
 async def open_with_key(database: Database, group_names: Sequence[str], unique_key: str) -> list[int]:
-    """The log offsets of messages with this unique key that these groups hold, oldest first."""
+    """The log offsets of messages with this unique key that are open in these groups, oldest first."""
     rows = await _open_in(database, group_names, "unique_key = ?", unique_key)
     return [log_offset for log_offset, _ in rows]
 
@@ -122,7 +189,7 @@ async def open_with_key(database: Database, group_names: Sequence[str], unique_k
 async def open_with_property(
     database: Database, group_names: Sequence[str], name: str
 ) -> list[tuple[int, str]]:
-    """Log offsets and unique keys of messages with this text in their properties that the groups hold."""
+    """Log offsets and unique keys of messages open in these groups with this text in their properties."""
     return await _open_in(database, group_names, "instr(properties, ?)", name)
 
 
@@ -134,6 +201,6 @@ async def _open_in(
 
 
 async def receipts_of_messages(database: Database, log_offsets: Sequence[int]) -> list[Any]:
-    """What every group that exists did with these messages, open or settled."""
+    """The receipts of these messages in every existing group, open or settled; ``attempts`` comes last."""
     marks = ",".join("?" * len(log_offsets))
     return list(await database.rows(_OF_MESSAGES.format(marks=marks), log_offsets))

@@ -14,7 +14,7 @@ from mocketmq.store.damage import Damage, find_all_damage, find_damage, is_damag
 log = logging.getLogger(__name__)
 
 QUICK_S: Final = 1.0
-"""Longer checks are logged while they run."""
+"""Time after which a check that is still running is logged."""
 NOTHING_KEPT: Final = "nothing of this request was kept"
 _ADVICE: Final = "make room on its disk and the directory writable, or give another one with --data"
 _MB: Final = 1_000_000
@@ -23,7 +23,7 @@ _MB: Final = 1_000_000
 def check_file(path: Path, *, is_to_write: bool = True) -> None:
     """Raise StoreUnavailableError unless the file is missing or can be read and written.
 
-    SQLite reports every cause as "unable to open database file".
+    Needed because SQLite reports every cause as "unable to open database file".
     """
     try:
         with path.open("r+b" if is_to_write else "rb"):
@@ -43,27 +43,27 @@ def check_file(path: Path, *, is_to_write: bool = True) -> None:
 async def check_pages(path: Path) -> None:
     """Check for damage after an unclean stop. Raises StoreUnreadableError.
 
-    The start waits for the check, however large the store: otherwise requests could be answered before the
-    damage is found.
+    The start waits for the check, however large the store is. Otherwise the broker could answer requests
+    before the damage is found.
     """
     began_us = steady_us()
     checking = asyncio.create_task(asyncio.to_thread(find_damage, path))
     done, _ = await asyncio.wait({checking}, timeout=QUICK_S)
     size = _described(path)
     if not done:
-        log.warning("the last run did not end in order: checking %s before the start", size)
+        log.warning("the last run was not shut down cleanly: checking %s before the start", size)
     if found := await checking:
         raise StoreUnreadableError(_refusal(path, f"is damaged: {summary(found)}; it was left as it is"))
     log.log(
         logging.INFO if done else logging.WARNING,
-        "the last run did not end in order: checked %s in %.2f s: no damage",
+        "the last run was not shut down cleanly: checked %s in %.2f s: no damage",
         size,
         (steady_us() - began_us) / US_PER_S,
     )
 
 
 def opening_error(path: Path, error: Exception) -> StoreUnavailableError | StoreUnreadableError:
-    """The error for a database that SQLite did not open."""
+    """Return the error for a database that SQLite could not open."""
     if is_damage(error):
         reason = f"cannot be read as a database ({words_of(error)}); it was left as it is"
         return StoreUnreadableError(_refusal(path, reason))
@@ -90,7 +90,7 @@ async def naming_damage(path: Path) -> AsyncIterator[None]:
 
 
 def _may_be_damage(error: Exception) -> bool:
-    """Whether the error comes from nonsensical rows, or from SQLite itself."""
+    """Whether the error comes from invalid rows, or from SQLite itself."""
     return isinstance(error, StoreUnavailableError) or not isinstance(error, EmulatorError)
 
 

@@ -9,7 +9,7 @@ from mocketmq.store.writer import Writer
 
 @dataclass(frozen=True)
 class Store:
-    """The store and the clock. Read from the database; write with the writer alone."""
+    """The store and the clock. Read from the database directly, but write only through the writer."""
 
     database: Database
     writer: Writer

@@ -1,15 +1,14 @@
-"""The schema, as SQL; Alembic's newest revision makes exactly these tables.
+"""The schema, as SQL. Alembic's newest revision creates exactly these tables.
 
-A new store is made from this text, and Alembic upgrades older ones: see ``mocketmq_migrations``. Alembic and
-SQLAlchemy take longer to import than all the rest of the broker.
+A new store is created from this text; ``mocketmq_migrations`` upgrades older stores.
 
 Instants are integer microseconds since the epoch (``_us``) of the emulator's clock, unless the name
-says ``wall``. Tables of the hot path are indexed only in order of arrival.
+says ``wall``. Tables on the hot path have only indexes whose order is the order of arrival.
 """
 
 from typing import Final
 
-HEAD_REVISION: Final = "0012"
+HEAD_REVISION: Final = "0015"
 """The Alembic revision of these tables."""
 
 SCHEMA: Final = (
@@ -55,9 +54,11 @@ CREATE TABLE messages (
     real_queue_key INTEGER,
     parked_offset BIGINT,
     prepared_offset BIGINT,
-    door TEXT  -- by which it was sent; null: unknown
+    door TEXT,  -- by which it was sent; null: unknown
+    kind TEXT NOT NULL DEFAULT 'sent'  -- what the record is: mocketmq.message.message.RecordKind
 );
 CREATE UNIQUE INDEX messages_by_queue ON messages (queue_key, queue_offset);
+CREATE INDEX messages_retried ON messages (queue_key, queue_offset) WHERE kind = 'retried';
 
 CREATE TABLE delay_offsets (
     level INTEGER NOT NULL PRIMARY KEY,
@@ -133,6 +134,8 @@ CREATE TABLE receipts (
     -- acked, retried, dead, passed; of half messages: committed, rolled back, abandoned
     outcome TEXT,
     pop_ms BIGINT,  -- wall time that names the receipt to a client that popped it
+    -- once there is more than one take: the newest takes and changes of the invisible time (receipt_rows)
+    attempts TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (group_name, log_offset)
 ) WITHOUT ROWID;
 CREATE INDEX receipts_open ON receipts (group_name) WHERE settled_us IS NULL;
@@ -178,7 +181,7 @@ CREATE TABLE clock_moves (
     to_us BIGINT NOT NULL
 );
 
--- Rules for faults on purpose.
+-- Rules of injected faults.
 CREATE TABLE faults (
     name TEXT NOT NULL PRIMARY KEY,
     rule TEXT NOT NULL,  -- JSON
@@ -187,7 +190,7 @@ CREATE TABLE faults (
     fired INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Requests and deliveries that a fault has struck.
+-- Requests and deliveries into which a fault was injected.
 CREATE TABLE fault_hits (
     at_us BIGINT NOT NULL,
     fault TEXT NOT NULL,

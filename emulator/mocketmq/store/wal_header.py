@@ -10,13 +10,13 @@ from pathlib import Path
 from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
 
 _HEADER = struct.Struct(">8I")  # magic, version, page size, checkpoint, two salts, two checksums
-_MAGIC = 0x377F0682  # one more when checksums are over big-endian words
+_MAGIC = 0x377F0682  # plus 1 if the checksums are computed over big-endian words
 
 
 def check_log(database: str) -> None:
-    """Raise StoreUnreadableError when the log of this database has a broken header.
+    """Raise StoreUnreadableError if the log of this database has a broken header.
 
-    A log shorter than its header, or one that a power cut left full of zeros, holds nothing.
+    A log shorter than a header, or left full of zeros by a power cut, is accepted because it holds no commit.
     """
     log = Path(f"{database}-wal")
     try:
@@ -29,7 +29,7 @@ def check_log(database: str) -> None:
     if len(header) == _HEADER.size and any(header) and not _is_intact(header):
         raise StoreUnreadableError(
             f"{log} has a broken header, so what was stored last cannot be read; it was left as it is."
-            f" Restore it from a copy, or remove it to go on with what {database} has without it"
+            f" Restore it from a copy, or remove it to continue with the content of {database} alone"
         )
 
 
@@ -40,7 +40,7 @@ def _is_intact(header: bytes) -> bool:
 
 
 def _checksum(words: tuple[int, ...]) -> tuple[int, int]:
-    """As in SQLite's file format, section 4.2."""
+    """Compute the checksum of SQLite's file format, section 4.2."""
     first = second = 0
     for even, odd in zip(words[::2], words[1::2], strict=True):
         first = (first + even + second) & 0xFFFFFFFF

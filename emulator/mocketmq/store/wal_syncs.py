@@ -1,10 +1,10 @@
-"""Sync SQLite's write-ahead log on a thread of its own, while the writer commits what comes next.
+"""Syncs SQLite's write-ahead log on a separate thread, while the writer commits the next transactions.
 
-One sync runs at a time. It covers every commit before its start, and its end answers the waiters of those
-commits. A commit without such waiters starts no sync.
+One sync runs at a time. It covers every commit made before the sync started. When the sync ends, the waiters
+of those commits are answered. A commit starts no sync if nobody waits for its durability.
 
-A failed sync is never retried: the kernel may have dropped the pages that it could not write, and the next
-sync would then succeed without them. All waiters fail, and the store refuses writes until a restart.
+A failed sync is never retried, because the kernel may have dropped the pages that it could not write, and the
+next sync would succeed without them. All waiters fail, and the store refuses writes until a restart.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 
 
 class Waiter(Protocol):
-    """Receives the outcome of work: a future, or a request on the fast path. Never raises."""
+    """Receives the outcome of work. It is a future, or a request on the fast path. Must not raise."""
 
     def done(self) -> bool:
-        """Whether the outcome is no longer wanted."""
+        """Whether the waiter no longer wants the outcome."""
 
     def set_result(self, result: Any, /) -> None:
         """Receive the result of the work."""
@@ -33,16 +33,16 @@ class Waiter(Protocol):
 
 
 Promise = tuple[Waiter, Any]
-"""A waiter, and the result that it gets after the sync."""
+"""A waiter, and the result that the waiter gets after the sync."""
 
 
 class WalSyncs:
-    """Answers promises once they are durable; at once if ``sync`` is None, as with an in-memory store."""
+    """Answers promises once they are durable, or at once if ``sync`` is None (in-memory store)."""
 
     def __init__(self, sync: Callable[[], None] | None) -> None:
         self._sync = sync
         self._commits = 1  # starts at 1: a killed broker may have left unsynced commits
-        self._synced = 0  # the commits that a sync covers
+        self._synced = 0  # number of commits covered by finished syncs
         self._promises: list[Promise] = []  # for the next sync
         self._syncing: Sequence[Promise] = ()
         self._task: asyncio.Task[None] | None = None
@@ -51,7 +51,7 @@ class WalSyncs:
 
     @property
     def waiting(self) -> int:
-        """Promises that are committed but not yet durable."""
+        """Number of promises that are committed but not yet durable."""
         return len(self._promises) + len(self._syncing)
 
     @property
@@ -87,7 +87,7 @@ class WalSyncs:
             commits = self._commits
             try:
                 await asyncio.get_running_loop().run_in_executor(self._thread, _pass_and_sync, sync)
-            except Exception as error:  # noqa: BLE001 - whatever it is, nothing is known to be durable
+            except Exception as error:  # noqa: BLE001 - after any error, durability is unknown
                 if not isinstance(error, StoreFailedError):
                     reason = error.strerror if isinstance(error, OSError) else repr(error)
                     error = StoreFailedError(f"a sync of the disk failed ({reason})")
@@ -109,8 +109,8 @@ class WalSyncs:
     def doubt(self) -> StoreFailedError:
         """The error for writes in progress when a sync failed."""
         return StoreFailedError(
-            f"the store cannot be written: {self._failure}; whether this request was kept is known after a"
-            " restart, until which nothing more is written"
+            f"the store cannot be written: {self._failure}; a restart shows whether this request was"
+            " kept; until then, nothing more is written"
         )
 
     def _break(self, promises: Sequence[Promise]) -> None:

@@ -3,18 +3,18 @@
 A piece of work is a function that fills a :class:`Batch`. When the previous commit ends, the writer takes the
 work that has arrived, calls the functions in order of arrival on the event loop, and hands all their rows to
 SQLite's thread as one transaction. While it calls them it assigns store times, log offsets and queue offsets.
-Nothing else assigns these, so they rise in commit order without gaps: a transaction that fails leaves the
-counters where they were. A function may refuse by raising before it touches the batch; only its own caller
-sees that error.
+No other code assigns times or offsets, and a failed transaction does not advance the counters. Offsets
+therefore rise in commit order without gaps. A function may refuse by raising before it changes the batch;
+only its own caller sees that error.
 
 A commit makes work visible but does not wait for the disk. Callers that wait for durability are answered
-after the first sync that started after the commit, while further transactions go on (``wal_syncs``).
+after the first sync that started after the commit. Meanwhile further transactions commit (``wal_syncs``).
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mocketmq.clock import LATEST_US, Clock, steady_us
 from mocketmq.errors import (
@@ -26,14 +26,11 @@ from mocketmq.errors import (
     StoreFailedError,
 )
 from mocketmq.failpoint import pass_point
-from mocketmq.message.message import Draft, StoredMessage
+from mocketmq.message.message import Draft, RecordKind, StoredMessage
 from mocketmq.store.database import Database
 from mocketmq.store.queue import Queue
 from mocketmq.store.wal_syncs import Promise, Waiter, WalSyncs, reject, tell
 
-MAX_WAITING = 65_536
-"""Limit of work waiting for a commit or a sync, so that a slow disk cannot exhaust the memory."""
-MAX_BATCH_ROWS = 2_048
 MAX_BATCH_BYTES = 16 << 20
 
 INSERT_MESSAGE = f"INSERT INTO messages VALUES ({','.join('?' * len(StoredMessage._fields))})"
@@ -42,14 +39,24 @@ INSERT INTO messages
 WITH copy(log_offset, queue_key, queue_offset, store_us, parked_offset) AS (VALUES (?, ?, ?, ?, ?))
 SELECT copy.log_offset, copy.queue_key, copy.queue_offset, copy.store_us, born_us, born_host, store_host,
  flag, sys_flag, body, properties, tag_hash, reconsume_times, unique_key, NULL, NULL, parked.log_offset,
- prepared_offset, door
+ prepared_offset, door, 'delivered'
 FROM copy CROSS JOIN messages parked ON parked.log_offset = copy.parked_offset"""
 
 Work = Callable[["Batch"], Any]
 Until = Literal["visible", "durable"]
-"""What a caller waits for: the commit, or the sync after it, which makes the work survive a power cut."""
+"""What a caller waits for: the commit, or the sync after it, from which the work survives a power cut."""
 StoredListener = Callable[[Iterable[tuple[Queue, int, int]], int], None]
-"""Receives (queue, messages, bytes of bodies) for each queue appended to, and the microseconds it took."""
+"""Receives (queue, messages, bytes of bodies) for each queue appended to, and the duration in µs."""
+
+
+class WriterLimits(NamedTuple):
+    """Limits of a writer. ``waiting`` keeps a slow disk from exhausting the memory."""
+
+    waiting: int = 65_536
+    """Maximum number of pieces of work that wait for a commit or a sync."""
+    batch_rows: int = 2_048
+    batch_bytes: int = MAX_BATCH_BYTES
+    """Numbers of rows and bytes from which no more work is added to a transaction."""
 
 
 class Batch:
@@ -67,22 +74,23 @@ class Batch:
         self.rows = 0
         self.bytes = 0
         self.until_us = LATEST_US  # the timer fires nothing later than this in the same transaction
-        self.held = 0  # deliveries that faults have put off
+        self.held = 0  # number of deliveries held by faults
         self._store_host = store_host
 
     def append(
         self,
         queue: Queue,
         draft: Draft,
+        kind: RecordKind = "sent",
         *,
         due_us: int | None = None,
         real_queue_key: int | None = None,
         parked_offset: int | None = None,
     ) -> StoredMessage:
-        """Append a message to the queue.
+        """Append a message to the queue, as a record of this kind.
 
-        A parked message has ``due_us`` and ``real_queue_key``; a delivered one has the ``parked_offset`` of
-        its parked record.
+        A parked message has ``due_us`` and ``real_queue_key``. A delivered message has ``parked_offset``, the
+        log offset of its parked record.
         """
         log_offset, queue_offset = self._place(queue, len(draft.body))
         stored = StoredMessage(
@@ -105,6 +113,7 @@ class Batch:
             parked_offset,
             draft.prepared_offset,
             draft.door,
+            kind,
         )
         self.execute(INSERT_MESSAGE, stored)
         return stored
@@ -148,11 +157,6 @@ class Batch:
         """Call ``act`` if the transaction fails, before the next one is built."""
         self.after_rollback.append(act)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the transaction should be written before more is added."""
-        return self.rows >= MAX_BATCH_ROWS or self.bytes >= MAX_BATCH_BYTES
-
 
 class Writer:
     """Owns the write connection and the offset counters.
@@ -174,6 +178,7 @@ class Writer:
         on_stored: StoredListener = lambda _appended, _took_us: None,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
+        self.limits = WriterLimits()
         self.store_host = store_host
         self.next_log_offset = next_log_offset
         self.last_store_us = last_store_us
@@ -193,20 +198,20 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """Work waiting for the next transaction or for a sync."""
+        """Number of pieces of work that wait for the next transaction or for a sync."""
         return len(self._waiting) + self._syncs.waiting
 
     def now_us(self) -> int:
-        """The clock's time, but never before the last store time: a clock move stores ahead of the clock."""
+        """The clock's time, or the last store time if later, as during a clock move."""
         return max(self._clock.now_us(), self.last_store_us)
 
     async def commit(self, work: Work, *, alone: bool = False, until: Until = "durable") -> Any:
         """Run the work in the next transaction and return its result once it is durable.
 
         ``alone`` gives the work a transaction of its own, for changes to rows that other work may be adding.
-        ``until="visible"`` returns at the commit, for work that acknowledges nothing to a client.
-        Raises what the work raises, StoreUnavailableError if the transaction fails, StoreFailedError after a
-        failed sync, StoreBusyError if too much work is waiting, StoppingError after ``close``.
+        ``until="visible"`` returns at the commit, for work that acknowledges nothing to a client. Raises any
+        exception of the work, StoreUnavailableError if the transaction fails, StoreFailedError after a
+        failed sync, StoreBusyError if too much work is waiting, and StoppingError after ``close``.
         """
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.put(work, done, alone=alone, until=until)
@@ -217,16 +222,18 @@ class Writer:
             raise
 
     def put(self, work: Work, waiter: Waiter, *, alone: bool = False, until: Until = "durable") -> None:
-        """Like ``commit``, but without waiting: ``waiter`` gets the result or the error later.
+        """Like ``commit``, but do not wait. ``waiter`` gets the result or the error later.
 
-        Raises StoreFailedError, StoreBusyError or StoppingError at once; the waiter is then never called.
+        Raises StoreFailedError, StoreBusyError or StoppingError at once, and then never calls the waiter.
         """
         if self._closing:
             raise StoppingError("the broker is stopping; nothing more is stored")
         if self._syncs.has_failed:
             raise self._syncs.refusal()
-        if self.waiting >= MAX_WAITING:
-            raise StoreBusyError(f"{MAX_WAITING} writes are waiting for the disk; try again in a moment")
+        if self.waiting >= self.limits.waiting:
+            raise StoreBusyError(
+                f"{self.limits.waiting} writes are waiting for the disk; try again in a moment"
+            )
         self._waiting.append((work, waiter, alone, until))
         self._arrived.set()
 
@@ -288,7 +295,7 @@ class Writer:
             except EmulatorError as error:
                 self._roll_back(batch, results, error)
                 continue
-            except Exception as error:  # noqa: BLE001 - a defect must not end the writer
+            except Exception as error:  # noqa: BLE001 - a bug in one batch must not kill the writer
                 self._roll_back(batch, results, InternalError(f"the writer failed: {error!r}"))
                 continue
             pass_point("writer.committed")
@@ -300,12 +307,12 @@ class Writer:
             self._syncs.keep(promises)
 
     def _form(self) -> tuple[Batch, list[Promise], list[Promise]]:
-        """Build the next transaction; return it, the waiters for its commit and those for its sync."""
+        """Build the next transaction. Also return the waiters for its commit and the waiters for its sync."""
         batch = Batch(self.now_us(), self.next_log_offset, self.store_host)
         told: list[Promise] = []
         promises: list[Promise] = []
-        waiting = self._waiting
-        while waiting and not batch.is_full:
+        waiting, limits = self._waiting, self.limits
+        while waiting and batch.rows < limits.batch_rows and batch.bytes < limits.batch_bytes:
             work, done, alone, until = waiting[0]
             if alone and (told or promises):
                 break
@@ -322,7 +329,7 @@ class Writer:
 
     def _roll_back(self, batch: Batch, results: list[Promise], error: EmulatorError) -> None:
         self.failures += 1
-        for act in reversed(batch.after_rollback):  # each undoes the step before it
+        for act in reversed(batch.after_rollback):  # in reverse order of the changes that they undo
             act()
         for done, _result in results:
             reject(done, error)

@@ -1,7 +1,7 @@
-"""The pytest plugin, and what it stands on: a broker in a process of its own for each worker of a test run.
+"""The pytest plugin: fixtures for a broker, which each pytest-xdist worker runs in a separate process.
 
-pytest imports this package in every project where mocketmq is installed, so it imports nothing by itself. Its
-names are for type hints: ``def test_it(mocketmq: Broker)``.
+pytest imports this package in every project where mocketmq is installed, so the package imports nothing
+eagerly. Its names are for type hints: ``def test_it(mocketmq: Broker)``.
 """
 
 from importlib import import_module
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncBroker", "Broker"]
 
-if not TYPE_CHECKING:  # to a type checker, a name that is not there is an error
+if not TYPE_CHECKING:  # hidden from type checkers, for which an unknown name must stay an error
     _HOMES = {"AsyncBroker": "mocketmq.testing.async_broker", "Broker": "mocketmq.testing.broker"}
 
     def __getattr__(name):

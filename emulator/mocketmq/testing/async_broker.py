@@ -1,4 +1,6 @@
-"""The broker of an async test: the same operations, to be awaited."""
+"""The broker object for async tests: the operations of ``Broker`` as coroutines."""
+
+from __future__ import annotations
 
 import asyncio
 import io
@@ -7,22 +9,22 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import urlsplit
 
-from mocketmq.client.answer import JsonObject, RawAnswer
+from mocketmq.client.answer import RawAnswer
 from mocketmq.client.operations import CONNECT_S, Operations
 from mocketmq.testing.broker import Broker
 from mocketmq.testing.clock import AsyncClock
 from mocketmq.testing.faults import AsyncFaults
 
 __tracebackhide__ = True
-"""pytest shows the line of the test that called, instead of what is here."""
+"""Makes pytest show the calling line of the test instead of this file."""
 
 
 class AsyncBroker(Operations):
-    """The same broker as ``broker``, for asyncio. Each request has a connection of its own.
+    """An asyncio view of ``broker``. Each request opens its own connection.
 
-    So nothing of it outlives an operation, nor the test's event loop: it works under every plugin that runs
-    async tests, and needs the standard library alone. The blocking client in threads would not do: a thread
-    would outlive a cancelled wait, and waits in all threads of the pool hold up the sends that end them.
+    No state outlives an operation or the test's event loop, so this works under every plugin that runs async
+    tests, and needs only the standard library. Running the blocking client in threads would not do: a thread
+    outlives a cancelled wait, and waits that fill the thread pool would block the sends that end them.
     """
 
     # Callable, so ``broker.clock()`` still works although the attribute shadows the method.
@@ -37,7 +39,7 @@ class AsyncBroker(Operations):
 
     @property
     def http_url(self) -> str:
-        """The address for HTTP."""
+        """The URL of the JSON API and of Aliyun's HTTP protocol."""
         return self.url
 
     @property
@@ -50,21 +52,17 @@ class AsyncBroker(Operations):
         """``host:port`` for the gRPC clients of RocketMQ 5."""
         return self._broker.grpc_endpoint
 
-    async def create_topic(self, name: str, *, queues: int = 4) -> JsonObject:
-        """Create the topic, or change it. ``put_topic`` sets its permissions as well."""
-        return await self.put_topic(name, read_queues=queues, write_queues=queues)
-
     async def _exchange(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> RawAnswer:
         address = urlsplit(self.url)
         is_tls = address.scheme == "https"
         try:
-            async with asyncio.timeout(CONNECT_S):
-                reader, writer = await asyncio.open_connection(
-                    address.hostname, address.port or (443 if is_tls else 80), ssl=is_tls or None
-                )
-        except OSError:
+            connecting = asyncio.open_connection(
+                address.hostname, address.port or (443 if is_tls else 80), ssl=is_tls or None
+            )
+            reader, writer = await asyncio.wait_for(connecting, CONNECT_S)
+        except (asyncio.TimeoutError, OSError):
             raise self._nobody() from None
         try:
             writer.write(_request(method, address.path + path, address.netloc, body or b"", headers))
@@ -78,7 +76,7 @@ class AsyncBroker(Operations):
 
 
 class _Read:
-    """Looks like a socket to ``http.client``, which reads it as a file."""
+    """A socket for ``http.client``, which only reads it as a file."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

@@ -1,5 +1,8 @@
-"""The brokers of a worker: one for each combination of start options that its tests ask for."""
+"""The brokers of a pytest worker: one for each combination of start options."""
 
+from __future__ import annotations
+
+import functools
 import os
 import random
 import socket
@@ -18,22 +21,22 @@ from mocketmq.testing.process import BrokerProcess, StartError
 
 _Door = Literal["http", "namesrv", "broker", "grpc"]
 _DOORS: Final[tuple[_Door, ...]] = ("http", "namesrv", "broker", "grpc")
-"""Each has a port: the setting ``http_port``, and so on."""
+"""Doors with a port setting: ``http_port``, and so on."""
 _PORTS: Final = range(20_000, 32_000)
-"""Below those that systems give to who asks for any."""
+"""Ports below the ephemeral ports of common systems."""
 
 
 class Brokers:
-    """Starts brokers when they are first asked for, and those that have died again, at the same ports."""
+    """Starts brokers on first use, and restarts dead ones at the same ports."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._url: str | None = config.getoption("mocketmq_url")
+        self._url: str | None = config.getoption("mocketmq_url") or os.environ.get("MOCKETMQ_URL")
         self._running: dict[StartOptions, Broker] = {}
         self._failed: dict[StartOptions, str] = {}
 
     def ready(self, start: StartOptions) -> Broker:
-        """The broker with these options. Fails the test if there is none."""
+        """Return the broker with these options. Fails the test if it does not start."""
         if start not in self._failed:
             try:
                 return self._running_with(start)
@@ -42,7 +45,7 @@ class Brokers:
         pytest.fail(self._failed[start], pytrace=False)
 
     def close(self) -> None:
-        """Stop all of them."""
+        """Stop all brokers."""
         for broker in self._running.values():
             broker.close()
             if broker.process is not None:
@@ -59,29 +62,33 @@ class Brokers:
         return broker
 
     def _found(self, start: StartOptions) -> Broker:
-        """The broker that runs there, if it is what the test needs."""
-        assert self._url  # noqa: S101 - asked by the caller
+        """Return the broker at the URL, after checking that it has the options that the test needs."""
+        assert self._url  # noqa: S101 - the caller has checked it
         worker = getattr(self._config, "workerinput", {"workercount": 1})
         if worker["workercount"] > 1:
             raise StartError(
-                "--mocketmq-url names one broker, which several workers would reset for each other:"
-                " run without -n, or without --mocketmq-url"
+                f"{self._url} is one broker, which several workers would reset for each other:"
+                " run without -n, or without --mocketmq-url and MOCKETMQ_URL"
             )
         broker = Broker(self._url, token=os.environ.get("MOCKETMQ_TOKEN"))
         there, settings = broker.info(), options.of_settings(self._config)
-        for name, text, usual in zip(StartOptions._fields, start, settings, strict=True):
+        for name, text, usual in zip(StartOptions._fields, start, settings):
             if text != usual and text != there[name]:  # type: ignore[literal-required]
                 has = there[name]  # type: ignore[literal-required]
                 raise StartError(f"the test needs {name} {text}; the broker at {self._url} has {has}")
         return broker
 
     def _started(self, start: StartOptions) -> Broker:
-        has_places = any(f"{{{name}_port}}" in " ".join(options.command(self._config)) for name in _DOORS)
+        has_places = any(f"{{{name}_port}}" in " ".join(self._command) for name in _DOORS)
         process = self._process(start, self._free_ports() if has_places else {})
         return Broker(process.url, process=process)
 
+    @functools.cached_property
+    def _command(self) -> list[str]:
+        return options.command(self._config)
+
     def _process(self, start: StartOptions, ports: Mapping[_Door, int]) -> BrokerProcess:
-        command = [*options.command(self._config), "--port", "0"]
+        command = [*self._command, "--port", "0"]
         for name, port in ports.items():
             command = [part.replace(f"{{{name}_port}}", str(port)) for part in command]
             command += [f"--{name}-port", str(port)]
@@ -90,7 +97,7 @@ class Brokers:
         return BrokerProcess([*command, *start.flags], ready_s)
 
     def _free_ports(self) -> dict[_Door, int]:
-        """A port of its own for each, which no other worker picks, nor the system for anybody."""
+        """Pick a free port per door, from a range that differs by worker and from the ephemeral ports."""
         worker = getattr(self._config, "workerinput", {"workerid": "gw0", "workercount": 1})
         number = int(worker["workerid"].removeprefix("gw"))
         ports = list(_PORTS[number % worker["workercount"] :: worker["workercount"]])

@@ -1,20 +1,22 @@
-"""Which broker a test needs: by the settings of the project, and by the marker ``mocketmq``."""
+"""The start options of a test's broker, from pytest's settings and the marker ``mocketmq``."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
 
-from mocketmq.own_command import own_command
+from mocketmq.testing.finding import find_program
 
 _START = ("clock", "profile", "levels")
 _MARKER = (*_START, "topics", "strict", "forget")
 _LONG_POLLS = ("--max-long-poll", "1s")
-"""Push consumers of RocketMQ 5 wait for their long polls when they close, and tests for these consumers."""
+"""Short, as push consumers of RocketMQ 5 wait for their long polls when they close, and tests for them."""
 
 
 class StartOptions(NamedTuple):
-    """With what a broker is started: as in the settings of the same names, empty for the broker's default."""
+    """Start options of a broker, named like pytest's settings; empty means the broker's default."""
 
     clock: str
     profile: str
@@ -23,15 +25,15 @@ class StartOptions(NamedTuple):
     @property
     def flags(self) -> list[str]:
         """The options of ``mocketmq serve``."""
-        given = zip(_START, self, strict=True)
+        given = zip(_START, self)
         return [part for name, text in given if text for part in (f"--{name}", text)]
 
 
 class WantedBroker(NamedTuple):
-    """The broker of a test and its topics.
+    """The options and topics that a test asks for.
 
-    ``is_strict``: all that is delivered has to be acknowledged. ``forgets``: topics and groups of the tests
-    before are deleted.
+    ``is_strict`` fails the test if it leaves delivered messages unacknowledged. ``forgets`` deletes the
+    topics and groups of earlier tests.
     """
 
     start: StartOptions
@@ -41,12 +43,15 @@ class WantedBroker(NamedTuple):
 
 
 def command(config: pytest.Config) -> list[str]:
-    """The command line of ``mocketmq serve``, without its start options."""
-    given = config.getini("mocketmq_command")
-    # A container without its standard input would stop at once.
-    until = [] if given else ["--until-eof"]
-    always = ("serve", "--data", ":memory:", *_LONG_POLLS)
-    return [*(given or own_command()), *always, *until, *config.getini("mocketmq_options")]
+    """The command line of ``mocketmq serve``, without its start options. Raises StartError."""
+    given, image = config.getini("mocketmq_command"), config.getini("mocketmq_image")
+    program = given or find_program(config.getini("mocketmq_install"), image)
+    always = ["serve", "--data", ":memory:", *_LONG_POLLS]
+    if not given:  # a given command may run a container without standard input
+        always.append("--until-eof")
+        if image:
+            always += ["--host", "0.0.0.0"]  # noqa: S104 - inside a container
+    return [*program, *always, *config.getini("mocketmq_options")]
 
 
 def of_settings(config: pytest.Config) -> StartOptions:
@@ -56,7 +61,7 @@ def of_settings(config: pytest.Config) -> StartOptions:
 
 
 def wanted(node: pytest.Item) -> WantedBroker:
-    """The settings, changed by the markers of the test, its class and its module; of two, the nearer one."""
+    """Pytest's settings, overridden by the markers of the module, the class and the test, in this order."""
     start, topics = of_settings(node.config), list(node.config.getini("mocketmq_topics"))
     is_strict, forgets = (bool(node.config.getini(f"mocketmq_{name}")) for name in ("strict", "forget"))
     for marker in reversed(list(node.iter_markers("mocketmq"))):

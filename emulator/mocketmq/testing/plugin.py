@@ -1,11 +1,13 @@
 """The pytest plugin: fixtures ``mocketmq``, ``mocketmq_async`` and ``mocketmq_session``, a marker, settings.
 
-pytest loads it in every project where mocketmq is installed. So it imports pytest and the standard library,
-and all else when a test first asks for a fixture.
+pytest loads the plugin in every project where mocketmq is installed. So it imports only pytest and the
+standard library, and the rest when a test first uses a fixture.
 """
 
+from __future__ import annotations
+
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,10 +20,12 @@ _TEXTS = {
     "clock": "clock of the broker: manual, real or xN (default: manual)",
     "profile": "profile of the broker (default: exact)",
     "levels": "delay levels of the broker, such as: 1s 5s 10s (default: RocketMQ's 18)",
+    "image": "container image of the broker, run by docker or podman",
     "start_timeout": "real time in which the broker has to be ready (default: 60s)",
 }
 _ARGS = {
     "command": "command that is `mocketmq`, such as: uvx mocketmq",
+    "install": "arguments of `pip install` for an environment of the broker's own, made once",
     "options": "more options of `mocketmq serve`, such as: --acl tests/plain_acl.yml",
     "topics": "topics that each test has",
 }
@@ -69,7 +73,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def mocketmq(request: pytest.FixtureRequest) -> "Iterator[Broker]":
+def mocketmq(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A RocketMQ broker for this test: empty, at its own address, its clock moved by hand.
 
     Give `mocketmq.name_server` to the application, send and receive, and move time:
@@ -82,7 +86,7 @@ def mocketmq(request: pytest.FixtureRequest) -> "Iterator[Broker]":
     broker = _brokers_of(request.config).ready(wanted.start)
     request.node.stash[_broker] = broker
     try:
-        broker.begin(wanted.topics, forget=wanted.forgets)
+        broker.reset_for_test(wanted.topics, forget=wanted.forgets)
     except EmulatorError as error:
         pytest.fail(str(error), pytrace=False)
     yield broker
@@ -92,7 +96,7 @@ def mocketmq(request: pytest.FixtureRequest) -> "Iterator[Broker]":
 
 
 @pytest.fixture
-def mocketmq_async(mocketmq: "Broker") -> "AsyncBroker":
+def mocketmq_async(mocketmq: Broker) -> AsyncBroker:
     """The broker of `mocketmq` for async tests: the same operations, to be awaited."""
     from mocketmq.testing.async_broker import AsyncBroker  # noqa: PLC0415 - see above
 
@@ -100,7 +104,7 @@ def mocketmq_async(mocketmq: "Broker") -> "AsyncBroker":
 
 
 @pytest.fixture(scope="session")
-def mocketmq_session(request: pytest.FixtureRequest) -> "Broker":
+def mocketmq_session(request: pytest.FixtureRequest) -> Broker:
     """The broker that `mocketmq` resets, for fixtures that live longer than a test: `.name_server` above all.
 
     It is the one of the settings; tests with a marker may have another one.
@@ -110,20 +114,20 @@ def mocketmq_session(request: pytest.FixtureRequest) -> "Broker":
     return _brokers_of(request.config).ready(options.of_settings(request.config))
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+@pytest.hookimpl(hookwrapper=True)  # pytest 7 supports no other wrappers
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     """Add what the broker saw to the report of a test that failed."""
-    report = yield
+    outcome = yield
+    report: pytest.TestReport = outcome.get_result()
     broker = item.stash.get(_broker, None)
     if report.failed and broker is not None and not (report.when == "teardown" and broker.has_died):
         from mocketmq.testing import story  # noqa: PLC0415 - see above
 
         item.stash[_has_failed] = True
         report.sections.append(("mocketmq", story.of(broker)))
-    return report
 
 
-def _brokers_of(config: pytest.Config) -> "Brokers":
+def _brokers_of(config: pytest.Config) -> Brokers:
     """The brokers of this worker."""
     if _brokers not in config.stash:
         from mocketmq.testing.brokers import Brokers  # noqa: PLC0415 - see above

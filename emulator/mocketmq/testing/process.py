@@ -1,4 +1,6 @@
-"""A broker in a process of its own."""
+"""A broker in a separate process, for tests."""
+
+from __future__ import annotations
 
 import os
 import re
@@ -19,13 +21,13 @@ _STOP_S: Final = 10.0
 
 
 class StartError(Exception):
-    """The broker did not become ready. The text ends with its last lines."""
+    """The broker did not become ready. The message ends with the last lines of its output."""
 
 
 class BrokerProcess:
     """``mocketmq serve``, ready for requests at ``url``.
 
-    Of a process group of its own, so that Ctrl-C ends the tests first. Raises StartError.
+    Runs in its own process group, so that Ctrl-C ends the tests first. Raises StartError.
     """
 
     def __init__(self, command: Sequence[str], ready_s: float) -> None:
@@ -35,7 +37,7 @@ class BrokerProcess:
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the project's own command
                 command,
-                stdin=subprocess.PIPE,  # its end tells the broker that this process is gone
+                stdin=subprocess.PIPE,  # when this process dies, the pipe closes and the broker stops
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=_environment(),
@@ -56,34 +58,34 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether it is there."""
+        """Whether the process is running."""
         return self._process.poll() is None
 
     @property
     def death(self) -> str:
-        """That it ended, and how."""
+        """A sentence on how the process ended."""
         return f"the broker died {self._end}"
 
     @property
     def _end(self) -> str:
         code = self._code()
         if code is not None and code < 0:
-            with suppress(ValueError):  # of a number without a name
+            with suppress(ValueError):  # a signal without a name
                 return f"by {signal.Signals(-code).name}"
         return f"with exit code {code}"
 
     @property
     def last_lines(self) -> str:
-        """What it wrote last."""
+        """The last lines of its output."""
         return "\n".join(self._lines) or "(it wrote nothing)"
 
     def stop(self) -> None:
-        """Stop it in order; without mercy if it takes too long. May be called twice."""
+        """Stop the process by SIGTERM, or by SIGKILL if that takes too long. May be called twice."""
         self._signal(signal.SIGTERM)
         try:
             self._process.wait(_STOP_S)
@@ -105,7 +107,7 @@ class BrokerProcess:
         self._has_told.set()
 
     def _code(self) -> int | None:
-        """The exit code, soon after the end of its output."""
+        """Return the exit code, waiting briefly after the output has ended."""
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(_STOP_S)
         return None
@@ -122,7 +124,7 @@ class BrokerProcess:
 
 
 def _environment() -> dict[str, str]:
-    """The environment without settings of the broker, and without modules of the project."""
+    """The environment without the broker's settings, and without the project's module paths."""
     found = {name: text for name, text in os.environ.items() if not name.startswith("MOCKETMQ_")}
     home = Path(__file__).resolve().parents[2]
     if all(Path(place).resolve() != home for place in found.get("PYTHONPATH", "").split(os.pathsep)):

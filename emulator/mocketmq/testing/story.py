@@ -1,6 +1,8 @@
-"""What the broker saw in a test, for the report of one that failed."""
+"""The broker's events during a test, for the report of a failed one."""
 
-from datetime import UTC, datetime
+from __future__ import annotations
+
+from datetime import datetime, timezone
 from typing import Final
 
 from mocketmq.client.blocking import BlockingClient
@@ -13,7 +15,7 @@ _ANSWER_S: Final = 30.0
 
 
 def of(broker: Broker) -> str:
-    """A line for each event, by the broker's clock, the newest last; or how the broker died."""
+    """Return a line per event, oldest first, or how the broker died."""
     if broker.process and broker.has_died:
         return f"{broker.process.death}; its last lines:\n{broker.process.last_lines}"
     try:
@@ -22,8 +24,8 @@ def of(broker: Broker) -> str:
     except EmulatorError as error:
         return str(error)
     lines = [f"{_time(event['at_ms'])} {event['text']}" for event in events]
-    return "\n".join(lines) or "the broker saw nothing"
+    return "\n".join(lines) or "the broker recorded no events"
 
 
 def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")[:-6]
+    return datetime.fromtimestamp(at_ms / 1000, timezone.utc).isoformat(sep=" ", timespec="milliseconds")[:-6]

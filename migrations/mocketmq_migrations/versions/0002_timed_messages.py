@@ -1,4 +1,4 @@
-"""Record the messages of second directories that are done with.
+"""Record the settled messages of second directories.
 
 Revision 0002.
 """

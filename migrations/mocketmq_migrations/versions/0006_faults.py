@@ -1,4 +1,4 @@
-"""Store the rules for faults on purpose, and the requests that they struck.
+"""Store fault rules, and the requests that injected faults have hit.
 
 Revision 0006.
 """

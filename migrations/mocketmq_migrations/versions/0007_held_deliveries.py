@@ -1,4 +1,4 @@
-"""Store the deliveries that faults on purpose put off, and name these faults in the ledger.
+"""Store the deliveries that injected faults hold, and name the faults in the ledger.
 
 Revision 0007.
 """

@@ -1,4 +1,4 @@
-"""Store when a reset emptied a queue, and between which records a fault struck.
+"""Store when a reset emptied a queue, and the log offset at which a fault hit.
 
 Revision 0008.
 """

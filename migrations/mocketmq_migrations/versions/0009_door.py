@@ -1,4 +1,4 @@
-"""Store by which door each message was sent.
+"""Store the protocol by which each message was sent.
 
 Revision 0009.
 """

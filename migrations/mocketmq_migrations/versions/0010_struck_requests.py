@@ -1,4 +1,4 @@
-"""Store which topic and group a struck request was about, and when an absence ended.
+"""Store the topic and group of a request hit by a fault, and the end of an outage.
 
 Revision 0010.
 """

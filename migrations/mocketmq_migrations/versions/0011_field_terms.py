@@ -1,7 +1,7 @@
-"""Rename what had names of its own to the terms of RocketMQ.
+"""Rename columns and tables to RocketMQ's terms.
 
-``commit_offset`` is what a consumer committed in RocketMQ's protocol, so a message's place in the log becomes
-``log_offset``. A message at a group is a receipt, which its receipt handle names.
+In RocketMQ's protocol ``commitOffset`` is a consumer's offset, so a message's place in the log becomes
+``log_offset``. A group's take of a message becomes a receipt, as in receipt handle.
 
 Revision 0011.
 """
@@ -13,7 +13,7 @@ down_revision = "0010"
 
 
 def upgrade() -> None:
-    """Rename columns, a counter and a table. SQLite rewrites the schema alone, not the rows."""
+    """Rename columns, a counter and a table. SQLite rewrites only the schema, not the rows."""
     for table in ("messages", "takes", "timed_messages", "message_keys"):
         op.execute(f"ALTER TABLE {table} RENAME COLUMN commit_offset TO log_offset")
     op.execute("UPDATE counters SET name = 'next_log_offset' WHERE name = 'next_commit_offset'")

@@ -1,4 +1,4 @@
-"""Call the scheme of second directories by the name of its setting, ``directories``.
+"""Rename the scheme of second directories to the name of its setting, ``directories``.
 
 Revision 0012.
 """
@@ -10,6 +10,6 @@ down_revision = "0011"
 
 
 def upgrade() -> None:
-    """Rewrite the name where the ledger and held deliveries have it."""
+    """Rewrite the name in the ledger and in held deliveries."""
     for table in ("deliveries", "held_deliveries"):
         op.execute(f"UPDATE {table} SET scheme = 'directories' WHERE scheme = 'second-directories'")

@@ -1,1 +1,1 @@
-"""Compute the tables of a report: from rows to small tables that can be merged, and on to the report's."""
+"""Computes the tables of a report: from rows to small tables that merge, and to the report's tables."""

@@ -1,9 +1,9 @@
-"""Count microseconds in log-linear bins, as HdrHistogram does with three significant digits.
+"""Counts microseconds in log-linear bins, as HdrHistogram does with three significant digits.
 
-A value is counted under its key, the lowest value of its bin. Below 2048 a bin is one microsecond wide, above
-it is at most a thousandth of its value wide. Negative values have the mirrored bins. Beside the count a bin
-keeps the greatest value that was seen in it, and a percentile reports that: a value that occurred, and no
-further off than its bin is wide. Exact figures use the same code with bins of width one.
+The key of a value is the lowest value of its bin. Below 2048 a bin is one microsecond wide, above that at
+most a thousandth of its value. Negative values have mirrored bins. A bin keeps its count and its greatest
+value. A percentile reports this greatest value, which occurred, and is off by less than the width of the bin.
+Exact figures use the same code with bins of width one.
 """
 
 from collections.abc import Sequence
@@ -21,18 +21,18 @@ ERROR: Final = 0.001
 """The greatest error of a percentile from bins, as a share of its value."""
 
 FINE: Final = 10
-"""Bits that a bin keeps of a value after its first bit: three significant digits."""
+"""Number of bits after a value's first one bit that a bin keeps; enough for three significant digits."""
 
 BLOCK: Final = 1 << 15
-"""Values that are worked on together: what is made of them stays in a processor's cache."""
+"""Number of values processed together, so that intermediate results stay in a processor's cache."""
 
-_MANTISSA: Final = 52  # bits of a double after its first
-_BIAS: Final = 1024  # of the exponent of a double, and one more
+_MANTISSA: Final = 52  # number of bits of a double after its first bit
+_BIAS: Final = 1024  # the bias of a double's exponent, plus one
 _LEAST: Final = np.iinfo(np.int64).min
 
 
 def lowest(values: Ints, bits: int = FINE) -> Ints:
-    """The lowest value of each bin: the value with all but its first ``bits`` + 1 bits cleared.
+    """Return the lowest value of each bin: the value with all but its first ``bits`` + 1 bits cleared.
 
     A coarser bin, of fewer bits, is a union of finer ones.
     """
@@ -47,14 +47,14 @@ def lowest(values: Ints, bits: int = FINE) -> Ints:
 
 
 def highest(lows: Ints, bits: int = FINE) -> Ints:
-    """The highest value of each bin, given the lowest."""
+    """Return the highest value of each bin, given the lowest."""
     _, lengths = np.frexp(_sizes(lows, bits, has_sign=True).astype(np.float64))
     highs: Ints = lows | (np.int64(1) << np.maximum(lengths.astype(np.int64) - 1 - bits, 0)) - 1
     return highs
 
 
 def _sizes(values: Ints, bits: int, *, has_sign: bool | np.bool_) -> Ints:
-    """Sizes in the same bins that doubles hold exactly. Two's complement mirrors negative values."""
+    """Return sizes in the same bins that are exact as doubles. Two's complement mirrors negative values."""
     sizes = values ^ (values >> 63) if has_sign else values
     if sizes.max(initial=0) >> _MANTISSA + 1:
         sizes = np.where(sizes >> _MANTISSA + 1, sizes & -(1 << _MANTISSA - bits), sizes)
@@ -62,10 +62,10 @@ def _sizes(values: Ints, bits: int, *, has_sign: bool | np.bool_) -> Ints:
 
 
 def numbers(values: Ints, bits: int = FINE) -> Ints:
-    """The numbers of the bins, counted from that of 0, which is 0."""
+    """Return the numbers of the bins; the bin of 0 has number 0."""
     has_sign = values.min(initial=0) < 0
     sizes = _sizes(values, bits, has_sign=has_sign)
-    first = 2 << bits  # value with more than one value in its bin
+    first = 2 << bits  # least value that shares its bin with another value
     found: Ints = sizes.astype(np.float64).view(np.int64)
     found >>= _MANTISSA - bits
     found -= ((_BIAS + bits) << bits) - first
@@ -76,9 +76,9 @@ def numbers(values: Ints, bits: int = FINE) -> Ints:
 
 
 def keys(values: Ints, cutoffs_us: Sequence[int] | None) -> Ints:
-    """The bin of each value, split after each cutoff so that counts up to the cutoff are exact.
+    """Return the bin of each value, split after each cutoff so that counts up to the cutoff are exact.
 
-    Without cutoffs each value has its own.
+    Without cutoffs each value has its own bin.
     """
     if cutoffs_us is None:
         return values
@@ -89,7 +89,7 @@ def keys(values: Ints, cutoffs_us: Sequence[int] | None) -> Ints:
 
 
 def codes(values: Ints, cutoffs_us: Sequence[int] | None, bits: int = FINE) -> Codes:
-    """The codes of the values' bins. Without cutoffs each value has its own."""
+    """Return the codes of the values' bins. Without cutoffs each value has its own bin."""
     if cutoffs_us is None or not len(values):
         return of_numbers(values)
     least, most = _split(np.array([values.min(), values.max()]), cutoffs_us, bits).tolist()
@@ -101,7 +101,7 @@ def codes(values: Ints, cutoffs_us: Sequence[int] | None, bits: int = FINE) -> C
 
 
 def _split(values: Ints, cutoffs_us: Sequence[int], bits: int) -> Ints:
-    """The numbers of the bins, when they are split after each cutoff."""
+    """Return the numbers of the bins after a split at each cutoff."""
     found, most = numbers(values, bits), values.max()
     for cutoff in cutoffs_us:
         if most > cutoff:
@@ -109,12 +109,12 @@ def _split(values: Ints, cutoffs_us: Sequence[int], bits: int) -> Ints:
     return found
 
 
-def place(percentile: float, upto: Ints) -> int | None:
-    """Where the value with the nearest rank of a percentile is, given how many values are not greater.
+def rank_of(percentile: float, upto: Ints) -> int | None:
+    """Return the index of a percentile by nearest rank, given the number of values up to each value.
 
-    None if there are so few that no value would lie beyond the percentile.
+    Returns None if there are too few values for one of them to lie beyond the percentile.
     """
-    # Of the decimal number as written: 99.9 leaves 0.1 %, which the nearest binary number does not.
+    # Decimal, because 100 - 99.9 must be exactly 0.1, which it is not in binary.
     beyond = 1 - Fraction(Decimal(str(percentile))) / 100
     total = int(upto[-1])
     later = total * beyond.numerator // beyond.denominator

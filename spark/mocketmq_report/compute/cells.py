@@ -1,4 +1,4 @@
-"""Cells: rows that have the same keys, and what they add up to."""
+"""Groups rows into cells by equal keys, and aggregates them."""
 
 from functools import cached_property
 from typing import Final
@@ -11,11 +11,11 @@ from mocketmq_report.ledger.rows import Bools, Ints
 LEAST: Final = np.iinfo(np.int64).min
 MOST: Final = np.iinfo(np.int64).max
 _FEW: Final = 4_096
-"""So many cells may lack rows while they are added up; so may half as many as there are rows."""
+"""Number of cells up to which a table of sums may have empty cells, or half the number of rows if greater."""
 
 
 class Cells:
-    """The cells of some rows, in no order; cells without rows are not there."""
+    """The non-empty cells of some rows, in any order."""
 
     def __init__(self, *keys: Codes) -> None:
         codes = self._joined = joined(keys)
@@ -33,12 +33,12 @@ class Cells:
 
     @property
     def count(self) -> Ints:
-        """How many rows each cell has."""
+        """The number of rows in each cell."""
         return self._counts[self._with_rows]
 
     @property
     def numbers(self) -> Ints:
-        """The code of each cell, joined of those of its keys."""
+        """The code of each cell, combined from the codes of its keys."""
         if self._size == self._joined.size:
             return self._with_rows
         found: Ints = self._joined.numbers[self.places]
@@ -46,13 +46,13 @@ class Cells:
 
     @cached_property
     def places(self) -> Ints:
-        """Where one row of each cell is, which has the same keys as all others."""
+        """The index of one row of each cell; all rows of a cell have the same keys."""
         places = np.empty(self._size, np.int64)
         places[self._of_rows] = np.arange(len(self._of_rows))
         return places[self._with_rows]
 
     def sum(self, values: Ints | Bools) -> Ints:
-        """The sums of the rows' values; of truths, how many hold."""
+        """Return the sums of the rows' values; for booleans, the number of true values."""
         if values.dtype == bool:
             return np.bincount(self._of_rows[values], minlength=self._size)[self._with_rows]
         sums = np.zeros(self._size, np.int64)
@@ -60,13 +60,13 @@ class Cells:
         return sums[self._with_rows]
 
     def least(self, values: Ints) -> Ints:
-        """The least of the rows' values."""
+        """Return the least of the rows' values."""
         least = np.full(self._size, MOST)
         np.minimum.at(least, self._of_rows, values)
         return least[self._with_rows]
 
     def most(self, values: Ints) -> Ints:
-        """The greatest of the rows' values."""
+        """Return the greatest of the rows' values."""
         most = np.full(self._size, LEAST)
         np.maximum.at(most, self._of_rows, values)
         return most[self._with_rows]

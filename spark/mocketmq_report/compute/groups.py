@@ -11,7 +11,7 @@ Group = tuple[str, str]
 
 
 def by_dimension(table: pa.Table, dimension: str) -> pa.Table:
-    """Add the ``name`` of the group of each row; rows without one, such as a level, are left out."""
+    """Add the ``name`` of each row's group. Rows without a group, such as a level, are left out."""
     if dimension == "total":
         return table.append_column("name", pa.repeat("total", table.num_rows))
     named = table.append_column("name", table[dimension].cast(pa.string()))
@@ -19,7 +19,7 @@ def by_dimension(table: pa.Table, dimension: str) -> pa.Table:
 
 
 def groups_of(row: Mapping[str, Any], dimensions: Sequence[str]) -> Iterator[Group]:
-    """The groups of one row."""
+    """Return the groups of one row."""
     for dimension in dimensions:
         if dimension == "total":
             yield dimension, dimension

@@ -1,4 +1,4 @@
-"""Deliveries that were due together: a partial table of seconds, and the report's herds of it."""
+"""Counts deliveries due in the same second: a partial table of seconds, and the report's herds."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 from mocketmq.clock import US_PER_S
 from mocketmq_report.compute import bins
 from mocketmq_report.compute.cells import Cells
-from mocketmq_report.compute.lateness import Late
+from mocketmq_report.compute.lateness import LatenessRows
 from mocketmq_report.compute.partial import Shape
 from mocketmq_report.document import Herd
 from mocketmq_report.ledger.codes import of_numbers
@@ -16,8 +16,8 @@ from mocketmq_report.ledger.codes import of_numbers
 SHAPE: Final = Shape(("run", "second"), ("count", "sum"), most=("most",))
 
 
-def herds(late: Late) -> pa.Table:
-    """The second in which each delivery was due."""
+def herds(late: LatenessRows) -> pa.Table:
+    """Count deliveries by the second of their due time."""
     seconds = late.rows.numbers("due_us") // US_PER_S
     cells = Cells(late.rows.codes("run"), of_numbers(seconds))
     return pa.table(
@@ -32,7 +32,7 @@ def herds(late: Late) -> pa.Table:
 
 
 def figures(seconds: pa.Table) -> list[Herd]:
-    """The seconds with a power of two, up to the next, of deliveries."""
+    """Group seconds by their number of deliveries, with a group for each power of two."""
     count, total, most = (seconds[name].to_numpy() for name in ("count", "sum", "most"))
     lows = bins.lowest(count, 0)
     found = []

@@ -1,9 +1,9 @@
 """The kernel: turns a part of a ledger into a summary, in one pass over its rows.
 
-It needs only NumPy and Arrow, and runs wherever the part can be read. Its batches are independent of each
-other, and so are parts. What one batch cannot decide, it hands on as a clue: whether a message has rows
-in another, whether a delivery came too late for its order, and which deliveries are the worst of all. Most
-clues are settled by themselves; for the others some parts get a second look.
+The kernel needs only NumPy and Arrow, and runs wherever the part is readable. Batches and parts are
+independent of each other. A batch passes on *clues* to questions that it cannot answer alone: whether a
+message has rows in another batch, whether a delivery violates the order, and which deliveries are the worst
+of all. Merging the clues answers most questions; the remaining questions need a second look at some parts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from mocketmq.contracts.contract import Contract
+from mocketmq.delay_limits.delay_limits import DelayLimits
 from mocketmq_report.compute import (
     causes,
-    contracted,
     herds,
     lateness,
+    limit_findings,
     order,
     outcomes,
     repeats,
@@ -25,18 +25,19 @@ from mocketmq_report.compute import (
     timeline,
     worst,
 )
-from mocketmq_report.compute.lateness import Late
+from mocketmq_report.compute.lateness import LatenessRows
+from mocketmq_report.compute.moved_clock import SkippedTime
 from mocketmq_report.compute.partial import coded, empty, merge
-from mocketmq_report.compute.struck import Strikes, explained
+from mocketmq_report.compute.struck import Strikes, held_up
 from mocketmq_report.compute.summary import SHAPES, Summary, merged
 from mocketmq_report.ledger import quality
 from mocketmq_report.ledger.ledger import Columns
 from mocketmq_report.ledger.rows import NONE, Bools, Ints, Rows
 
 BATCH_ROWS: Final = 524_288
-"""The kernel joins batches until they have so many rows."""
+"""Number of rows up to which the kernel joins small batches."""
 BATCHES: Final = 1 << 20
-"""The most batches of a part."""
+"""Maximum number of batches of a part."""
 
 
 _COLUMNS: Final = (
@@ -54,29 +55,30 @@ _COLUMNS: Final = (
     ),
 )
 _TEXTS: Final = ("message_id", "attempt")
-"""Tell messages without an offset apart."""
+"""Columns that identify messages without an offset."""
 
 
-class Setting(NamedTuple):
-    """What the kernel is to know beside the rows."""
+class KernelSettings(NamedTuple):
+    """The kernel's settings."""
 
-    stores: dict[str, str]  # of runs
-    as_of_us: dict[str, int | None]  # of runs
-    cutoffs_us: tuple[int, ...] | None  # between bins; None: lateness is kept exactly
-    step_us: int  # of the timeline
-    on_time_us: int
-    minute_cutoffs_us: tuple[int, ...] | None = None  # of lateness by minute; None: it is not wanted
-    strikes: tuple[Strikes, ...] = ()  # of requests of consumers, by faults
-    contract: Contract | None = None  # by which delays are judged
+    stores: dict[str, str]  # the store of each run
+    as_of_us: dict[str, int | None]  # by run
+    cutoffs_us: tuple[int, ...] | None  # limits between bins; None: exact lateness
+    step_us: int  # length of a step of the timeline
+    on_time_us: int  # see ``on_time.py``
+    skipped: SkippedTime  # time that clock moves skipped
+    minute_cutoffs_us: tuple[int, ...] | None = None  # for lateness by minute; None: do not count it
+    strikes: tuple[Strikes, ...] = ()  # requests of consumers that faults hit
+    delay_limits: DelayLimits | None = None  # the limits by which to judge delays
 
     @property
     def store_names(self) -> list[str]:
-        """Each store, by number."""
+        """The names of the stores, by number."""
         return sorted({*self.stores.values()})
 
 
 class Clues(NamedTuple):
-    """What only all parts together can decide; ``again`` are rows of messages with several in a batch."""
+    """Clues to questions over all parts; ``again`` has a batch's repeated rows of messages."""
 
     seen: pa.Table
     again: pa.Table
@@ -85,15 +87,15 @@ class Clues(NamedTuple):
 
 
 class Partial(NamedTuple):
-    """What the kernel makes of parts."""
+    """The kernel's results for some parts."""
 
     summary: Summary
     clues: dict[int, Clues]  # by part
-    asked: contracted.Asked = contracted.NOTHING
+    asked: limit_findings.Asked = limit_findings.NOTHING
 
 
 class KernelResult(NamedTuple):
-    """What a second look found: rows of messages that may have several, the worst rows, and stairs."""
+    """The results of a second look: possible repeats, the worst rows, and stairs."""
 
     again: pa.Table
     worst: pa.Table
@@ -101,32 +103,34 @@ class KernelResult(NamedTuple):
 
 
 class FirstLook(NamedTuple):
-    """The work of the kernel on a part."""
+    """A job for the carrier: run the kernel on a part."""
 
-    setting: Setting
+    settings: KernelSettings
 
     def columns(self, part: int) -> Columns:  # noqa: ARG002 - the same for all parts
-        """What to read of a part."""
-        return Columns(_COLUMNS if self.setting.contract is None else (*_COLUMNS, "attempt"), _TEXTS)
+        """Return the columns to read of a part."""
+        return Columns(_COLUMNS if self.settings.delay_limits is None else (*_COLUMNS, "attempt"), _TEXTS)
 
     def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> Partial:
         """Summarize a part."""
         made: list[tuple[Summary, Clues]] = []
-        judged: list[contracted.Asked] = []
-        contract = self.setting.contract
+        judged: list[limit_findings.Asked] = []
+        delay_limits = self.settings.delay_limits
         for number, rows in enumerate(_joined(batches), start=part * BATCHES):
             faults = quality.faults(rows)
-            batch = _Batch(rows.where(_is_null(faults)), self.setting)
+            batch = _Batch(rows.where(_is_null(faults)), self.settings)
             known, stairs = order.order(batch.measured.rows, number)
             seen = repeats.seen(batch.rows, batch.stores)
-            if contract is not None:
+            if delay_limits is not None:
                 judged.append(
-                    contracted.asked(contract, batch.rows, batch.stores, part, self.setting.cutoffs_us)
+                    limit_findings.asked(
+                        delay_limits, batch.rows, batch.stores, part, self.settings.cutoffs_us
+                    )
                 )
-            again = _again(batch, self.setting, seen.is_twice)
+            again = _again(batch, self.settings, seen.is_twice)
             made.append(
                 (
-                    _summary(batch, self.setting, faults, known),
+                    _summary(batch, self.settings, faults, known),
                     Clues(seen.numbers, again, stairs, worst.times(batch.lates)),
                 )
             )
@@ -134,43 +138,43 @@ class FirstLook(NamedTuple):
             return Partial(EMPTY, {})
         summaries, clues = zip(*made, strict=True)
         clue = Clues(*(pa.concat_tables(tables) for tables in zip(*clues, strict=True)))
-        clue = clue._replace(times=worst.first(clue.times))
-        return Partial(merged(summaries), {part: clue}, contracted.join(judged))
+        clue = clue._replace(times=worst.worst_times(clue.times))
+        return Partial(merged(summaries), {part: clue}, limit_findings.join(judged))
 
     def join(self, made: Sequence[Partial]) -> Partial:
-        """Join what was made of several parts."""
+        """Merge the results of several parts."""
         summaries = [each.summary for each in made if each.clues]
         clues = {part: clue for each in made for part, clue in each.clues.items()}
-        asked = contracted.join(each.asked for each in made)
+        asked = limit_findings.join(each.asked for each in made)
         return Partial(merged(summaries) if summaries else EMPTY, clues, asked)
 
 
 class SecondLook(NamedTuple):
-    """The work of looking for what the clues ask for."""
+    """A job for the carrier: answer the open questions of the clues."""
 
-    setting: Setting
+    settings: KernelSettings
     suspects: pa.Table
     bound: worst.Bound | None
-    reaching: frozenset[int]  # parts with some of the worst
-    batches: frozenset[int]  # whose stairs are needed in full
+    reaching: frozenset[int]  # parts with some of the worst rows
+    batches: frozenset[int]  # batches whose stairs are needed in full
 
     def columns(self, part: int) -> Columns:
-        """What to read of a part."""
+        """Return the columns to read of a part."""
         if part in self.reaching:
             return Columns(tuple(dict.fromkeys((*_COLUMNS, *_TEXTS, *worst.COLUMNS))), ())
         return Columns(_COLUMNS, _TEXTS)
 
     def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> KernelResult:
-        """Look at a part again."""
+        """Read a part again."""
         found = [_NOTHING]
         for number, rows in enumerate(_joined(batches), start=part * BATCHES):
             if self.bound is not None and number not in self.batches and not self.suspects.num_rows:
-                rows = rows.where(worst.may_be(rows, self.bound))  # noqa: PLW2901 - most are not
-            batch = _Batch(rows.where(_is_null(quality.faults(rows))), self.setting)
+                rows = rows.where(worst.may_be(rows, self.bound))  # noqa: PLW2901 - most rows are not
+            batch = _Batch(rows.where(_is_null(quality.faults(rows))), self.settings)
             again, late, stairs = _NOTHING
             if self.suspects.num_rows:
                 again = _again(
-                    batch, self.setting, repeats.elsewhere(batch.rows, batch.stores, self.suspects)
+                    batch, self.settings, repeats.elsewhere(batch.rows, batch.stores, self.suspects)
                 )
             if self.bound is not None and part in self.reaching:
                 late = worst.worst(batch.lates, self.bound)
@@ -180,60 +184,61 @@ class SecondLook(NamedTuple):
         return self.join(found)
 
     def join(self, made: Sequence[KernelResult]) -> KernelResult:
-        """Join what was found in several parts."""
+        """Merge the results of several parts."""
         again, late, stairs = (pa.concat_tables(tables) for tables in zip(_NOTHING, *made, strict=True))
         return KernelResult(again, worst.worst_of(late), stairs)
 
 
 class _Batch:
-    """The rows of a batch that can be used, sorted out."""
+    """The usable rows of a batch."""
 
-    def __init__(self, rows: Rows, setting: Setting) -> None:
+    def __init__(self, rows: Rows, settings: KernelSettings) -> None:
         self.rows = rows
-        numbers = {name: number for number, name in enumerate(setting.store_names)}
-        self.stores: Ints = rows.looked_up("run", lambda run: numbers[setting.stores[run]])
-        as_of_us: Ints = rows.looked_up("run", lambda run: _or_none(setting.as_of_us.get(run)))
+        numbers = {name: number for number, name in enumerate(settings.store_names)}
+        self.stores: Ints = rows.looked_up("run", lambda run: numbers[settings.stores[run]])
+        as_of_us: Ints = rows.looked_up("run", lambda run: _or_none(settings.as_of_us.get(run)))
         self.is_overdue: Bools = outcomes.is_overdue(rows, ("pending",), as_of_us)
         measured = rows.where(rows.is_any("state", ["delivered"]) & rows.lacks("forced"))
         due = measured.numbers("due_us")
-        self.measured = Late(measured, measured.numbers("delivered_us") - due, is_overdue=False)
+        self.measured = LatenessRows(measured, measured.numbers("delivered_us") - due, is_overdue=False)
         owed = outcomes.is_overdue(rows, ("pending", "lost"), as_of_us)
         is_delivered = rows.is_any("state", ["delivered"])
         self.delivered = rows.where(is_delivered)
         self.delivered_as_of_us = as_of_us[is_delivered]
         overdue = rows.where(owed)
-        self.overdue = Late(overdue, as_of_us[owed] - overdue.numbers("due_us"), is_overdue=True)
+        self.overdue = LatenessRows(overdue, as_of_us[owed] - overdue.numbers("due_us"), is_overdue=True)
 
     @property
-    def lates(self) -> list[Late]:
+    def lates(self) -> list[LatenessRows]:
         return [self.measured, self.overdue]
 
 
 EMPTY: Final = Summary(**{name: coded([empty(shape)], shape) for name, shape in SHAPES.items()})
 """The summary of no rows."""
 _OF_ROWS: Final = ("late", "waits", "busy")
-"""Tables that are made with a row for each row of the data, or two."""
+"""Tables that may have up to two rows for each row of the data."""
 _NOTHING: Final = KernelResult(
     repeats.AGAIN.empty_table(), worst.ROWS.empty_table(), order.STAIRS.empty_table()
 )
 
 
-def _summary(batch: _Batch, setting: Setting, faults: pa.Array, known: pa.Table) -> Summary:
-    cutoffs_us = setting.cutoffs_us
+def _summary(batch: _Batch, settings: KernelSettings, faults: pa.Array, known: pa.Table) -> Summary:
+    cutoffs_us = settings.cutoffs_us
     odd = dict(quality.odd(batch.rows))
     tables = {
         "outcomes": [outcomes.outcomes(batch.rows, batch.is_overdue)],
         "lateness": [lateness.lateness(late, cutoffs_us) for late in batch.lates],
-        "timeline": [timeline.timeline(batch.measured, cutoffs_us, setting.step_us)],
-        "stages": [stages.stages(batch.measured)],
+        "timeline": [timeline.timeline(batch.measured, cutoffs_us, settings.step_us)],
+        "stages": [stages.stages(batch.measured, settings.skipped)],
         "herds": [herds.herds(batch.measured)],
-        "late": [causes.late(batch.measured, batch.overdue, setting.on_time_us)],
+        "late": [causes.late(batch.measured, batch.overdue, settings.on_time_us)],
         "waits": [
             causes.waits(
                 batch.delivered,
                 batch.delivered_as_of_us,
-                setting.on_time_us,
-                partial(explained, setting.strikes, stores=setting.stores) if setting.strikes else None,
+                settings.on_time_us,
+                settings.skipped,
+                partial(held_up, settings.strikes, stores=settings.stores) if settings.strikes else None,
             )
         ],
         "busy": [causes.busy(batch.delivered)],
@@ -241,17 +246,17 @@ def _summary(batch: _Batch, setting: Setting, faults: pa.Array, known: pa.Table)
         "faults": [_counted(faults)],
         "odd": [pa.table({"name": pa.array(odd), "count": pa.array(odd.values(), pa.int64())})],
     }
-    if setting.minute_cutoffs_us is not None:
-        tables["minutes"] = [lateness.minutes(late, setting.minute_cutoffs_us) for late in batch.lates]
+    if settings.minute_cutoffs_us is not None:
+        tables["minutes"] = [lateness.minutes(late, settings.minute_cutoffs_us) for late in batch.lates]
     return EMPTY._replace(**{name: _merged(name, found) for name, found in tables.items()})
 
 
-def _again(batch: _Batch, setting: Setting, is_again: Bools) -> pa.Table:
-    return repeats.again(batch.rows, batch.stores, setting.store_names, batch.is_overdue, is_again)
+def _again(batch: _Batch, settings: KernelSettings, is_again: Bools) -> pa.Table:
+    return repeats.again(batch.rows, batch.stores, settings.store_names, batch.is_overdue, is_again)
 
 
 def _merged(name: str, found: Sequence[pa.Table]) -> pa.Table:
-    """Merge what was found for one table, unless each of its keys was found once."""
+    """Merge the results for one table, unless all keys are unique."""
     shape = SHAPES[name]
     table = coded(found, shape)
     is_once = name not in _OF_ROWS and sum(each.num_rows > 0 for each in found) <= 1
@@ -264,7 +269,7 @@ def _counted(faults: pa.Array) -> pa.Table:
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
-    """Join small batches; large ones are divided."""
+    """Join small batches, and divide large batches."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:

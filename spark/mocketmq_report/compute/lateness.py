@@ -1,6 +1,6 @@
-"""How late deliveries were: a partial table of counts by lateness, and the report's figures and spectra.
+"""Counts deliveries by lateness: a partial table, and the report's figures and spectra.
 
-Measured are deliveries that were not forced, and overdue messages with their lateness so far.
+Forced deliveries do not count. An overdue message counts with its lateness up to now.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +22,9 @@ from mocketmq_report.ledger.rows import Bools, Ints, Rows
 SHAPE: Final = Shape(
     ("run", "scheme", "level", "topic", "value"), ("count", "overdue", "sum"), ("least",), ("most",)
 )
-"""``value`` is the key of the lateness, ``sum``, ``least`` and ``most`` are of the lateness itself."""
+"""``value`` is the bin's key; ``sum``, ``least`` and ``most`` are exact."""
 MINUTES: Final = SHAPE._replace(keys=(*SHAPE.keys, "minute_us"))
-"""The same by the start of the minute of delivery, null if overdue."""
+"""``SHAPE`` with the start of the minute of delivery, which is null for overdue messages."""
 
 _DIMENSIONS: Final = ("total", "level", "scheme", "profile", "topic", "run")
 _WITH_SPECTRUM: Final = ("total", "level", "scheme")
@@ -37,22 +37,22 @@ _TICKS: Final = np.array(
     ]
     + [1 << _TICK_BITS]
 )
-"""Percentiles of a spectrum in units of 2^-``_TICK_BITS``: four for each halving of the distance to 100 %."""
+"""Percentiles of a spectrum in units of 2^-``_TICK_BITS``, four for each halving of the distance to 100 %."""
 
 
 Cutoffs = Sequence[int] | None
 
 
-class Late(NamedTuple):
-    """Rows that are measured, with their lateness."""
+class LatenessRows(NamedTuple):
+    """Measured rows, with their lateness."""
 
     rows: Rows
     lateness_us: Ints
-    is_overdue: bool  # and not delivered
+    is_overdue: bool  # measured, but not delivered
 
 
-class Distribution(NamedTuple):
-    """How many deliveries of a group were how late, by value in order."""
+class LatenessCounts(NamedTuple):
+    """The counts of a group's deliveries by lateness, in order."""
 
     dimension: str
     name: str
@@ -65,16 +65,16 @@ class Distribution(NamedTuple):
 
     @property
     def upto(self) -> Ints:
-        """How many are not later than each value."""
+        """The number of deliveries not later than each value."""
         return np.cumsum(self.counts)
 
 
-def lateness(late: Late, cutoffs_us: Cutoffs) -> pa.Table:
-    """How many rows are how late, in bins that are split after each cutoff; exactly without cutoffs."""
+def lateness(late: LatenessRows, cutoffs_us: Cutoffs) -> pa.Table:
+    """Count rows by lateness, in bins split after each cutoff; without cutoffs, by the exact lateness."""
     return _lateness(late, cutoffs_us, SHAPE, {})
 
 
-def minutes(late: Late, cutoffs_us: Cutoffs) -> pa.Table:
+def minutes(late: LatenessRows, cutoffs_us: Cutoffs) -> pa.Table:
     """Count lateness by minute."""
     minute = 60 * US_PER_S
     if late.is_overdue:
@@ -84,7 +84,9 @@ def minutes(late: Late, cutoffs_us: Cutoffs) -> pa.Table:
     return _lateness(late, cutoffs_us, MINUTES, {"minute_us": starts})
 
 
-def _lateness(late: Late, cutoffs_us: Cutoffs, shape: Shape, more: Mapping[str, pa.Array]) -> pa.Table:
+def _lateness(
+    late: LatenessRows, cutoffs_us: Cutoffs, shape: Shape, more: Mapping[str, pa.Array]
+) -> pa.Table:
     names = [name for name in shape.keys if name in late.rows]
     bin_ = bins.codes(late.lateness_us, cutoffs_us)
     cells = Cells(*map(late.rows.codes, names), *map(of_column, more.values()), bin_)
@@ -104,7 +106,7 @@ def _lateness(late: Late, cutoffs_us: Cutoffs, shape: Shape, more: Mapping[str, 
 
 
 def busiest(counts: pa.Table, most: int) -> list[str]:
-    """The names of the ``most`` topics with the most deliveries, in order."""
+    """Return the names of the ``most`` topics with the most deliveries, in order."""
     rows = counts.group_by("topic").aggregate([("count", "sum")]).to_pylist()
     rows.sort(key=lambda row: (-row["count_sum"], row["topic"]))
     return [row["topic"] for row in rows[:most]]
@@ -112,10 +114,10 @@ def busiest(counts: pa.Table, most: int) -> list[str]:
 
 def distributions(
     counts: pa.Table, profiles: Mapping[str, str | None], topics: Sequence[str]
-) -> Iterator[Distribution]:
-    """The distribution of each group that has deliveries. Only the given topics are groups."""
+) -> Iterator[LatenessCounts]:
+    """Return the distribution of each group with deliveries. Only the given topics have groups."""
     shape = Shape(("name", "value"), ("count", "overdue", "sum"), ("least",), ("most",))
-    narrow = merge([counts], SHAPE)  # merged rollups have other keys, too
+    narrow = merge([counts], SHAPE)  # merged rollups have further keys
     names = (
         [profiles.get(run) for run in narrow["run"].to_pylist()] if len({*profiles.values()}) > 1 else None
     )
@@ -128,7 +130,7 @@ def distributions(
         table = merge([rows], shape).sort_by([("name", "ascending"), ("value", "ascending")])
         found = {name: table[name].to_numpy() for name in (*shape.names[1:],)}
         for name, start, end in _spans(table["name"]):
-            yield Distribution(
+            yield LatenessCounts(
                 dimension,
                 name,
                 found["value"][start:end],
@@ -141,13 +143,13 @@ def distributions(
 
 
 def figures(
-    group: Distribution, on_time_us: int, cutoffs_us: Sequence[int], percentiles: Sequence[float]
+    group: LatenessCounts, on_time_us: int, cutoffs_us: Sequence[int], percentiles: Sequence[float]
 ) -> dict[str, Any]:
-    """The fields of ``document.Lateness``; ``percentiles`` is a list in the given order."""
+    """Compute the fields of ``document.Lateness``; ``percentiles`` is a list in the given order."""
     upto = group.upto
     measured = int(upto[-1])
     on_time = _up_to(group, on_time_us)
-    places = [bins.place(each, upto) for each in percentiles]
+    places = [bins.rank_of(each, upto) for each in percentiles]
     return {
         "dimension": group.dimension,
         "name": group.name,
@@ -164,12 +166,12 @@ def figures(
     }
 
 
-def spectrum(group: Distribution) -> Spectrum | None:
-    """The points of the total, a level or a scheme. Each value has its first and its last percentile."""
+def spectrum(group: LatenessCounts) -> Spectrum | None:
+    """Compute the points of the total, a level or a scheme: the first and last percentile of each value."""
     if group.dimension not in _WITH_SPECTRUM:
         return None
     upto = group.upto
-    # The total times 2^26 may be more than 64 bits hold.
+    # The total times 2^26 may exceed 64 bits.
     ranks = [max(1, -(-int(upto[-1]) * int(tick) // (1 << _TICK_BITS))) for tick in _TICKS]
     places = np.searchsorted(upto, ranks)
     is_first = np.append(True, places[1:] != places[:-1])
@@ -188,14 +190,14 @@ def spectrum(group: Distribution) -> Spectrum | None:
     )
 
 
-def _up_to(group: Distribution, cutoff_us: int) -> int:
-    """How many are neither early nor later than this, as far as their bins tell."""
+def _up_to(group: LatenessCounts, cutoff_us: int) -> int:
+    """Count deliveries that are not early and at most ``cutoff_us`` late, to the precision of the bins."""
     is_within: Bools = (group.value >= 0) & (group.most <= cutoff_us)
     return int(group.counts[is_within].sum())
 
 
 def _spans(names: pa.ChunkedArray) -> Iterator[tuple[str, int, int]]:
-    """Each name in a sorted column, and where its rows begin and end."""
+    """Yield each name of a sorted column, with the begin and the end of its rows."""
     runs = pc.run_end_encode(names.combine_chunks()) if len(names) else None
     if runs is None:
         return

@@ -1,12 +1,11 @@
-"""Deliveries that came after one of their line that was due later: violations of order.
+"""Finds violations of order: deliveries after a delivery of the same line that was due later.
 
-A *line* is a level, or a scheme without levels, such as that of start-deliver times. What was stored after
-its due time counts as due when it was stored. A batch of rows knows its own violations. The other rows of a
-line in it, put in order, have due times that only rise: its *stairs*. Whether a stair is a violation after
-all depends on the stairs of other batches with earlier places, whatever parts these batches are of. To decide
-that, a batch hands on its first and last stairs, and some between them with the number of stairs that were
-left out: enough if batches meet only at their ends. Where it is not, ``settle`` names the batches whose
-stairs are needed in full.
+A *line* is a level, or a scheme without levels, such as start-deliver times. A message stored after its due
+time counts as due at its store time. A batch of rows finds its own violations. The other rows of a line in
+the batch, sorted by place, have rising due times, and are the batch's *stairs*. A stair is still a violation
+if another batch has a stair with an earlier place that was due later. For this comparison, a batch passes on
+its first and last stairs, and some stairs between them with the number of omitted stairs. This suffices if
+batches overlap only at their ends; otherwise ``settle`` names the batches whose stairs are all needed.
 """
 
 from collections.abc import Sequence
@@ -24,17 +23,17 @@ STAIRS: Final = pa.schema(
     [
         *(("run", pa.string()), ("scheme", pa.string()), ("level", pa.int64()), ("batch", pa.int64())),
         *(("place", pa.int64()), ("due_us", pa.int64())),
-        ("left_out", pa.int64()),  # stairs between the one before and this one
+        ("left_out", pa.int64()),  # stairs omitted before this one
     ]
 )
 ENDS: Final = 256
-"""Stairs that a batch hands on from each of its ends."""
+"""Number of stairs that a batch passes on from each of its ends."""
 EVERY: Final = 512
-"""Of the stairs between them, one in so many is handed on."""
+"""Interval between the stairs that a batch passes on between its ends."""
 
 
 class Order(NamedTuple):
-    """The order of deliveries, as far as it is known: tables of ``SHAPE`` and ``STAIRS``."""
+    """The known order of deliveries: tables of ``SHAPE`` and ``STAIRS``."""
 
     known: pa.Table
     stairs: pa.Table
@@ -51,9 +50,9 @@ class _Flight(NamedTuple):
 
 
 def order(measured: Rows, batch: int, *, is_whole: bool = False) -> Order:
-    """The order of a batch. Rows without offsets are ordered by the time of delivery.
+    """Find the order of a batch. Rows without offsets are ordered by the time of delivery.
 
-    Rows with the same place count as ordered. With ``is_whole`` no stairs are left out.
+    Rows with the same place count as ordered. If ``is_whole``, all stairs are passed on.
     """
     rows = measured.where(~measured.is_any("scheme", ["levels"]) | (measured.numbers("level") != NONE))
     place = rows.numbers("delivered_offset")
@@ -87,11 +86,11 @@ def order(measured: Rows, batch: int, *, is_whole: bool = False) -> Order:
 
 
 def _lines(rows: Rows, place: Ints, due: Ints) -> Sequence[Ints]:
-    """The rows of each line, in order."""
+    """Return the rows of each line, in order."""
     in_order = np.arange(len(rows)) if (place[1:] > place[:-1]).all() else np.lexsort((due, place))
     lines, size = packed(joined(map(rows.codes, ("run", "scheme", "level"))))
     if size < 1 << 16:
-        lines = lines.astype(np.uint16)  # which is sorted without comparing
+        lines = lines.astype(np.uint16)  # sorted without comparisons
     in_order = in_order[np.argsort(lines[in_order], kind="stable")]
     lines = lines[in_order]
     found: list[Ints] = np.split(in_order, np.flatnonzero(lines[1:] != lines[:-1]) + 1)
@@ -103,7 +102,7 @@ def _or_none(level: int) -> int | None:
 
 
 def _chosen(stairs: int) -> Ints:
-    """The stairs to hand on, by number."""
+    """Choose the stairs to pass on, by number."""
     if stairs <= 2 * ENDS + EVERY:
         return np.arange(stairs)
     return np.concatenate(
@@ -116,9 +115,9 @@ def _chosen(stairs: int) -> Ints:
 
 
 def settle(stairs: pa.Table, stores: dict[str, str]) -> tuple[pa.Table, set[int]]:
-    """Find the stairs that are violations, as a table of ``SHAPE``; or the batches whose stairs are needed.
+    """Find the violations among the stairs, as a table of ``SHAPE``, or the batches with all stairs needed.
 
-    ``stores`` names the store of each run: order holds within a store.
+    ``stores`` names the store of each run, because order holds only within a store.
     """
     found: dict[str, list[Any]] = {name: [] for name in SHAPE.names}
     needed: set[int] = set()
@@ -142,7 +141,7 @@ def settle(stairs: pa.Table, stores: dict[str, str]) -> tuple[pa.Table, set[int]
 
 
 def _flights(stairs: pa.Table, stores: dict[str, str]) -> dict[tuple[str, str, int], list[_Flight]]:
-    """The flights of each line: of a store, by scheme and level."""
+    """Return the flights of each line of a store, by scheme and level."""
     found: dict[tuple[str, str, int], list[_Flight]] = {}
     if not stairs.num_rows:
         return found
@@ -166,10 +165,10 @@ def _flights(stairs: pa.Table, stores: dict[str, str]) -> dict[tuple[str, str, i
 
 
 def _violations(flight: _Flight, others: list[_Flight]) -> int | None:
-    """How many stairs of a flight come after one of the others that was due later; None if that is unclear.
+    """Count the stairs after another flight's stair that was due later; None if omitted stairs matter.
 
-    Between two stairs of another flight, those left out are due no later than the second and may come right
-    after the first: so the latest due time before a place is known to lie between two bounds.
+    Omitted stairs between two stairs are due no later than the second, and may come right after the first. So
+    the latest due time before a place is known only within two bounds.
     """
     place = np.concatenate([each.place for each in others])
     due = np.concatenate([each.due for each in others])

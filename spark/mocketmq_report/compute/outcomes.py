@@ -1,7 +1,6 @@
-"""What became of the messages: a partial table of outcomes, and the report's reconciliation.
+"""Outcomes of messages: a partial table, and the report's reconciliation.
 
-The reconciliation counts messages, so it is the rows of each group less further rows of the same messages,
-which ``repeats`` finds.
+The reconciliation counts messages, that is, each group's rows minus the repeated rows that ``repeats`` finds.
 """
 
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ _COUNTS: Final = (*STATES, "forced", "overdue")
 
 
 def outcomes(rows: Rows, is_overdue: Bools) -> pa.Table:
-    """The outcome of each row."""
+    """Return the outcome of each row."""
     due, delivered = rows.numbers("due_us"), rows.numbers("delivered_us")
     cells = Cells(*map(rows.codes, SHAPE.keys))
     first = cells.least(np.where(delivered == NONE, MOST, delivered))
@@ -50,13 +49,13 @@ def outcomes(rows: Rows, is_overdue: Bools) -> pa.Table:
 
 
 def is_overdue(rows: Rows, states: tuple[str, ...], as_of_us: Ints) -> Bools:
-    """Whether messages in one of these states should have been delivered."""
+    """Return whether each message should have been delivered by now."""
     found: Bools = rows.is_any("state", states) & (rows.numbers("due_us") <= as_of_us) & (as_of_us != NONE)
     return found
 
 
 def extent(table: pa.Table) -> Extent:
-    """The extent of the rows in a table of outcomes."""
+    """Return the extent of the rows in a table of outcomes."""
     rows = table.to_pylist()
     return Extent(
         sum(row["rows"] for row in rows),
@@ -68,10 +67,10 @@ def extent(table: pa.Table) -> Extent:
 def reconciliation(
     table: pa.Table, again: pa.Table, runs: Mapping[str, dict[str, Any]], on_time_us: int
 ) -> list[dict[str, Any]]:
-    """Rows of ``document.Reconciliation``, in no order, without empty groups.
+    """Make rows of ``document.Reconciliation``, in any order, without empty groups.
 
-    A group is silent only if what it owes is late by more than ``on_time_us``: a running broker always owes
-    something that was due a moment ago.
+    A group is silent only if its overdue messages are late by more than ``on_time_us``, because a running
+    broker always has messages that were due a moment ago.
     """
     found: dict[Group, dict[str, Any]] = {}
     owed: dict[tuple[Group, str], list[dict[str, Any]]] = {}
@@ -104,9 +103,9 @@ def _is_silent(rows: list[dict[str, Any]], runs: Mapping[str, dict[str, Any]], o
 
 
 def _surplus(again: pa.Table) -> list[tuple[Group, dict[str, int]]]:
-    """By how much the rows of messages that have several exceed the messages, for each group.
+    """Count the repeated rows of messages in each group.
 
-    A message counts in the first of ``STATES`` that it has.
+    A message with several states counts in the first of ``STATES``.
     """
     message = ("store", "parked_offset", "message_id", "attempt")
     found = []

@@ -1,7 +1,7 @@
-"""Small tables that merge: a part of the data makes one of each, and tables of several parts add up to one.
+"""Partial tables: small aggregates of a part of the data, which merge into the aggregate of all data.
 
-A row of a partial table stands for all rows with its keys. So a row of the data is a partial table of its
-own: making a partial table and merging several are the same work.
+A row of a partial table aggregates all data rows with its keys. A data row is therefore a partial table too,
+so the same operation makes and merges partial tables.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,13 +23,14 @@ _TYPES: Final = {
     ),
     "level": pa.int32(),
     "is_complete": pa.bool_(),
+    "is_held": pa.bool_(),
 }
-"""Of columns that are no long numbers."""
+"""Types of columns other than 64-bit numbers."""
 _CODED: Final = pa.dictionary(pa.int32(), pa.string())
 
 
 class Shape(NamedTuple):
-    """The columns of a partial table: its keys, and how each of the others is merged."""
+    """The columns of a partial table: its keys, and the other columns grouped by how they merge."""
 
     keys: tuple[str, ...]
     sums: tuple[str, ...] = (_COUNT,)
@@ -43,18 +44,18 @@ class Shape(NamedTuple):
 
 
 def empty(shape: Shape) -> pa.Table:
-    """A table of a shape without rows."""
+    """Make a table of this shape without rows."""
     types = {name: _TYPES.get(name, pa.int64()) for name in shape.names}
     return pa.schema(list(types.items())).empty_table()
 
 
 def coded(tables: Sequence[pa.Table], shape: Shape) -> pa.Table:
-    """Join tables of one shape, with codes for texts, which merge faster."""
+    """Join tables of one shape, and encode texts as codes, because codes merge faster."""
     return pa.concat_tables(_cast(table, shape, _coded) for table in tables)
 
 
 def plain(table: pa.Table, shape: Shape) -> pa.Table:
-    """The table without codes."""
+    """Decode the texts of a table."""
     return _cast(table, shape, lambda text: text.cast(pa.string()))
 
 
@@ -73,7 +74,7 @@ def _coded(text: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def merge(tables: Sequence[pa.Table], shape: Shape) -> pa.Table:
-    """Merge tables of one shape into one with a row for each of their keys, in no order."""
+    """Merge tables of one shape into a table with one row for each combination of keys, in any order."""
     table = pa.concat_tables(table.select(shape.names) for table in tables).combine_chunks()
     columns = {name: _whole(table[name]) for name in shape.names}
     cells = Cells(*(_codes(columns[key]) for key in shape.keys))
@@ -88,7 +89,7 @@ def merge(tables: Sequence[pa.Table], shape: Shape) -> pa.Table:
 
 
 def _codes(column: pa.Array) -> Codes:
-    """The codes of a key. Bins get numbers that lie close together."""
+    """Return the codes of a key column."""
     is_number = pa.types.is_integer(column.type) and not column.null_count
     return of_numbers(column.to_numpy()) if is_number else of_column(column)
 

@@ -1,9 +1,9 @@
-"""Messages with several rows, found in two steps: comparing all rows would take all of them to one place.
+"""Finds messages with several rows, in two steps, without collecting rows in one place.
 
-A batch finds rows of one message by itself, and hands on which numbers of messages it saw, one mask for 64
-neighbouring numbers. The number of a message is its offset, or a hash of its id. Numbers that several batches
-saw make their bucket suspect, and only parts with suspects are looked at again, for further rows. As most
-repeats follow each other, few parts are.
+A batch finds its own repeats, and passes on the numbers of its messages as masks of 64 neighbouring numbers.
+The number of a message is its offset, or a hash of its id. A bucket of 64 numbers is suspect if several
+batches saw the same number in it. Only parts with suspect buckets are read again. There are few such parts,
+because most repeats are close together.
 """
 
 from collections.abc import Sequence
@@ -35,20 +35,20 @@ _MESSAGE: Final = ("store", "parked_offset", "message_id", "attempt")
 _BITS: Final = 6
 _ONES: Final = np.array([byte.bit_count() for byte in range(256)])
 _HASH_BITS: Final = 46
-"""Of a hash; with fifty million messages, twenty are suspect by chance."""
-_LONGEST: Final = 512  # letters of an id that count
+"""Number of bits of a hash. Among fifty million messages, about twenty are suspect by chance."""
+_LONGEST: Final = 512  # number of letters of an id that count
 _WEIGHTS: Final = np.random.default_rng(17).integers(1, 1 << 62, _LONGEST + 2, np.int64) | 1
 
 
 class Seen(NamedTuple):
-    """What a batch saw."""
+    """The numbers that a batch saw."""
 
-    numbers: pa.Table  # of the schema ``SEEN``
-    is_twice: Bools  # whether another row of the batch has the number of this one
+    numbers: pa.Table  # a table of the schema ``SEEN``
+    is_twice: Bools  # whether another row of the batch has the same number
 
 
 def seen(rows: Rows, stores: Ints) -> Seen:
-    """The numbers in a batch; ``stores`` is the number of each row's store."""
+    """Find the numbers in a batch; ``stores`` has the number of each row's store."""
     number, is_hash = _numbers(rows)
     found = [SEEN.empty_table()]
     is_twice = np.zeros(len(rows), bool)
@@ -57,7 +57,7 @@ def seen(rows: Rows, stores: Ints) -> Seen:
         store, is_hashed = divmod(int(line), 2)
         is_in = lines == line
         of_line = number if is_in.all() else number[is_in]
-        numbers = np.sort(of_line, kind="stable")  # quick for what is almost in order
+        numbers = np.sort(of_line, kind="stable")  # fast for almost sorted numbers
         is_same = numbers[1:] == numbers[:-1]
         if is_same.any():
             is_twice |= is_in & _is_among(number, numbers[1:][is_same])
@@ -78,7 +78,7 @@ def seen(rows: Rows, stores: Ints) -> Seen:
 
 
 def suspects(seen: pa.Table) -> pa.Table:
-    """The buckets with a number that several batches saw; their masks are of all batches."""
+    """Return the buckets in which batches share a number, with the masks of all batches combined."""
     found = [SEEN.empty_table()]
     stores, is_hash = seen["store"].to_numpy(), seen["is_hash"].to_numpy()
     for store in np.unique(stores):
@@ -106,13 +106,13 @@ def suspects(seen: pa.Table) -> pa.Table:
 
 
 def has_suspects(seen: pa.Table, suspects: pa.Table) -> bool:
-    """Whether a part saw any of the suspect buckets."""
+    """Return whether a part saw any of the suspect buckets."""
     keys = ["store", "is_hash", "bucket"]
     return bool(seen.select(keys).join(suspects.select(keys), keys, join_type="left semi").num_rows)
 
 
 def elsewhere(rows: Rows, stores: Ints, suspects: pa.Table) -> Bools:
-    """Which rows of a batch are in suspect buckets, but for those that it has found twice by itself."""
+    """Return which rows of a batch are in suspect buckets and are no repeats that the batch itself found."""
     number, is_hash = _numbers(rows)
     is_suspect = np.zeros(len(rows), bool)
     for store in np.unique(stores):
@@ -125,14 +125,14 @@ def elsewhere(rows: Rows, stores: Ints, suspects: pa.Table) -> Bools:
 
 
 def again(rows: Rows, stores: Ints, names: Sequence[str], is_overdue: Bools, is_again: Bools) -> pa.Table:
-    """The rows for which ``is_again`` holds, which may be those of messages that have several.
+    """Select the possible repeats, for which ``is_again`` is true.
 
-    ``names`` are those of the stores, by number.
+    ``names`` has the names of the stores, by number.
     """
     chosen = rows.where(is_again)
     has_none = pa.array(chosen.numbers("parked_offset") == NONE)
     columns = {name: chosen.text([name])[name] for name in AGAIN.names if name in _FROM_LEDGER}
-    for name in ("message_id", "attempt"):  # tell only messages without an offset apart
+    for name in ("message_id", "attempt"):  # only needed for messages without an offset
         found = chosen.column(name) if name in chosen else pa.nulls(len(chosen))
         columns[name] = pc.if_else(has_none, found.cast(AGAIN.field(name).type), None)
     columns["store"] = pa.array(names, pa.string()).take(pa.array(stores[is_again]))
@@ -141,7 +141,7 @@ def again(rows: Rows, stores: Ints, names: Sequence[str], is_overdue: Bools, is_
 
 
 def several(rows: pa.Table) -> pa.Table:
-    """The rows of messages that have several: with the same offset in a store, or the same id and attempt."""
+    """Select the rows of messages with several rows: equal offsets in a store, or equal ids and attempts."""
     numbered = rows.append_column("row", pa.array(np.arange(rows.num_rows)))
     counts = numbered.group_by(list(_MESSAGE)).aggregate([("row", "list"), ([], "count_all")])
     found = counts.filter(pa.array(counts["count_all"].to_numpy() > 1))["row_list"].combine_chunks()
@@ -149,19 +149,19 @@ def several(rows: pa.Table) -> pa.Table:
 
 
 def _ones(masks: Ints) -> Ints:
-    """How many bits of each mask are set."""
+    """Count the bits set in each mask."""
     found: Ints = _ONES[masks.view(np.uint8)].reshape(-1, 8).sum(axis=1)
     return found
 
 
 def _is_among(values: Ints, few: Ints) -> Bools:
-    """Which values are among a few, which are in order."""
+    """Return whether each value is among a few sorted values."""
     found: Bools = few[np.minimum(np.searchsorted(few, values), len(few) - 1)] == values
     return found
 
 
 def _numbers(rows: Rows) -> tuple[Ints, Bools]:
-    """The number of each row's message, and whether it is a hash."""
+    """Return the number of each row's message, and whether the number is a hash."""
     number = rows.numbers("parked_offset")
     is_hash: Bools = number == NONE
     if is_hash.any():
@@ -171,7 +171,7 @@ def _numbers(rows: Rows) -> tuple[Ints, Bools]:
 
 
 def _hashes(rows: Rows) -> Ints:
-    """Hashes of the ids with their attempts: letters times random weights, the same in every process."""
+    """Hash ids and attempts as letters times random weights, which are the same in every process."""
     ids = rows.column("message_id")
     _, ends_buffer, letters_buffer = ids.buffers()
     ends = np.frombuffer(ends_buffer, np.int32)[ids.offset : ids.offset + len(ids) + 1]

@@ -1,14 +1,14 @@
-"""Keep what was measured as Parquet: a rollup, from which reports are made when the ledger is gone.
+"""Rollups: measurements as Parquet, for reports after the ledger is gone.
 
 A rollup is a directory with a folder for each table: ``lateness`` has counts in bins by run, level, scheme,
 topic and minute, ``runs`` and ``moves`` are those of the ledger, and the rest are partial tables. Rollups
-are merged by reading them together. Counts and percentiles are those of one rollup of all rows, except that
+merge by being read together. Counts and percentiles equal those of a single rollup of all rows, except that
 
-- a message with deliveries in different rollups counts in each of them, and disorder between two is not
-  noticed: the runs of a store belong in one rollup;
-- counts up to a limit that is not one of ``CUTOFFS_US`` leave out the bin of the limit;
+- a message with deliveries in two rollups counts in both, and violations of order between two rollups go
+  unnoticed, so keep the runs of a store in one rollup;
+- counts up to limits other than ``CUTOFFS_US`` omit the bin of the limit;
 - steps of time are at least minutes;
-- causes are of deliveries later than ``on_time_us`` was when the rollups were written.
+- causes refer to the ``on_time_us`` of the time when the rollups were written.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from mocketmq_report.compute import outcomes, timeline, worst
 from mocketmq_report.compute.kernel import EMPTY
-from mocketmq_report.compute.one_pass import Measured
+from mocketmq_report.compute.one_pass import Measurements
 from mocketmq_report.compute.partial import Shape, coded, merge
 from mocketmq_report.compute.summary import SHAPES, without_codes
 from mocketmq_report.compute.tables import CUTOFFS_US
@@ -32,48 +32,56 @@ _CAUSES: Final = ("late", "waits", "busy")
 """Tables that rollups of earlier versions lack."""
 _KEPT: Final = ("outcomes", "stages", "herds", "disorder", *_CAUSES)
 """Tables that are kept as they were measured."""
-_ADDED: Final = {"stages": ("group", None), "waits": ("struck", None), "disorder": ("scheme", "levels")}
-"""Columns that tables of earlier versions lack, and what those meant."""
+_ADDED: Final[dict[str, dict[str, str | int | bool | None]]] = {
+    "stages": {"group": None},
+    "waits": {
+        **{"struck": None, "is_held": True, "group": None},
+        **dict.fromkeys(("time", "held", "most_held", "most_rest"), 0),
+    },
+    "disorder": {"scheme": "levels"},
+}
+"""Columns that tables of earlier versions lack, with the value that each lacking column stands for."""
 _TABLES: Final = (*_KEPT, "lateness", "again", "worst", "runs", "moves")
 _ABOUT: Final = "about"
-"""The table that says whether the others are complete."""
+"""Name of the table that says whether the other tables are complete."""
 
 
 class BrokenRollupError(BrokenLedgerError):
-    """A rollup cannot be read, or cannot be read together with another."""
+    """A rollup is unreadable, alone or together with another."""
 
 
 class Rollup(NamedTuple):
-    """One rollup, or several that were merged."""
+    """One rollup, or several merged ones."""
 
-    measured: Measured
+    measured: Measurements
     runs: pa.Table
     moves: pa.Table
 
 
-def find(places: Places, data: Sequence[str]) -> list[str]:
-    """Find the rollups at paths and URLs, or in folders there. Returns none if all are ledgers.
+def find_rollups(places: Places, data: Sequence[str]) -> list[str]:
+    """Find rollups at paths and URLs, or in folders there. Returns an empty list if all are ledgers.
 
-    Raises BrokenRollupError if some are rollups and others are not.
+    Raises BrokenRollupError if some paths are rollups and others are not.
     """
     found: list[str] = []
     others: list[str] = []
     for each in data:
         try:
-            inside = _rollups(places, places.find(each))
+            inside = _rollups(places, places.find_data(each))
         except BrokenLedgerError:
-            inside = []  # reading it as a ledger will say what is wrong
+            inside = []  # reading the path as a ledger raises the error
         found += inside
         others += [] if inside else [each]
     if found and others:
         raise BrokenRollupError(
-            f"rollups are reported by themselves, and {others[0]} is none: leave it out, or roll it up first"
+            f"rollups are reported by themselves, and {others[0]} is not one: leave it out, or roll it up"
+            " first"
         )
     return found
 
 
 def _rollups(places: Places, place: DataLocation) -> list[str]:
-    """The path itself if it is a rollup, or the folders in it if all of them are."""
+    """Return the path itself if it is a rollup, or the folders in it if all of them are rollups."""
     if _is_one(places, place):
         return [str(place)]
     folders = [each for each in places.inside(place) if each.is_folder] if place.is_folder else []
@@ -85,14 +93,14 @@ def _is_one(places: Places, place: DataLocation) -> bool:
 
 
 def save(
-    measured: Measured,
+    measured: Measurements,
     runs: pa.Table,
     moves: pa.Table,
     path: str,
     files: TableFiles,
     progress: ProgressCallback,
 ) -> None:
-    """Write a rollup of what was measured, with lateness by minute, over an earlier one."""
+    """Write a rollup of the measurements, with lateness by minute, replacing an earlier one."""
     tables = {name: getattr(measured.summary, name) for name in _KEPT}
     tables |= {"lateness": measured.summary.minutes, "again": measured.again, "worst": measured.worst}
     tables |= {"runs": runs, "moves": moves}
@@ -104,7 +112,7 @@ def save(
 
 
 def load(paths: Sequence[str], files: TableFiles, progress: ProgressCallback = ignore_progress) -> Rollup:
-    """Read rollups as one. Raises BrokenRollupError if one is incomplete, or if two have the same run."""
+    """Merge rollups. Raises BrokenRollupError if a rollup is incomplete, or if two have the same run."""
     about = _read(files, paths, _ABOUT)
     for path, is_whole in zip(about["path"].to_pylist(), about["is_whole"].to_pylist(), strict=True):
         if not is_whole:
@@ -129,7 +137,7 @@ def load(paths: Sequence[str], files: TableFiles, progress: ProgressCallback = i
         found.append(_summary(files, path, names, step_us))
     summary = {name: _together([each[name] for each in found], SHAPES[name]) for name in found[0]}
     late = worst.worst_of(_read(files, paths, "worst").select(worst.ROWS.names).cast(worst.ROWS))
-    measured = Measured(
+    measured = Measurements(
         without_codes(EMPTY._replace(**summary)),
         _read(files, paths, "again"),
         late,
@@ -141,7 +149,7 @@ def load(paths: Sequence[str], files: TableFiles, progress: ProgressCallback = i
 
 
 def _summary(files: TableFiles, path: str, names: Sequence[str], step_us: int) -> dict[str, pa.Table]:
-    """The tables of one rollup, without the minutes, of which a year has too many to be held at once."""
+    """Read the tables of one rollup without the minutes, because those of a year do not fit into memory."""
     minutes = _read(files, [path], "lateness")
     found = {name: _of_now(name, _read(files, [path], name)) for name in names} | {"lateness": minutes}
     merged = {name: merge([coded([table], SHAPES[name])], SHAPES[name]) for name, table in found.items()}
@@ -149,7 +157,7 @@ def _summary(files: TableFiles, path: str, names: Sequence[str], step_us: int) -
 
 
 def _together(tables: Sequence[pa.Table], shape: Shape) -> pa.Table:
-    """Tables of several rollups, which have no run in common."""
+    """Join the tables of several rollups, which have no run in common."""
     return pa.concat_tables(tables) if "run" in shape.keys else merge(tables, shape)
 
 
@@ -161,11 +169,12 @@ def _read(files: TableFiles, paths: Sequence[str], name: str) -> pa.Table:
 
 
 def _of_now(name: str, table: pa.Table) -> pa.Table:
-    """A table with the column that earlier versions did not keep."""
-    column, meant = _ADDED.get(name, (None, None))
-    if column is None or column in table.column_names:
-        return table
-    return table.append_column(column, pa.repeat(pa.scalar(meant, pa.string()), table.num_rows))
+    """Add the columns that earlier versions did not keep to a table."""
+    for column, meant in _ADDED.get(name, {}).items():
+        if column not in table.column_names:
+            kind = pa.string() if meant is None else None
+            table = table.append_column(column, pa.repeat(pa.scalar(meant, kind), table.num_rows))
+    return table
 
 
 def _mark(files: TableFiles, path: str, *, is_whole: bool) -> None:

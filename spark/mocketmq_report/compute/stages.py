@@ -1,4 +1,4 @@
-"""Where the time went: a partial table of counts by stage and how long it took, and the report's stages."""
+"""Durations of stages: a partial table of counts by stage and duration, and the report's stages."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -10,7 +10,8 @@ import pyarrow as pa
 from mocketmq_report.compute import bins
 from mocketmq_report.compute.cells import Cells
 from mocketmq_report.compute.groups import by_dimension
-from mocketmq_report.compute.lateness import Late
+from mocketmq_report.compute.lateness import LatenessRows
+from mocketmq_report.compute.moved_clock import SkippedTime
 from mocketmq_report.compute.partial import Shape, merge
 from mocketmq_report.document import STAGES, Stage
 from mocketmq_report.ledger.codes import Codes, joined, of_column, packed
@@ -19,18 +20,21 @@ from mocketmq_report.ledger.rows import NONE, Bools, Ints
 SHAPE: Final = Shape(
     ("scheme", "level", "group", "stage", "is_complete", "value"), ("count", "sum"), most=("most",)
 )
-"""``is_complete`` tells messages that have all stages from others; ``group`` is of consumers."""
+"""``is_complete`` says that the message has all stages; ``group`` is the consumer group."""
 OF_CONSUMERS: Final = ("delivered-pulled", "pulled-acked")
-"""The stages that groups of consumers have."""
+"""The stages of consumer groups."""
 BITS: Final = 6
-"""Bits of a bin: 64 bins for each power of two, so that a percentile is at most 1.6 % too high.
+"""Precision of a bin: 64 bins for each power of two, so that a percentile is at most 1.6 % too high.
 
-These bins are always coarse: six values per row in fine bins would make more groups than rows.
+The bins are coarse, because six values per row in fine bins would make more groups than rows.
 """
 
 
-def stages(late: Late) -> pa.Table:
-    """Every stage of each delivery that has its begin and its end."""
+def stages(late: LatenessRows, skipped: SkippedTime) -> pa.Table:
+    """Return every stage of each delivery that has the stage's begin and end.
+
+    The stages of consumers do not include time that clock moves skipped.
+    """
     rows = late.rows
     has = {name: rows.numbers(name) != NONE for stage in STAGES.values() for name in stage}
     is_complete: Bools = np.logical_and.reduce([*has.values()])
@@ -44,6 +48,8 @@ def stages(late: Late) -> pa.Table:
     found = []
     for name, (begin, end) in STAGES.items():
         spans = rows.numbers(end) - rows.numbers(begin)
+        if name in OF_CONSUMERS:
+            spans = spans - skipped.us(rows, rows.numbers(begin), rows.numbers(end))
         total += spans
         found.append(_stage(name, spans, has[begin] & has[end], groups, of_groups))
     found.append(_stage("total", total, is_complete, groups, of_groups))
@@ -71,7 +77,7 @@ def _stage(name: str, spans: Ints, is_in: Bools, groups: Codes, of_groups: pa.Ta
 
 
 def figures(table: pa.Table) -> list[Stage]:
-    """The stages of the total, the levels, the schemes and the groups of consumers, in no order."""
+    """Return the stages of the total, the levels, the schemes and the consumer groups, in any order."""
     is_complete = table["is_complete"].to_numpy().astype(bool)
     for name in ("count", "sum"):
         within = np.where(is_complete, table[name].to_numpy(), 0)
@@ -99,7 +105,7 @@ def _figures(dimension: str, name: str, stage: str, of_it: Mapping[str, Ints]) -
     most = of_it["most"]
     upto = np.cumsum(of_it["count"])
     count = int(upto[-1])
-    p50, p99 = (bins.place(percentile, upto) for percentile in (50, 99))
+    p50, p99 = (bins.rank_of(percentile, upto) for percentile in (50, 99))
     return Stage(
         dimension=dimension,  # type: ignore[arg-type]  # one of them
         name=name,

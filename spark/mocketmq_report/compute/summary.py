@@ -36,13 +36,13 @@ class Summary(NamedTuple):
     waits: pa.Table
     busy: pa.Table
     disorder: pa.Table
-    faults: pa.Table  # how often each reason to drop a row occurred; null for rows that are kept
-    odd: pa.Table  # how often each oddity occurred
-    minutes: pa.Table  # for a rollup; otherwise it has no rows
+    faults: pa.Table  # counts of the reasons to drop a row; null for kept rows
+    odd: pa.Table  # counts of oddities in kept rows
+    minutes: pa.Table  # lateness by minute for a rollup; otherwise empty
 
 
 def merged(summaries: Sequence[Summary]) -> Summary:
-    """The summary of all of them."""
+    """Merge the summaries of several parts."""
     if len(summaries) == 1:
         return summaries[0]
     tables = {name: [getattr(each, name) for each in summaries] for name in SHAPES}
@@ -50,5 +50,5 @@ def merged(summaries: Sequence[Summary]) -> Summary:
 
 
 def without_codes(summary: Summary) -> Summary:
-    """The summary with texts instead of their codes."""
+    """Decode the texts of a summary."""
     return Summary(**{name: plain(table, SHAPES[name]) for name, table in summary._asdict().items()})

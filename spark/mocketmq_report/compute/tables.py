@@ -1,4 +1,4 @@
-"""The tables of a report, made of what was measured: in order, and with the empty levels."""
+"""Makes the tables of a report from the measurements. The tables are sorted, and include empty levels."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq_report.compute import bins, causes, herds, lateness, outcomes, stages, timeline
-from mocketmq_report.compute.one_pass import Measured
+from mocketmq_report.compute.one_pass import Measurements
 from mocketmq_report.compute.struck import counted
 from mocketmq_report.compute.summary import Summary
 from mocketmq_report.document import (
@@ -27,6 +27,7 @@ from mocketmq_report.document import (
     Worst,
 )
 from mocketmq_report.ledger.columns import STATES, UNKNOWN
+from mocketmq_report.on_time import DEFAULT_ON_TIME_US
 
 CUTOFFS_US: Final = (
     10 * US_PER_MS,
@@ -61,20 +62,20 @@ Grouped = TypeVar("Grouped", Lateness, Reconciliation)
 
 
 class TablePlan(NamedTuple):
-    """What a report should have."""
+    """The options of a report's tables."""
 
-    on_time_us: int = 100 * US_PER_MS
+    on_time_us: int = DEFAULT_ON_TIME_US  # see ``on_time.py``
     cutoffs_us: tuple[int, ...] = CUTOFFS_US
     percentiles: tuple[float, ...] = (50, 90, 99, 99.9)
 
     @property
     def split_us(self) -> list[int]:
-        """The limits after which bins are split."""
+        """Limits after which bins are split."""
         return sorted({*self.cutoffs_us, self.on_time_us})
 
 
 class ReportTables(NamedTuple):
-    """The tables of a ``document.Report``, and what its header says about them."""
+    """The tables of a ``document.Report``, and the facts about them in its header."""
 
     method: Literal["exact", "bins"]
     error: float
@@ -93,15 +94,15 @@ class ReportTables(NamedTuple):
 
 
 def tables(
-    measured: Measured, runs: pa.Table, moves: pa.Table, plan: TablePlan, struck: pa.Table | None = None
+    measured: Measurements, runs: pa.Table, moves: pa.Table, plan: TablePlan, struck: pa.Table | None = None
 ) -> ReportTables:
-    """Make the tables of a ledger, or of rollups, whose bins may be split after other limits.
+    """Make the tables of a ledger, or of rollups, whose bins may be split at other limits.
 
-    ``struck`` are requests of consumers that faults struck; a rollup does not have them.
+    ``struck`` are the requests of consumers into which faults were injected; rollups lack these.
     """
     cutoffs_us, percentiles = sorted({*plan.cutoffs_us}), sorted({*plan.percentiles})
     run_rows = runs.sort_by([("started_wall_us", "ascending"), ("run", "ascending")]).to_pylist()
-    run_rows.sort(key=lambda run: run["started_wall_us"] is not None)  # stable; those unknown come first
+    run_rows.sort(key=lambda run: run["started_wall_us"] is not None)  # stable; unknown starts come first
     move_rows = moves.sort_by([("wall_us", "ascending"), ("run", "ascending")]).to_pylist()
     by_run = {run["run"]: run for run in run_rows}
     summary = measured.summary
@@ -158,7 +159,7 @@ def tables(
 def _of_consumers(
     summary: Summary, runs: Iterable[Mapping[str, Any]], struck: pa.Table | None
 ) -> list[Cause]:
-    """Why messages came late to their consumers; files from elsewhere may know nothing of them."""
+    """Return causes of messages that were late to consumers; external files may lack consumers' times."""
     is_known = summary.busy.num_rows or any(run["version"] not in (None, UNKNOWN) for run in runs)
     found = causes.of_consumers(summary.waits, summary.busy) if is_known else []
     if struck is not None and any(cause.fault for cause in found):
@@ -169,7 +170,7 @@ def _of_consumers(
 
 
 def _delays(runs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The delay of each level by its number; all delays of it if runs differ."""
+    """Return the delay of each level by number, or all delays of the level if runs differ."""
     found: dict[str, dict[str, None]] = {}
     for run in runs:
         if run["levels"] not in (None, UNKNOWN):
@@ -179,7 +180,7 @@ def _delays(runs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _empty(found: Iterable[Mapping[str, Any]], delays: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Rows with nothing but a name, for the total and for levels that have none."""
+    """Make rows that have only a name, for a missing total and for missing levels."""
     there = {(row["dimension"], row["name"]) for row in found}
     for group in (("total", "total"), *(("level", level) for level in delays)):
         if group not in there:
@@ -187,7 +188,7 @@ def _empty(found: Iterable[Mapping[str, Any]], delays: Iterable[str]) -> Iterato
 
 
 def _sorted(rows: Iterable[Grouped], delays: Mapping[str, str], dimensions: Sequence[str]) -> list[Grouped]:
-    """The rows of these dimensions in order, with the delays of levels."""
+    """Sort the rows of these dimensions, and add the delays of levels."""
     shown = [row for row in rows if row.dimension in dimensions]
     for row in shown:
         row.delay = delays.get(row.name) if row.dimension == "level" else None
@@ -196,12 +197,12 @@ def _sorted(rows: Iterable[Grouped], delays: Mapping[str, str], dimensions: Sequ
 
 def _place(group: Lateness | Reconciliation | Stage | Spectrum) -> tuple[int, int, str]:
     number = int(group.name) if group.dimension == "level" else 0
-    is_levels = (group.dimension, group.name) == ("scheme", "levels")  # which comes before other schemes
+    is_levels = (group.dimension, group.name) == ("scheme", "levels")  # sorted before other schemes
     return _DIMENSIONS.index(group.dimension), number, "" if is_levels else group.name
 
 
 def _lateness(row: Mapping[str, Any], percentiles: Sequence[float], cutoffs_us: Sequence[int]) -> Lateness:
-    """What is not in the row was not measured."""
+    """Make a row; fields without measurements are null."""
     said = {**_NOT_MEASURED, "within": [0] * len(cutoffs_us), **row}
     values = said.pop("percentiles", [None] * len(percentiles))
     names = [f"p{Decimal(str(each)).normalize():f}" for each in percentiles]

@@ -1,4 +1,4 @@
-"""Lateness over time: a partial table of counts by step and lateness, and the report's instants and cells."""
+"""Counts deliveries by time and lateness: a partial table, and the report's instants and cells."""
 
 from itertools import pairwise
 from typing import Final
@@ -9,14 +9,14 @@ import pyarrow as pa
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq_report.compute import bins
 from mocketmq_report.compute.cells import Cells
-from mocketmq_report.compute.lateness import Cutoffs, Late
+from mocketmq_report.compute.lateness import Cutoffs, LatenessRows
 from mocketmq_report.compute.partial import Shape, merge
 from mocketmq_report.document import Cell, Instant
 from mocketmq_report.ledger.codes import of_numbers
 
 SHAPE: Final = Shape(("at_us", "value"), most=("most",))
 STEPS: Final = 300
-"""About how many steps a timeline has."""
+"""Maximum number of steps of a timeline."""
 MINUTE_US: Final = 60 * US_PER_S
 
 _STEPS_US: Final = [
@@ -26,11 +26,11 @@ _STEPS_US: Final = [
 ]
 _DAY_US: Final = 24 * 60 * MINUTE_US
 _COARSE: Final = 1
-"""Bits of a bin of the heat map: two bins for each power of two."""
+"""Precision of a bin of the heat map: two bins for each power of two."""
 
 
-def timeline(late: Late, cutoffs_us: Cutoffs, step_us: int) -> pa.Table:
-    """How late the deliveries of each step were."""
+def timeline(late: LatenessRows, cutoffs_us: Cutoffs, step_us: int) -> pa.Table:
+    """Count deliveries by step and lateness."""
     steps = late.rows.numbers("delivered_us") // step_us
     cells = Cells(of_numbers(steps), bins.codes(late.lateness_us, cutoffs_us))
     most = cells.most(late.lateness_us)
@@ -43,27 +43,27 @@ def timeline(late: Late, cutoffs_us: Cutoffs, step_us: int) -> pa.Table:
 
 
 def step_us(span_us: int) -> int:
-    """The smallest step that makes at most ``STEPS`` steps; beyond half a day whole days."""
+    """Choose the shortest step that makes at most ``STEPS`` steps; above half a day, in whole days."""
     least = -(-span_us // STEPS)
     return next((step for step in _STEPS_US if step >= least), -(-least // _DAY_US) * _DAY_US)
 
 
 def of_minutes(minutes: pa.Table, step_us: int) -> pa.Table:
-    """The same table from lateness by minute."""
+    """Make the same table from lateness by minute."""
     delivered = minutes.filter(minutes["minute_us"].is_valid())
     at = delivered["minute_us"].to_numpy() // step_us * step_us
     return merge([delivered.append_column("at_us", pa.array(at))], SHAPE)
 
 
 def instants(table: pa.Table) -> list[Instant]:
-    """The deliveries of each step, in order."""
+    """Return the deliveries of each step, in order."""
     found = []
     rows = table.sort_by([("at_us", "ascending"), ("value", "ascending")])
     at, count, most = (rows[name].to_numpy() for name in ("at_us", "count", "most"))
     edges = [*np.flatnonzero(np.append(True, at[1:] != at[:-1]))[: len(at)], len(at)]
     for start, end in pairwise(edges):
         upto = np.cumsum(count[start:end])
-        p50, p99 = (bins.place(percentile, upto) for percentile in (50, 99))
+        p50, p99 = (bins.rank_of(percentile, upto) for percentile in (50, 99))
         found.append(
             Instant(
                 at_us=int(at[start]),
@@ -77,7 +77,7 @@ def instants(table: pa.Table) -> list[Instant]:
 
 
 def cells(table: pa.Table) -> list[Cell]:
-    """The cells of the heat map, in order."""
+    """Return the cells of the heat map, in order."""
     lows = bins.lowest(table["value"].to_numpy(), _COARSE)
     shape = Shape(("at_us", "low_us"))
     rows = merge([table.append_column("low_us", pa.array(lows))], shape)

@@ -1,1 +1,1 @@
-"""Judge a report by thresholds, and compare it with earlier ones."""
+"""Judges a report by thresholds, and compares it with earlier reports."""

@@ -1,13 +1,14 @@
-"""Compare reports: what changed from the first, the baseline, and whether a fail-if rule holds.
+"""Compares reports with the first one, the baseline, and judges fail-if rules.
 
-A rule is a threshold whose limit is relative to the baseline, and the report fails when it *holds*:
+A rule is a threshold with a limit relative to the baseline. The report fails when a rule *holds*:
 ``p99 > 1.5x``, ``level=* max > +50ms``, ``on_time < -0.1%``, ``lost > +0``. The limit is
 
-* ``1.5x``: so many times the baseline's value;
-* ``+50ms``, ``-3``: so much more or less; shares by points: ``on_time < -0.1%`` holds for 99.8% after 99.91%;
-* ``+10%``, ``-5%`` of anything but shares: the baseline's value and so much of it, as ``1.1x`` and ``0.95x``.
+* ``1.5x``: 1.5 times the baseline's value;
+* ``+50ms``, ``-3``: more or less than the baseline's value. Shares differ by percentage points, so
+  ``on_time < -0.1%`` holds for 99.8% after 99.91%;
+* ``+10%``, ``-5%``, not for shares: the same as ``1.1x`` and ``0.95x``.
 
-Times under a clock that was moved or not real are not compared; counts are.
+Counts are compared under every clock; times are compared only under real clocks without moves.
 """
 
 import re
@@ -47,11 +48,11 @@ _PERCENT: Final = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)%", re.ASCII)
 _COUNT: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 _LOAD: Final = 0.2
-"""The difference, as a share of the baseline, from which on loads are said to differ."""
+"""Minimum difference of loads that the report mentions, as a share of the baseline's load."""
 
 
 class ReportUnreadableError(EmulatorError):
-    """A file is no report, or a report of another version; the sentence says which version is read."""
+    """A file is not a report of a readable version. The sentence names the readable version."""
 
 
 class FailRule(NamedTuple):
@@ -65,7 +66,7 @@ class FailRule(NamedTuple):
     more: Fraction
 
     def limit(self, baseline: Fraction) -> Fraction:
-        """The limit for the report's value, given the baseline's."""
+        """Return the limit for the report's value, given the baseline's."""
         return baseline * self.times + self.more
 
 
@@ -95,7 +96,7 @@ def _relative(condition: Condition) -> tuple[Fraction, Fraction]:
             percent = found["size"].endswith("%") and kind != "share"
             return (1 + sign * size, Fraction(0)) if percent else (Fraction(1), sign * size)
     raise condition.wrong(
-        f"{shorten(condition.limit)} is no limit relative to the baseline; {condition.metric} takes"
+        f"{shorten(condition.limit)} is not a limit relative to the baseline; {condition.metric} takes"
         f" {_ALLOWED[kind]}; an absolute limit is a threshold, not a rule"
     )
 
@@ -123,7 +124,7 @@ def load_report(path: Path) -> Report:
     except OSError as error:
         raise ReportUnreadableError(f"{path} cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ReportUnreadableError(f"{path} is no report.json of a lateness report: {error}") from error
+        raise ReportUnreadableError(f"{path} is not a report.json of a lateness report: {error}") from error
     raise ReportUnreadableError(
         f"{path} is a report of schema version {shorten(version)}; this program reads"
         f" {SCHEMA_VERSION.partition('.')[0]}.x: make the report again from its data"
@@ -137,7 +138,7 @@ class _Versioned(msgspec.Struct):
 def compare(candidate: Report, baselines: Sequence[Report], rules: Sequence[FailRule] = ()) -> Comparison:
     """Compare the candidate with the first baseline, and show the other baselines beside it.
 
-    The candidate is the last side. Values that a side lacks, or that cannot be compared, are null.
+    The candidate is the last side. Missing and incomparable values are null.
     """
     reports = [*baselines, candidate]
     headers = [report.header for report in reports]
@@ -160,7 +161,7 @@ def compare(candidate: Report, baselines: Sequence[Report], rules: Sequence[Fail
 
 
 def _names(headers: Sequence[Header]) -> list[str]:
-    """The titles of the reports, with a number where several are the same."""
+    """Return the titles of the reports, numbered if they are equal."""
     titles = [header.title for header in headers]
     names: list[str] = []
     for title in titles:
@@ -278,7 +279,7 @@ class _ComparedGroup(NamedTuple):
         return f"{self.group}: {rule.metric} is {value} (baseline {baseline})"
 
     def change(self, rule: FailRule) -> str:
-        """The change from the baseline, written as in the rule."""
+        """Write the change from the baseline as the rule does: as a ratio, a percentage or a difference."""
         delta = self.value - self.baseline
         sign = "-" if delta < 0 else "+"
         if self.baseline and rule.text.endswith("x"):
@@ -288,13 +289,13 @@ class _ComparedGroup(NamedTuple):
         return f"{sign}{written(abs(delta), rule.metric.kind, abs(rule.more))}"
 
     def excess(self, rule: FailRule) -> Fraction:
-        """By how much the value exceeds the rule's limit."""
+        """Return the excess of the value over the rule's limit."""
         over = self.value - rule.limit(self.baseline)
         return -over if rule.operator in ("<", "<=") else over
 
 
 def _judge(rule: FailRule, candidate: Report, baseline: Report) -> Judgement:
-    """Pass unless the rule holds for a group. What cannot be judged fails."""
+    """Judge a rule. The report passes unless the rule holds for a group, or cannot be judged."""
     compared, failures, remarks = _compared(rule, candidate, baseline)
     holding = [one for one in compared if OPERATORS[rule.operator](one.value, rule.limit(one.baseline))]
     worst = max(holding or compared, key=lambda one: one.excess(rule), default=None)
@@ -310,7 +311,7 @@ def _judge(rule: FailRule, candidate: Report, baseline: Report) -> Judgement:
 def _compared(
     rule: FailRule, candidate: Report, baseline: Report
 ) -> tuple[list[_ComparedGroup], list[str], list[str]]:
-    """The groups that can be compared, the reasons why others fail, and remarks."""
+    """Return the comparable groups, the reasons why other groups fail, and remarks."""
     metric = rule.metric
     if metric.kind != "count" and not (candidate.header.is_performance and baseline.header.is_performance):
         return [], [NO_SPEED], []

@@ -1,4 +1,4 @@
-r"""Parse the text of a threshold or a fail-if rule, up to its limit.
+r"""Parses the text of a threshold or a fail-if rule, up to its limit.
 
 ::
 
@@ -11,8 +11,8 @@ r"""Parse the text of a threshold or a fail-if rule, up to its limit.
               | "on_time(" duration ")" on time by this duration instead of the report's own
     operator  = "<=" | "<" | ">=" | ">" | "==" | "!="
 
-A space is needed between scope and metric, and allowed between other parts. ``level=*`` is every level that
-has deliveries.
+A space is required between scope and metric, and allowed between other parts. ``level=*`` means every level
+with deliveries.
 """
 
 import re
@@ -36,7 +36,7 @@ OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "!=": ne,
 }
 
-_HIGHEST_LEVEL: Final = 1_000  # of a broker
+_HIGHEST_LEVEL: Final = 1_000  # a broker has no higher level
 _TOTAL: Final = re.compile(r"total(?=\s|$)")
 _SCOPE: Final = re.compile(r'([\w-]+)=(?!=)("(?:[^"\\]|\\.)*"(?=\s|$)|[^\s"]*(?=\s|$))')
 _LEVEL: Final = re.compile(r"\*|[1-9][0-9]{0,3}")
@@ -49,11 +49,11 @@ _WORDS: Final = (*METRICS, *_ALIASES, "p50", "p90", "p99", "p99.9", "p99.99")
 
 
 class InvalidThresholdError(EmulatorError):
-    """A threshold or rule is not understood; the sentence names the column, and says what is allowed."""
+    """An invalid threshold or rule. The sentence names the column and the allowed values."""
 
 
 class Condition(NamedTuple):
-    """A condition whose limit is still text, which begins at ``column``, counted from 1."""
+    """A condition with an unparsed limit, which begins at ``column``, counted from 1."""
 
     text: str
     scope: Scope
@@ -64,11 +64,11 @@ class Condition(NamedTuple):
 
     @property
     def left(self) -> str:
-        """All but the limit, with single spaces."""
+        """The text of the condition before the limit, with single spaces."""
         return " ".join(filter(None, (str(self.scope), str(self.metric), self.operator)))
 
     def wrong(self, problem: str) -> InvalidThresholdError:
-        """The error for a limit that cannot be read."""
+        """Make the error for an invalid limit."""
         return _invalid(self.text, self.column, problem)
 
 
@@ -111,7 +111,7 @@ class _ConditionParser:
         dimension, name = found.groups()
         if dimension not in DIMENSIONS[1:]:
             if dimension in METRICS or _PERCENTILE.fullmatch(dimension):
-                raise self._wrong(f"= is no operator; did you mean {dimension} == {name}?")
+                raise self._wrong(f"= is not an operator; did you mean {dimension} == {name}?")
             raise self._wrong(
                 f"there is no scope {shorten(dimension)}{_meant(dimension, DIMENSIONS[1:])}; allowed: total,"
                 f" {', '.join(f'{one}=' for one in DIMENSIONS[1:])}"
@@ -121,7 +121,7 @@ class _ConditionParser:
         if dimension == "level" and not (
             _LEVEL.fullmatch(name) and (name == "*" or int(name) <= _HIGHEST_LEVEL)
         ):
-            raise self._wrong(f"level={name} is no level; allowed: 1 to {_HIGHEST_LEVEL}, or *")
+            raise self._wrong(f"level={name} is not a level; allowed: 1 to {_HIGHEST_LEVEL}, or *")
         if name in ("", "*") and dimension != "level":
             raise self._wrong(f"a name is missing after {dimension}=; only levels can be *")
         self._at = found.end()
@@ -153,8 +153,8 @@ class _ConditionParser:
             )
         if re.fullmatch(r"p[0-9.]+", word, re.ASCII):
             raise self._wrong(
-                f"{word} is no percentile; allowed: above 0 and below 100, such as p50 or p99.95, and min and"
-                " max; no more than six decimals"
+                f"{word} is not a percentile; allowed: above 0 and below 100, such as p50 or p99.95, and min"
+                " and max; no more than six decimals"
             )
         raise self._wrong(f"there is no metric {shorten(word)}{_meant(word, _WORDS)}; allowed: {_names()}")
 
@@ -176,7 +176,7 @@ class _ConditionParser:
         operator = found[0]
         if operator not in OPERATORS:
             meant = f" (did you mean {_SLIPS[operator]}?)" if operator in _SLIPS else ""
-            raise self._wrong(f"{operator} is no operator{meant}; {allowed}")
+            raise self._wrong(f"{operator} is not an operator{meant}; {allowed}")
         self._at = found.end()
         return operator
 

@@ -1,7 +1,7 @@
-"""Read metrics from a report by name, of one group or of all levels, for thresholds and fail-if rules.
+"""Reads metrics of a group, or of all levels, from a report by name, for thresholds and fail-if rules.
 
-Values are fractions, so that nothing is rounded but a mean, to microseconds. They are microseconds, shares
-from 0 to 1, or counts.
+Values are microseconds, shares from 0 to 1, or counts, as exact fractions. Only a mean is rounded, to
+microseconds.
 """
 
 import re
@@ -32,10 +32,10 @@ METRICS: Final[dict[str, tuple[Kind, tuple[Dimension, ...]]]] = {
     ),
     **dict.fromkeys(("read", "kept", "dropped", "skewed", "impossible", "broken"), ("count", _OF_THE_DATA)),
 }
-"""All metrics but percentiles: their kind, and the dimensions in which they are known.
+"""All metrics but percentiles, with their kind and dimensions.
 
 ``silent`` counts levels and ``disorder`` violations; ``skewed``, ``impossible`` (orders of stages),
-``dropped``, ``kept`` and ``read`` count rows, ``broken`` sources. All others have the names of fields in
+``dropped``, ``kept`` and ``read`` count rows; ``broken`` counts sources. The others are fields of
 ``document``.
 """
 
@@ -50,7 +50,7 @@ class _UnknownError(EmulatorError):
 
 
 class Scope(NamedTuple):
-    """The groups of a condition. The name ``*`` stands for every level that has deliveries."""
+    """The groups of a condition. The name ``*`` means every level with deliveries."""
 
     dimension: Dimension
     name: str
@@ -66,16 +66,16 @@ class Metric(NamedTuple):
     """``name`` is a key of ``METRICS``, or a percentile as in ``Lateness.percentiles``."""
 
     name: str
-    cutoff_us: int | None = None  # of on_time; the report's own if None
+    cutoff_us: int | None = None  # limit of on_time; None: the report's own
 
     @property
     def kind(self) -> Kind:
-        """How the metric is measured."""
+        """The unit of the metric."""
         return "duration" if self.is_percentile else METRICS[self.name][0]
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """The dimensions in which the metric is known."""
+        """The dimensions that have the metric."""
         return DIMENSIONS if self.is_percentile else METRICS[self.name][1]
 
     @property
@@ -99,7 +99,7 @@ class DeliveryGroup(NamedTuple):
 
 
 class Readings(NamedTuple):
-    """The metric of each group, and a sentence for each group that lacks it."""
+    """The metric of each group, and a sentence for each group that lacks the metric."""
 
     values: dict[DeliveryGroup, Fraction]
     unknown: list[str]
@@ -120,7 +120,7 @@ def readings(report: Report, scope: Scope, metric: Metric) -> Readings:
 
 
 def busy_levels(report: Report, metric: Metric) -> list[DeliveryGroup]:
-    """The levels that have deliveries, or messages, if the metric is about these."""
+    """Return the levels with deliveries, or with any messages if the metric counts messages."""
     busy = {row.name for row in report.lateness if row.dimension == "level" and row.measured}
     if metric.dimensions == _RECONCILED:
         busy |= {row.name for row in report.reconciliation if row.dimension == "level" and row.sent}
@@ -129,7 +129,7 @@ def busy_levels(report: Report, metric: Metric) -> list[DeliveryGroup]:
 
 
 def written(value: Fraction, kind: Kind, limit: Fraction | None = None) -> str:
-    """A value as thresholds write it. A share gets enough decimals to show its side of the limit."""
+    """Write a value as in a threshold. A share has enough decimals to show its side of the limit."""
     if kind == "duration":
         return format_duration(int(value))
     if kind == "count":
@@ -147,7 +147,7 @@ def _side(value: Fraction, limit: Fraction) -> int:
 
 
 def quoted(name: str) -> str:
-    """A name in quotes, as thresholds write names with spaces or quotes."""
+    """Put a name in quotes, as thresholds need for a name with spaces or quotes."""
     return f'"{_ESCAPED.sub(lambda found: chr(92) + found[0], name)}"'
 
 
@@ -155,14 +155,14 @@ def _row(rows: list[_Row], group: DeliveryGroup) -> _Row:
     for row in rows:
         if row.dimension == group.dimension and (group.dimension == "total" or row.name == group.name):
             return row
-    raise _UnknownError(f"the report says nothing about {group}")
+    raise _UnknownError(f"the report has no data about {group}")
 
 
 def _of_lateness(report: Report, row: Lateness, metric: Metric) -> int | Fraction:
     if metric.kind == "count":
         return int(getattr(row, metric.name))
     if not row.measured:
-        raise _UnknownError(f"nothing was measured of {DeliveryGroup(row.dimension, row.name, row.delay)}")
+        raise _UnknownError(f"no measurements of {DeliveryGroup(row.dimension, row.name, row.delay)}")
     if metric.name == "on_time":
         return Fraction(_on_time(report, row, metric.cutoff_us), row.measured)
     if metric.is_percentile:
@@ -173,8 +173,8 @@ def _of_lateness(report: Report, row: Lateness, metric: Metric) -> int | Fractio
         value = getattr(row, f"{metric.name}_us")
     if value is None:
         raise _UnknownError(
-            f"{metric} of {DeliveryGroup(row.dimension, row.name, row.delay)} needs more than the"
-            f" {figures.count(row.measured)} that were measured"
+            f"{metric} of {DeliveryGroup(row.dimension, row.name, row.delay)} needs more than"
+            f" {figures.count(row.measured)} deliveries"
         )
     return round(value)
 
@@ -207,7 +207,7 @@ def _groups(report: Report, scope: Scope, metric: Metric) -> list[DeliveryGroup]
 
 
 def _read(report: Report, group: DeliveryGroup, metric: Metric) -> int | Fraction:
-    """The metric of the group. Raises _UnknownError."""
+    """Read the metric of the group. Raises _UnknownError."""
     quality = report.quality
     match metric.name:
         case "read" | "kept" | "skewed":

@@ -1,4 +1,4 @@
-"""Judge a report by thresholds: lines such as ``level=3 p99 <= 50ms`` or ``lost == 0``.
+"""Judges a report by thresholds: lines such as ``level=3 p99 <= 50ms`` or ``lost == 0``.
 
 ``condition`` describes the text up to the limit. The limit is a duration such as ``50ms``, ``1h30m`` or
 ``-5ms`` for metrics that are times, a share such as ``99.9%`` for ``on_time``, and a whole number for all
@@ -25,14 +25,14 @@ _ALLOWED: Final[dict[Kind, str]] = {
     "count": "a whole number such as 0, without a unit",
 }
 
-NO_SPEED: Final = "the clock was moved or not real, so this says nothing about speed"
+NO_SPEED: Final = "the clock was moved or not real, so this does not measure speed"
 
 _UNITS: Final = {"duration": "ms", "share": "%"}
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
 _SHARE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)%", re.ASCII)
 _COUNT: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 _CODE: Final = re.compile(r'(?:"(?:[^"\\]|\\.)*"|(?<=\S)#|[^#])*')
-"""A line up to its comment."""
+"""Matches a line up to its comment."""
 
 
 class Threshold(NamedTuple):
@@ -44,7 +44,7 @@ class Threshold(NamedTuple):
     limit: Fraction
 
     def holds(self, value: Fraction) -> bool:
-        """Whether the value meets the limit."""
+        """Return whether the value meets the limit."""
         return OPERATORS[self.operator](value, self.limit)
 
     def __str__(self) -> str:
@@ -57,14 +57,14 @@ class HasMetric(Protocol):
 
     @property
     def metric(self) -> Metric:
-        """The metric that is judged."""
+        """The judged metric."""
 
 
 class RequiredFigures(NamedTuple):
-    """The figures that thresholds and rules need, beyond those of every report."""
+    """The figures that thresholds and rules need in addition to those of every report."""
 
-    percentiles: tuple[float, ...]  # such as 99.95, in order
-    cutoffs_us: tuple[int, ...]  # of on_time(…), in order
+    percentiles: tuple[float, ...]  # percentiles such as 99.95, in order
+    cutoffs_us: tuple[int, ...]  # limits of on_time(…), in order
 
 
 def parse(text: str) -> Threshold:
@@ -88,7 +88,7 @@ def parse_file(path: Path) -> list[Threshold]:
             except InvalidThresholdError as error:
                 raise InvalidThresholdError(f"{path}, line {number}: {error}") from None
     if not found:
-        raise InvalidThresholdError(f"{path} has no thresholds; a line such as early == 0 is one")
+        raise InvalidThresholdError(f"{path} has no thresholds; write one on each line, such as early == 0")
     return found
 
 
@@ -102,9 +102,9 @@ def required_figures(conditions: Iterable[HasMetric]) -> RequiredFigures:
 
 
 def judge(threshold: Threshold, report: Report) -> Judgement:
-    """Judge whether the report passes. What cannot be judged fails, with the reason.
+    """Judge whether the report passes. A threshold that cannot be judged fails, with the reason.
 
-    ``level=*`` is one judgement: it passes if every level with deliveries does, and shows the worst one.
+    ``level=*`` is a single judgement. It passes if every level with deliveries passes, and shows the worst.
     """
     metric, limit = threshold.metric, threshold.limit
     values, unknown = readings(report, threshold.scope, metric)
@@ -125,7 +125,7 @@ def judge(threshold: Threshold, report: Report) -> Judgement:
     error = report.header.error if metric.is_percentile else 0
     if any(abs(value - limit) < error * value for value in values.values()):
         reasons.append(
-            f"bins, which may be wrong by {figures.share(error)}, cannot tell so close to the limit"
+            f"bins, which may be wrong by {figures.share(error)}, cannot decide so close to the limit"
         )
     if values and metric.kind != "count" and not report.header.is_performance:
         reasons.append(NO_SPEED)
@@ -138,7 +138,7 @@ def judge(threshold: Threshold, report: Report) -> Judgement:
 
 
 def _how_bad(threshold: Threshold, value: Fraction) -> Fraction:
-    """A number that grows with the distance between the value and the limit."""
+    """Return a number that grows with the distance between the value and the limit."""
     if threshold.operator in ("<=", "<"):
         return value
     if threshold.operator in (">=", ">"):
@@ -160,5 +160,5 @@ def _limit(condition: Condition) -> Fraction:
         return share
     meant = f" (did you mean {text}{_UNITS[kind]}?)" if _NUMBER.fullmatch(text) and kind in _UNITS else ""
     raise condition.wrong(
-        f"{shorten(text)} is no limit of {condition.metric}, which takes {_ALLOWED[kind]}{meant}"
+        f"{shorten(text)} is not a limit of {condition.metric}, which takes {_ALLOWED[kind]}{meant}"
     )

@@ -1,4 +1,4 @@
-"""Draw the charts of a lab: all subjects in each of them, in the same colours."""
+"""Draws the charts of a lab. Each chart shows all subjects, in the same colours."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -30,7 +30,7 @@ _MB: Final = 1e6
 
 
 def lab_charts(lab: LabReport) -> Iterator[Chart]:
-    """All charts, without those that have no data."""
+    """Make all charts that have data."""
     keys = {
         each.name: LegendEntry(
             figures.harmless(each.name), f"var(--c{number % _COLORS})", _SHAPES[number % len(_SHAPES)]
@@ -52,7 +52,7 @@ def lab_charts(lab: LabReport) -> Iterator[Chart]:
             keys,
             "start",
             "Start",
-            "From the start of the process until the broker is ready, with so many messages pending.",
+            "From the start of the process until the broker is ready, by the number of pending messages.",
             lambda step: step.start_us,
             "duration",
         )
@@ -62,12 +62,18 @@ def lab_charts(lab: LabReport) -> Iterator[Chart]:
                 keys,
                 "memory",
                 "Memory",
-                "Of the broker’s process once it is ready.",
+                "Memory of the broker’s process when it is ready.",
                 lambda step: (step.memory_bytes or 0) / _MB,
                 "count",
             )
         yield _growth(
-            grown, keys, "disk", "Disk", "Of the data directory.", lambda step: step.disk_bytes / _MB, "count"
+            grown,
+            keys,
+            "disk",
+            "Disk",
+            "Size of the data directory.",
+            lambda step: step.disk_bytes / _MB,
+            "count",
         )
 
 
@@ -100,7 +106,7 @@ def _over_time(subjects: Sequence[Subject], keys: dict[str, LegendEntry]) -> Cha
         "y": late.axis(),
         "marks": list(lines),
     }
-    note = "The latest delivery of each step of time. The subjects ran one after the other."
+    note = "The greatest lateness in each step of time. The subjects ran one after the other."
     return Chart("time", "Lateness over time", note, [keys[each.name] for each in subjects], spec)
 
 
@@ -124,9 +130,7 @@ def _throughput(subjects: Sequence[Subject]) -> Chart:
         "choice": {"options": list(values), "value": "saves"},
         "marks": [mark("bar", bars, y="of", color="kind", colors=colors([key]), tip=tip)],
     }
-    note = (
-        "Saves that are answered while many are under way, and deliveries when a herd is due at one instant."
-    )
+    note = "Saves while many are in flight, and deliveries of a herd due at one instant."
     return Chart("throughput", "Throughput", note, [key], spec)
 
 
@@ -139,7 +143,7 @@ def _growth(
     value: Callable[[GrowthStep], float],
     unit: Format,
 ) -> Chart:
-    """Over the number of pending messages, which is drawn by its logarithm, from the first number above 0."""
+    """Draw a chart over the number of pending messages, on a logarithmic axis from the first above 0."""
     sizes = sorted({step.pending for each in subjects for step in each.growth if step.pending})
     values = [value(step) for each in subjects for step in each.growth]
     shown = "MB" if unit == "count" else title.lower()
@@ -170,7 +174,7 @@ def _growth(
 
 
 def _axis(values: Iterable[Any], title: str) -> Spec:
-    """From 0 to the greatest value, with round numbers on it."""
+    """Make an axis from 0 to the greatest value, with round numbers."""
     most = max([each for each in values if each], default=1.0)
     step = next(
         digit * 10.0**power

@@ -1,8 +1,8 @@
 """The report of a lab as data: what ``lab.json`` holds. Its JSON schema is ``docs/lab.schema.json``.
 
-The page and the Markdown are made from this. Durations and instants are microseconds (``_us``), sizes bytes.
-Lateness comes from lateness reports of the ledgers that the runs left; a percentile is nearest-rank. What
-could not be measured is null.
+The page and the Markdown are made from this data. Durations and instants are microseconds (``_us``), sizes
+are bytes. Lateness comes from lateness reports of the runs' ledgers; a percentile is nearest-rank. Missing
+measurements are null.
 """
 
 from typing import Final, Literal
@@ -20,42 +20,42 @@ class Load(Struct, kw_only=True):
 
     rate: int  # messages a second
     seconds: int
-    delays: list[str]  # to which messages were sent in turn, such as 5s
+    delays: list[str]  # delays of the messages in turn, such as 5s
     size: int  # of a body
     herd: int  # messages due at one instant
-    in_flight: int  # sends under way while saves were counted
-    pending: list[int]  # how many waited at the starts
-    delay_sync: str  # when the schemes sync what they save: always, interval or never
+    in_flight: int  # concurrent sends while saves were counted
+    pending: list[int]  # pending messages at each start
+    delay_sync: str  # when the schemes sync their files: always, interval or never
 
 
 class Machine(Struct, kw_only=True):
-    """Where it ran."""
+    """The machine of the lab."""
 
     host: str
     cores: int
     python: str
     system: str
     load_average: list[float]  # of 1, 5 and 15 minutes, at the end
-    directory: str  # the data was below it
+    directory: str  # of the data
 
 
-class Late(Struct, kw_only=True):
-    """How late a subject's deliveries of one delay were; ``of`` is ``all`` or the delay."""
+class DelayLateness(Struct, kw_only=True):
+    """Lateness of a subject's deliveries of one delay; ``of`` is ``all`` or the delay."""
 
     of: str
     measured: int
-    overdue: int  # of the measured: not delivered
+    overdue: int  # measured but not delivered
     early: int
     mean_us: float | None
     p50_us: int | None
     p90_us: int | None
-    p99_us: int | None  # null: fewer than a hundred deliveries, as the next for a thousand
+    p99_us: int | None  # null: fewer than 100 deliveries; p99.9 needs 1,000
     p999_us: int | None
     max_us: int | None
 
 
-class Moment(Struct, kw_only=True):
-    """The deliveries of one step of time, counted from the first one."""
+class TimelineStep(Struct, kw_only=True):
+    """The deliveries of one step of time since the first delivery."""
 
     after_us: int
     count: int
@@ -64,22 +64,22 @@ class Moment(Struct, kw_only=True):
 
 
 class HerdRun(Struct, kw_only=True):
-    """Messages that were due at one instant, and what became of them."""
+    """Messages due at one instant, and their deliveries."""
 
     messages: int
     per_second: float | None  # deliveries, from the due instant to the last
-    late: Late
+    late: DelayLateness
 
 
 class GrowthStep(Struct, kw_only=True):
-    """The start of a broker with so many pending messages. The first has none."""
+    """The start of a broker with a number of pending messages; 0 in the first step."""
 
     pending: int
     start_us: int  # from the start of its process until it was ready
-    memory_bytes: int | None  # of the process, once it was ready
+    memory_bytes: int | None  # of the process when ready
     disk_bytes: int  # of the data directory
-    memory_each: float | None  # for a pending message, beyond a broker with none
-    disk_each: float | None  # the same
+    memory_each: float | None  # for a pending message, beyond a broker without any
+    disk_each: float | None  # for a pending message, beyond a broker without any
 
 
 class Subject(Struct, kw_only=True):
@@ -88,10 +88,10 @@ class Subject(Struct, kw_only=True):
     name: str
     kind: Literal["scheme", "cluster"]
     version: str
-    lateness: list[Late]  # of all deliveries, then of each delay
-    lateness_error_us: int  # each lateness is right to so much
-    spectrum: Spectrum | None  # the distribution of all
-    timeline: list[Moment]
+    lateness: list[DelayLateness]  # of all deliveries, then of each delay
+    lateness_error_us: int  # greatest error of a lateness
+    spectrum: Spectrum | None  # the distribution of all deliveries
+    timeline: list[TimelineStep]
     saves_per_second: float | None
     herd: HerdRun | None
     growth: list[GrowthStep]
@@ -99,7 +99,7 @@ class Subject(Struct, kw_only=True):
 
 
 class LeftOut(Struct, kw_only=True):
-    """A subject that was asked for and not measured."""
+    """A requested subject that was not measured."""
 
     name: str
     reason: str
@@ -111,7 +111,7 @@ class LabReport(Struct, kw_only=True):
     schema_version: str = SCHEMA_VERSION
     title: str
     version: str  # of mocketmq
-    spark: str  # its version, or none
+    spark: str  # the version of Spark, or none
     created_wall_us: int
     machine: Machine
     load: Load

@@ -1,4 +1,4 @@
-"""Write the report of a lab as one HTML file, in the style of lateness reports."""
+"""Writes the report of a lab as one HTML file, in the style of lateness reports."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -32,7 +32,7 @@ def lab_html(lab: LabReport) -> str:
 
 
 def facts(lab: LabReport) -> Iterator[tuple[str, str]]:
-    """The load, and where it ran."""
+    """Return the facts about the load and the machine."""
     load, machine = lab.load, lab.machine
     yield "load", f"{load.rate} messages a second for {load.seconds} s, bodies of {load.size} bytes"
     yield "delays", figures.listed(load.delays)
@@ -45,7 +45,7 @@ def facts(lab: LabReport) -> Iterator[tuple[str, str]]:
 
 
 def inexact(lab: LabReport) -> str:
-    """Which subjects tell lateness with an error, and of how much."""
+    """Name the subjects whose lateness has an error, with the size of the error."""
     return figures.listed(
         f"{each.name} tells it to ±{figures.duration(each.lateness_error_us)}"
         for each in lab.subjects
@@ -54,7 +54,7 @@ def inexact(lab: LabReport) -> str:
 
 
 def size(number: float | None) -> str:
-    """Bytes with a unit: ``870 B``, ``12.3 MB``."""
+    """Format bytes with a unit: ``870 B``, ``12.3 MB``."""
     if number is None:
         return figures.NONE
     for unit, name in _UNITS:
@@ -64,7 +64,7 @@ def size(number: float | None) -> str:
 
 
 def whole_bytes(number: float | None) -> str:
-    """Bytes: ``1,234 B``."""
+    """Format whole bytes: ``1,234 B``."""
     return figures.NONE if number is None else f"{number:,.0f} B"
 
 

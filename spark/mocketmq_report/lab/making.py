@@ -1,4 +1,4 @@
-"""Make the report of a lab: a lateness report of each ledger, and what was measured beside it; write it."""
+"""Makes and writes the report of a lab from a lateness report of each ledger and the other measurements."""
 
 import os
 import platform
@@ -12,19 +12,19 @@ from mocketmq import __version__
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.duration import format_duration
 from mocketmq.lab import load as given
-from mocketmq.lab.measured import Growth, Measured, Results
+from mocketmq.lab.measured import Growth, MeasuredSubject, Results
 from mocketmq_report.document import Lateness, Report
-from mocketmq_report.job import Engine, Job, run
+from mocketmq_report.job import Job, ReportRunner, run
 from mocketmq_report.lab.document import (
+    DelayLateness,
     GrowthStep,
     HerdRun,
     LabReport,
-    Late,
     LeftOut,
     Load,
     Machine,
-    Moment,
     Subject,
+    TimelineStep,
 )
 from mocketmq_report.lab.html import lab_html
 from mocketmq_report.lab.markdown import lab_markdown
@@ -36,18 +36,18 @@ _ALL: Final = "all"
 
 
 def make_lab_report(
-    engine: Engine,
+    runner: ReportRunner,
     load: given.Load,
     results: Results,
     place: Path,
     title: str,
     progress: ProgressCallback,
 ) -> LabReport:
-    """Read the ledgers of all subjects. Raises BrokenLedgerError if one cannot be read."""
+    """Read the ledgers of all subjects. Raises BrokenLedgerError if a ledger is unreadable."""
     return LabReport(
         title=title,
         version=__version__,
-        spark=engine.version,
+        spark=runner.version,
         created_wall_us=wall_us(),
         machine=Machine(
             host=platform.node(),
@@ -67,13 +67,15 @@ def make_lab_report(
             pending=list(load.pending),
             delay_sync=load.delay_sync,
         ),
-        subjects=[_subject(engine, each, load, progress) for each in results.measured],
+        subjects=[_subject(runner, each, load, progress) for each in results.measured],
         left_out=[LeftOut(name=each.name, reason=each.reason) for each in results.skipped],
     )
 
 
-def _subject(engine: Engine, each: Measured, load: given.Load, progress: ProgressCallback) -> Subject:
-    report = _report(engine, each.ledger, each.name, progress)
+def _subject(
+    runner: ReportRunner, each: MeasuredSubject, load: given.Load, progress: ProgressCallback
+) -> Subject:
+    report = _report(runner, each.ledger, each.name, progress)
     return Subject(
         name=each.name,
         kind=each.kind,
@@ -83,21 +85,21 @@ def _subject(engine: Engine, each: Measured, load: given.Load, progress: Progres
         spectrum=next((it for it in report.spectra if it.dimension == "total" and it.points), None),
         timeline=list(_timeline(report)),
         saves_per_second=each.saves_per_second,
-        herd=_herd(_report(engine, each.herd, f"{each.name}: herd", progress), load) if each.herd else None,
+        herd=_herd(_report(runner, each.herd, f"{each.name}: herd", progress), load) if each.herd else None,
         growth=[_growth(step, each.growth[0]) for step in each.growth],
         notes=[*each.notes, *report.header.warnings],
     )
 
 
-def _report(engine: Engine, ledger: Path, name: str, progress: ProgressCallback) -> Report:
+def _report(runner: ReportRunner, ledger: Path, name: str, progress: ProgressCallback) -> Report:
     def tell(what: str, done: int, total: int | None) -> None:
         progress(f"{name}: {what}", done, total)
 
-    return run(engine, Job(data=(str(ledger),), title=name), tell)
+    return run(runner, Job(data=(str(ledger),), title=name), tell)
 
 
-def _lateness(report: Report, delays: dict[str, str]) -> Iterator[Late]:
-    """Of all, and of each delay, which is a topic or a level of its own."""
+def _lateness(report: Report, delays: dict[str, str]) -> Iterator[DelayLateness]:
+    """Return the lateness of all deliveries, and of each delay, which is a topic or a level."""
     rows = {(row.dimension, row.name): row for row in report.lateness}
     yield _late(_ALL, rows["total", "total"])
     for delay, name in delays.items():
@@ -106,8 +108,8 @@ def _lateness(report: Report, delays: dict[str, str]) -> Iterator[Late]:
             yield _late(delay, found)
 
 
-def _late(of: str, row: Lateness) -> Late:
-    return Late(
+def _late(of: str, row: Lateness) -> DelayLateness:
+    return DelayLateness(
         of=of,
         measured=row.measured,
         overdue=row.overdue,
@@ -121,12 +123,12 @@ def _late(of: str, row: Lateness) -> Late:
     )
 
 
-def _timeline(report: Report) -> Iterator[Moment]:
+def _timeline(report: Report) -> Iterator[TimelineStep]:
     instants = [each for each in report.timeline.instants if each.count]
     for each in instants:
         if each.max_us is not None:
             after_us = each.at_us - instants[0].at_us
-            yield Moment(after_us=after_us, count=each.count, p50_us=each.p50_us, max_us=each.max_us)
+            yield TimelineStep(after_us=after_us, count=each.count, p50_us=each.p50_us, max_us=each.max_us)
 
 
 def _herd(report: Report, load: given.Load) -> HerdRun:
@@ -150,12 +152,12 @@ def _growth(step: Growth, empty: Growth) -> GrowthStep:
 
 
 def lab_json(lab: LabReport) -> bytes:
-    """The report as ``docs/lab.schema.json`` describes it."""
+    """Encode the report as ``docs/lab.schema.json`` describes it."""
     return msgspec.json.format(msgspec.json.encode(lab), indent=1)
 
 
 def write_lab(lab: LabReport, out: str) -> str:
-    """Write all forms, and return where the page is. Raises WriteError."""
+    """Write all forms, and return the path of the page. Raises WriteError."""
     forms = {
         PAGE: lab_html(lab).encode(),
         "lab.json": lab_json(lab),

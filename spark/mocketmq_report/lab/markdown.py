@@ -1,15 +1,15 @@
-"""Write the report of a lab as Markdown: its tables, for a comment or a page of docs."""
+"""Writes the report of a lab as Markdown: its tables, for a comment or a page of docs."""
 
 from collections.abc import Iterator
 
 from mocketmq_report import figures
-from mocketmq_report.lab.document import LabReport, Late
+from mocketmq_report.lab.document import DelayLateness, LabReport
 from mocketmq_report.lab.html import facts, inexact, size, whole_bytes
 from mocketmq_report.report.markdown import plain, table
 
 
 def lab_markdown(lab: LabReport) -> str:
-    """Make the text. What users gave is shown and has no effect."""
+    """Make the text. Users' text is escaped."""
     return "\n\n".join(_parts(lab)) + "\n"
 
 
@@ -57,7 +57,7 @@ def _parts(lab: LabReport) -> Iterator[str]:
         yield table(["pending", ">messages", ">start", ">memory", ">for each", ">disk", ">for each"], pending)
 
 
-def _late(row: Late) -> list[str]:
+def _late(row: DelayLateness) -> list[str]:
     values = (row.p50_us, row.p90_us, row.p99_us, row.p999_us, row.max_us)
     counts = (row.measured, row.early, row.overdue)
     return [*map(figures.count, counts), *map(figures.duration, values)]

@@ -1,1 +1,1 @@
-"""Read ledgers from stores, exports and other files as one table of rows."""
+"""Reads ledgers from stores, exports and other files as one table of rows."""

@@ -1,7 +1,6 @@
-"""Codes: a number for each row that stands for what the row has in some columns.
+"""Codes: one number per row for its values in some columns.
 
-Rows are grouped by one number of 64 bits, whatever their keys are, which is several times as fast as by the
-keys themselves.
+Grouping rows by one 64-bit number is several times as fast as by the keys themselves.
 """
 
 from collections.abc import Iterable
@@ -15,11 +14,11 @@ import pyarrow as pa
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 _MOST: Final = 1 << 62
-"""What codes are less than."""
+"""Upper limit of codes, exclusive."""
 _WIDE: Final = 1 << 32
-"""Numbers further apart get codes by their values instead of by their distance from the least."""
+"""Width of a range up to which a number's code is its distance from the least number."""
 _ROOM: Final = 8
-"""Codes for each row that a look-up table may have, beside ``_LITTLE``."""
+"""Number of entries in a look-up table that each row allows, in addition to ``_LITTLE``."""
 _LITTLE: Final = 1 << 16
 
 
@@ -27,11 +26,11 @@ class Codes(NamedTuple):
     """The code of each row. Rows with equal values, and no others, have equal codes."""
 
     numbers: np.ndarray[Any, Any]
-    size: int  # all are from 0 on and less than this
+    size: int  # the upper limit of the codes, exclusive
 
 
 def of_numbers(values: Ints) -> Codes:
-    """The codes of numbers."""
+    """Make the codes of numbers."""
     if not len(values):
         return Codes(values, 1)
     least = int(values.min())
@@ -40,7 +39,7 @@ def of_numbers(values: Ints) -> Codes:
 
 
 def of_column(column: pa.Array) -> Codes:
-    """The codes of a column, in which null is a value like any other."""
+    """Make the codes of a column. Null is a value like any other."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     null = len(column.dictionary)
@@ -48,7 +47,7 @@ def of_column(column: pa.Array) -> Codes:
 
 
 def without_nulls(column: pa.Array, instead: int) -> np.ndarray[Any, Any]:
-    """A column of whole numbers, with this number instead of each null: Arrow takes several times as long."""
+    """Replace each null of a column of whole numbers with a number; Arrow takes several times as long."""
     if not column.null_count:
         found: np.ndarray[Any, Any] = column.to_numpy()
         return found
@@ -58,7 +57,7 @@ def without_nulls(column: pa.Array, instead: int) -> np.ndarray[Any, Any]:
 
 
 def joined(keys: Iterable[Codes]) -> Codes:
-    """The codes of rows that have several keys."""
+    """Combine the codes of several keys into one code for each row."""
     found = [*keys]
     if prod(each.size for each in found) > _most(len(found[0].numbers)):
         found = [packed(each) if each.size > _LITTLE else each for each in found]
@@ -66,7 +65,7 @@ def joined(keys: Iterable[Codes]) -> Codes:
 
 
 def packed(codes: Codes) -> Codes:
-    """The same without numbers that no row has."""
+    """Renumber the codes without gaps."""
     numbers, size = codes
     if size > _most(len(numbers)):
         coded = pa.array(numbers).dictionary_encode()
@@ -80,12 +79,12 @@ def packed(codes: Codes) -> Codes:
 
 
 def _most(rows: int) -> int:
-    """The most codes for which a look-up table is made."""
+    """Return the maximum number of codes for which to build a look-up table."""
     return _ROOM * rows + _LITTLE
 
 
 def _joined(left: Codes, right: Codes) -> Codes:
-    if left.size == 1 or right.size == 1:  # as that of the run in a file of one
+    if left.size == 1 or right.size == 1:  # a key with a single value, such as the run in a file of one run
         return right if left.size == 1 else left
     if left.size * right.size > _MOST:
         left, right = packed(left), packed(right)

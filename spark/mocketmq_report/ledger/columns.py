@@ -1,4 +1,4 @@
-"""The columns of a ledger, described once: Spark's schemas, exports and ``docs/ledger-format.md`` follow.
+"""Defines the columns of a ledger; Spark's schemas, exports and ``docs/ledger-format.md`` follow from them.
 
 A row of ``DELIVERIES`` is one delivery of a delayed message, or one delayed message that was not delivered;
 a row of ``RUNS`` is one start of a broker, and a row of ``MOVES`` one move of its clock. Columns whose names
@@ -18,17 +18,17 @@ _BOOLEAN: Final = pa.bool_()
 _DROPPED: Final = "the row is dropped"
 
 UNKNOWN: Final = "unknown"
-"""Stands for facts about a run that a file from elsewhere lacks."""
+"""The value of a fact about a run that an external file lacks."""
 
 
 class LedgerColumn(NamedTuple):
-    """A column. The last two fields are for files from elsewhere, which may lack columns and values."""
+    """A column. The last two fields describe missing values, which only external files have."""
 
     name: str
     type: pa.DataType
     meaning: str
-    without: str = "unknown"  # what it means, in words, that there is no value
-    default: str | int | bool | None = None  # the value to take then
+    without: str = "unknown"  # the meaning of a missing value, in words
+    default: str | int | bool | None = None  # the default value
 
 
 STATES: Final = ("delivered", "pending", "cancelled", "expired", "lost")
@@ -37,27 +37,25 @@ DELIVERY_COLUMNS: Final = (
     LedgerColumn(
         "run",
         _TEXT,
-        "the start of a broker, or the measurement, to which the row belongs",
+        "the broker's start, or the measurement, to which the row belongs",
         "the name of the file, without its ending",
     ),
     LedgerColumn(
         "state",
         _TEXT,
-        "`delivered`; `pending`: waits, or is overdue; `cancelled`; `expired`: removed undelivered, by a"
-        " reset or by retention; `lost`: none of these, a defect",
+        "`delivered`; `pending`, also if overdue; `cancelled`; `expired`: removed undelivered by a reset or"
+        " by retention; `lost`: none of these, a defect",
         "`delivered` if there is a `delivered_us`, else `pending`",
     ),
     LedgerColumn("message_id", _TEXT, "the UNIQ_KEY, the same in each delivery of a message", _DROPPED),
     LedgerColumn(
         "parked_offset",
         _LONG,
-        "number of the delayed message in its store, the same in each of its deliveries",
+        "number of the delayed message in its store, the same in each delivery of the message",
         "messages are told apart by `message_id` and `attempt`",
     ),
     LedgerColumn("delivered_offset", _LONG, "number of the delivery in its store, in order of delivery"),
-    LedgerColumn(
-        "topic", _TEXT, "where it was, or will be, delivered; `%RETRY%group` for a retry", "no name", ""
-    ),
+    LedgerColumn("topic", _TEXT, "where the message is delivered; `%RETRY%group` for a retry", "no name", ""),
     LedgerColumn("queue_id", _INTEGER, "the queue of the topic"),
     LedgerColumn("queue_offset", _LONG, "the offset in that queue"),
     LedgerColumn(
@@ -67,59 +65,59 @@ DELIVERY_COLUMNS: Final = (
         "`levels` with a level, else `absolute`",
     ),
     LedgerColumn("level", _INTEGER, "number of the delay level; only the scheme `levels` has one", "none"),
-    LedgerColumn("attempt", _INTEGER, "1, and one more for each time that a consumer gave it back", "`1`", 1),
+    LedgerColumn("attempt", _INTEGER, "1 for the first delivery, one more for each retry", "`1`", 1),
     LedgerColumn("size", _INTEGER, "bytes of the body"),
     LedgerColumn(
         "forced",
         _BOOLEAN,
-        "delivered by hand before it was due; its lateness means nothing",
+        "delivered on demand before the due time; the lateness does not count",
         "`false`",
         False,
     ),
     LedgerColumn("born_us", _LONG, "the producer's time stamp"),
-    LedgerColumn("stored_us", _LONG, "when the broker had stored it"),
-    LedgerColumn("due_us", _LONG, "when it should become visible", _DROPPED),
-    LedgerColumn("picked_us", _LONG, "when the broker's timer had chosen it"),
-    LedgerColumn("delivered_us", _LONG, "when it became visible", "it was not delivered"),
-    LedgerColumn("pulled_us", _LONG, "when it was first given to a consumer"),
+    LedgerColumn("stored_us", _LONG, "when the broker had stored the message"),
+    LedgerColumn("due_us", _LONG, "when the message should become visible", _DROPPED),
+    LedgerColumn("picked_us", _LONG, "when the broker's timer had picked the message"),
+    LedgerColumn("delivered_us", _LONG, "when the message became visible", "the message was not delivered"),
+    LedgerColumn("pulled_us", _LONG, "when a consumer first received the message"),
     LedgerColumn("pulled_by", _TEXT, "the group of that consumer"),
-    LedgerColumn("acked_us", _LONG, "when it was first acknowledged"),
-    LedgerColumn("fault", _TEXT, "the fault on purpose that struck it", "none"),
+    LedgerColumn("acked_us", _LONG, "when the message was first acknowledged"),
+    LedgerColumn("fault", _TEXT, "the fault injected into the delivery", "none"),
 )
 
 RUN_COLUMNS: Final = (
     LedgerColumn("run", _TEXT, "UTC of its start, such as `20261121T003136.123456Z`"),
     LedgerColumn("store", _TEXT, "the first run of the same store: offsets count within a store"),
-    LedgerColumn("source", _TEXT, "the file or directory from which it was read"),
+    LedgerColumn("source", _TEXT, "the file or directory of the run's data"),
     LedgerColumn("version", _TEXT, "the version of the broker"),
-    LedgerColumn("host", _TEXT, "where it ran"),
+    LedgerColumn("host", _TEXT, "the broker's host"),
     LedgerColumn("profile", _TEXT, "how delays were timed, such as `exact` or `rocketmq4`"),
     LedgerColumn("clock", _TEXT, "`real`, `manual`, or a pace such as `x10`"),
     LedgerColumn("levels", _TEXT, "the table of levels: `1s 5s 10s …`"),
     LedgerColumn("durability", _TEXT, "what acknowledged messages survive: `full` or `normal`"),
-    LedgerColumn("started_wall_us", _LONG, "when it started, by the wall clock"),
-    LedgerColumn("started_us", _LONG, "when it started, by its own clock"),
-    LedgerColumn("as_of_us", _LONG, "what is due by then and not delivered is overdue"),
+    LedgerColumn("started_wall_us", _LONG, "start by the wall clock"),
+    LedgerColumn("started_us", _LONG, "start by the broker's clock"),
+    LedgerColumn("as_of_us", _LONG, "messages due by then and not delivered are overdue"),
 )
 
 MOVE_COLUMNS: Final = (
     LedgerColumn("run", _TEXT, "the run whose clock was moved"),
-    LedgerColumn("wall_us", _LONG, "when, by the wall clock"),
-    LedgerColumn("from_us", _LONG, "from this instant"),
-    LedgerColumn("to_us", _LONG, "to this one"),
+    LedgerColumn("wall_us", _LONG, "time of the move, by the wall clock"),
+    LedgerColumn("from_us", _LONG, "the clock before the move"),
+    LedgerColumn("to_us", _LONG, "the clock after the move"),
 )
 
 EVERY_REQUEST: Final = "every request"
-"""What an absence strikes."""
+"""The value of ``operation`` for an outage."""
 STRUCK_COLUMNS: Final = (
-    LedgerColumn("store", _TEXT, "the store in which it is recorded"),
-    LedgerColumn("at_us", _LONG, "when the fault struck"),
-    LedgerColumn("to_us", _LONG, "until when somebody was away, or an answer was late", "not known yet"),
-    LedgerColumn("fault", _TEXT, "the name of its rule"),
-    LedgerColumn("do", _TEXT, "what it did, such as `refuse` or `broker-away`"),
-    LedgerColumn("operation", _TEXT, f"`receive`, `ack`, or of an absence `{EVERY_REQUEST}`"),
-    LedgerColumn("topic", _TEXT, "that was asked for"),
-    LedgerColumn("group", _TEXT, "that asked"),
+    LedgerColumn("store", _TEXT, "the store with the record"),
+    LedgerColumn("at_us", _LONG, "when the fault was injected"),
+    LedgerColumn("to_us", _LONG, "end of an outage or of a late answer", "not known yet"),
+    LedgerColumn("fault", _TEXT, "the name of the fault rule"),
+    LedgerColumn("do", _TEXT, "what the fault did, such as `refuse` or `broker-away`"),
+    LedgerColumn("operation", _TEXT, f"`receive`, `ack`, or `{EVERY_REQUEST}` for an outage"),
+    LedgerColumn("topic", _TEXT, "the topic of the request"),
+    LedgerColumn("group", _TEXT, "the consumer group of the request"),
 )
 
 
@@ -133,13 +131,13 @@ OPTIONAL: Final = ("fault",)
 RUNS: Final = _schema(RUN_COLUMNS)
 MOVES: Final = _schema(MOVE_COLUMNS)
 STRUCK: Final = _schema(STRUCK_COLUMNS)
-"""Requests of consumers that faults struck. Stores and exports of earlier versions have none."""
+"""Requests of consumers into which faults were injected. Stores and exports of earlier versions have none."""
 
 
 def as_rows(
     schema: pa.Schema, columns: Mapping[str, pa.Array | pa.ChunkedArray | pa.Scalar], rows: int
 ) -> pa.Table:
-    """Make a table of ``rows`` rows. A scalar is repeated in each row; a column that is not given is null.
+    """Make a table of ``rows`` rows. Repeats a scalar in each row; an omitted column is null.
 
     Raises pyarrow.ArrowInvalid for a number that its column cannot hold.
     """

@@ -1,16 +1,16 @@
-"""Write a store as Parquet, which any machine can read: ``mocketmq export``. Needs neither Spark nor Java.
+"""Writes a store as Parquet, which any machine can read: ``mocketmq export``. Needs neither Spark nor Java.
 
 ::
 
     <out>/deliveries/day=2026-11-21/run=20261121T003136.123456Z/part-00000.parquet
     <out>/runs/<store>.parquet
     <out>/moves/<store>.parquet
-    <out>/faults/<store>.parquet     if faults struck requests of consumers
+    <out>/faults/<store>.parquet     if faults were injected into requests of consumers
 
-A row's day is that of its due time, in UTC; a store is named after its first run. Several stores may share
-one folder. A store's files are written below ``<out>/.<store>.part``, where no reader looks, and then moved
-into place over those of an earlier export. The store's file in ``runs`` is removed first and put back last.
-If the export is killed in between, the folder holds deliveries whose runs are unknown until it is repeated.
+A row's day is the UTC day of its due time; the name of a store is its first run. Several stores may share one
+folder. The export writes a store's files below ``<out>/.<store>.part``, where no reader looks, and then moves
+them over the files of an earlier export. It removes the store's file in ``runs`` first and writes it last.
+After a kill in between, the folder has deliveries of unknown runs until the export is repeated.
 """
 
 import shutil
@@ -37,28 +37,28 @@ RUNS: Final = "runs"
 MOVES: Final = "moves"
 FAULTS: Final = "faults"
 GROUP_ROWS: Final = 1_000_000
-"""Rows of a row group, and the most rows that wait in memory."""
+"""Number of rows in a row group, and maximum number of buffered rows."""
 OPEN_FILES: Final = 64
 _COLUMNS: Final = [name for name in columns.DELIVERIES.names if name != "run"]
 _DAY_US: Final = 86_400 * US_PER_S
 _EPOCH: Final = date(1970, 1, 1)
 _LAST_DAY: Final = (date.max - _EPOCH).days
-"""The last day that has a name; messages due later are stored there."""
+"""The last day that has a name. Messages due later go into the folder of this day."""
 
 
 class Exported(NamedTuple):
-    """How much was written."""
+    """The size of an export."""
 
     rows: int  # of deliveries
     runs: int
-    bytes: int  # of all files
+    bytes: int  # size of all files
     files: int
 
 
 def export(source: Path, out: Path, progress: ProgressCallback) -> Exported:
     """Write the store of a data directory, or of a database file, into the folder ``out``.
 
-    Raises StoreError when the store cannot be read or the folder cannot be written.
+    Raises StoreError if the store is unreadable or the folder is not writable.
     """
     store = take_snapshot(source, progress)
     staging = out / f".{store.name}.part"
@@ -77,7 +77,7 @@ def export(source: Path, out: Path, progress: ProgressCallback) -> Exported:
 
 
 def _write(store: StoreSnapshot, staging: Path, progress: ProgressCallback) -> int:
-    """Write all files below ``staging``, and return how many deliveries they hold."""
+    """Write all files below ``staging``, and return the number of deliveries."""
     total = store.deliveries + store.undelivered.num_rows
     rows = 0
     with _DeliveryFiles(staging / DELIVERIES) as parts:
@@ -99,7 +99,7 @@ def _batches(store: StoreSnapshot) -> Iterator[pa.RecordBatch]:
 
 
 def _move(store: StoreSnapshot, staging: Path, out: Path) -> None:
-    """Move the files into place, over those of an earlier export."""
+    """Move the files over those of an earlier export."""
     file = f"{store.name}.parquet"
     for name in (DELIVERIES, RUNS, MOVES):
         (out / name).mkdir(exist_ok=True)
@@ -121,9 +121,9 @@ def _move(store: StoreSnapshot, staging: Path, out: Path) -> None:
 
 
 def writer_of_deliveries(file: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A writer of encodings that are read fast: the differences of long numbers, and codes for other columns.
+    """Make a Parquet writer with fast encodings: deltas for long numbers, dictionaries for other columns.
 
-    An id is neither: it stands as it is.
+    Ids are not encoded.
     """
     long = [field.name for field in schema if field.type == pa.int64()]
     return pq.ParquetWriter(
@@ -137,14 +137,14 @@ def writer_of_deliveries(file: Path, schema: pa.Schema) -> pq.ParquetWriter:
 
 
 class _DeliveryFiles:
-    """Writes the files of the deliveries. Rows wait in memory until they fill a row group."""
+    """Writes the files of the deliveries, and buffers rows until they fill a row group."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._waiting: dict[Path, list[pa.RecordBatch]] = {}  # by folder
-        self._rows: Counter[Path] = Counter()  # that wait, by folder
+        self._waiting: dict[Path, list[pa.RecordBatch]] = {}  # buffered rows by folder
+        self._rows: Counter[Path] = Counter()  # counts of buffered rows by folder
         self._writers: dict[Path, pq.ParquetWriter] = {}  # the least recently used first
-        self._files: Counter[Path] = Counter()  # begun in each folder
+        self._files: Counter[Path] = Counter()  # number of files begun in each folder
 
     def __enter__(self) -> Self:
         return self
@@ -158,7 +158,7 @@ class _DeliveryFiles:
             writer.close()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take these rows in, and write the fullest folders once too many wait."""
+        """Buffer these rows, and write the fullest folders once too many are buffered."""
         for folder, rows in self._split(batch):
             self._waiting.setdefault(folder, []).append(rows.select(_COLUMNS))
             self._rows[folder] += rows.num_rows
@@ -167,7 +167,7 @@ class _DeliveryFiles:
             self._flush(folder)
 
     def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[Path, pa.RecordBatch]]:
-        """Split the rows by folder: by the day on which they are due, and by run."""
+        """Split the rows by folder: by due day and run."""
         runs = batch["run"].dictionary_encode()
         days = batch["due_us"].to_numpy() // _DAY_US
         for day in np.unique(days):

@@ -1,7 +1,7 @@
-"""Files of ledgers that mocketmq did not write: CSV, JSON lines and Parquet with the columns of ``columns``.
+"""Ledger files that mocketmq did not write: CSV, JSON lines and Parquet with the columns of ``columns``.
 
-``docs/ledger-format.md`` says what each column may hold. Schemas are never guessed. Python reads these files
-as ``external_parts``; those at URLs, and texts in a packing that Python lacks, are read by Spark.
+``docs/ledger-format.md`` describes the columns. Schemas are never guessed. Python reads these files as
+``external_parts``; Spark reads files at URLs, and texts in compression formats that Python lacks.
 """
 
 import csv
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NEEDED_COLUMNS: Final = (("message_id",), ("due_us", "due_ms"), ("delivered_us", "delivered_ms", "state"))
 WRONG: Final = {"csv": "more or fewer values than columns", "json": "no JSON object"}
-"""Why a whole row of a text cannot be read."""
+"""Reasons why a whole row of a text is unreadable."""
 
 _HEAD_LINES: Final = 100
 _FROM_PARQUET: Final = {
@@ -32,12 +32,12 @@ _FROM_PARQUET: Final = {
     **dict.fromkeys(("string", "large_string"), "string"),
     **dict.fromkeys((f"dictionary<{text}>" for text in ("string", "large_string")), "string"),
     **dict.fromkeys(("bool", "boolean"), "boolean"),
-    # In Parquet's words, as Spark tells them
+    # names of Parquet's types, as Spark shows them
     **dict.fromkeys(("int64 (INTEGER(64,true))", "int32 (UNKNOWN)"), "long"),
     **{f"int32 (INTEGER({bits},{signed}))": "long" for bits in (8, 16, 32) for signed in ("true", "false")},
     **dict.fromkeys(("binary (STRING)", "binary (ENUM)"), "string"),
 }
-"""What each type of Parquet holds, as Spark calls it."""
+"""Spark's name of each type of Parquet."""
 
 FORMATS: Final = "CSV (.csv), JSON lines (.jsonl, .ndjson) and Parquet (.parquet), the texts also compressed"
 
@@ -46,23 +46,23 @@ _NAME: Final = re.compile(r"(.+?)\.(csv|jsonl|ndjson|parquet)(?:\.(?:gz|bz2|zst|
 
 
 def parse_name(name: str) -> tuple[str, str] | None:
-    """The name without its ending, and the kind: csv, json or parquet; None if it is no such name."""
+    """Return the name without its suffix, and the kind: csv, json or parquet. None for other suffixes."""
     found = _NAME.fullmatch(name)
     return (found[1], _KINDS[found[2]]) if found else None
 
 
 class ExternalFile(NamedTuple):
-    """A readable ledger file, or a folder of files with such a name."""
+    """A readable ledger file, or a folder with such a name."""
 
     place: DataLocation
     kind: str
-    run: str  # of rows without one: the file's name without its ending, or more of its path
+    run: str  # run of rows without a run: the file's name without suffix, or more of its path
     parts: tuple[DataLocation, ...]
-    columns: tuple[tuple[str, str], ...]  # each with what it holds, as Spark calls it
+    columns: tuple[tuple[str, str], ...]  # each with Spark's name of its type
 
     @property
     def known(self) -> dict[str, str]:
-        """The columns that mean something, with what they hold."""
+        """The known columns, with their types."""
         return {name: held for name, held in self.columns if name in TYPES}
 
     @property
@@ -72,12 +72,12 @@ class ExternalFile(NamedTuple):
 
 
 def is_for_python(part: DataLocation) -> bool:
-    """Whether Python can read a file; otherwise only Spark can, by its file systems and codecs."""
+    """Return whether Python can read a file; any other file needs Spark's file systems or codecs."""
     return part.local is not None and not part.name.endswith((".lz4", ".snappy", ".deflate"))
 
 
 def inspect(places: "Places | HadoopPlaces", place: DataLocation) -> ExternalFile:
-    """Look at a file's columns. Raises BrokenLedgerError if needed ones are missing or cannot be read."""
+    """Read a file's columns. Raises BrokenLedgerError if needed columns are missing or unreadable."""
     named = parse_name(place.name)
     if named is None:
         raise BrokenLedgerError(f"its name has none of the endings of a ledger: {FORMATS}")
@@ -90,7 +90,7 @@ def inspect(places: "Places | HadoopPlaces", place: DataLocation) -> ExternalFil
 
 
 def named_apart(found: Sequence[ExternalFile]) -> list[ExternalFile]:
-    """Name runs apart whose files have the same name: by folder too, or else by the whole path."""
+    """Give files with equal run names different ones, by adding the folder or the whole path."""
     named = list(found)
     for name_of in (lambda place: "/".join(place.url.split("/")[-2:]), str):
         counts = Counter(file.run for file in named)
@@ -110,12 +110,12 @@ def _columns(places: "Places | HadoopPlaces", part: DataLocation, kind: str) -> 
             raise BrokenLedgerError(f"none of its first {len(lines)} lines is a JSON object")
         if lines:
             _check(keys)
-        # Later lines may have columns that the first ones lack.
+        # Later lines may have columns that the first lines lack.
         return tuple(dict.fromkeys([*TYPES, *keys], "string").items())
     _check(columns)
     for name, in_us in IN_MS.items():
         if name in columns and in_us in columns:
-            raise BrokenLedgerError(f"it has both {in_us} and {name}; allowed is one of them")
+            raise BrokenLedgerError(f"it has both {in_us} and {name}; allowed: one of them")
     return tuple(columns.items())
 
 
@@ -139,7 +139,7 @@ def _header(lines: list[str]) -> list[str]:
     for name in names:
         if name in TYPES and names.count(name) > 1:
             raise BrokenLedgerError(f"two of its columns are called {name}")
-    # Columns without a name, or with the same name, must be told apart.
+    # Columns without a name, or with equal names, need different names.
     return [name if names.index(name) == place else f"{name}#{place}" for place, name in enumerate(names)]
 
 
@@ -167,7 +167,7 @@ def _check(names: Iterable[str]) -> None:
 
 
 def _can_be(wanted: pa.DataType, held: str) -> bool:
-    """Whether values that a file holds may become the type that is wanted."""
+    """Return whether a file's values can be converted to the wanted type."""
     if wanted == pa.string():
         return held in ("string", "long")
     if wanted == pa.bool_():

@@ -1,7 +1,7 @@
-"""Read files from elsewhere in parts: ranges of a text's lines, and row groups of Parquet.
+"""Reads external files in parts, which are ranges of a text's lines, or row groups of Parquet.
 
-Texts are read in blocks of whole lines. A row of a CSV file is a line, so one that is damaged, such as by a
-quote without its end, does not take its neighbours with it.
+Texts are read in blocks of whole lines. A row of a CSV file is a line, so a damaged row, such as one with an
+open quote, does not damage its neighbours.
 """
 
 import csv
@@ -26,18 +26,18 @@ _BATCH_ROWS: Final = 262_144
 _BOM: Final = b"\xef\xbb\xbf"
 
 Raw = tuple[dict[str, pa.Array], int, int]
-"""Values of each known column, how many of each, and how many rows besides cannot be read."""
+"""Values of each known column, the number of rows, and the number of further, unreadable rows."""
 
 
 class Lines(NamedTuple):
-    """Some lines of a text. A packed text has one such part."""
+    """Some lines of a text. A compressed text is one part."""
 
     path: str
     file: ExternalFile
-    span: tuple[int, int] | None  # of bytes; None: all of them
+    span: tuple[int, int] | None  # range of bytes; None: the whole text
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - all count for quality
-        """All columns, and why rows are unreadable."""
+        """Yield all columns, and the reasons why rows are unreadable."""
         parse: Callable[[bytes, ExternalFile], Raw] = _csv if self.file.kind == "csv" else _json
         for block in self._blocks():
             if block.strip():
@@ -69,7 +69,7 @@ class ParquetRows(NamedTuple):
     groups: tuple[int, ...]
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - all count for quality
-        """All columns, and why rows are unreadable."""
+        """Yield all columns, and the reasons why rows are unreadable."""
         with pq.ParquetFile(self.path) as file:
             for batch in file.iter_batches(
                 _BATCH_ROWS, row_groups=list(self.groups), columns=list(self.file.known), use_threads=False
@@ -92,7 +92,7 @@ def parts_of(file: ExternalFile) -> Iterator[Lines | ParquetRows]:
 
 
 def _starts(path: str) -> list[int]:
-    """Where parts of a text begin, each with a line, and where it ends."""
+    """Return the offset of each part of a text, which is the begin of a line, and the end of the text."""
     size = Path(path).stat().st_size
     found = [0]
     with Path(path).open("rb") as file:
@@ -105,7 +105,7 @@ def _starts(path: str) -> list[int]:
 
 
 def _whole_lines(stream: IO[bytes], started: bytes, left: int | None) -> Iterator[bytes]:
-    """Blocks of whole lines, from ``started`` on, of up to ``left`` more bytes."""
+    """Yield blocks of whole lines, first ``started``, then up to ``left`` more bytes."""
     rest = started
     while block := stream.read(_BLOCK_BYTES if left is None else min(left, _BLOCK_BYTES)):
         left = None if left is None else left - len(block)
@@ -153,7 +153,7 @@ def _csv(block: bytes, file: ExternalFile) -> Raw:
     except pa.ArrowInvalid:
         return _csv_by_line(text, names)
     if b'"' in text and table.num_rows + broken != sum(bool(line.strip()) for line in text.split(b"\n")):
-        return _csv_by_line(text, names)  # a quote without its end joined lines
+        return _csv_by_line(text, names)  # an open quote has joined lines
     raw = {name: _one(table[place]) for place, name in places.items()}
     return raw, table.num_rows, broken
 
@@ -172,7 +172,7 @@ def _csv_by_line(block: bytes, names: Sequence[str]) -> Raw:
 
 
 def _clean(block: bytes) -> bytes:
-    """The text with a mark in place of each byte that is no UTF-8."""
+    """Replace each byte of the text that is not UTF-8 with a mark."""
     try:
         block.decode()
     except UnicodeDecodeError:
@@ -195,7 +195,7 @@ def _json(block: bytes, file: ExternalFile) -> Raw:
 
 
 def _values(values: list[Any]) -> pa.Array:
-    """Values of JSON as whole numbers, or else as texts."""
+    """Convert values of JSON to whole numbers if possible, otherwise to texts."""
     if set(map(type, values)) <= {int, type(None)}:
         try:
             return pa.array(values, pa.int64())

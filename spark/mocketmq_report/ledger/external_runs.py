@@ -1,4 +1,4 @@
-"""Find the runs of the rows of files from elsewhere, and the files that cannot be read to the end."""
+"""Finds the runs in external files, and the files that cannot be read to their end."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ FOUND: Final = pa.schema(
     [(name, pa.string()) for name in ("run", *_TEXTS)]
     + [(name, pa.int64()) for name in ("as_of_us", "rows", "first_us", "last_us")]
 )
-"""What is found out of each run."""
+"""Facts about each run."""
 _HOW: Final = {
     **dict.fromkeys(("source", "first_us"), "min"),
     **dict.fromkeys((*ABOUT_RUN, "as_of_us", "last_us"), "max"),
@@ -28,34 +28,34 @@ _HOW: Final = {
 
 
 class RunsOrWhy(NamedTuple):
-    """The runs of some parts, and why other parts cannot be read."""
+    """The runs of the readable parts, and the reasons why other parts are unreadable."""
 
     runs: pa.Table
     broken: dict[int, str]
 
 
 class LookForRuns(NamedTuple):
-    """The work of finding the runs of parts."""
+    """A job for the carrier: find the runs of parts."""
 
     def columns(self, part: int) -> Columns:  # noqa: ARG002 - the same for all parts
-        """What to read of a part."""
+        """Return the columns to read of a part."""
         return Columns(DELIVERIES.names, ())
 
     def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> RunsOrWhy:
-        """Look at a part."""
+        """Read a part."""
         try:
             return RunsOrWhy(joined(found_in(batch) for batch in batches), {})
         except (OSError, pa.ArrowException) as error:
             return RunsOrWhy(FOUND.empty_table(), {part: f"it cannot be read: {said(error)}"})
 
     def join(self, made: Sequence[RunsOrWhy]) -> RunsOrWhy:
-        """Join what was found in several parts."""
+        """Merge the results of several parts."""
         broken = {part: why for each in made for part, why in each.broken.items()}
         return RunsOrWhy(joined(each.runs for each in made), broken)
 
 
 def found_in(batch: pa.RecordBatch) -> pa.Table:
-    """What the rows of a batch that can be used say about their runs."""
+    """Collect facts about runs from the usable rows of a batch."""
     rows = Rows.of([batch])
     rows = rows.where(faults(rows).is_null().to_numpy(zero_copy_only=False))
     columns = {name: rows.column(name).cast(pa.string()) for name in ("run", *_TEXTS)} | {
@@ -67,7 +67,7 @@ def found_in(batch: pa.RecordBatch) -> pa.Table:
 
 
 def joined(tables: Iterable[pa.Table]) -> pa.Table:
-    """Join tables of what was found."""
+    """Merge tables of ``FOUND``."""
     whole = pa.concat_tables([FOUND.empty_table(), *(table.cast(FOUND) for table in tables)])
     found = whole.group_by("run").aggregate(list(_HOW.items()))
     names = {f"{name}_{by}": name for name, by in _HOW.items()}
@@ -75,9 +75,9 @@ def joined(tables: Iterable[pa.Table]) -> pa.Table:
 
 
 def runs(found: pa.Table, files: Mapping[str, str]) -> tuple[list[dict[str, Any]], Extent]:
-    """A row of RUNS for each run that was found, and for each file without rows; and their extent.
+    """Make a row of RUNS for each run found, and for each file without rows. Also returns the extent.
 
-    ``files`` are the runs of files by their names.
+    ``files`` has the default run of each file, by the file's name.
     """
     told = found.to_pylist()
     empty = {source: run for source, run in files.items() if source not in {row["source"] for row in told}}

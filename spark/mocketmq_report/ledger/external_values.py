@@ -1,6 +1,6 @@
-"""Turn the values of a file from elsewhere into rows of a ledger, with the reason where a row is unreadable.
+"""Converts the values of an external file to rows of a ledger, with a reason for each unreadable row.
 
-A value is raw as long as it has the type that the file gave it: text, a whole number, a double, or a truth.
+A *raw* value has its type in the file: text, a whole number, a double, or a boolean.
 """
 
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ from mocketmq_report.ledger.columns import DELIVERIES, DELIVERY_COLUMNS
 from mocketmq_report.ledger.quality import UNREADABLE
 
 ABOUT_RUN: Final = ("version", "host", "profile", "clock")
-"""Columns of RUNS that a file may give for the run of each row."""
+"""Columns of RUNS that an external file may have in each row."""
 IN_MS: Final = {f"{name[:-3]}_ms": name for name in DELIVERIES.names if name.endswith("_us")}
-"""The columns that a file may give in milliseconds, and their names in a ledger."""
+"""Columns in milliseconds, with their names in a ledger."""
 TYPES: Final[dict[str, pa.DataType]] = {
     **{field.name: field.type for field in DELIVERIES},
     **dict.fromkeys(IN_MS, pa.int64()),
     **dict.fromkeys(ABOUT_RUN, pa.string()),
 }
-"""The columns that a file may have, and what they should hold."""
+"""The columns that a file may have, with their types."""
 SAYS: Final = {
     pa.int64(): "a whole number of 64 bits",
     pa.int32(): "a whole number of 32 bits",
@@ -32,13 +32,13 @@ SAYS: Final = {
 ROWS: Final = pa.schema(
     [*DELIVERIES, *(pa.field(name, pa.string()) for name in (UNREADABLE, *ABOUT_RUN, "source"))]
 )
-"""The columns of the rows that are made."""
+"""The columns of the converted rows."""
 
 _DEFAULTS: Final = {column.name: column.default for column in DELIVERY_COLUMNS if column.default is not None}
 _EXACT: Final = float(1 << 53)
-"""Doubles hold every whole number up to here. Pandas writes whole numbers with gaps as doubles."""
+"""Doubles are exact up to this whole number. Pandas writes whole numbers with gaps as doubles."""
 _MOST: Final = {pa.int64(): (1 << 63) - 1, pa.int32(): (1 << 31) - 1}
-_SURE_DIGITS: Final = 18  # of 64 bits
+_SURE_DIGITS: Final = 18  # a number of so many digits fits into 64 bits
 _TRUTHS: Final = pa.array(["true", "t", "yes", "y", "1"])
 _LIES: Final = pa.array(["false", "f", "no", "n", "0"])
 
@@ -48,8 +48,8 @@ def rows(
 ) -> pa.RecordBatch:
     """Make rows of ``ROWS`` from ``count`` raw values of each known column that the file has.
 
-    ``said`` are reasons why a row is already known to be unreadable, or null; ``runs`` and ``sources`` are
-    the run of a row that names none, and its file.
+    ``said`` has the known reasons why rows are unreadable, or null; ``runs`` and ``sources`` have the default
+    run and the file of each row.
     """
     given = {name: _given(value) for name, value in raw.items()}
     for in_ms, in_us in IN_MS.items():
@@ -81,7 +81,7 @@ def _first(said: pa.Array, is_so: pa.Array, reason: str) -> pa.Array:
 
 
 def _given(value: pa.Array) -> pa.Array:
-    """The values, null where a file says nothing: where a text is empty, or a double no number."""
+    """Return the values, with null for empty texts and for doubles that are not a number."""
     if pa.types.is_dictionary(value.type):
         value = value.cast(value.type.value_type)
     if pa.types.is_null(value.type):
@@ -96,7 +96,7 @@ def _given(value: pa.Array) -> pa.Array:
 
 
 def _cell(given: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The values in the type that their column should have, null where they do not fit."""
+    """Convert values to the type of their column; null for values that do not fit."""
     if wanted == pa.string():
         return given.cast(wanted)
     if pa.types.is_floating(given.type):
@@ -117,13 +117,13 @@ def _truths(given: pa.Array) -> pa.Array:
         return given
     text = pc.utf8_lower(pc.utf8_trim_whitespace(given.cast(pa.string())))
     is_true, is_false = pc.is_in(text, _TRUTHS), pc.is_in(text, _LIES)
-    if not _is_text(given):  # of numbers only 0 and 1 are meant as truths
+    if not _is_text(given):  # only the numbers 0 and 1 are booleans
         is_true, is_false = pc.equal(given, 1), pc.equal(given, 0)
     return pc.if_else(pc.or_(is_true, is_false), is_true, None)
 
 
 def _numbers(text: pa.Array) -> pa.Array:
-    """Texts as numbers of 64 bits: those of some digits at once, others one by one."""
+    """Convert texts to 64-bit numbers: all short texts at once, and long texts one by one."""
     is_plain = pc.and_(pc.ascii_is_decimal(text), pc.less_equal(pc.binary_length(text), _SURE_DIGITS))
     found = pc.if_else(is_plain, text, None).cast(pa.int64())
     places = np.flatnonzero(pc.invert(is_plain).fill_null(False).to_numpy(zero_copy_only=False))
@@ -144,14 +144,14 @@ def _number(text: str) -> int | None:
 
 
 def _in_us(milliseconds: pa.Array) -> pa.Array:
-    """Milliseconds as microseconds, null where those do not fit."""
+    """Convert milliseconds to microseconds; null if they do not fit into 64 bits."""
     most = _MOST[pa.int64()] // 1000
     is_in = pc.and_(pc.less_equal(milliseconds, most), pc.greater_equal(milliseconds, -most))
     return pc.multiply(pc.if_else(is_in, milliseconds, None), 1000)
 
 
 def _row(cells: Mapping[str, pa.Array], count: int, runs: pa.Array) -> dict[str, pa.Array]:
-    """The columns of DELIVERIES, with defaults for what the file lacks."""
+    """Return the columns of DELIVERIES, with defaults for values that the file lacks."""
     row = {}
     for field in DELIVERIES:
         in_ms = field.name.removesuffix("_us") + "_ms"

@@ -1,4 +1,4 @@
-"""Find files and folders wherever Spark can read, by Hadoop's file systems, as Spark does."""
+"""Finds files and folders in all of Spark's file systems, which are Hadoop's."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from mocketmq_report import jvm
 from mocketmq_report.ledger.ledger import BrokenLedgerError
@@ -22,19 +22,19 @@ _FIELD: Final = re.compile(r"^  \w+ (\w+)(?:\(\d+\))? (.+?)(?: \((.*)\))?(?: = \
 
 
 def file_of_row() -> Column:
-    """The ``uri`` of the file from which a row was read. Local ones vary in their slashes."""
+    """Return the ``uri`` of a row's file. Removes extra slashes, in which local paths differ."""
     return F.regexp_replace("_metadata.file_path", "^file:/+", "file:/")
 
 
 class HadoopPlaces:
-    """Looks at files through the JVM of Spark, which has started."""
+    """Looks at files through the JVM of a started Spark."""
 
     def __init__(self) -> None:
         self._jvm = jvm.jvm()
         self._hadoop = self._jvm.org.apache.hadoop
         self._conf = jvm.hadoop_configuration()
 
-    def find(self, data: str) -> DataLocation:
+    def find_data(self, data: str) -> DataLocation:
         """Look up a path or a URL."""
         with _failing():
             if re.match(r"\w+:/", data):
@@ -44,14 +44,14 @@ class HadoopPlaces:
             return _place(path.getFileSystem(self._conf).getFileStatus(path))
 
     def inside(self, folder: DataLocation) -> list[DataLocation]:
-        """The entries of a folder, by name, without those that Spark skips."""
+        """Return the entries of a folder by name, without the entries that Spark skips."""
         path = self._hadoop.fs.Path(folder.url)
         with _failing():
             found = [_place(status) for status in path.getFileSystem(self._conf).listStatus(path)]
         return sorted(each for each in found if not each.name.startswith(HIDDEN))
 
     def head(self, file: DataLocation, most: int) -> list[str]:
-        """The first lines of a text, unpacked if its name ends as that of a compressed file."""
+        """Read the first lines of a text, decompressed if its suffix says so."""
         path = self._hadoop.fs.Path(file.url)
         lines: list[str] = []
         with _failing():
@@ -67,7 +67,7 @@ class HadoopPlaces:
         return lines
 
     def parquet_columns(self, file: DataLocation) -> dict[str, str]:
-        """The columns of a Parquet file, with their types in Parquet's words."""
+        """Return the columns of a Parquet file, with Parquet's names of their types."""
         parquet = self._jvm.org.apache.parquet.hadoop
         with _failing("it is damaged, or no Parquet file"):
             source = parquet.util.HadoopInputFile.fromPath(self._hadoop.fs.Path(file.url), self._conf)
@@ -80,7 +80,7 @@ class HadoopPlaces:
 
 
 def reason_of(error: Exception) -> str:
-    """The error of Spark or Hadoop in one line, without names of Java classes."""
+    """Describe an error of Spark or Hadoop in one line, without names of Java classes."""
     text = str(error.java_exception if isinstance(error, Py4JJavaError) else error).strip()
     return re.sub(r"^(?:[\w.$]+(?:Exception|Error): )+", "", text.partition("\n")[0])
 

@@ -1,6 +1,6 @@
-"""A ledger: the parts in which its rows are read, its runs, moves of their clocks, and what faults struck.
+"""A ledger: its rows in parts, its runs, its clock moves, and the requests that faults hit.
 
-A part is some rows that one task reads by itself, wherever it runs.
+A part is a set of rows that one task can read anywhere, independently of other parts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from mocketmq_report.ledger.store_snapshot import OffsetRange
 
 _MOST_ROWS: Final = 1 << 20
-"""The most rows that are in memory at a time."""
+"""Maximum number of rows in memory at a time."""
 
 
 class DamagedPartError(EmulatorError):
-    """Rows cannot be read; the sentence names their file."""
+    """Rows are unreadable; the sentence names their file."""
 
 
 class Extent(NamedTuple):
-    """How many rows there are, and when the first and the last were delivered, 0 if none was."""
+    """The number of rows, and the first and the last delivery time, which are 0 without deliveries."""
 
     rows: int
     delivered_from_us: int
@@ -36,14 +36,14 @@ class Columns(NamedTuple):
     """Columns to read."""
 
     needed: Sequence[str]
-    in_doubt: Sequence[str]  # only where a row may lack an id or a parked offset
+    in_doubt: Sequence[str]  # read only if a row may lack an id or a parked offset
 
 
-class Part(Protocol):
-    """Rows that are read together."""
+class LedgerPart(Protocol):
+    """Rows that one task reads."""
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
-        """Read these columns, or more. Each call gives the same batches."""
+        """Read at least these columns. Each call yields the same batches."""
         ...
 
 
@@ -55,11 +55,11 @@ class RowGroups(NamedTuple):
     groups: tuple[int, ...]
     rows: int
     is_doubtful: bool  # whether a row may lack an id or a parked offset
-    delivered_us: tuple[int, int]  # the first and the last, 0 if it is unknown
+    delivered_us: tuple[int, int]  # the first and the last; 0 if unknown
 
     @property
     def extent(self) -> Extent:
-        """How many rows there are, and when they were delivered."""
+        """The number of rows, and their delivery times."""
         return Extent(self.rows, *self.delivered_us)
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
@@ -86,7 +86,7 @@ class RowGroups(NamedTuple):
 
 
 def _batches(file: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of groups. A group that is not too large is read at once, which takes half the time."""
+    """Yield the rows of groups. Reads a group of moderate size at once, which takes half the time."""
     for group in groups:
         if file.metadata.row_group(group).num_rows <= _MOST_ROWS:
             yield from file.read_row_group(group, names, use_threads=False).to_batches()
@@ -98,13 +98,13 @@ class StoreRange(NamedTuple):
     """Deliveries of a store."""
 
     database: str
-    names: dict[int, str]  # of runs, by number
+    names: dict[int, str]  # names of runs, by number
     span: "OffsetRange"
     rows: int
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
         """Read these columns."""
-        # What SQLite needs takes long to import, and executors that read exports may lack it.
+        # ADBC takes long to import, and executors that read exports may lack it.
         from mocketmq_report.ledger.store_snapshot import read  # noqa: PLC0415
 
         return read(Path(self.database), self.names, self.span, [*columns.needed, *columns.in_doubt])
@@ -117,11 +117,11 @@ class Loaded(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return int(self.table.num_rows)
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - it has all of them
-        """All columns."""
+        """Yield the rows with all columns."""
         yield from self.table.to_batches()
 
 
@@ -155,7 +155,7 @@ def _joined(
 
 
 def _may_lack(statistics: pq.Statistics | None) -> bool:
-    """Whether a column may have missing or empty values."""
+    """Return whether a column may have missing or empty values."""
     return (
         statistics is None
         or not statistics.has_null_count
@@ -168,12 +168,12 @@ def _may_lack(statistics: pq.Statistics | None) -> bool:
 class Ledger(NamedTuple):
     """A ledger read from one source or many."""
 
-    parts: list[Part]
+    parts: list[LedgerPart]
     runs: pa.Table
     moves: pa.Table
-    extent: Extent  # as far as it is known before the rows are read
-    struck: pa.Table = STRUCK.empty_table()  # requests of consumers that faults struck
+    extent: Extent  # as known before reading the rows
+    struck: pa.Table = STRUCK.empty_table()  # consumers' requests that faults hit
 
 
 class BrokenLedgerError(EmulatorError):
-    """A file or directory cannot be read as a ledger; the sentence says why, and what can be."""
+    """A file or directory is not a readable ledger; the message says why, and what is one."""

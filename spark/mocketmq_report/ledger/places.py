@@ -1,6 +1,6 @@
-"""Find files and folders on this machine or by a URL such as ``s3a://bucket/ledgers``.
+"""Finds files and folders on this machine or at a URL such as ``s3a://bucket/ledgers``.
 
-Whatever does not exist or cannot be read raises BrokenLedgerError. Names that begin with ``_`` or ``.`` are
+Missing and unreadable files and folders raise BrokenLedgerError. Names that begin with ``_`` or ``.`` are
 skipped, as Spark does.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HIDDEN: Final = ("_", ".")
 PACKINGS: Final = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
-"""How texts may be compressed that Python reads, by the ending of their names."""
+"""Compression formats of texts that Python reads, by suffix."""
 
 _CODED: Final = re.compile(r"^dictionary<values=(\w+), .*>$")
 _PATTERN: Final = re.compile(r"[\[\]{}*?\\]")
@@ -35,13 +35,13 @@ class DataLocation(NamedTuple):
 
     name: str
     url: str
-    uri: str  # the same, escaped
+    uri: str  # the path or URL, escaped
     is_folder: bool
     size: int = 0  # of a file, in bytes
 
     @property
     def pattern(self) -> str:
-        """The path for Spark's readers, with characters escaped that they would take for a pattern."""
+        """The path for Spark's readers, with the characters of patterns escaped."""
         return _PATTERN.sub(r"\\\g<0>", self.url)
 
     @property
@@ -55,26 +55,26 @@ class DataLocation(NamedTuple):
 
 
 def files(places: "Places | HadoopPlaces", folder: DataLocation) -> list[DataLocation]:
-    """All files below a folder."""
+    """Return all files below a folder."""
     return [
         file for each in places.inside(folder) for file in (files(places, each) if each.is_folder else [each])
     ]
 
 
 def is_here(data: str) -> bool:
-    """Whether a path or URL is of this machine."""
+    """Return whether a path or URL is on this machine."""
     return not re.match(r"\w+:/", data) or data.startswith("file:/")
 
 
 def opened(path: str) -> IO[bytes]:
-    """Open a text, to be unpacked if its name says so."""
+    """Open a text, and decompress it if its suffix says so."""
     packing = PACKINGS.get(path.rpartition(".")[2])
-    file = Path(path).open("rb")  # noqa: SIM115 - closed with what is returned
+    file = Path(path).open("rb")  # noqa: SIM115 - closing the returned file closes it
     return cast("IO[bytes]", pa.CompressedInputStream(file, packing)) if packing else file
 
 
 def said(error: Exception) -> str:
-    """The error in one line."""
+    """Describe an error in one line."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return reason.partition("\n")[0]
 
@@ -82,7 +82,7 @@ def said(error: Exception) -> str:
 class LocalPlaces:
     """Files of this machine."""
 
-    def find(self, data: str) -> DataLocation:
+    def find_data(self, data: str) -> DataLocation:
         """Look up a path or a URL."""
         path = Path(unquote(urlsplit(data).path)) if data.startswith("file:/") else Path(data)
         try:
@@ -92,7 +92,7 @@ class LocalPlaces:
         return self._place(path.resolve())
 
     def inside(self, folder: DataLocation) -> list[DataLocation]:
-        """The entries of a folder, by name."""
+        """Return the entries of a folder, by name."""
         try:
             found = [
                 self._place(path)
@@ -104,7 +104,7 @@ class LocalPlaces:
         return sorted(found)
 
     def parquet_columns(self, file: DataLocation) -> dict[str, str]:
-        """The columns of a Parquet file, with their types."""
+        """Return the columns of a Parquet file, with their types."""
         try:
             schema = pq.read_schema(str(file))
         except (OSError, pa.ArrowException) as error:
@@ -112,7 +112,7 @@ class LocalPlaces:
         return {field.name: _CODED.sub(r"dictionary<\1>", str(field.type)) for field in schema}
 
     def head(self, file: DataLocation, most: int) -> list[str]:
-        """The first lines of a text, unpacked if its name ends as that of a compressed file."""
+        """Read the first lines of a text, decompressed if its suffix says so."""
         try:
             with opened(str(file)) as stream:
                 text = io.TextIOWrapper(stream, "utf-8", "replace", newline="\n")
@@ -126,43 +126,43 @@ class LocalPlaces:
 
 
 SparkStarter = Callable[[], "SparkSession"]
-"""Starts Spark, or returns the session that was started."""
+"""Starts Spark, or returns the started session."""
 
 
 class Places:
-    """All files, those at URLs by Spark's file systems."""
+    """Local files, and files at URLs through Spark."""
 
     def __init__(self, spark: SparkStarter | None) -> None:
         self._spark = spark
         self._here = LocalPlaces()
 
-    def find(self, data: str) -> DataLocation:
+    def find_data(self, data: str) -> DataLocation:
         """Look up a path or a URL."""
-        return self._of(data).find(data)
+        return self._of(data).find_data(data)
 
     def inside(self, folder: DataLocation) -> list[DataLocation]:
-        """The entries of a folder, by name."""
+        """Return the entries of a folder, by name."""
         return self._of(folder.url).inside(folder)
 
     def parquet_columns(self, file: DataLocation) -> dict[str, str]:
-        """The columns of a Parquet file, with their types."""
+        """Return the columns of a Parquet file, with their types."""
         return self._of(file.url).parquet_columns(file)
 
     def head(self, file: DataLocation, most: int) -> list[str]:
-        """The first lines of a text, unpacked if its name ends as that of a compressed file."""
+        """Read the first lines of a text, decompressed if its suffix says so."""
         return self._of(file.url).head(file, most)
 
     def spark(self) -> "SparkSession":
-        """Spark's session. Raises BrokenLedgerError if there is to be none."""
+        """Return Spark's session. Raises BrokenLedgerError for a quick report."""
         if self._spark is None:
-            raise BrokenLedgerError("it can only be read by Spark: report it without --quick")
+            raise BrokenLedgerError("only Spark can read it: report without --quick")
         return self._spark()
 
     def hadoop(self) -> "HadoopPlaces":
-        """The files that Spark can read, also those of this machine."""
+        """Return access to all files through Spark, even to files of this machine."""
         from mocketmq_report.ledger.hadoop_places import HadoopPlaces  # noqa: PLC0415 - only if it is needed
 
-        self.spark()  # starts the JVM through which it looks
+        self.spark()  # starts the JVM
         return HadoopPlaces()
 
     def _of(self, data: str) -> "LocalPlaces | HadoopPlaces":

@@ -1,8 +1,8 @@
-"""Assess the data: which rows cannot be used and why, and what is odd about the others.
+"""Assesses the data: finds unusable rows with the reasons, and oddities of the other rows.
 
-A row is dropped when it would spoil the tables: it has no identity or no due time, an impossible instant, or
-a state that its times contradict. Rows with stages in an impossible order are kept and counted: they come
-from clocks that differ, and their lateness is still right.
+A row is dropped if it has no identity or no due time, an impossible instant, or a state that its times
+contradict. Rows with stages in an impossible order are kept and counted, because their clocks differ, but
+their lateness is still right.
 """
 
 from collections.abc import Iterator
@@ -18,18 +18,18 @@ from mocketmq_report.ledger.columns import DELIVERIES, STATES
 from mocketmq_report.ledger.rows import NONE, Bools, Ints, Rows
 
 UNREADABLE: Final = "unreadable"
-"""An extra column of files from elsewhere: why a row could not be read, else null."""
+"""Name of an extra column of external files: the reason why a row is unreadable, or null."""
 MAX_DROPPED: Final = 0.01
-"""The share of rows that may be dropped, by default."""
+"""Maximum share of rows that may be dropped, by default."""
 SKEWED: Final = "skewed"
 
-_END_US: Final = 253_402_300_800_000_000  # of the year 9999
+_END_US: Final = 253_402_300_800_000_000  # the end of the year 9999
 _NONE: Final = np.array(NONE).view(np.uint64)
 _INSTANTS: Final = [name for name in DELIVERIES.names if name.endswith("_us")]
 
 
 def faults(rows: Rows) -> pa.Array:
-    """The first reason to drop each row, in words; null if it is kept."""
+    """Return the first reason to drop each row, in words; null for kept rows."""
     said = rows.column(UNREADABLE) if UNREADABLE in rows else pa.nulls(len(rows))
     if said.null_count == len(said):
         said = pa.nulls(len(rows), pa.string())
@@ -40,7 +40,7 @@ def faults(rows: Rows) -> pa.Array:
 
 
 def odd(rows: Rows) -> Iterator[tuple[str, int]]:
-    """How many rows are skewed, and how many have stages in each order that is impossible if clocks agree."""
+    """Count skewed rows, and rows with each order of stages that is impossible if clocks agree."""
     born, stored, due = (rows.numbers(name) for name in ("born_us", "stored_us", "due_us"))
     yield SKEWED, _count((born > stored) & (stored != NONE))
     yield "stored after due", _count((stored > due) & rows.is_any("scheme", ["levels"]))
@@ -54,7 +54,7 @@ def odd(rows: Rows) -> Iterator[tuple[str, int]]:
 
 
 def quality(faults: pa.Table, odd: pa.Table) -> Quality:
-    """The quality of the data, from tables of how often each reason and each oddity occurred."""
+    """Make the quality of the data from tables with the counts of reasons and oddities."""
     counts = dict(zip(faults["reason"].to_pylist(), faults["count"].to_pylist(), strict=True))
     oddities = {row["name"]: row["count"] for row in odd.to_pylist() if row["count"]}
     kept = counts.pop(None, 0)
@@ -69,9 +69,9 @@ def quality(faults: pa.Table, odd: pa.Table) -> Quality:
 
 
 def check(quality: Quality, max_dropped: float = MAX_DROPPED) -> None:
-    """Raise RefusedError if all rows, or a share of more than ``max_dropped``, had to be dropped.
+    """Raise RefusedError if all rows, or a greater share than ``max_dropped``, were dropped.
 
-    An empty ledger is fine: a broker may have had nothing to delay.
+    An empty ledger is valid, because a broker may have had nothing to delay.
     """
     gone = quality.read - quality.kept
     if gone <= max_dropped * quality.read and (quality.kept or not quality.read):
@@ -85,8 +85,8 @@ def check(quality: Quality, max_dropped: float = MAX_DROPPED) -> None:
 
 
 def _reasons(rows: Rows) -> Iterator[tuple[Bools, str]]:
-    """Each reason to drop rows, and which rows it concerns, in order of precedence."""
-    if "message_id" in rows:  # otherwise each row has one
+    """Yield each reason to drop rows, with the rows, in order of precedence."""
+    if "message_id" in rows:  # otherwise each row has an id
         ids = rows.column("message_id")
         yield _array(pc.or_kleene(pc.is_null(ids), pc.equal(ids, ""))), "no message_id"
     yield rows.numbers("due_us") == NONE, "no due_us"
@@ -95,7 +95,7 @@ def _reasons(rows: Rows) -> Iterator[tuple[Bools, str]]:
     is_delivered, has_time = rows.is_any("state", ["delivered"]), rows.numbers("delivered_us") != NONE
     yield is_delivered & ~has_time, "delivered without delivered_us"
     yield ~is_delivered & has_time, "delivered_us of what was not delivered"
-    # Without a sign, negative numbers are greater than all others, and the least of them is ``NONE``.
+    # As unsigned numbers, negative numbers exceed all others, and the least of them is ``NONE``.
     plain = {name: rows.numbers(name).view(np.uint64) for name in _INSTANTS}
     doubtful = {name: column for name, column in plain.items() if column.max(initial=0) >= _END_US}
     for name, column in doubtful.items():

@@ -1,4 +1,4 @@
-"""Some rows of a ledger, column by column, as the kernel works on them."""
+"""Rows of a ledger as columns, in the form that the kernel uses."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -14,14 +14,14 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 NONE: Final = np.iinfo(np.int64).min
-"""Stands for a missing number."""
+"""The value that stands for a missing number."""
 
 
 class Rows:
-    """Rows with some columns of a ledger, or all. Columns of text are kept as codes.
+    """Rows with some columns of a ledger, or all. Text columns are kept as codes.
 
-    Nothing is done with a column before somebody asks for it. Rows may be some of a ``whole``, then they are
-    at these ``places`` of it: what was made of a column of the whole need not be made again.
+    Columns are converted lazily. Rows may be a selection of a ``whole`` at some ``places``; the selection
+    reuses the converted columns of the whole.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class Rows:
 
     @classmethod
     def of(cls, batches: Iterable[pa.RecordBatch]) -> "Rows":
-        """Join batches, whose columns may be of other types than those of a ledger."""
+        """Join batches. Their columns may have different types than a ledger's columns."""
         table = pa.Table.from_batches(list(batches)).combine_chunks()
         columns = {}
         for name in table.column_names:
             chunks = table[name]
-            if chunks.num_chunks == 1 and not chunks.chunk(0).offset:  # Arrow 18 fails at some with an offset
+            if chunks.num_chunks == 1 and not chunks.chunk(0).offset:  # Arrow 18 fails on some with an offset
                 column = chunks.chunk(0)
             else:
                 column = chunks.combine_chunks()
@@ -65,17 +65,17 @@ class Rows:
         return name in self._columns
 
     def column(self, name: str) -> pa.Array:
-        """A column as one array."""
+        """Return a column as one array."""
         column = self._columns[name]
         return column if self._places is None else column.take(pa.array(self._places))
 
     def taken(self, at: Ints, *names: str) -> dict[str, pa.Array]:
-        """What some columns have in the rows at these places."""
+        """Return some columns of the rows at these places."""
         places = pa.array(at if self._places is None else self._places[at])
         return {name: self._columns[name].take(places) for name in names}
 
     def numbers(self, name: str) -> Ints:
-        """A column of numbers, with ``NONE`` where there is none."""
+        """Return a column of numbers, with ``NONE`` for missing numbers."""
         if name not in self._numbers:
             if self._whole is None:
                 self._numbers[name] = without_nulls(self._columns[name].cast(pa.int64()), NONE)
@@ -84,7 +84,7 @@ class Rows:
         return self._numbers[name]
 
     def codes(self, name: str) -> Codes:
-        """The codes of a column."""
+        """Return the codes of a column."""
         if name not in self._codes:
             if self._whole is None:
                 self._codes[name] = of_column(self._columns[name])
@@ -94,15 +94,15 @@ class Rows:
         return self._codes[name]
 
     def holds(self, name: str) -> Bools:
-        """Whether a column of truths is true."""
+        """Return where a boolean column is true."""
         return _truths(self.column(name).fill_null(False))
 
     def lacks(self, name: str) -> Bools:
-        """Whether a column of truths is false; where it is missing, it neither holds nor lacks."""
+        """Return where a boolean column is false; a missing value is neither true nor false."""
         return ~_truths(self.column(name).fill_null(True))
 
     def looked_up(self, name: str, find: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
-        """What ``find`` returns for each value of a column of text, called once for each."""
+        """Apply ``find`` to a text column, calling it once for each distinct value."""
         if not self._length:
             return np.zeros(0, np.int64)
         numbers = self.codes(name).numbers
@@ -113,12 +113,12 @@ class Rows:
         return found
 
     def is_any(self, name: str, values: Sequence[str | None]) -> Bools:
-        """Whether a column of text has one of the values."""
+        """Return where a column of text has one of the values."""
         found: Bools = self.looked_up(name, lambda value: value in values).astype(bool)
         return found
 
     def where(self, is_kept: Bools) -> "Rows":
-        """The rows for which this holds."""
+        """Select the rows for which the condition holds."""
         at = np.flatnonzero(is_kept)
         if len(at) == len(self):
             return self
@@ -127,7 +127,7 @@ class Rows:
         )
 
     def text(self, names: Sequence[str]) -> pa.Table:
-        """Some columns as they stand in a ledger."""
+        """Return some columns in the form of a ledger, without codes."""
         columns = {}
         for name in names:
             column = self.column(name)
@@ -136,7 +136,7 @@ class Rows:
 
 
 CODED: Final = ("run", "scheme", "topic", "state", "pulled_by", "fault")
-"""Columns of text with few different values."""
+"""Text columns with few different values."""
 
 
 def _truths(column: pa.Array) -> Bools:

@@ -1,9 +1,9 @@
-"""Read stores, exports, files from elsewhere, and folders of all of these as one ledger.
+"""Reads stores, exports, external files, and folders of these as one ledger.
 
 A store is a data directory of mocketmq. An export is the folder that ``mocketmq export`` writes, with
-``deliveries/day=…/run=…/*.parquet``, ``runs/*.parquet``, ``moves/*.parquet`` and, if faults struck consumers,
-``faults/*.parquet``. Sources that cannot be read are left out and named. A run that is in several sources is
-counted once. Sources of one kind are read together, so that a hundred of them make one plan.
+``deliveries/day=…/run=…/*.parquet``, ``runs/*.parquet``, ``moves/*.parquet`` and, for consumers' faults,
+``faults/*.parquet``. Unreadable sources are left out and named. A run in several sources counts once. Sources
+of one kind are read together, so that a hundred sources make one plan.
 """
 
 from collections import Counter
@@ -28,8 +28,8 @@ from mocketmq_report.ledger.ledger import (
     Columns,
     Extent,
     Ledger,
+    LedgerPart,
     Loaded,
-    Part,
     StoreRange,
     row_groups,
 )
@@ -45,13 +45,13 @@ _ALLOWED: Final = (
 )
 _FOLDERS: Final = {"deliveries": DELIVERIES, "runs": RUNS, "moves": MOVES, "faults": STRUCK}
 """The folders of an export."""
-_DEPTH: Final = 5  # of nested folders
+_DEPTH: Final = 5  # maximum depth of nested folders
 _PART_ROWS: Final = 500_000
-_LITTLE: Final = 20_000_000  # bytes of text, for which work is not worth carrying
+_LITTLE: Final = 20_000_000  # maximum bytes of text for Python to read instead of Spark
 
 
 class LedgerReading(NamedTuple):
-    """A ledger that was read. Nobody has looked at its rows."""
+    """A ledger with unread rows."""
 
     ledger: Ledger
     broken: list[BrokenSource]
@@ -68,7 +68,7 @@ class _ExportFolder(NamedTuple):
 
 
 class _SourceOfRuns(NamedTuple):
-    """A store or an export. Its runs may be in another one as well."""
+    """A store or an export. Its runs may also be in another source."""
 
     name: str
     runs: list[dict[str, Any]]
@@ -84,12 +84,11 @@ def read(
     *,
     as_of_us: int | None = None,
 ) -> LedgerReading:
-    """Read paths and URLs as one ledger. Raises BrokenLedgerError when none of them can be read.
+    """Read paths and URLs as one ledger. Raises BrokenLedgerError if none is readable.
 
-    Runs, clock moves and undelivered messages of stores are read before this returns, and so are all files
-    from elsewhere, to which ``carry`` carries the work. URLs need Spark; without it they are left out and
-    named. What is due by
-    ``as_of_us`` and not delivered is overdue; by default by the latest instant of each run.
+    Reads runs, clock moves and undelivered messages of stores immediately, and, by ``carry``, all external
+    files. URLs need Spark; without Spark they are left out and named. Undelivered messages due by
+    ``as_of_us`` are overdue; by default, the latest instant of each run decides.
     """
     finder = _SourceFinder(spark)
     for each in data:
@@ -130,7 +129,7 @@ def read(
 class _Without(NamedTuple):
     """A part without the rows of some runs."""
 
-    part: Part
+    part: LedgerPart
     runs: frozenset[str]
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
@@ -141,15 +140,15 @@ class _Without(NamedTuple):
 
 
 class _Found:
-    """The parts that were found, and their extent."""
+    """The parts of a ledger, and their extent."""
 
     def __init__(self) -> None:
-        self.parts: list[Part] = []
-        self.folders: list[tuple[_ExportFolder, set[str]]] = []  # of URLs, with the runs to leave out
+        self.parts: list[LedgerPart] = []
+        self.folders: list[tuple[_ExportFolder, set[str]]] = []  # folders at URLs, with the runs to leave out
         self.extent = Extent(0, 0, 0)
 
     def add(self, source: _SourceOfRuns, repeated: set[str]) -> None:
-        """Add the parts of a store or of an export, without repeated runs."""
+        """Add the parts of a store or an export, without repeated runs."""
         if isinstance(source.deliveries, StoreSnapshot):
             self._add_store(source.deliveries, frozenset(repeated))
         elif source.deliveries.place.local is None:
@@ -159,7 +158,7 @@ class _Found:
                 self._add_file(file, repeated)
 
     def cover(self, extent: Extent) -> None:
-        """Extend the extent over further rows."""
+        """Extend the extent to these further rows."""
         both = [each for each in (self.extent, extent) if each.delivered_to_us]
         self.extent = Extent(
             self.extent.rows + extent.rows,
@@ -192,8 +191,8 @@ class _Found:
 def _by_spark(
     finder: "_SourceFinder", found: _Found, external: Sequence[ExternalFile], runs: list[dict[str, Any]]
 ) -> None:
-    """Add what only Spark can read, as the last part, and the runs of files."""
-    from mocketmq_report.ledger import spark_rows  # noqa: PLC0415 - what can be read without it does not wait
+    """Add the rows that only Spark can read as the last part, and the runs of files."""
+    from mocketmq_report.ledger import spark_rows  # noqa: PLC0415 - only if Spark is needed
 
     spark = finder.places.spark()
     frames = []
@@ -212,14 +211,14 @@ def _by_spark(
 def _readable_by_spark(
     finder: "_SourceFinder", files: Sequence[ExternalFile]
 ) -> tuple[list[ExternalFile], pa.Table]:
-    """The files that Spark can read to the end, and their runs."""
+    """Return the files that Spark can read to the end, and their runs."""
     from mocketmq_report.ledger import spark_rows  # noqa: PLC0415
     from mocketmq_report.ledger.hadoop_places import FAILURES, reason_of  # noqa: PLC0415
 
     spark, good = finder.places.spark(), list(files)
     try:
         return good, spark_rows.runs_of(spark, good)
-    except FAILURES:  # find out in which file
+    except FAILURES:  # find the unreadable files
         for file in files:
             try:
                 spark_rows.runs_of(spark, [file])
@@ -240,7 +239,7 @@ def _by_python(
     size = sum(place.size for file in files for place in file.parts)
     carry = carry_here if size < _LITTLE else carry
     owners: list[ExternalFile] = []
-    parts: list[Part] = []
+    parts: list[LedgerPart] = []
     for file in files:
         of_file = list(external_parts.parts_of(file))
         owners += [file] * len(of_file)
@@ -265,7 +264,7 @@ def _add_runs(
 
 
 class _SourceFinder:
-    """Finds stores, exports and files, each once, and notes which are broken."""
+    """Finds stores, exports and files, each once, and records which are broken."""
 
     def __init__(self, spark: SparkStarter | None) -> None:
         self.broken: list[BrokenSource] = []
@@ -276,9 +275,9 @@ class _SourceFinder:
         self._seen: set[str] = set()
 
     def look(self, data: str) -> None:
-        """Look at a path or URL, and into folders."""
+        """Look at a path or URL, and inside folders."""
         try:
-            place = self.places.find(data)
+            place = self.places.find_data(data)
         except BrokenLedgerError as error:
             self.leave_out(data, error)
             return
@@ -286,11 +285,11 @@ class _SourceFinder:
             self.leave_out(place, f"there is no ledger in it: {_ALLOWED}")
 
     def leave_out(self, source: object, reason: object) -> None:
-        """Note a source that cannot be read."""
+        """Record an unreadable source."""
         self.broken.append(BrokenSource(source=str(source), reason=str(reason)))
 
     def _look(self, place: DataLocation, depth: int) -> bool:
-        """Add the ledgers at or below a path. Returns whether there are any, even broken ones."""
+        """Add the ledgers at or below a path. Returns whether there are any ledgers, readable or broken."""
         try:
             if parse_name(place.name):
                 if self._is_new(place):
@@ -324,12 +323,12 @@ class _SourceFinder:
             self.files.append(external_files.inspect(self.places, place))
             return
         places = self.places.hadoop()
-        self.files.append(external_files.inspect(places, places.find(place.url)))
+        self.files.append(external_files.inspect(places, places.find_data(place.url)))
 
     def _add_store(self, database: DataLocation) -> None:
         if database.local is None:
             raise BrokenLedgerError(
-                "a store is read on the machine where it is: write it with mocketmq export, and read that"
+                "a store can be read only on its own machine; use mocketmq export, and report on the export"
             )
         if self._is_new(database):
             self.stores.append(database)
@@ -339,11 +338,11 @@ class _SourceFinder:
         found: dict[str, list[DataLocation]] = {}
         for name, schema in _FOLDERS.items():
             folder = inside.get(name)
-            if folder is None and name == "faults":  # nothing struck, or it is of an earlier version
+            if folder is None and name == "faults":  # no consumer faults, or an earlier version's export
                 found[name] = []
                 continue
             if folder is None or not folder.is_folder:
-                raise BrokenLedgerError(f"the folder {name} of an export is not there")
+                raise BrokenLedgerError(f"the export has no folder {name}")
             found[name] = [file for file in files(self.places, folder) if file.name.endswith(".parquet")]
             for file in found[name]:
                 self._check(file, set(schema.names) - ({"run", *OPTIONAL} if name == "deliveries" else set()))
@@ -389,30 +388,30 @@ def _exports(finder: _SourceFinder) -> list[_SourceOfRuns]:
 
 
 def _runs(export: _ExportFolder, told: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The runs of an export. A killed one may leave runs of which only the name is known."""
+    """Return the runs of an export. If the export was killed, only the names of some may be known."""
     runs = {run: dict.fromkeys(RUNS.names) | {"run": run, "store": run} for run in map(_run_of, export.files)}
     runs |= {row["run"]: row for row in told}
     return [row | {"source": str(export.place)} for row in runs.values()]
 
 
 def _run_of(file: DataLocation) -> str:
-    """The run whose deliveries are in a file of an export."""
+    """Return the run of the deliveries in a file of an export."""
     return unquote(file.url.split("/")[-2].removeprefix("run="))
 
 
 def _rows(finder: _SourceFinder, small: Sequence[DataLocation], schema: pa.Schema) -> list[dict[str, Any]]:
-    """The rows of small files."""
+    """Read the rows of small files."""
     here = [pq.ParquetFile(file.local).read(schema.names) for file in small if file.local]
     there = [file for file in small if not file.local]
     if there:
-        from mocketmq_report.ledger import spark_rows  # noqa: PLC0415 - only if it is needed
+        from mocketmq_report.ledger import spark_rows  # noqa: PLC0415 - only if Spark is needed
 
         here.append(spark_rows.small_table(finder.places.spark(), there, schema))
     return [row for table in here for row in table.to_pylist()]
 
 
 def _repeated(sources: Sequence[_SourceOfRuns], warnings: list[str]) -> dict[str, set[str]]:
-    """The runs that are left out of each source, since another one knows them until later."""
+    """Find the runs to leave out of each source, because another source has later data of them."""
     repeated: dict[str, set[str]] = {}
     owners: dict[str, str] = {}
     for each in sorted(
@@ -429,7 +428,7 @@ def _repeated(sources: Sequence[_SourceOfRuns], warnings: list[str]) -> dict[str
 
 
 def _ignored(good: Iterable[ExternalFile]) -> list[str]:
-    """A warning for each set of ignored columns."""
+    """Make a warning for each set of ignored columns."""
     sources: dict[tuple[str, ...], list[str]] = {}
     for file in good:
         if file.ignored:

@@ -1,4 +1,4 @@
-"""The sources that only Spark can read: URLs with the settings of their file systems, and rare packings."""
+"""Sources that only Spark can read: URLs of other file systems, and rare compression formats."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.types import (
     BooleanType,
     DataType,
@@ -36,7 +36,7 @@ _SPARK_TYPES: Final[dict[pa.DataType, DataType]] = {
 
 
 def in_spark(schema: pa.Schema) -> StructType:
-    """The same schema in Spark."""
+    """Convert a schema to Spark's form."""
     return StructType([StructField(field.name, _SPARK_TYPES[field.type]) for field in schema])
 
 
@@ -53,13 +53,13 @@ _HURRIED: Final = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
 }
-"""Settings for little data, where compiling and dividing the work would take longer than the work."""
+"""Settings for little data, because compiling and dividing the work would take longer than the work."""
 _CORRUPT: Final = "_corrupt_record"
 _OPTIONS: Final = {
     "csv": {
         "header": "true",
         "escape": '"',
-        "columnPruning": "false",  # otherwise a row is corrupt in one query and not in the next
+        "columnPruning": "false",  # with pruning, two queries may differ on whether a row is corrupt
     },
     "json": {},
     "parquet": {},
@@ -67,54 +67,54 @@ _OPTIONS: Final = {
 
 
 class SparkRows(NamedTuple):
-    """Rows that Spark reads, as a part that only Spark can carry work to. It may divide it."""
+    """Rows that Spark reads: a part that only Spark can read, and may divide."""
 
     frame: DataFrame
     rows: int
 
     def selected(self, columns: Columns) -> DataFrame:
-        """These columns, and why rows are unreadable."""
+        """Select these columns, and the reasons why rows are unreadable."""
         names = [*columns.needed, *columns.in_doubt]
         return self.frame.select(*names, *({UNREADABLE} & {*self.frame.columns}))
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
-        """Read all rows here."""
+        """Read all rows into this process."""
         yield from self.selected(columns).toArrow().to_batches()
 
     def mapped(
         self, columns: Columns, work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
     ) -> list[bytes]:
-        """What ``work`` makes of the rows that each task reads."""
+        """Return the results of ``work`` on the rows of each task."""
         with hurried(self.frame.sparkSession, self.rows <= _FEW):
             rows = self.selected(columns).mapInArrow(work, "made binary").collect()
         return [row.made for row in rows]
 
 
 def exported(spark: SparkSession, folders: Sequence[DataLocation]) -> DataFrame:
-    """The deliveries in ``day=…/run=…`` below each folder."""
+    """Return the deliveries in ``day=…/run=…`` below each folder."""
     paths = [folder.pattern for folder in folders]
     reader = spark.read.option("pathGlobFilter", "*.parquet").schema(DELIVERIES)
     if len(paths) == 1:
         return reader.parquet(*paths).select(*DELIVERIES.names)
-    # Spark makes columns of the names of folders only if all are below one folder.
+    # Spark turns folder names into columns only below a single common folder.
     run = F.substring_index(F.substring_index(F.col("_metadata.file_path"), "/run=", -1), "/", 1)
     read = reader.option("recursiveFileLookup", "true").parquet(*paths)
     return read.withColumn("run", run).select(*DELIVERIES.names)
 
 
 def extent_of(frame: DataFrame) -> Extent:
-    """The extent of some rows, of which Parquet files have most in their footers."""
+    """Compute the extent of some rows, mostly from the footers of Parquet files."""
     row = frame.agg(F.count("*"), F.min("delivered_us"), F.max("delivered_us")).collect()[0]
     return Extent(row[0], row[1] or 0, row[2] or 0)
 
 
 def small_table(spark: SparkSession, parts: Sequence[DataLocation], schema: pa.Schema) -> pa.Table:
-    """The rows of small files."""
+    """Read the rows of small files."""
     return spark.read.schema(in_spark(schema)).parquet(*(part.pattern for part in parts)).toArrow()
 
 
 def joined(frames: Sequence[DataFrame]) -> DataFrame:
-    """The rows of all, with a reason why a row is unreadable where one has it."""
+    """Join the rows of all sources, with the reasons why rows are unreadable."""
     if any(UNREADABLE in frame.columns for frame in frames):
         nothing = F.lit(None).cast("string")
         frames = [
@@ -125,9 +125,9 @@ def joined(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def external(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
-    """The rows of files from elsewhere, as ``external_values.ROWS``.
+    """Read the rows of external files, as ``external_values.ROWS``.
 
-    Files with the same columns are read together, so that a hundred files do not make a hundred plans.
+    Files with equal columns are read together, so that a hundred files make one plan.
     """
     alike: dict[object, list[ExternalFile]] = {}
     for file in files:
@@ -137,7 +137,7 @@ def external(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
 
 
 def runs_of(spark: SparkSession, files: Sequence[ExternalFile]) -> pa.Table:
-    """The runs of files from elsewhere, as ``external_runs.FOUND``."""
+    """Find the runs of external files, as ``external_runs.FOUND``."""
     if not files:
         return external_runs.FOUND.empty_table()
     with hurried(spark, sum(part.size for file in files for part in file.parts) < _LITTLE):
@@ -146,13 +146,13 @@ def runs_of(spark: SparkSession, files: Sequence[ExternalFile]) -> pa.Table:
 
 
 def _external(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
-    """The rows of files that have the same columns."""
+    """Read the rows of files with equal columns."""
     kind, known = files[0].kind, files[0].known
     schema = StructType()
     for place, (name, held) in enumerate(files[0].columns):
         if name in known:
             schema.add(name, held)
-        elif kind == "csv":  # whose columns go by position
+        elif kind == "csv":  # matches columns by position
             schema.add(f"_c{place}", "string")
     if kind in WRONG:
         schema.add(_CORRUPT, "string")
@@ -162,7 +162,7 @@ def _external(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
 
 
 def _with_source(spark: SparkSession, read: DataFrame, files: Sequence[ExternalFile]) -> DataFrame:
-    """Add ``file_run`` and ``file``: of the file from which each row comes."""
+    """Add ``file_run`` and ``file`` of each row's file."""
     if len(files) == 1:
         return read.withColumns({"file_run": F.lit(files[0].run), "file": F.lit(str(files[0].place))})
     table = [
@@ -192,7 +192,7 @@ def _runs_in(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def hurried(spark: SparkSession, is_little: bool = True) -> Iterator[None]:
-    """Use settings of Spark for little data, if the data is little."""
+    """Use the settings for little data inside the context, if ``is_little``."""
     settings = _HURRIED if is_little else {}
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():

@@ -1,9 +1,10 @@
-"""Read the SQLite file of a broker without changing it, whether the broker runs or not.
+"""Reads the SQLite file of a broker without changing it, whether the broker runs or not.
 
-Reading takes no lock for which a broker would wait. A database without a write-ahead log is opened as
-``immutable``, which leaves no file behind and works in a read-only directory; one with a log is read as any
-reader of SQLite does beside a writer. All reading goes through ADBC, which makes Arrow columns four times as
-fast as sqlite3 makes tuples. Two copies of SQLite in one process would undo each other's locks.
+Reading never blocks a broker. A database without a write-ahead log is opened as ``immutable``, which leaves
+no file behind and works in a read-only directory. A database with a log is read like any SQLite database
+that another process may be writing. All reading uses ADBC, which makes Arrow columns four times as fast as
+sqlite3 makes tuples. Do not use sqlite3 beside ADBC, because two copies of SQLite in one process release each
+other's locks.
 """
 
 import os
@@ -24,38 +25,32 @@ from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import is_held
 from mocketmq.store.tables import HEAD_REVISION
 from mocketmq.store.wal_header import check_log
+from mocketmq_report.ledger.older_stores import OLDER_TABLES, views
 
 BATCH_ROWS: Final = 16_384
 OLDEST_REVISION: Final = "0005"
-"""The oldest schema that is read."""
-_FIRST_WITH_LOG_OFFSET: Final = "0011"
-_BEFORE_LOG_OFFSET: Final = """
-CREATE TEMP VIEW {table} AS SELECT *, commit_offset AS log_offset FROM main.{table}"""
-_FIRST_WITH_SCHEME_NAMES: Final = "0012"
-_OLD_SCHEME_NAME: Final = "iif(scheme = 'second-directories', 'directories', scheme) AS scheme"
+"""The oldest revision of the schema that can be read."""
 _NEEDED: Final = {
     *("clock_moves", "delay_offsets", "deliveries", "interventions", "messages", "queues", "runs"),
     "timed_messages",
 }
 _SOURCE: Final = re.compile(r"[A-Z_]+: |\[SQLite] |[Ff]ailed to (prepare|step) query: ")
-"""The prefixes that ADBC puts before SQLite's message."""
+"""The prefixes that ADBC adds to SQLite's messages."""
 _STORE: Final = f"a store is the file {FILE_NAME} in the data directory of a broker"
-_HEADER: Final = struct.Struct(
-    ">16xH10xI"
-)  # the start of a database file, with the size and the number of its pages
+_HEADER: Final = struct.Struct(">16xH10xI")  # the start of a database file: page size and page count
 
 
 class StoreReader:
-    """A connection that sees one state of the database, from its first answer to its last.
+    """A connection that sees one state of the database from its first query on.
 
-    All methods raise StoreUnreadableError if the file is no database, damaged or of another version, and
-    StoreUnavailableError if the disk or a permission prevents reading.
+    All methods raise StoreUnreadableError if the file is not a database, is damaged or has an unknown schema,
+    and StoreUnavailableError if the disk or a permission prevents reading.
     """
 
     def __init__(self, database: Path) -> None:
         self._database = database
         try:
-            with database.open("rb"):  # gives a better reason than SQLite if it cannot be read
+            with database.open("rb"):  # its errors give a better reason than SQLite's
                 self._changed_ns = database.stat().st_mtime_ns
             self.has_log = _has_log(database)
         except OSError as error:
@@ -76,7 +71,7 @@ class StoreReader:
         self._connection.close()
 
     def check(self) -> None:
-        """Raise StoreUnreadableError unless this is a store whose schema this version knows."""
+        """Raise StoreUnreadableError unless this is a store with a known schema."""
         tables = self.table("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")["name"]
         names = tables.to_pylist()
         if not self.has_log and (cut := _cut(self._database)):  # otherwise the rest is in the log
@@ -93,15 +88,14 @@ class StoreReader:
                 f"{self._database} has the schema {', '.join(revisions) or 'of no version'}, this version of"
                 f" mocketmq reads {OLDEST_REVISION} to {HEAD_REVISION}: {advice}"
             )
-        if revisions < [_FIRST_WITH_LOG_OFFSET]:
-            for table in ("messages", "timed_messages"):
-                self._execute(_BEFORE_LOG_OFFSET.format(table=table))
-        if revisions < [_FIRST_WITH_SCHEME_NAMES] and "deliveries" in names:
-            columns = self.table("SELECT name FROM pragma_table_info('deliveries')")["name"].to_pylist()
-            shown = ", ".join(_OLD_SCHEME_NAME if name == "scheme" else name for name in columns)
-            self._execute(f"CREATE TEMP VIEW deliveries AS SELECT {shown} FROM main.deliveries")
+        for sql in views(revisions[0], {name: self._columns(name) for name in OLDER_TABLES & {*names}}):
+            self._execute(sql)
         if missing := sorted(_NEEDED.difference(names)):
-            raise StoreUnreadableError(f"{self._database} is damaged: the table {missing[0]} is not there")
+            raise StoreUnreadableError(f"{self._database} is damaged: it has no table {missing[0]}")
+
+    def _columns(self, table: str) -> list[str]:
+        found: list[str] = self.table(f"SELECT name FROM pragma_table_info('{table}')")["name"].to_pylist()
+        return found
 
     def _execute(self, sql: str) -> None:
         try:
@@ -111,7 +105,7 @@ class StoreReader:
             raise self._error(error) from error
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """The rows that ``sql`` selects, batch by batch.
+        """Yield the rows of the query ``sql``, batch by batch.
 
         ADBC takes a column's type from its first rows, so a column of text must not begin with nulls.
         """
@@ -119,7 +113,7 @@ class StoreReader:
             yield from batches
 
     def table(self, sql: str) -> pa.Table:
-        """All rows that ``sql`` selects."""
+        """Return all rows of the query ``sql``."""
         with self._answer(sql) as batches:
             return batches.read_all()
 
@@ -139,7 +133,7 @@ class StoreReader:
             raise self._error(error) from error
 
     def _error(self, error: Exception) -> StoreError:
-        """The error of SQLite in a sentence."""
+        """Turn SQLite's error into an error with a sentence."""
         reason = _SOURCE.sub("", str(error).partition("\n")[0])
         if "not a database" in reason:
             return StoreUnreadableError(f"{self._database} is not a database: {_STORE}")
@@ -147,8 +141,8 @@ class StoreReader:
             damage = _cut(self._database) or "is damaged: SQLite finds it malformed"
             return StoreUnreadableError(f"{self._database} {damage}; restore it from a copy")
         return StoreUnavailableError(
-            f"{self._database} cannot be read: {reason}; if its directory cannot be written, copy all of it"
-            " to where it can"
+            f"{self._database} cannot be read: {reason}; if its directory is read-only, copy the whole"
+            " directory to a writable place"
         )
 
 
@@ -160,7 +154,7 @@ def _has_log(database: Path) -> bool:
 
 
 def _cut(database: Path) -> str | None:
-    """A clause that says that the end of the file is missing, or None."""
+    """Return a clause that says how much of a truncated file is missing; None for any other file."""
     with database.open("rb") as file:
         header = file.read(_HEADER.size)
         size = file.seek(0, os.SEEK_END)
@@ -172,5 +166,5 @@ def _cut(database: Path) -> str | None:
 
 
 def is_running(database: Path) -> bool:
-    """Whether a broker holds the store. Takes no lock itself, since a broker may be starting just now."""
+    """Return whether a broker holds the store. Takes no lock, because a broker may be starting."""
     return Path(f"{database}-wal").exists() and is_held(database.parent)

@@ -1,8 +1,8 @@
-"""Take a snapshot of a broker's store as a ledger, for ``export`` and ``sources``.
+"""Takes a snapshot of a broker's store as a ledger, for ``export`` and ``sources``.
 
-A snapshot first reads the files of second directories, then the database in one transaction. So a message
-that is delivered meanwhile either has a row among the deliveries that were seen, or still waits: never both,
-never neither. Later rows are left out, but what consumers do later with older messages may show.
+A snapshot first reads the files of delayed messages, then the database in one transaction. So a message
+delivered meanwhile counts either as delivered or as pending, never as both or neither. Rows added later are
+left out, but later actions of consumers on older messages may be included.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,12 +23,12 @@ from mocketmq_report.ledger.waiting_files import waiting_files
 from mocketmq_report.progress import ProgressCallback
 
 RANGE_ROWS: Final = 500_000
-"""Rows that a task reads at a time: a second's work."""
+"""Number of rows in a range, which a task reads in about a second."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TEXTS: Final = {"pulled_by", "fault"}
 _IN_STORE: Final = {"message_id": "unique_key", **{name: f"coalesce({name}, '')" for name in _TEXTS}}
-"""Columns of the ledger that the table ``deliveries`` holds in another form."""
+"""SQL expressions for ledger columns that the table ``deliveries`` stores in another form."""
 _DELIVERIES: Final = (
     "SELECT {} FROM deliveries WHERE delivered_offset BETWEEN {} AND {} ORDER BY delivered_offset"
 )
@@ -52,55 +52,52 @@ FROM fault_hits WHERE operation IN ('receive', 'ack', '{EVERY_REQUEST}') ORDER B
 
 
 class OffsetRange(NamedTuple):
-    """Deliveries that are read together, by their first and last offset."""
+    """Deliveries of one part, by their first and last offset."""
 
     first: int
     last: int
 
 
 class StoreSnapshot(NamedTuple):
-    """A store as it was at one moment. Its deliveries are read later, by ``ranges``."""
+    """A store at one moment. Its deliveries are read later, by ``ranges``."""
 
     database: Path
-    names: dict[int, str]  # of runs, by number
+    names: dict[int, str]  # names of runs, by number
     runs: pa.Table
     moves: pa.Table
     struck: pa.Table
     deliveries: int
-    delivered_us: tuple[int, int]  # the first and the last, 0 if there is none
-    ranges: list[OffsetRange]  # of deliveries
+    delivered_us: tuple[int, int]  # the first and the last; 0 without deliveries
+    ranges: list[OffsetRange]  # ranges of deliveries
     undelivered: pa.Table
 
     @property
     def rows_of_ranges(self) -> list[int]:
-        """How many deliveries each range has."""
+        """The number of deliveries in each range."""
         return [min(RANGE_ROWS, self.deliveries - first) for first in range(0, self.deliveries, RANGE_ROWS)]
 
     @property
     def name(self) -> str:
-        """The name of the store: that of its first run."""
+        """The name of the store, which is its first run."""
         return self.names[min(self.names)]
 
 
 def take_snapshot(path: Path, progress: ProgressCallback, as_of_us: int | None = None) -> StoreSnapshot:
-    """Take a snapshot of a data directory, or of a database file. Its broker may be running.
+    """Take a snapshot of a data directory, or of a database file. The broker may be running.
 
-    What is due by ``as_of_us`` and not delivered is overdue. By default that is now, by the clock of a
-    running broker, or otherwise the latest instant that is stored. Raises StoreError with a sentence that
-    names the file.
+    Undelivered messages due by ``as_of_us`` are overdue; the default is now by the clock of a running broker,
+    otherwise the latest stored instant. Raises StoreError with a sentence that names the file.
     """
     database = path / FILE_NAME if path.is_dir() else path
     if path.is_dir() and not database.exists():
         raise StoreUnreadableError(f"{path} is not a data directory: there is no {FILE_NAME} in it")
-    data = (
-        database.parent if database.name == FILE_NAME else None
-    )  # otherwise it is a copy without its directory
+    data = database.parent if database.name == FILE_NAME else None  # None for a copy without its directory
     files = waiting_files(data, progress) if data else []
     with StoreReader(database) as reader:
         reader.check()
         found = reader.table("SELECT * FROM runs ORDER BY run")
         if not found.num_rows:
-            raise StoreUnreadableError(f"{database} has no run of a broker: none was ever started on it")
+            raise StoreUnreadableError(f"{database} has no runs: no broker was ever started on it")
         names = dict(
             zip(found["run"].to_pylist(), map(_name, found["started_wall_us"].to_pylist()), strict=True)
         )
@@ -161,12 +158,12 @@ def read(
 
 
 def _struck(reader: StoreReader, store: str) -> pa.Table:
-    """The requests of consumers that faults struck."""
+    """Read the requests of consumers that faults hit."""
     known = reader.table("SELECT name FROM pragma_table_info('fault_hits')")["name"].to_pylist()
     if "to_us" not in known:
         return STRUCK.empty_table()
     found = reader.table(_STRUCK)
-    if not found.num_rows:  # and no types
+    if not found.num_rows:  # ADBC does not know the types of an empty result
         return STRUCK.empty_table()
     columns = {name: found[name] for name in found.column_names} | {"store": pa.scalar(store)}
     for name in ("topic", "group"):
@@ -191,7 +188,7 @@ def _count_deliveries(
     lasts = [*(first - 1 for first in firsts[1:]), last]
     return rows, [
         OffsetRange(*each) for each in zip(firsts, lasts, strict=False)
-    ]  # no first: one last too many
+    ]  # without deliveries, ``lasts`` has one entry too many
 
 
 def _name(started_wall_us: int) -> str:

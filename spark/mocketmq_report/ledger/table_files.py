@@ -1,4 +1,4 @@
-"""Small tables in folders of Parquet files, as rollups keep them."""
+"""Small tables in folders of Parquet files, as in rollups."""
 
 import shutil
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from mocketmq_report.ledger.places import HIDDEN, Places, SparkStarter, is_here
 
 
 class TableFiles:
-    """Reads and writes tables in folders, those at URLs by Spark."""
+    """Reads and writes tables in folders, and through Spark also at URLs."""
 
     def __init__(self, spark: SparkStarter | None) -> None:
         self._spark = Places(spark).spark
@@ -29,7 +29,7 @@ class TableFiles:
         return pa.concat_tables(tables, promote_options="permissive")
 
     def write(self, table: pa.Table, folder: str) -> None:
-        """Write a table into a folder, over an earlier one. Raises StoreUnavailableError."""
+        """Write a table into a folder, replacing an earlier one. Raises StoreUnavailableError."""
         if not is_here(folder):
             frame = self._spark().createDataFrame(table.combine_chunks())
             frame.coalesce(1).write.mode("overwrite").parquet(folder)

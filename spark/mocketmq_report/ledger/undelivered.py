@@ -1,24 +1,31 @@
-"""Find the messages of a store that were not delivered, as rows of a ledger.
+"""Finds the undelivered messages of a store, as rows of a ledger.
 
 **Messages of the levels** are parked: they are rows of ``messages`` in the queues of ``SCHEDULE_TOPIC_XXXX``.
-A message with a row in ``deliveries`` was delivered, whatever the delay offset says: profile ``rocketmq4``
-saves that later. So was a message with the kind ``forced`` in ``interventions``. Of the others
+A message with a row in ``deliveries`` was delivered, whatever the delay offset says, because profile
+``rocketmq4`` saves the delay offset later. A message with the kind ``forced`` in ``interventions`` was
+delivered, too. Of the other messages that no fault holds,
 
-- a message that ``interventions`` calls ``cancelled``, by hand or by the reset of its topic, is *cancelled*;
-- a message that the delay offset of its level has not passed is *pending*;
-- a message that it has passed is *lost*, unless retention may have removed its delivery. That may be so if
-  the oldest messages of its real queue were removed, and the oldest delivery left is later than its due time.
+- a message with the kind ``cancelled`` in ``interventions``, by a cancel or a reset of its topic, is
+  *cancelled*;
+- a message at or after the delay offset of its level is *pending*;
+- a message before the delay offset is *lost*, unless retention may have removed its delivery: the oldest
+  messages of its real queue are gone, and the oldest remaining delivery is later than the message's due time.
 
-**Messages with an absolute due time** are files. Once a message is settled, ``timed_messages`` has its number
-and key hash. Of the messages that are not settled
+**Messages with an absolute due time** are in the files of a scheme. ``timed_messages`` has the number and the
+key hash of each settled message. Of the unsettled messages
 
-- a message whose file can be delivered is *pending*;
-- a message whose file is damaged, in its place or in quarantine, is *lost* until the file is repaired. Only
-  the file's name is known: ``message_id`` is number and key hash, and there is no topic.
+- a message with an intact file is *pending*;
+- a message with a damaged file, in its place or in quarantine, is *lost* until the file is repaired. Only the
+  file's name is known: ``message_id`` is number and key hash, and there is no topic.
 
-Of the settled messages, a ``cancelled`` one left a record in the queue of ``rmq_sys_wheel_timer`` and is
-*cancelled*; the time at which it was stored is lost. One ``cleared`` by a reset of everything is *expired*;
-only its number, key hash and due time are left.
+A settled message with the outcome ``cancelled`` has a record in the queue of ``rmq_sys_wheel_timer``, and is
+*cancelled*; its store time is unknown. A message ``cleared`` by a reset of everything is *expired*; only its
+number, key hash and due time are known.
+
+**Messages that an injected fault holds** after their due time, of whatever scheme, are rows of
+``held_deliveries``. They are *pending*, and their rows name the fault.
+
+The ``kind`` of a cancelled message's record tells whether the message was in a level or in a file.
 
 Messages that left no trace have no row: level messages after a reset of everything, cancelled messages that
 retention removed, and deleted files. Half messages do not count before they are committed. An undelivered
@@ -43,7 +50,7 @@ from mocketmq_report.ledger.waiting_files import WaitingFile
 OffsetArray = np.ndarray[Any, np.dtype[np.int64]]
 
 _AT_ONCE: Final = 1_000
-"""Messages that one statement selects."""
+"""Number of messages that one statement selects."""
 _FOREVER_US: Final = (1 << 63) - 1
 
 _ENDS: Final = """
@@ -66,11 +73,21 @@ WHERE NOT (is_passed AND is_emptied AND due_us <= {{}})"""
 _OLDEST_US: Final = "SELECT delivered_us AS us FROM deliveries ORDER BY delivered_offset LIMIT 1"
 _CANCELLED: Final = f"""
 WITH t AS MATERIALIZED (SELECT number, log_offset FROM timed_messages WHERE outcome <> 'delivered')
-SELECT i.at_us, coalesce(t.number, m.log_offset) AS parked_offset, t.number IS NOT NULL AS is_timed,
- iif(t.number IS NULL, p.queue_id + 1, NULL) AS level, iif(t.number IS NULL, m.store_us, NULL) AS stored_us,
- {_OF_MESSAGE} FROM interventions i CROSS JOIN messages m ON m.log_offset = i.parked_offset {_QUEUES}
- LEFT JOIN t ON t.log_offset = m.log_offset
+SELECT i.at_us, coalesce(t.number, m.log_offset) AS parked_offset, m.is_timed,
+ iif(m.is_timed, NULL, p.queue_id + 1) AS level, iif(m.is_timed, NULL, m.store_us) AS stored_us, {_OF_MESSAGE}
+FROM interventions i
+ CROSS JOIN (SELECT *, kind IN ('cancelled', 'held') AS is_timed FROM messages) m
+ ON m.log_offset = i.parked_offset {_QUEUES} LEFT JOIN t ON t.log_offset = m.log_offset
 WHERE i.kind = 'cancelled' ORDER BY i.parked_offset"""
+_HELD: Final = """
+SELECT h.parked_offset AS parked_offset, h.scheme AS scheme, h.level AS level, h.stored_us AS stored_us,
+ h.due_us AS due_us, h.size AS size, h.fault AS fault, m.unique_key AS message_id, q.topic AS topic,
+ q.queue_id AS queue_id, m.reconsume_times + 1 AS attempt, m.born_us AS born_us
+FROM held_deliveries h JOIN messages m ON m.log_offset = h.record_offset JOIN queues q ON q.key = h.queue_key
+WHERE NOT h.is_repeat ORDER BY h.held"""
+_SETTLED_OFFSETS: Final = """
+SELECT parked_offset FROM interventions
+UNION ALL SELECT record_offset FROM held_deliveries WHERE NOT is_repeat"""
 _CLEARED: Final = """
 SELECT printf('%016x-%016x', number, key_hash) AS message_id, number AS parked_offset, due_ms * 1000 AS due_us
 FROM timed_messages WHERE outcome <> 'delivered' AND outcome = 'cleared' ORDER BY due_ms, number"""
@@ -81,7 +98,7 @@ SELECT scheme FROM deliveries WHERE delivered_offset = (SELECT log_offset FROM t
 
 
 class UndeliveredOffsets:
-    """The messages of the levels that have no delivery, kept as one byte for each message of the store."""
+    """The level messages without a delivery, in one byte for each message of the store."""
 
     def __init__(self, reader: StoreReader) -> None:
         [ends] = reader.table(_ENDS).to_pylist()
@@ -89,28 +106,29 @@ class UndeliveredOffsets:
         self._is_left = np.zeros(0 if ends["last"] is None else ends["last"] - self._first + 1, np.bool_)
         for batch in reader.batches(_PARKED):
             self._is_left[batch["log_offset"].to_numpy() - self._first] = True
-        for batch in reader.batches("SELECT parked_offset FROM interventions"):
+        for batch in reader.batches(_SETTLED_OFFSETS):
             self.mark_delivered(batch["parked_offset"].to_numpy())
 
     def mark_delivered(self, parked_offsets: OffsetArray) -> None:
-        """Take messages out that were delivered, or that an intervention settled."""
+        """Remove messages that were delivered, that an intervention settled, or that a fault holds."""
         places = parked_offsets - self._first
         self._is_left[places[(places >= 0) & (places < len(self._is_left))]] = False
 
     def remaining(self) -> OffsetArray:
-        """The log offsets of all others, in order."""
+        """Return the log offsets of the remaining messages, in order."""
         return np.flatnonzero(self._is_left) + self._first
 
 
 def undelivered(
     reader: StoreReader, parked: UndeliveredOffsets, files: Sequence[WaitingFile], runs: pa.Table
 ) -> pa.Table:
-    """Make the rows. ``parked`` knows all deliveries; ``files`` were read before the database."""
+    """Make the rows. ``parked`` must know all deliveries; ``files`` must be read before the database."""
     used = [file.scheme for file in files if file.scheme] or reader.table(_TIMED_SCHEME)["scheme"].to_pylist()
     timed = pa.scalar((used or [DEFAULT])[0])
     levels = pa.scalar("levels")
     last_run = runs["run"][-1]
     parts = [_rows(table, run=last_run, scheme=levels) for table in _left(reader, parked.remaining())]
+    parts.append(_rows(reader.table(_HELD), run=last_run, state=pa.scalar("pending")))
     cancelled = reader.table(_CANCELLED)
     last = np.searchsorted(runs["started_us"].to_numpy(), cancelled["at_us"].to_numpy(), "right") - 1
     parts.append(
@@ -133,7 +151,7 @@ def _rows(table: pa.Table, **more: pa.Scalar | pa.ChunkedArray) -> pa.Table:
 
 
 def _left(reader: StoreReader, offsets: OffsetArray) -> Iterator[pa.Table]:
-    """Pending and lost messages of the levels, given the log offsets."""
+    """Find the pending and lost level messages among these log offsets."""
     oldest_us = (reader.table(_OLDEST_US)["us"].to_pylist() or [_FOREVER_US])[0]
     for start in range(0, len(offsets), _AT_ONCE):
         some = ",".join(map(str, offsets[start : start + _AT_ONCE]))
@@ -141,7 +159,7 @@ def _left(reader: StoreReader, offsets: OffsetArray) -> Iterator[pa.Table]:
 
 
 def _not_settled(reader: StoreReader, files: Sequence[WaitingFile]) -> pa.Table:
-    """The files of messages that are not settled. Others are yet to be removed, or were copied back."""
+    """Select the files of unsettled messages. Other files are not removed yet, or were copied back."""
     settled: set[Identity] = set()
     for start in range(0, len(files), _AT_ONCE):
         numbers = ",".join(str(file.parked_offset) for file in files[start : start + _AT_ONCE])

@@ -1,4 +1,4 @@
-"""Read what waits outside of a store's database as rows of a ledger: messages that wait, or were lost."""
+"""Reads the pending and lost messages outside of a store's database as rows of a ledger."""
 
 import re
 from pathlib import Path
@@ -9,23 +9,23 @@ from mocketmq.message.message_id import Identity
 from mocketmq_compat.delay.delayed_file import Entry, FileHeader, parse_name
 from mocketmq_compat.delay.directories.delay_directory import FOLDER
 from mocketmq_compat.delay.directories.delay_inspection import in_order, list_files
-from mocketmq_compat.delay.inspection import KeptMessage, Trouble
+from mocketmq_compat.delay.inspection import FolderProblem, KeptMessage
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 from mocketmq_report.progress import ProgressCallback
 
 _NAME: Final = re.compile(r"[0-9]+-[0-9a-f]{16}-[0-9a-f]{16}\.msg")
-"""The name of a delayed message's file, which a file in quarantine has within a longer name."""
+"""Matches the name of a delayed message's file, which in quarantine is part of a longer name."""
 
 
 class WaitingFile(NamedTuple):
     """A message in a file. If the file is damaged, only the fields in its name are known."""
 
-    state: str  # pending, lost
+    state: str  # pending or lost
     parked_offset: int
     key_hash: int
     due_us: int
     message_id: str
-    scheme: str | None  # None for second directories, whose files may be of the scheme ``dongwo``
+    scheme: str | None  # None for second directories, which ``directories`` and ``dongwo`` share
     topic: str = ""
     queue_id: int | None = None
     attempt: int | None = None
@@ -40,9 +40,9 @@ class WaitingFile(NamedTuple):
 
 
 def waiting_files(data: Path, progress: ProgressCallback) -> list[WaitingFile]:
-    """Every message in the files of a data directory, once: deliverable ones first, in order of due time.
+    """Return every message in the files of a data directory, once even if several files hold it.
 
-    Raises StoreUnavailableError for a file that cannot be read, since its message may be intact.
+    Raises StoreUnavailableError for an unreadable file, because its message may be intact.
     """
     found: dict[Identity, WaitingFile] = {}
     try:
@@ -59,8 +59,8 @@ def waiting_files(data: Path, progress: ProgressCallback) -> list[WaitingFile]:
 
 
 def _add_files(found: dict[Identity, WaitingFile], root: Path, progress: ProgressCallback) -> None:
-    """Add the messages of second directories. Raises OSError, and as ``waiting_files``."""
-    troubles: list[Trouble] = []
+    """Add the messages of second directories. Raises OSError, and the errors of ``waiting_files``."""
+    problems: list[FolderProblem] = []
     listing = list_files(root, progress)
     for each in in_order(root, listing.places, progress):
         if isinstance(each, KeptMessage):
@@ -68,9 +68,9 @@ def _add_files(found: dict[Identity, WaitingFile], root: Path, progress: Progres
         elif each.kind == "unreadable":
             raise StoreUnavailableError(f"{root / each.file}: {each.reason}")
         else:
-            troubles.append(each)
-    for trouble in (*troubles, *listing.quarantined):
-        entry = _entry(trouble.file)
+            problems.append(each)
+    for problem in (*problems, *listing.quarantined):
+        entry = _entry(problem.file)
         if entry is not None:
             found.setdefault(entry.identity, _lost(entry))
 
@@ -98,6 +98,6 @@ def _lost(entry: Entry) -> WaitingFile:
 
 
 def _entry(path: str) -> Entry | None:
-    """The fields in a file's name, or None."""
+    """Parse the fields in a file's name; None for any other name."""
     named = _NAME.search(path)
     return parse_name(named[0]) if named else None

@@ -1,4 +1,4 @@
-"""Work on the parts of a ledger, and what carries it to them."""
+"""Jobs over the parts of a ledger, and the carrier that runs them."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 
-from mocketmq_report.ledger.ledger import Columns, Part
+from mocketmq_report.ledger.ledger import Columns, LedgerPart
 
 Made = TypeVar("Made")
 
@@ -16,33 +16,33 @@ _MOST_THREADS: Final = 4
 
 
 class Work(Protocol[Made]):
-    """What is to be done with parts of a ledger."""
+    """A job over the parts of a ledger."""
 
     def columns(self, part: int) -> Columns:
-        """What to read of a part."""
+        """Return the columns to read of a part."""
 
     def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> Made:
-        """Do the work on a part."""
+        """Run on one part."""
 
     def join(self, made: Sequence[Made]) -> Made:
-        """Join what was made of several parts."""
+        """Merge the results of several parts."""
 
 
 class Carrier(Protocol):
-    """Carries work to parts, wherever they can be read."""
+    """Runs a job on parts, each where the part is readable."""
 
-    def __call__(self, work: Work[Made], parts: Mapping[int, Part]) -> Made:
-        """Do the work on all parts.
+    def __call__(self, work: Work[Made], parts: Mapping[int, LedgerPart]) -> Made:
+        """Run the job on all parts.
 
-        The last of them may be divided: then its pieces are numbered from its own number on.
+        The last part may be divided into pieces, which are numbered from the part's own number on.
         """
         ...
 
 
-def carry_here(work: Work[Made], parts: Mapping[int, Part]) -> Made:
-    """Do the work in this process, without Spark, in as many threads as there are processors, up to four.
+def carry_here(work: Work[Made], parts: Mapping[int, LedgerPart]) -> Made:
+    """Run the job in this process, with a thread for each processor, up to four.
 
-    NumPy and Arrow let other threads go on for most of it.
+    NumPy and Arrow release the interpreter's lock for most of the work.
     """
     threads = min(_MOST_THREADS, len(parts), os.cpu_count() or 1)
     if threads <= 1:
@@ -54,5 +54,5 @@ def carry_here(work: Work[Made], parts: Mapping[int, Part]) -> Made:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _on(work: Work[Made], number: int, part: Part) -> Made:
+def _on(work: Work[Made], number: int, part: LedgerPart) -> Made:
     return work.on(number, part.batches(work.columns(number)))

@@ -1,1 +1,1 @@
-"""Follow the lateness of a running broker."""
+"""Follows the lateness of a running broker."""

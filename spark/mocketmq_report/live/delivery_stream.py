@@ -1,7 +1,7 @@
-"""Stream the deliveries of a running broker, and count them in windows of the broker's time.
+"""Streams the deliveries of a running broker, and counts them in windows of the broker's time.
 
-An offset of the stream is the number of a delivery. Delivery times never go back within a store, so no row
-comes late, and Spark keeps no state of past windows.
+An offset of the stream is the number of a delivery. Delivery times never go back within a store, so no row is
+late for its window, and Spark keeps no state of past windows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,9 +22,9 @@ from mocketmq_report.ledger.store_reader import StoreReader
 from mocketmq_report.live.status import NO_LEVEL
 
 STEPS: Final = 12
-"""A window slides by this fraction of its length."""
+"""Number of steps of a window: a window slides by its length divided by this number."""
 BATCH_ROWS: Final = 20_000
-"""Deliveries of a micro-batch. After a move of the clock each may be in windows of its own."""
+"""Maximum number of deliveries in a micro-batch. After a clock move, each may be in windows of its own."""
 
 _DELIVERIES: Final = (
     f"SELECT coalesce(level, {NO_LEVEL}) AS level, delivered_us - due_us AS late_us, delivered_us"
@@ -33,7 +33,7 @@ _DELIVERIES: Final = (
 OLDER: Final = (
     "SELECT delivered_offset FROM deliveries WHERE delivered_us < {} ORDER BY delivered_offset DESC LIMIT 1"
 )
-"""The number of the last delivery before an instant."""
+"""Query for the number of the last delivery before an instant."""
 _LATEST: Final = (
     "SELECT max(delivered_offset) AS latest FROM (SELECT delivered_offset FROM deliveries"
     " WHERE delivered_offset > {} ORDER BY delivered_offset LIMIT {})"
@@ -49,7 +49,7 @@ class DeliveryStream(DataSource):
         return "mocketmq-deliveries"
 
     def schema(self) -> StructType:
-        """Level, or ``NO_LEVEL``, lateness and instant of each delivery, and the highest value of its bin."""
+        """Each delivery's level or ``NO_LEVEL``, its lateness and instant, and its bin's highest value."""
         names = ("level", "late_us", "delivered_us", "bin_us")
         return StructType([StructField(name, LongType()) for name in names])
 
@@ -66,7 +66,7 @@ class _Span(InputPartition):
 
 
 class _StreamReader(DataSourceStreamReader):
-    """Reads new deliveries. While the store cannot be read, there are none."""
+    """Reads new deliveries; none while the store is unreadable."""
 
     def __init__(self, database: Path, since_us: int) -> None:
         self._database = database
@@ -104,8 +104,8 @@ class _StreamReader(DataSourceStreamReader):
 def windows(deliveries: DataFrame, window_us: int) -> DataFrame:
     """Count deliveries and their lateness by level and window; empty windows have no row.
 
-    ``window_us`` is a multiple of ``STEPS``. A percentile is the highest value of its bin, or the greatest
-    value of all if that is less: so the state of a window stays small.
+    ``window_us`` must be a multiple of ``STEPS``. A percentile is the highest value of its bin, or the
+    greatest of all values if that is less. This keeps the state of a window small.
     """
     at = F.window("at", f"{window_us} microseconds", f"{window_us // STEPS} microseconds")
     return (
@@ -125,6 +125,6 @@ def windows(deliveries: DataFrame, window_us: int) -> DataFrame:
 
 
 def _percentile(share: float) -> Column:
-    """An aggregate: the percentile by nearest rank, from ``bin_us``."""
+    """Make an aggregate that computes the percentile by nearest rank from ``bin_us``."""
     high = F.expr(f"percentile_disc({share}) WITHIN GROUP (ORDER BY bin_us)").cast("long")
     return F.least(high, F.max("late_us"))

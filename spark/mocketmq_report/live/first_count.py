@@ -1,4 +1,4 @@
-"""Count deliveries as ``delivery_stream.windows`` does, without Spark, for as long as that is starting."""
+"""Counts deliveries as ``delivery_stream.windows`` does, without Spark, while Spark starts."""
 
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ _SINCE: Final = (
 
 
 def first_count(data: Path, since_us: int, window_us: int) -> list[Row]:
-    """The windows of the deliveries of a data directory since an instant. Raises StoreError."""
+    """Count the deliveries of a data directory since an instant, by window. Raises StoreError."""
     with StoreReader(data / FILE_NAME) as reader:
         found = reader.table(_SINCE.format(since_us))
     if not found.num_rows:
@@ -36,7 +36,7 @@ def first_count(data: Path, since_us: int, window_us: int) -> list[Row]:
 
 
 def _row(level: int, from_us: int, late: np.ndarray) -> Row:
-    """A window with ``late``, the sorted lateness of its deliveries."""
+    """Make a window's row; ``late`` is the sorted lateness of its deliveries."""
     at = [-(-share * len(late) // 100) - 1 for share in (50, 99)]  # by nearest rank
     p50_us, p99_us = np.minimum(highest(lowest(late[at])), late[-1]).tolist()
     return Row(

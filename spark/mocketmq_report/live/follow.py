@@ -1,8 +1,8 @@
-"""Show a rolling table of a running broker by level: ``mocketmq report --follow``.
+"""Shows a rolling table of a running broker by level: ``mocketmq report --follow``.
 
-Spark counts the deliveries. It takes seconds to start, or a minute on a busy machine; until its first count,
-they are counted here. The table goes on when the broker stops, starts again, moves its clock or is reset. If
-another store takes the place of the first, counting starts again.
+Spark counts the deliveries. Spark may take seconds to start, or a minute on a busy machine; until then this
+process counts. The table continues when the broker stops, restarts, moves its clock or is reset. If another
+store replaces the first, counting starts again.
 """
 
 import queue
@@ -29,11 +29,11 @@ from mocketmq_report.live.rolling_table import RollingTable
 from mocketmq_report.live.status import BrokerStatus, broker_status
 
 TICK_S: Final = 1.0
-"""Real seconds between two updates of the table, about."""
+"""Approximate real seconds between two updates of the table."""
 _LATE_WORKER: Final = "Python worker failed to connect back"
-"""Spark gives its processes ten seconds to start, which can be too short on a busy machine."""
+"""Spark's error if a worker takes more than ten seconds to start, as on a busy machine."""
 _WIDTH: Final = 180
-"""Columns of the output if it is no terminal."""
+"""Width in columns of output that is not a terminal."""
 
 
 def follow(
@@ -46,8 +46,9 @@ def follow(
 ) -> None:
     """Show the table of the broker whose data directory is ``path`` until Ctrl-C.
 
-    In a terminal one table is updated, elsewhere each is printed below the last. ``until`` is called after
-    each, and ends this by returning true. Raises StoreError if the store cannot be read at first.
+    In a terminal, the table is updated in place; elsewhere, each table is printed below the last. ``until``
+    is called after each table, and ends the loop by returning true. Raises StoreError if the store is
+    unreadable at the start.
     """
     window_us = max(round(window_s * US_PER_S / STEPS), 1) * STEPS
     now = broker_status(path)
@@ -79,7 +80,7 @@ def follow(
 
 
 def news(before: BrokerStatus, now: BrokerStatus) -> str | None:
-    """What happened between two looks at a store, in a sentence, or None."""
+    """Return a sentence about the change between two statuses of a store; None if there is none."""
     if now.run != before.run:
         what = "the broker was started again"
     elif now.moves != before.moves:
@@ -92,9 +93,9 @@ def news(before: BrokerStatus, now: BrokerStatus) -> str | None:
 
 
 class _DeliveryCount:
-    """A streaming query over a store from an instant on, and the table that it fills.
+    """A streaming query over the deliveries of a store since an instant, and its table.
 
-    The query starts in a thread of its own.
+    The query starts in its own thread.
     """
 
     def __init__(self, spark: SparkStarter, path: Path, since_us: int, window_us: int) -> None:
@@ -117,7 +118,7 @@ class _DeliveryCount:
             self._query.result().stop()
 
     def wait(self) -> None:
-        """Wait until Spark has counted something, or for a tick."""
+        """Wait for a count by Spark, at most for ``TICK_S``."""
         try:
             counted = self._counted.get(timeout=TICK_S)
         except queue.Empty:
@@ -130,13 +131,13 @@ class _DeliveryCount:
         self.table.update(counted)
 
     def doing(self) -> str | None:
-        """What the table waits for, in a sentence, or None."""
+        """Return a sentence about what the table waits for; None if it waits for nothing."""
         if not self.table.has_deliveries:
             return f"nothing was delivered since {instant(self.table.since_us)}"
-        return None if self._is_streaming else "Spark is starting; until then, deliveries are counted here"
+        return None if self._is_streaming else "Spark is starting; this process counts until then"
 
     def failure(self) -> str | None:
-        """Why the query ended or did not start, if it can start again. Raises other errors."""
+        """Say why the query ended or did not start, if a restart can help. Raises any other error."""
         if not self._query.done():
             return None
         error = self._query.exception() or self._query.result().exception()
@@ -165,7 +166,7 @@ class _DeliveryCount:
         self._counted.put(changed.collect())
 
     def _count_here(self) -> None:
-        """Make the table anew; it stays as it is while the store cannot be read."""
+        """Rebuild the table; keep it unchanged while the store is unreadable."""
         table = RollingTable(self.table.window_us, self.table.since_us)
         with suppress(StoreError):
             table.update(first_count(self._path, table.since_us, table.window_us))
@@ -174,7 +175,7 @@ class _DeliveryCount:
 
 @contextmanager
 def _screen(console: Console) -> Iterator[Callable[[RenderableType], None]]:
-    """Show one thing after the other, in a terminal in place of the last."""
+    """Show one screen after another; in a terminal, each screen replaces the last."""
     if console.is_terminal:
         with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
             yield lambda shown: live.update(shown, refresh=True)

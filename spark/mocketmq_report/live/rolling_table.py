@@ -20,7 +20,7 @@ _COLUMNS: Final = (
     *("total", "total max", "total early"),
 )
 _LEAST: Final = ("delay", "rate", "total max", "p50", "total", "total early", "delivered", "max")
-"""Columns that may be left out, the least important first."""
+"""Columns to omit if the table is too wide, the least important first."""
 _NOTHING: Final = Backlog(0, 0)
 
 
@@ -43,15 +43,15 @@ class RollingTable:
 
     @property
     def has_deliveries(self) -> bool:
-        """Whether any was counted."""
+        """Whether any delivery was counted."""
         return bool(self._sums or self._windows)
 
     def update(self, rows: Sequence[Row]) -> None:
-        """Take in new or changed rows of ``delivery_stream.windows``."""
+        """Add new or changed rows of ``delivery_stream.windows``."""
         for row in rows:
             before = self._windows.get((row.level, row.from_us))
             self._windows[row.level, row.from_us] = row
-            if row.from_us % self.window_us == 0:  # these windows do not overlap
+            if row.from_us % self.window_us == 0:  # windows that do not overlap
                 total = self._sums.get(row.level, LevelTotal())
                 self._sums[row.level] = LevelTotal(
                     total.deliveries + row.deliveries - (before.deliveries if before else 0),
@@ -82,11 +82,11 @@ class RollingTable:
         return table
 
     def _rows(self, now: BrokerStatus) -> Iterator[list[Text]]:
-        """A row with all columns for each level."""
+        """Make a row for each level, with all columns."""
         step_us = self.window_us // STEPS
         from_us = (now.now_us // step_us + 1) * step_us - self.window_us
         seconds = (now.now_us - max(from_us, min(now.first_us, now.now_us - step_us))) / US_PER_S
-        nothing = 0 if self._sums else None  # nothing was counted yet
+        nothing = 0 if self._sums else None  # None: nothing was counted yet
         for level in self._levels(now):
             row, total = self._windows.get((level, from_us)), self._sums.get(level, LevelTotal())
             waiting = now.waiting.get(level, _NOTHING)
@@ -105,11 +105,11 @@ class RollingTable:
             ]
 
     def _levels(self, now: BrokerStatus) -> list[int]:
-        """The broker's levels and all others with counts; those without a level come last."""
+        """Return the broker's levels and all other levels with counts; ``NO_LEVEL`` comes last."""
         known = {*range(1, now.levels.highest + 1), *now.waiting, *self._sums}
         return sorted(known, key=lambda level: (level == NO_LEVEL, level))
 
 
 def _alarm(number: int) -> Text:
-    """A count that should be 0, in red if it is not."""
+    """Format a count that should be 0; any other count is red."""
     return Text(count(number), style="bold red") if number else Text(NONE)

@@ -1,7 +1,7 @@
-"""Read the status of a broker's store: its run, its time, and its backlog by level.
+"""Reads the status of a broker's store: its run, its time, and its backlog by level.
 
-This is cheap enough for every second: it reads the newest rows, what is overdue, and the names of the files
-in the delay directory.
+Reading the status is cheap enough for every second. It reads only the newest rows, the overdue messages, and
+the due times of the messages with an absolute due time, not the messages themselves.
 """
 
 from pathlib import Path
@@ -12,15 +12,13 @@ from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
 from mocketmq.message.names import SCHEDULE_TOPIC
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.store.database import FILE_NAME
-from mocketmq_compat.delay.directories.delay_directory import FOLDER
-from mocketmq_compat.delay.directories.delay_inspection import list_files
+from mocketmq_compat.delay.schemes import SCHEMES
 from mocketmq_report.ledger.store_reader import StoreReader, is_running
-from mocketmq_report.progress import ignore_progress
 
 NO_LEVEL: Final = 0
-"""Stands for the level of messages with an absolute due time."""
+"""Number that stands for the level of messages with an absolute due time."""
 GRACE_US: Final = US_PER_S
-"""How long after its due time a message counts as overdue: until then it may be on its way."""
+"""Time after its due time at which a message counts as overdue; before, it may be in delivery."""
 
 _RUN: Final = """
 SELECT first.started_wall_us AS store, first.started_us AS first_us, last.*
@@ -29,7 +27,7 @@ _MOVES: Final = "SELECT wall_us, to_us FROM clock_moves WHERE run = {} ORDER BY 
 _NEWEST: Final = (
     "SELECT delivered_offset, delivered_us FROM deliveries ORDER BY delivered_offset DESC LIMIT 1"
 )
-# Profile rocketmq4 saves its delay offsets each 10 s; later deliveries are found in ``deliveries``.
+# Profile rocketmq4 saves delay offsets only every 10 s; ``deliveries`` shows the progress since then.
 _WAITING: Final = f"""
 WITH lately AS (SELECT * FROM deliveries ORDER BY delivered_offset DESC LIMIT 20000),
  reached AS (SELECT level, max(parked_offset) AS parked FROM lately
@@ -51,7 +49,7 @@ FROM line WHERE high > low"""
 
 
 class Backlog(NamedTuple):
-    """Undelivered messages, and how many of them are overdue."""
+    """The number of undelivered messages, and how many of them are overdue."""
 
     pending: int
     overdue: int
@@ -60,14 +58,14 @@ class Backlog(NamedTuple):
 class BrokerStatus(NamedTuple):
     """The status of a store. Instants are microseconds by the broker's clock."""
 
-    store: int  # when its first run started, by the wall clock; differs in another store
-    first_us: int  # the same by the broker's clock
+    store: int  # start of the first run by the wall clock, which identifies the store
+    first_us: int  # start of the first run by the broker's clock
     run: int
     version: str
     profile: str
     clock: str
     levels: LevelTable
-    moves: int  # of the clock, in this run
+    moves: int  # number of clock moves in this run
     now_us: int
     newest: int  # number of the latest delivery, -1 if there is none
     is_running: bool
@@ -75,13 +73,13 @@ class BrokerStatus(NamedTuple):
 
 
 def broker_status(data: Path) -> BrokerStatus:
-    """Read the status of the store in a data directory. Raises StoreError, also before its first run."""
+    """Read the status of the store in a data directory. Raises StoreError, also before the first run."""
     database = data / FILE_NAME
     with StoreReader(database) as reader:
         reader.check()
         runs = reader.table(_RUN).to_pylist()
         if not runs:
-            raise StoreUnreadableError(f"{database} has no run of a broker: none was ever started on it")
+            raise StoreUnreadableError(f"{database} has no runs: no broker was ever started on it")
         run = runs[0]
         moves = reader.table(_MOVES.format(run["run"])).to_pylist()
         newest = reader.table(_NEWEST).to_pylist()
@@ -91,12 +89,13 @@ def broker_status(data: Path) -> BrokerStatus:
             else (run["started_wall_us"], run["started_us"])
         )
         now_us = Mark(run["clock"], *set_at).now_us(wall_us())
-        if newest:  # a move is recorded at its end
+        if newest:  # a clock move is recorded only when it ends
             now_us = max(now_us, newest[0]["delivered_us"])
         rows = reader.table(_WAITING.format(run=run["run"], due_us=now_us - GRACE_US)).to_pylist()
     waiting = {row["level"]: Backlog(row["pending"], row["overdue"]) for row in rows}
-    if (data / FOLDER).is_dir():
-        waiting[NO_LEVEL] = _files(data / FOLDER, now_us - GRACE_US)
+    timed = _timed(data)
+    if timed is not None:
+        waiting[NO_LEVEL] = Backlog(len(timed), sum(due_us <= now_us - GRACE_US for due_us in timed))
     return BrokerStatus(
         store=run["store"],
         first_us=run["first_us"],
@@ -113,11 +112,12 @@ def broker_status(data: Path) -> BrokerStatus:
     )
 
 
-def _files(root: Path, due_us: int) -> Backlog:
-    """The backlog of the files, by their names alone."""
+def _timed(data: Path) -> list[int] | None:
+    """Read the absolute due times of pending messages in all schemes; None if no scheme has a folder."""
+    folders = [(scheme, data / scheme.folder) for scheme in SCHEMES.values()]
+    there = [(scheme, root) for scheme, root in folders if root.is_dir()]
     try:
-        entries = [place.entry for place in list_files(root, ignore_progress).places]
+        due_us = [entry.due_us for scheme, root in there for entry in scheme.pending_entries(root)]
     except OSError as error:
-        raise StoreUnavailableError(f"{root} cannot be read: {error.strerror}") from error
-    due = [entry.due_us for entry in entries if entry is not None]
-    return Backlog(len(due), sum(us <= due_us for us in due))
+        raise StoreUnavailableError(f"{error.filename or data} cannot be read: {error.strerror}") from error
+    return due_us if there else None

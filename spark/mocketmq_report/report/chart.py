@@ -1,7 +1,7 @@
 """Common parts of a report's charts: their axes, marks, legends and tooltips.
 
-A chart is a specification in JSON, small enough to make in milliseconds; ``report.js`` draws it as SVG. All
-colours are variables of ``report.css``, so that another theme, or paper, needs no new drawing.
+A chart is a specification in JSON, made in milliseconds; ``report.js`` draws it as SVG. All colours are
+variables of ``report.css``, so that a different theme, or printing, does not redraw the charts.
 """
 
 import math
@@ -26,12 +26,12 @@ _STEPS_US: Final[list[int]] = [
     *(_HOUR_US * each for each in (1, 3, 6, 12)),
     *(_DAY_US * digit * 10**power for power in range(6) for digit in (1, 2, 5)),
 ]
-"""Round times from one tick to the next, where the distance between two ticks is always the same."""
+"""Round times between two ticks of a linear axis."""
 
 _MOST_DURATIONS: Final = 6
 
 Kind = Literal["bar", "rect", "line", "rule", "point"]
-"""How ``report.js`` draws the rows of a mark; bars of one band are stacked."""
+"""The shapes that ``report.js`` draws for the rows of a mark. Bars of the same band are stacked."""
 Shape = Literal["line", "dash", "dot", "circle", "up", "diamond", "box"]
 Format = Literal["text", "count", "duration", "share", "instant"]
 Spec = dict[str, Any]
@@ -55,11 +55,11 @@ class Tip(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A chart: ``spec`` is for ``report.js``, all else for the reader."""
+    """A chart. ``spec`` is for ``report.js``, and the other fields are for the reader."""
 
     name: str
     title: str
-    note: str  # how to read it
+    note: str  # how to read the chart
     keys: list[LegendEntry]
     spec: Spec
 
@@ -67,7 +67,7 @@ class Chart(NamedTuple):
 class LatenessAxis:
     """A logarithmic axis of lateness with room for all ``values``, in microseconds.
 
-    Values of 0 or less stand on its lowest tick.
+    Values of 0 or less are at the lowest tick.
     """
 
     def __init__(self, values: Iterable[float | None]) -> None:
@@ -78,18 +78,18 @@ class LatenessAxis:
         self.floor = self._ticks[0]
 
     def at(self, value: float | None) -> float | None:
-        """The value on the axis at which a lateness is drawn."""
+        """Return the position of a lateness on the axis."""
         return None if value is None else max(value, self.floor)
 
     def axis(self, floor: float | None = None) -> Spec:
-        """The axis, from the lowest tick or from ``floor``."""
+        """Make the axis, from the lowest tick or from ``floor``."""
         ends = [floor or self.floor, self._ticks[-1]]
         ticks = [(tick, figures.duration(tick)) for tick in self._ticks]
         return {"log": True, "domain": ends, "ticks": ticks, "title": "lateness"}
 
 
 def duration_axis(most_us: float, title: str) -> Spec:
-    """An axis of durations from 0."""
+    """Make an axis of durations from 0."""
     end = max(most_us, 1)
     ticks = range(0, math.floor(end) + 1, round_step(end, _MOST_DURATIONS))
     return {
@@ -101,17 +101,17 @@ def duration_axis(most_us: float, title: str) -> Spec:
 
 
 def round_step(span_us: float, most: int) -> int:
-    """The shortest round time of which ``span_us`` holds at most so many."""
+    """Return the shortest round time that fits into ``span_us`` at most ``most`` times."""
     return next((step for step in _STEPS_US if span_us / step <= most), _STEPS_US[-1])
 
 
 def mark(kind: Kind, rows: Iterable[dict[str, Any]], *, tip: Sequence[Tip] = (), **drawn: Any) -> Spec:
-    """Draw the rows, of which all have the same fields.
+    """Draw the rows, which all have the same fields.
 
     ``x``, ``x2``, ``y`` and ``y2`` are names of fields, or numbers; without them, a rule goes from edge to
-    edge, and a point stands at the top. The ``size`` of a bar is a field; without it, the reader chooses one.
-    ``color`` is a colour, or with ``colors`` the field whose values these are of.
-    A mark with ``of`` is shown if that is chosen, and otherwise only if it has a colour for the ``rest``.
+    edge, and a point is at the top. The ``size`` of a bar is a field; without it, the reader chooses one.
+    ``color`` is a colour, or with ``colors`` a field whose values have these colours. A mark with ``of`` is
+    shown if the reader chooses ``of``, and otherwise only with a colour for the ``rest``.
     """
     values = list(rows)
     fields = list(values[0]) if values else []
@@ -125,5 +125,5 @@ def mark(kind: Kind, rows: Iterable[dict[str, Any]], *, tip: Sequence[Tip] = (),
 
 
 def colors(keys: Sequence[LegendEntry]) -> dict[str, str]:
-    """The colours of a legend by label."""
+    """Return the colours of a legend, by label."""
     return {key.label: key.color for key in keys}

@@ -1,4 +1,4 @@
-"""Make the charts of a report in the order of the page, without those that have no data."""
+"""Makes the charts of a report in the order of the page, without empty charts."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mocketmq_report import figures
 from mocketmq_report.document import STAGES, Header, Herd, Lateness, Report, Stage
-from mocketmq_report.judge.limits import DrawnLimit
+from mocketmq_report.judge.drawn_limits import DrawnLimit
 from mocketmq_report.report.chart import (
     Chart,
     LatenessAxis,
@@ -31,13 +31,13 @@ _HERD_KEYS: Final = [
     LegendEntry("max", "var(--c1)", "up"),
 ]
 _BAR: Final = 20
-"""Pixels from one bar to the next."""
+"""Distance in pixels from one bar to the next."""
 _LATES: Final = 7
-"""Colours from on time to very late."""
+"""Number of colours from on time to very late."""
 
 
 def charts(report: Report, limits: Sequence[DrawnLimit] = ()) -> Iterator[Chart]:
-    """All charts of this report but that of its comparison; ``limits`` are lines in the spectrum."""
+    """Yield all charts of a report except the comparison's; ``limits`` are lines in the spectrum."""
     spectrum = spectrum_chart(report, limits)
     if spectrum:
         yield spectrum
@@ -61,13 +61,13 @@ def charts(report: Report, limits: Sequence[DrawnLimit] = ()) -> Iterator[Chart]
 
 
 def buckets(row: Lateness) -> list[int]:
-    """Count the early, those between one cutoff and the next, and those later than all cutoffs."""
+    """Count the deliveries that are early, between two neighbouring cutoffs, or later than all cutoffs."""
     counts = [after - before for before, after in pairwise([0, *row.within])]
     return [row.early, *counts, row.measured - row.early - sum(counts)]
 
 
 def bucket_names(header: Header) -> list[str]:
-    """The names of these buckets."""
+    """Return the names of the counts of ``buckets``."""
     cutoffs = [figures.duration(cutoff) for cutoff in header.cutoffs_us]
     return ["early", *(f"≤ {cutoff}" for cutoff in cutoffs), f"> {cutoffs[-1]}" if cutoffs else "not early"]
 
@@ -121,7 +121,7 @@ def _buckets(measured: Sequence[Lateness], header: Header) -> Chart:
 def _stages(
     stages: Sequence[Stage], delays: Mapping[tuple[str, str], str | None], of_consumers: bool = False
 ) -> Chart:
-    """Draw means over the messages with all stages: means add up, percentiles would not."""
+    """Draw means over the messages with all stages, because means add up, unlike percentiles."""
     keys = _STAGE_KEYS[3:] if of_consumers else _STAGE_KEYS
     groups = list(
         dict.fromkeys(
@@ -155,14 +155,14 @@ def _stages(
         "marks": [mark("bar", parts, y="group", color="stage", colors=colors(keys), tip=tip)],
     }
     if of_consumers:
-        note = "How long messages waited for each group that was the first to receive them, and were with it."
+        note = "How long messages waited for the first group to receive them, and how long it kept them."
         return Chart("consumers", "Consumer groups", note, keys, spec)
-    note = "Everything but the requested delay. The means are over messages with all stages, and add up."
+    note = "All time except the requested delay. The means cover messages with all stages, and add up."
     return Chart("stages", "Where the time went", note, keys, spec)
 
 
 def _longest(parts: Sequence[Mapping[str, Any]], figure: str) -> float:
-    """The length of the longest bar."""
+    """Return the length of the longest bar."""
     lengths: defaultdict[str, float] = defaultdict(float)
     for part in parts:
         lengths[part["group"]] += max(part[figure] or 0, 0)
@@ -220,7 +220,7 @@ def _herds(herds: Sequence[Herd]) -> Chart:
 
 
 def herd_name(herd: Herd) -> str:
-    """The range of how many deliveries were due in one second."""
+    """Describe the range of the number of deliveries due in one second."""
     low, high = figures.count(herd.due_low), figures.count(herd.due_high)
     return low if low == high else f"{low}–{high}"
 

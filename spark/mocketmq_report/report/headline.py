@@ -1,4 +1,4 @@
-"""The sentences at the top of every form of a report: the verdict, what was measured, and how."""
+"""The sentences at the top of every form of a report: the verdict, the measured runs, and the method."""
 
 from collections.abc import Iterable
 
@@ -7,12 +7,12 @@ from mocketmq_report.document import Header, Judgement, Report
 
 
 def judged(report: Report) -> list[Judgement]:
-    """All judgements: of thresholds, and of fail-if rules."""
+    """Return all judgements of thresholds and of fail-if rules."""
     return [*report.judgements, *(report.comparison.judgements if report.comparison else ())]
 
 
 def verdict(report: Report) -> str:
-    """Such as ``failed 2 of 9 thresholds and 1 of 3 rules``."""
+    """Make the verdict, such as ``failed 2 of 9 thresholds and 1 of 3 rules``."""
     rules = report.comparison.judgements if report.comparison else []
     failed, judged = [], []
     for judgements, one, many in ((report.judgements, "threshold", "thresholds"), (rules, "rule", "rules")):
@@ -28,7 +28,7 @@ def verdict(report: Report) -> str:
 
 
 def measured(header: Header) -> str:
-    """What was measured, where, and under which clock."""
+    """Say what was measured, where, and under which clock."""
     runs = header.runs
     said = [
         f"broker {_each(run.version for run in runs)} on {_each(run.host for run in runs)}",
@@ -44,11 +44,11 @@ def measured(header: Header) -> str:
 
 
 def computed(header: Header) -> str:
-    """How the figures were computed."""
+    """Say how the figures were computed."""
     how = "exact" if header.method == "exact" else f"from bins, within {figures.share(header.error)}"
     engine = "without Spark" if header.spark == "none" else f"Spark {header.spark}"
     return (
-        f"on time is up to {figures.duration(header.on_time_us)}; percentiles are {how};"
+        f"on time: up to {figures.duration(header.on_time_us)} late; percentiles are {how};"
         f" made {figures.instant(header.created_wall_us)} by mocketmq {header.version}, {engine}"
     )
 
@@ -62,5 +62,5 @@ def _number(count: int, one: str, many: str) -> str:
 
 
 def _each(names: Iterable[str]) -> str:
-    """The different names in order, which may come from users."""
+    """List the distinct names in order. Escapes them, because users may choose them."""
     return figures.harmless(figures.listed(dict.fromkeys(names))) or "unknown"

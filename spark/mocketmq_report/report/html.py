@@ -1,4 +1,4 @@
-"""Write a report as one HTML file: ``report.html.jinja``, with ``report.css`` and ``report.js`` in it."""
+"""Writes a report as one HTML file: ``report.html.jinja`` with ``report.css`` and ``report.js``."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -19,8 +19,8 @@ from mocketmq_report.document import (
     Report,
     Worst,
 )
-from mocketmq_report.judge.limits import DrawnLimit
-from mocketmq_report.report import by_contract, headline
+from mocketmq_report.judge.drawn_limits import DrawnLimit
+from mocketmq_report.report import by_delay_limits, headline
 from mocketmq_report.report.charts import bucket_names, buckets, charts, herd_name
 from mocketmq_report.report.page import embedded, environment
 from mocketmq_report.report.spectrum_charts import comparison_chart
@@ -28,9 +28,9 @@ from mocketmq_report.report.time_charts import per_unit, rate_unit
 from mocketmq_report.report.why import is_all_zero, moved, why
 
 MOST_ROWS: Final = 30
-"""Rows of a table that grows with the data; the others are behind a click."""
+"""Maximum number of visible rows of a table; a click shows the others."""
 
-_MOST_FAILED: Final = 5  # conditions on the first screen
+_MOST_FAILED: Final = 5  # maximum number of failed conditions on the first screen
 
 _RUN_FIELDS: Final = {
     "source": "source",
@@ -41,7 +41,7 @@ _RUN_FIELDS: Final = {
     "durability": "durability",
     "levels": "levels",
 }
-"""Fields that stand in the header, and in the table of runs if runs differ."""
+"""Titles of the fields in the header, or, if runs differ, in the table of runs."""
 
 
 class _ComparedCell(NamedTuple):
@@ -56,12 +56,12 @@ class _SideTable(NamedTuple):
 
     name: str
     metrics: list[str]
-    levels: list[tuple[str, list[_ComparedCell | None]]]  # and of the total
+    levels: list[tuple[str, list[_ComparedCell | None]]]  # and the total
     others: list[tuple[str, list[_ComparedCell | None]]]
 
 
 def html(report: Report, limits: Sequence[DrawnLimit] = ()) -> str:
-    """Make the page of a report; its charts show the limits."""
+    """Make the page of a report, with ``limits`` as lines in its charts."""
     header, comparison = report.header, report.comparison
     drawn = [] if is_all_zero(report) else list(charts(report, limits))
     compared = comparison_chart(comparison) if comparison else None
@@ -82,8 +82,8 @@ def html(report: Report, limits: Sequence[DrawnLimit] = ()) -> str:
         groups=_groups(report.lateness),
         by_level=[row for row in report.lateness if figures.is_beside_levels(row.dimension, row.name)],
         is_all_zero=is_all_zero(report),
-        by_contract=by_contract.sentence(report.contract) if report.contract else "",
-        verdicts=list(by_contract.verdict_rows(report.contract)) if report.contract else [],
+        by_delay_limits=by_delay_limits.sentence(report.delay_limits) if report.delay_limits else "",
+        verdicts=list(by_delay_limits.verdict_rows(report.delay_limits)) if report.delay_limits else [],
         consumers=[stage for stage in report.stages if stage.dimension == "group"],
         rate_unit=rate_unit(report.timeline.step_us),
         method=_method(header),
@@ -124,7 +124,7 @@ def _page() -> Template:
 
 
 def _stages(row: Worst) -> list[int | None]:
-    """How long each of ``STAGES`` took, in microseconds."""
+    """Compute the duration of each of ``STAGES``, in microseconds."""
     ends = ((getattr(row, begin), getattr(row, end)) for begin, end in STAGES.values())
     return [None if begin is None or end is None else end - begin for begin, end in ends]
 
@@ -139,12 +139,12 @@ def _groups(rows: list[Lateness]) -> dict[str, list[Lateness]]:
 
 def _method(header: Header) -> str:
     if header.method == "exact":
-        return "Percentiles are exact: the least value that so many per cent do not exceed."
+        return "Percentiles are exact, by nearest rank."
     return f"Percentiles are from bins, and at most {figures.share(header.error)} from the exact value."
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
-    """What was measured, where, and under which clock."""
+    """Say what was measured, where, and under which clock."""
     header, runs = report.header, report.header.runs
     total = report.lateness[0]
     yield "measured", f"{figures.count(total.measured)} delayed deliveries in {_many(len(runs), 'run')}"
@@ -176,8 +176,8 @@ def _sections(report: Report) -> Iterator[tuple[str, str]]:
         yield "groups", "Groups"
     if any(stage.dimension == "group" for stage in report.stages):
         yield "consumers", "Consumers"
-    if report.contract:
-        yield "contract", "Contract"
+    if report.delay_limits:
+        yield "delay-limits", "Delay limits"
     yield "messages", "Messages"
     if not is_all_zero(report):
         yield "charts", "Charts"
@@ -185,7 +185,7 @@ def _sections(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _compared(comparison: Comparison) -> Iterator[_SideTable]:
-    """Make a table for each side but the baseline, without groups that are empty on both."""
+    """Make a table for each side except the baseline. Omits groups that are empty on both sides."""
     metrics = list(dict.fromkeys(change.metric for change in comparison.changes))
     names = [metric.removesuffix("_share").replace("_", " ") for metric in metrics]
     for number, side in enumerate(comparison.sides[1:], start=1):

@@ -1,6 +1,6 @@
-"""Write a report as JUnit XML: a test case for the data, for each threshold, and for each fail-if rule.
+"""Writes a report as JUnit XML: a test case for the data, for each threshold, and for each fail-if rule.
 
-A source that could not be read is a skipped test case: it fails no report, but should be seen.
+An unreadable source is a skipped test case, because it does not fail the report, but should be visible.
 """
 
 import re
@@ -16,7 +16,7 @@ _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010
 
 
 def junit(report: Report) -> str:
-    """Make the document, for UTF-8. Characters that XML cannot hold are spelled out."""
+    """Make the document, for UTF-8. Characters that XML cannot hold are escaped."""
     header, quality = report.header, report.quality
     rules = report.comparison.judgements if report.comparison else []
     failures = sum(not judgement.passed for judgement in [*report.judgements, *rules])

@@ -1,4 +1,4 @@
-"""Write a report as Markdown, for a comment on a pull request: the verdict first, long parts folded."""
+"""Writes a report as Markdown for a comment on a pull request: the verdict first, long parts folded."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,11 +6,11 @@ from typing import Final
 
 from mocketmq_report import figures
 from mocketmq_report.document import Comparison, Judgement, Lateness, Quality, Reconciliation, Report, Stage
-from mocketmq_report.report import by_contract, headline
+from mocketmq_report.report import by_delay_limits, headline
 from mocketmq_report.report.why import is_all_zero, moved, why
 
 LONGEST: Final = 65_536
-"""The most characters of a comment on GitHub."""
+"""Maximum number of characters in a comment on GitHub."""
 
 _CUT: Final = "The rest does not fit in a comment; it is in the report.\n"
 _MOST_ROWS: Final = 50
@@ -22,7 +22,7 @@ _NO_WORD: Final = re.compile(r"[^\w ]|_")
 
 
 def markdown(report: Report) -> str:
-    """Make the comment, of at most ``LONGEST`` characters. Text from users is shown and has no effect."""
+    """Make the comment, of at most ``LONGEST`` characters. Users' text is escaped."""
     text = ""
     for part in _parts(report):
         if len(text) + len(part) + len(_CUT) + 2 > LONGEST:
@@ -46,14 +46,14 @@ def _parts(report: Report) -> Iterator[str]:
     for what, reasons in why(report):
         rows = ((each.bar, each.share, each.messages, plain(each.words)) for each in reasons)
         yield f"**{plain(what)}:**\n\n{table(['', '>share', '>messages', 'why'], rows)}"
-    if report.contract:
-        yield f"**{plain(by_contract.sentence(report.contract))}**"
-        if verdicts := [tuple(map(plain, row)) for row in by_contract.verdict_rows(report.contract)]:
-            yield table(by_contract.COLUMNS, verdicts)
+    if report.delay_limits:
+        yield f"**{plain(by_delay_limits.sentence(report.delay_limits))}**"
+        if verdicts := [tuple(map(plain, row)) for row in by_delay_limits.verdict_rows(report.delay_limits)]:
+            yield table(by_delay_limits.COLUMNS, verdicts)
     silent = [row for row in report.reconciliation if row.dimension == "level" and row.is_silent]
     if silent:
         names = figures.listed(figures.group(row.dimension, row.name, row.delay) for row in silent)
-        yield f"**Silent**, though something is due: {names}."
+        yield f"**Silent** although messages are overdue: {names}."
     if not is_all_zero(report):
         levels = [row for row in report.lateness if figures.is_beside_levels(row.dimension, row.name)]
         yield _lateness([row for row in levels if row.measured] or levels[:1])
@@ -66,8 +66,8 @@ def _parts(report: Report) -> Iterator[str]:
     if consumers := [stage for stage in report.stages if stage.dimension == "group"]:
         yield _folded("Consumer groups", _consumers(consumers))
     used = [row for row in report.reconciliation if row.sent] or report.reconciliation[:1]
-    yield _folded("What became of the messages", _reconciliation(used))
-    yield _folded("The latest, by their lateness", _worst(report))
+    yield _folded("Outcomes of the messages", _reconciliation(used))
+    yield _folded("The latest messages", _worst(report))
     yield _folded("The data", _quality(report.quality))
 
 
@@ -109,7 +109,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         for row in rows
         if group != "total" and row[0] in ("p50", "p99", "max") and set(row[1:]) != {figures.NONE}
     ]
-    yield _folded("The same by level", table(["", *columns], levels, most=3 * _MOST_ROWS))
+    yield _folded("By level", table(["", *columns], levels, most=3 * _MOST_ROWS))
 
 
 def _lateness(rows: Sequence[Lateness]) -> str:
@@ -187,12 +187,12 @@ def _quality(quality: Quality) -> str:
         *(f"not read: {source.source}: {source.reason}" for source in quality.broken[:_MOST_ROWS]),
     ]
     if len(quality.broken) > _MOST_ROWS:
-        lines.append(f"and {len(quality.broken) - _MOST_ROWS} more that could not be read")
+        lines.append(f"and {len(quality.broken) - _MOST_ROWS} more unreadable sources")
     return _bullets(lines)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], most: int = _MOST_ROWS) -> str:
-    """A column whose name begins with ``>`` holds numbers."""
+    """Make a table. A ``>`` before a column's name marks numbers."""
     lines = [_row(name.removeprefix(">") for name in columns)]
     lines.append(_row("---:" if name[:1] == ">" else "---" for name in columns))
     shown = [_row(row) for row in rows]
@@ -215,12 +215,12 @@ def _bullets(sentences: Iterable[str]) -> str:
 
 
 def _alarm(number: int) -> str:
-    """A number that should be 0."""
+    """Format a number that should be 0; any other number is bold."""
     return f"**{figures.count(number)}**" if number else "0"
 
 
 def plain(text: str) -> str:
-    """Text without a meaning in Markdown; @name and #1 are split, so that they link to nothing."""
+    """Escape text for Markdown. Splits @name and #1, so that they do not become links."""
 
     def harmless(found: re.Match[str]) -> str:
         return f"{found[0]}<!-- -->" if found[0] in "@#" else _entity(found)
@@ -229,7 +229,7 @@ def plain(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Text as code. A pipe between backticks would still separate cells, so then this writes HTML."""
+    """Format text as code; as HTML if it has a pipe, which would separate cells even between backticks."""
     shown = _short(text)
     if shown.strip() and "`" not in shown and "|" not in shown:
         return f"`{shown}`"

@@ -1,4 +1,4 @@
-"""Write all forms of a report, a page, JSON, Markdown and JUnit XML, to a directory or an object store."""
+"""Writes a report as a page, JSON, Markdown and JUnit XML, to a directory or an object store."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import msgspec
 
 from mocketmq.errors import EmulatorError
 from mocketmq_report.document import Report
-from mocketmq_report.judge.limits import DrawnLimit
+from mocketmq_report.judge.drawn_limits import DrawnLimit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,18 +17,18 @@ PAGE: Final = "report.html"
 
 
 class WriteError(EmulatorError):
-    """The report cannot be written to the given place."""
+    """The report cannot be written to the given path or URL."""
 
 
 def json(report: Report) -> bytes:
-    """The report as ``docs/report.schema.json`` describes it."""
+    """Encode the report as ``docs/report.schema.json`` describes it."""
     return msgspec.json.format(msgspec.json.encode(report), indent=1)
 
 
 def check_out(out: str) -> None:
-    """Raise WriteError, before the work begins, if a report surely cannot be written there."""
+    """Raise WriteError before the work begins, if writing to this path is certain to fail."""
     if "://" not in out and Path(out).exists() and not Path(out).is_dir():
-        raise WriteError(f"{out} cannot be written: it is a file; give a directory, or a name that is free")
+        raise WriteError(f"{out} cannot be written: it is a file; give a directory or a new name")
 
 
 def write(
@@ -38,11 +38,11 @@ def write(
     *,
     spark: "Callable[[], SparkSession] | None" = None,
 ) -> str:
-    """Write all forms to ``out``, a directory or a URL, and return where the page is. Raises WriteError.
+    """Write all forms to ``out``, a directory or a URL, and return the page's path. Raises WriteError.
 
-    ``limits`` are drawn on the page. A URL needs Spark, which writes there.
+    ``limits`` are drawn on the page. A URL needs Spark.
     """
-    # Charts take long to import: Spark starts meanwhile.
+    # Imported here, because importing charts takes long, and Spark starts meanwhile.
     from mocketmq_report.report.html import html  # noqa: PLC0415
     from mocketmq_report.report.junit import junit  # noqa: PLC0415
     from mocketmq_report.report.markdown import markdown  # noqa: PLC0415
@@ -57,7 +57,7 @@ def write(
     if "://" in out:
         if spark is None:
             raise WriteError(f"{out} can only be written by Spark: report without --quick, or to a directory")
-        spark()  # starts the JVM through which files go
+        spark()  # starts the JVM, which writes the files
         place = _upload
     for name, content in forms.items():
         place(f"{out.rstrip('/')}/{name}", content)
@@ -65,7 +65,7 @@ def write(
 
 
 def put(name: str, content: bytes) -> None:
-    """Write a file, and make its directory. Raises WriteError."""
+    """Write a file, creating its directory if necessary. Raises WriteError."""
     path = Path(name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,8 +75,8 @@ def put(name: str, content: bytes) -> None:
 
 
 def _upload(name: str, content: bytes) -> None:
-    """Write through Hadoop, to any object store that Spark reads."""
-    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - only if it is needed
+    """Write through Hadoop to any object store that Spark reads."""
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - only if a URL is given
 
     from mocketmq_report import jvm  # noqa: PLC0415
 

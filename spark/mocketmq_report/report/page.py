@@ -1,6 +1,6 @@
-"""What pages have in common: one HTML file that needs no network, with style, script and all data in it.
+"""Common parts of HTML pages: one file that needs no network, with style, script and all data in it.
 
-Jinja escapes all data, control characters are spelled out, and a Content-Security-Policy keeps a page from
+Jinja escapes all data, control characters are escaped too, and a Content-Security-Policy keeps a page from
 loading anything.
 """
 
@@ -25,7 +25,7 @@ _SHAPES: Final = {
 
 
 def environment(package: str, filters: Mapping[str, Callable[..., Any]]) -> Environment:
-    """Where templates of the package are found, and ``macros.jinja``; ``filters`` are added to the common."""
+    """Make the environment for templates of a package and ``macros.jinja``, with additional ``filters``."""
 
     def source(name: str) -> str:
         return _file(__package__ if name == "macros.jinja" else package, name)
@@ -58,9 +58,9 @@ def environment(package: str, filters: Mapping[str, Callable[..., Any]]) -> Envi
 
 
 def embedded(specs: Mapping[str, Any]) -> Markup:
-    """The specifications of charts by name, as JSON that no HTML parser takes for markup."""
+    """Return the specifications of charts by name, as JSON without characters of HTML markup."""
     text = json.dumps(specs, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - nothing in it is markup now
+    return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - the text has no markup now
 
 
 @cache

@@ -23,7 +23,7 @@ function duration(us) {
     }
     return text;
   }
-  for (const [unit, name] of [[1, "us"], [1e3, "ms"], [1e6, "s"]]) {
+  for (const [unit, name] of [[1, "µs"], [1e3, "ms"], [1e6, "s"]]) {
     const digits = three(size / unit);
     if (Number(digits) < 1000 || name === "s") return Number(digits) ? sign + digits + name : "0";
   }

@@ -1,4 +1,4 @@
-"""Draw percentile spectra: whole distributions of lateness, with the same width for each further nine."""
+"""Draws percentile spectra: whole distributions of lateness, in which each further nine is equally wide."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from mocketmq_report import figures
 from mocketmq_report.document import Comparison, Report, Spectrum
-from mocketmq_report.judge.limits import DrawnLimit
+from mocketmq_report.judge.drawn_limits import DrawnLimit
 from mocketmq_report.report.chart import DASHES, Chart, LatenessAxis, LegendEntry, Shape, Spec, Tip, mark
 
 _HEIGHT: Final = 320
@@ -19,7 +19,7 @@ _VERDICTS: Final = [
 
 
 def spectrum_chart(report: Report, drawn_limits: Sequence[DrawnLimit]) -> Chart | None:
-    """Draw the total and the levels. One level can be chosen: at first one that failed, or the worst p99."""
+    """Draw the total and the levels. Preselects a level that failed, or else the level with the worst p99."""
     measured = {(row.dimension, row.name): row for row in report.lateness}
     spectra = {(each.dimension, each.name): each for each in report.spectra if each.points}
     if not spectra:
@@ -61,7 +61,7 @@ def spectrum_chart(report: Report, drawn_limits: Sequence[DrawnLimit]) -> Chart 
     return Chart(
         "spectrum",
         "Percentile spectrum",
-        "How late the worst tenth, hundredth and thousandth were: each step to the right is ten times rarer.",
+        "Lateness of the worst tenth, hundredth and thousandth: each step to the right is ten times rarer.",
         keys,
         spec,
     )
@@ -109,14 +109,14 @@ def comparison_chart(comparison: Comparison) -> Chart | None:
     return Chart(
         "comparison",
         "All distributions",
-        "Where two lines part, the sides differ; the lower one is less late.",
+        "Where two lines diverge, the sides differ; the lower one is less late.",
         keys,
         spec,
     )
 
 
 def side_by_side(sides: Sequence[tuple[LegendEntry, Spectrum]]) -> Chart:
-    """Draw one distribution of each side."""
+    """Draw the same distribution of each side."""
     late = LatenessAxis(point.value_us for _, each in sides for point in each.points)
     lines = (
         mark(
@@ -139,7 +139,7 @@ def side_by_side(sides: Sequence[tuple[LegendEntry, Spectrum]]) -> Chart:
     return Chart(
         "spectrum",
         "Percentile spectrum",
-        "How late the worst tenth, hundredth and thousandth were; the lower line is less late.",
+        "Lateness of the worst tenth, hundredth and thousandth; the lower line is less late.",
         [key for key, _ in sides],
         spec,
     )
@@ -166,14 +166,14 @@ def _points(spectrum: Spectrum, late: LatenessAxis, **labels: str) -> Iterator[d
 
 
 def _odds(spectrum: Spectrum) -> list[float]:
-    """The x of each point: at x one of x is later, which is 1/(1 - p). The last of n stands at n."""
+    """Return the x of each point, 1/(1 - p): one in x is later. 100 % is at the number of deliveries."""
     odds = [100 / (100 - point.percentile) for point in spectrum.points if point.percentile < 100]
     ends = len(spectrum.points) - len(odds)
     return odds + [max(*odds[-1:], float(spectrum.points[-1].count), 1.0)] * ends
 
 
 def _x(most: float) -> Spec:
-    """The axis from 0 % to where one of ``most`` is later."""
+    """Make the axis from 0 % to the percentile that one in ``most`` deliveries exceeds."""
     most = max(most, 10)
     ticks = [1, 2, *(10**power for power in range(1, math.floor(math.log10(most) + 1e-9) + 1))]
     return {
@@ -193,7 +193,7 @@ def _tip(of: str) -> list[Tip]:
 
 
 def _line(limit: DrawnLimit, group: str, most: float) -> dict[str, Any]:
-    """A limit as a row of the chart, with the x at which its percentile stands."""
+    """Make a row of the chart from a limit, with the x of its percentile."""
     odds = 100 / (100 - limit.percentile) if limit.percentile < 100 else most
     return {
         "group": group,
@@ -206,7 +206,7 @@ def _line(limit: DrawnLimit, group: str, most: float) -> dict[str, Any]:
 
 
 def _limit_marks(limits: Iterable[dict[str, Any]], late: LatenessAxis) -> Iterator[Spec]:
-    """A line for each limit, with a mark at its percentile, or at the end for the maximum."""
+    """Draw a line for each limit, with a mark at its percentile. The mark of a maximum is at the end."""
     tip = [
         *(Tip("of", "group", "text"), Tip("threshold", "threshold", "text")),
         *(Tip("is", "actual", "duration"), Tip("verdict", "verdict", "text")),

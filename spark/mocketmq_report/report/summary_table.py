@@ -1,4 +1,4 @@
-"""Summarize a report in the terminal: what was measured, a row per level, the judgements, the verdict."""
+"""Summarizes a report for the terminal: the measured runs, a row per level, judgements, the verdict."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -10,18 +10,18 @@ from rich.text import Text
 
 from mocketmq_report import figures
 from mocketmq_report.document import Comparison, Judgement, Lateness, Report
-from mocketmq_report.report import by_contract, headline
+from mocketmq_report.report import by_delay_limits, headline
 from mocketmq_report.report.why import is_all_zero, moved, why
 
 _WIDE: Final = 100
-"""The width from which on every percentile is shown."""
+"""Minimum width in columns at which the table shows every percentile."""
 _MOST_LINES: Final = 10
 _DANGER: Final = "bold red"
 
 
 @group()
 def summary(report: Report) -> Iterator[RenderableType]:
-    """The summary, for a console of 80 columns or more."""
+    """Make the summary for a console of 80 columns or more."""
     yield Text(figures.harmless(report.header.title), style="bold")
     yield Text(headline.measured(report.header))
     yield Text(headline.computed(report.header))
@@ -37,12 +37,12 @@ def summary(report: Report) -> Iterator[RenderableType]:
             ["", ">share", ">messages", "why"],
             (map(Text, (r.bar, r.share, r.messages, r.words)) for r in reasons),
         )
-    if report.contract:
+    if report.delay_limits:
         yield ""
-        yield Text(by_contract.sentence(report.contract), style="bold")
-        rows = list(by_contract.verdict_rows(report.contract))
+        yield Text(by_delay_limits.sentence(report.delay_limits), style="bold")
+        rows = list(by_delay_limits.verdict_rows(report.delay_limits))
         if rows:
-            yield _table(by_contract.COLUMNS, (map(Text, row) for row in rows))
+            yield _table(by_delay_limits.COLUMNS, (map(Text, row) for row in rows))
     if report.comparison:
         yield ""
         yield from _comparison(report.comparison)
@@ -61,7 +61,7 @@ def _remarks(report: Report) -> list[str]:
     remarks += [f"dropped {figures.count(drop.rows)}: {drop.reason}" for drop in quality.dropped]
     remarks += [f"not read: {source.source}: {source.reason}" for source in quality.broken]
     remarks += [
-        f"silent, though something is due: {figures.group(row.dimension, row.name, row.delay)}"
+        f"silent although messages are overdue: {figures.group(row.dimension, row.name, row.delay)}"
         for row in report.reconciliation
         if row.dimension == "level" and row.is_silent
     ]
@@ -72,11 +72,11 @@ def _remarks(report: Report) -> list[str]:
 def _cut(lines: Sequence[str]) -> list[str]:
     if len(lines) <= _MOST_LINES:
         return list(lines)
-    return [*lines[: _MOST_LINES - 1], f"and {len(lines) - _MOST_LINES + 1} more, which are in the report"]
+    return [*lines[: _MOST_LINES - 1], f"and {len(lines) - _MOST_LINES + 1} more, see the report"]
 
 
 class _Levels:
-    """The used levels, the other schemes and the total, as wide as the console allows."""
+    """A table of the used levels, the other schemes and the total, with the columns that fit the console."""
 
     def __init__(self, report: Report) -> None:
         rows = report.lateness
@@ -143,7 +143,7 @@ def _judgements(judgements: Sequence[Judgement]) -> Table:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Iterable[Text]]) -> Table:
-    """A column whose name begins with ``>`` holds numbers."""
+    """Make a table. A ``>`` before a column's name marks numbers."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for name in columns:
         is_number = name[:1] == ">"

@@ -1,6 +1,6 @@
-"""Draw charts over time by the broker's clock, each with marks for starts of brokers and moves of clocks.
+"""Draws charts over time by the broker's clock, with marks for broker starts and clock moves.
 
-Instants are epoch milliseconds, as JavaScript has them.
+Instants are epoch milliseconds, as in JavaScript.
 """
 
 import math
@@ -25,7 +25,7 @@ from mocketmq_report.report.chart import (
 )
 
 HEATS: Final = 6
-"""Colours of the heat map."""
+"""Number of colours in the heat map."""
 
 _FIGURES: Final = [
     LegendEntry("p50", "var(--c0)", "line"),
@@ -48,11 +48,11 @@ class _Time(NamedTuple):
     x: Spec
     step_ms: float
     markers: list[Spec]
-    keys: list[LegendEntry]  # of the markers
+    keys: list[LegendEntry]  # for the markers
 
 
 def time_charts(timeline: Timeline) -> Iterator[Chart]:
-    """Percentiles and rate of each step, and the heat map; none of them if nothing was measured."""
+    """Draw percentiles and rate of each step, and the heat map; no charts if nothing was measured."""
     busy = [each for each in timeline.instants if each.count]
     if not busy:
         return
@@ -96,12 +96,12 @@ def _time(timeline: Timeline) -> _Time:
 
 
 def _ms(us: int) -> float:
-    """Milliseconds, as a whole number where they are one."""
+    """Convert microseconds to milliseconds, as an int if whole."""
     return us / US_PER_MS if us % US_PER_MS else us // US_PER_MS
 
 
 def _label(us: int) -> str:
-    """The time of a tick, or at midnight the day."""
+    """Label a tick with its time, or with its date at midnight."""
     at = datetime.fromtimestamp(us / US_PER_S, UTC)
     if us % (24 * 60 * _MINUTE_US) == 0:
         return f"{at.day} {at:%b}"
@@ -133,7 +133,7 @@ def _percentiles(instants: list[Instant], step_us: int, time: _Time) -> Chart:
     return Chart(
         "time",
         "Lateness over time",
-        "A gap means that nothing was delivered. UTC, by the broker's clock.",
+        "A gap means no deliveries. UTC, by the broker's clock.",
         [*keys, *time.keys],
         spec,
     )
@@ -152,14 +152,14 @@ def _rate(instants: list[Instant], step_us: int, time: _Time) -> Chart:
     return Chart(
         "rate",
         f"Deliveries per {unit}",
-        "Whether deliveries were late when there were many.",
+        "Whether lateness grows with the number of deliveries.",
         time.keys,
         {"height": 110, "x": time.x, "y": y, "marks": [steps, *time.markers]},
     )
 
 
 def _rate_axis(most: float, title: str) -> Spec:
-    """From 0 to a round number that is not less, in at most four steps."""
+    """Make an axis from 0 to a round number, with at most four steps."""
     power = 10.0 ** math.floor(math.log10(most) - 1)
     step = next(step for digit in (1, 2, 5, 10, 20, 50) if most / (step := digit * power) <= _RATE_STEPS)
     ticks = [step * number for number in range(math.ceil(most / step - 1e-9) + 1)]
@@ -167,12 +167,12 @@ def _rate_axis(most: float, title: str) -> Spec:
 
 
 def rate_unit(step_us: int) -> str:
-    """The unit of the rate: a short run, whose steps are short, has deliveries per second."""
+    """Return the unit of the rate axis: "second" if a step is shorter than a minute, else "minute"."""
     return "second" if step_us < _MINUTE_US else "minute"
 
 
 def per_unit(count: int, step_us: int) -> float:
-    """How many deliveries of a step there were in each such unit."""
+    """Convert a step's deliveries to deliveries per unit."""
     return count * (US_PER_S if step_us < _MINUTE_US else _MINUTE_US) / step_us
 
 
@@ -198,7 +198,7 @@ def _heat_map(cells: list[Cell], time: _Time) -> Chart:
         *(Tip("from", "t", "instant"), Tip("deliveries", "count", "count")),
         *(Tip("later than", "low", "duration"), Tip("up to", "high", "duration")),
     ]
-    # Early deliveries have a row of their own, below the axis.
+    # Early deliveries have their own row, below the axis.
     drawn: dict[str, Any] = {
         "x": "t",
         "wide": time.step_ms,
@@ -214,14 +214,14 @@ def _heat_map(cells: list[Cell], time: _Time) -> Chart:
     return Chart(
         "heat",
         "Heat map of lateness",
-        "How many deliveries of each step were how late; colours stand for numbers of deliveries.",
+        "Deliveries by time and lateness; colours show their number.",
         [*keys, *[_EARLY] * bool(rows[True]), *time.keys],
         {"height": 260, "x": time.x, "y": y, "marks": [*marks, *time.markers]},
     )
 
 
 def _heats(most: int) -> tuple[list[LegendEntry], list[int]]:
-    """A legend of up to HEATS colours, for numbers up to ``most``, and the limits between these."""
+    """Make a legend of up to HEATS colours for numbers up to ``most``, and the limits between colours."""
     limits = sorted({max(2, round(most ** (step / HEATS))) for step in range(1, HEATS)} - {most + 1})
     steps = list(zip([1, *limits], [*limits, most + 1], strict=True))
     return [
@@ -246,7 +246,7 @@ def _steps(instants: Iterable[Instant], step_us: int) -> Iterator[dict[str, Any]
 
 
 def _line(instants: list[Instant], step_us: int, late: LatenessAxis, of: str) -> Iterator[dict[str, Any]]:
-    """The begin of each step, and before a gap its end and a null, which breaks the line."""
+    """Yield the begin of each step; before a gap, also its end, and a null that breaks the line."""
     for each, after in zip(instants, [*instants[1:], None], strict=True):
         end_us, y = each.at_us + step_us, late.at(_of(each)[of])
         yield {"t": _ms(each.at_us), "of": of, "y": y}

@@ -1,4 +1,4 @@
-"""Say what is behind the lateness: how many messages were late, and for which causes, with a bar for each."""
+"""Describes the causes of lateness: the number of late messages, and a bar for each cause."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -7,7 +7,7 @@ from mocketmq_report import figures
 from mocketmq_report.document import Cause, CauseName, Report
 
 _BLOCKS: Final = 20
-"""Characters of a bar that stands for all."""
+"""Length in characters of a bar of 100 %."""
 _COLORS: Final[dict[CauseName, str]] = {
     "fault": "var(--early)",
     "overdue": "var(--bad)",
@@ -20,7 +20,7 @@ _COLORS: Final[dict[CauseName, str]] = {
     "slow": "var(--c5)",
 }
 
-_AWAY: Final = {"broker-away": "the broker was away", "name-server-away": "the name server was away"}
+_AWAY: Final = {"broker-away": "the broker was down", "name-server-away": "the name server was down"}
 _STRUCK: Final = {
     "refuse": "refused",
     "late": "answered late",
@@ -30,33 +30,33 @@ _STRUCK: Final = {
     "broker-away": "cut off",
 }
 _PARTS: Final = 3
-"""What a fault struck is listed up to so many."""
+"""Maximum number of kinds of requests that are listed for a fault."""
 
 
 class Reason(NamedTuple):
-    """A cause in words, with its share of the late ones."""
+    """A cause in words, with its share of the late messages."""
 
     words: str
     messages: str
     share: str
-    width: float  # per cent of a bar
+    width: float  # length of the bar in per cent
     color: str
 
     @property
     def bar(self) -> str:
-        """The share as characters."""
+        """The share as a bar of characters."""
         return "█" * max(1, round(self.width / 100 * _BLOCKS))
 
 
 class Why(NamedTuple):
-    """What was late, and the reasons, the most frequent first."""
+    """A count of late messages, and their causes, the most frequent first."""
 
     what: str
     reasons: list[Reason]
 
 
 def why(report: Report) -> Iterator[Why]:
-    """What is behind late deliveries, and behind messages that came late to their consumers."""
+    """Describe the causes of late deliveries, and of messages that were late to their consumers."""
     limit = figures.duration(report.header.on_time_us)
     measured = sum(row.measured for row in report.lateness if row.dimension == "total")
     delivered = sum(row.delivered for row in report.reconciliation if row.dimension == "total")
@@ -74,19 +74,19 @@ def why(report: Report) -> Iterator[Why]:
 
 
 def moved(report: Report) -> str | None:
-    """What a clock that was moved, or is not real, means for this report; None if none was."""
+    """Make a sentence about moved clocks and clocks that were not real; None if there were none."""
     if report.header.is_performance:
         return None
     if is_all_zero(report):
         return "The clock was moved or not real: every message was delivered at its own due time, late by 0."
     return (
-        "Moved clock: not a performance measurement. A clock was moved or not real: times say in which order"
-        " things happened, not how fast this broker is."
+        "Moved clock: not a performance measurement. A clock was moved or not real: times show the order of"
+        " events, not the speed of the broker."
     )
 
 
 def is_all_zero(report: Report) -> bool:
-    """Whether deliveries were measured, and all of them were late by 0."""
+    """Return whether deliveries were measured, and all of them had a lateness of 0."""
     return any(row.dimension == "total" and row.min_us == row.max_us == 0 for row in report.lateness)
 
 
@@ -103,26 +103,46 @@ def _reason(cause: Cause, report: Report) -> Reason:
 def _words(cause: Cause, report: Report) -> str:
     others = max(cause.due_together - 1, 0)
     said: dict[CauseName, str] = {
-        "fault": f"met the fault {cause.fault}, on purpose{_struck(cause)}",
+        "fault": f"hit the injected fault {cause.fault}{_struck(cause)}",
         "overdue": "waited in the store, not delivered",
         "stored": "stored only after the due time",
-        "line": f"stood in line behind up to {figures.count(others)} others due in the same second",
+        "line": f"queued behind up to {figures.count(others)} others due in the same second",
         "waking": "chosen late: the timer woke late",
         "written": "written slowly",
-        "unknown": "late in a stage that the data does not tell",
-        "absent": "waited while nobody was pulling",
-        "slow": "with a slow consumer",
+        "unknown": "late in an unknown stage",
+        "absent": f"waited while nobody was pulling{_groups(cause, 'for')}",
+        "slow": f"with a slow consumer{_groups(cause, 'of')}",
     }
     words = said[cause.cause]
     silent = [row for row in report.reconciliation if row.dimension == "level" and row.is_silent]
     if cause.cause == "overdue" and silent:
         names = figures.listed(figures.group(row.dimension, row.name, row.delay) for row in silent)
         words += f"; silent: {names}"
-    return f"{words}, up to {figures.duration(cause.max_us)}"
+    return f"{words}, up to {figures.duration(cause.max_us)}{_shares(cause)}"
+
+
+def _groups(cause: Cause, preposition: str) -> str:
+    """Name the consumers: ``of group billing``, or ``of groups billing (90%) and audit (10%)``."""
+    if len(cause.groups) == 1:
+        return f" {preposition} group {cause.groups[0].name}"
+    named = [f"{one.name} ({figures.share(round(one.messages / cause.messages, 3))})" for one in cause.groups]
+    return f" {preposition} groups {figures.listed(named, _PARTS)}" if named else ""
+
+
+def _shares(cause: Cause) -> str:
+    """Say which share of the time a fault took, and which the consumer; the greater share comes first."""
+    names = {"fault": "the fault", "consumer": "the consumer"}
+    if cause.cause != "fault":
+        names["fault"] = f"the injected fault {cause.fault}{_struck(cause)}"
+    parts = [
+        f"{figures.share(round(one.share, 3))} by {names[one.by]}, up to {figures.duration(one.max_us)}"
+        for one in sorted(cause.shares, key=lambda one: -one.share)
+    ]
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _struck(cause: Cause) -> str:
-    """What the fault struck, after a colon: how long it was away, or how many requests it met."""
+    """Describe the effects of the fault, after a colon: the length of outages, or counts of requests."""
     parts = []
     for one in cause.struck:
         if one.away_us is not None:

@@ -1,4 +1,4 @@
-"""The RocketMQ Dashboard's back end, built from its source, and a broker that it looks into."""
+"""The RocketMQ Dashboard's back end, built from source, and a broker that it monitors."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -15,22 +15,22 @@ __all__ = ["broker"]
 
 
 class DashboardError(Exception):
-    """What the Dashboard says went wrong."""
+    """An error that the Dashboard reports."""
 
 
 class Dashboard:
-    """The running back end: its REST calls, as its pages make them."""
+    """The running back end, with the REST calls that its pages make."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
         self._url = url
         self._session = session
 
     async def get(self, path: str, **query: str | int) -> Any:
-        """What a page shows, None if it has nothing yet. Raises DashboardError."""
+        """Return the data of a page, or None if it has none yet. Raises DashboardError."""
         return await self._call("GET", path, query, None)
 
     async def post(self, path: str, body: object = None, **query: str | int) -> Any:
-        """What came of a change. Raises DashboardError."""
+        """Make a change, and return its result. Raises DashboardError."""
         return await self._call("POST", path, query, body)
 
     async def _call(self, method: str, path: str, query: Mapping[str, str | int], body: object) -> Any:
@@ -47,7 +47,7 @@ class Dashboard:
 async def dashboard(
     broker: RemotingBroker, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Dashboard]:
-    """The back end, looking into the broker."""
+    """The back end, monitoring the broker."""
     from_source.build(SOURCE)
     home = tmp_path_factory.mktemp("dashboard")
     options = (

@@ -1,4 +1,4 @@
-"""What people do with the RocketMQ Dashboard, by the REST calls of its pages."""
+"""Uses of the RocketMQ Dashboard through the REST calls of its pages."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.from_source, pytest.mark.asyncio(loop_scope="session")
 
 EVER = 9_999_999_999_999
 COLLECTED_S = HANGING_S
-"""Real seconds in which the Dashboard notes what its charts show: it does so once a minute."""
+"""Maximum wait in real seconds for the Dashboard's chart data, which it collects once a minute."""
 CONSUME_DIRECTLY, RUNNING_INFO = 309, 307
 CLUSTER = {"clusterNameList": ["DefaultCluster"], "brokerNameList": ["broker-a"]}
 
@@ -35,14 +35,14 @@ def group() -> str:
 
 
 async def filled(broker: RemotingBroker, topic: str, group: str) -> list[str]:
-    """The unique keys of five messages in queue 0, of which the group has finished three."""
+    """Send five messages to queue 0, of which the group finishes three, and return their unique keys."""
     sent = [await broker.control.send(topic, f"body {n}", keys=[f"key-{n}"], queue_id=0) for n in range(5)]
     await broker.control.acknowledge(group, await broker.control.receive(topic, group=group, max_messages=3))
     return [one["message_id"] for one in sent]
 
 
 async def eventually(look: Callable[[], Awaitable[Any]]) -> Any:
-    """What the Dashboard shows once it shows it; until then it shows nothing, or that it has no file."""
+    """Wait until the Dashboard shows data, instead of nothing or a missing file."""
     async with asyncio.timeout(COLLECTED_S):
         while True:
             try:
@@ -133,7 +133,7 @@ async def test_messages_are_found(
     assert shown["messageView"]["messageBody"] == "body 2"
     [track] = shown["messageTrackList"]
     assert track["consumerGroup"] == group
-    assert track["trackType"] in ("NOT_ONLINE", "UNKNOWN")  # nobody of the group is there
+    assert track["trackType"] in ("NOT_ONLINE", "UNKNOWN")  # the group has no members
 
 
 @pytest.mark.feature("Pages of messages, dead letters and traces", "dashboard")
@@ -172,7 +172,7 @@ async def test_a_group_from_its_creation_to_its_end(dashboard: Dashboard, group:
 
 
 @pytest.mark.feature("Pages of groups and clients", "dashboard")
-async def test_who_is_connected_and_a_message_is_resent(
+async def test_connected_clients_are_listed_and_a_message_is_resent(
     broker: RemotingBroker, dashboard: Dashboard, topic: str, group: str
 ) -> None:
     key, *_ = await filled(broker, topic, group)
@@ -202,7 +202,7 @@ async def test_who_is_connected_and_a_message_is_resent(
 
 
 async def answered(client: RemotingClient) -> None:
-    """Consume what the broker brings by itself, as a client's library does."""
+    """Consume messages that the broker pushes, as a client library does."""
     while (push := await client.push()).code != CONSUME_DIRECTLY:
         if push.code == RUNNING_INFO:
             client.send(push.answer(0, {}, b"{}", None))
@@ -212,7 +212,7 @@ async def answered(client: RemotingClient) -> None:
 
 @pytest.mark.feature("Pages of messages, dead letters and traces", "dashboard")
 async def test_the_trace_of_a_message(broker: RemotingBroker, dashboard: Dashboard, topic: str) -> None:
-    """Of the Dashboard's own, sent by a producer that traces, and consumed by one that cannot be asked to."""
+    """The Dashboard sends the message with a tracing producer, and its consumer does not trace."""
     await broker.control.put_topic(topic)
     message = {"topic": topic, "tag": "t", "key": "k", "messageBody": "hello", "traceEnabled": True}
     key = (await dashboard.post("/topic/sendTopicMessage.do", message))["msgId"]
@@ -248,7 +248,7 @@ async def test_charts(broker: RemotingBroker, dashboard: Dashboard, topic: str, 
     async def whole() -> list[str] | None:
         points = await chart("topic", topicName=topic) or [""]
         point = points[-1].split(",")
-        return point if point[2::2] == ["5", "3"] else None  # or it was noted while the topic was filled
+        return point if point[2::2] == ["5", "3"] else None  # else recorded too early
 
     assert set(await eventually(lambda: chart("broker"))) == {"broker-a:0"}
     _, put_per_second, _, got_per_second, _ = await eventually(whole)
@@ -257,6 +257,6 @@ async def test_charts(broker: RemotingBroker, dashboard: Dashboard, topic: str, 
 
 
 @pytest.mark.feature("Pages of the cluster and of topics", "dashboard")
-async def test_what_is_missing_is_told(dashboard: Dashboard) -> None:
+async def test_missing_things_are_reported(dashboard: Dashboard) -> None:
     with pytest.raises(DashboardError, match="No topic route info in name server for the topic: no/where"):
         await dashboard.get("/topic/stats.query", topic="no/where")

@@ -1,4 +1,4 @@
-"""Which RocketMQ Dashboard is tested."""
+"""The tested version of the RocketMQ Dashboard."""
 
 import os
 from pathlib import Path
@@ -12,9 +12,9 @@ SOURCE = Source(
     "a013c8fad163122713b0bd2db3d73b3bf0db373e",
     Path(__file__).parent,
 )
-"""Its back end only: the pages need npm, and none of the calls."""
+"""Builds only the back end, because the pages need npm and the calls do not."""
 
 
 def versions() -> dict[str, str]:
-    """Its version."""
+    """Return the Dashboard's version."""
     return {"dashboard": SOURCE.tag.removeprefix("rocketmq-dashboard-")}

@@ -1,4 +1,4 @@
-"""rocketmq-exporter, built from its source, and a broker that it looks into."""
+"""rocketmq-exporter, built from source, and a broker that it monitors."""
 
 from collections.abc import AsyncIterator
 
@@ -24,7 +24,7 @@ _TASKS = (
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def exporter(broker: RemotingBroker, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    """The address of what it exports, collected each second, not each minute."""
+    """Address of its metrics, which it collects each second instead of each minute."""
     from_source.build(SOURCE)
     home = tmp_path_factory.mktemp("exporter")
     options = [f"--task.collect{task}.cron={_EACH_SECOND}" for task in _TASKS]

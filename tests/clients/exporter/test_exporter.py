@@ -1,4 +1,4 @@
-"""What rocketmq-exporter tells Prometheus of the broker."""
+"""Metrics of the broker by rocketmq-exporter."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.from_source, pytest.mark.asyncio(loop_scope="session")
 
 @pytest.mark.feature("Metrics for Prometheus", "exporter")
 async def test_offsets_and_lag(broker: RemotingBroker, exporter: str, topic: str) -> None:
-    """Of five messages, of which a group has finished three, and of the broker."""
+    """The group has finished three of five messages."""
     for number in range(5):
         await broker.control.send(topic, f"order {number}", queue_id=0)
     received = await broker.control.receive(topic, group="billing", max_messages=3)

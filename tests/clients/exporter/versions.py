@@ -1,4 +1,4 @@
-"""Which rocketmq-exporter is tested: that of its newest tag."""
+"""The tested version of rocketmq-exporter: its newest tag."""
 
 import os
 from pathlib import Path
@@ -15,5 +15,5 @@ SOURCE = Source(
 
 
 def versions() -> dict[str, str]:
-    """Its version."""
+    """Return the exporter's version."""
     return {"exporter": SOURCE.tag.removeprefix("rocketmq-exporter-")}

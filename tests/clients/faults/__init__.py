@@ -1,1 +1,1 @@
-"""What applications see of faults on purpose, by unmodified clients in every door: for docs/faults.md."""
+"""What applications with unmodified clients of every protocol see of injected faults, for docs/faults.md."""

@@ -1,4 +1,4 @@
-"""Applications of each client in one form: they send, and show what they receive or are told."""
+"""Applications of each client behind one interface: they send, and record messages and errors."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -22,19 +22,19 @@ from tests.support.process import BrokerProcess
 
 GROUP = "GID_faults"
 SEND_TIMEOUT_MS = 3_000
-"""The default of each client of remoting. Most drivers have a longer one unless they are told."""
+"""Default send timeout of each remoting client, in milliseconds. Most drivers use a longer timeout."""
 HERE = Path(__file__).parent
 
 
 class Application(ABC):
-    """``problems`` are the errors that it was told of while it received."""
+    """An application. ``problems`` has the errors raised while it received."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
 
     @abstractmethod
     async def send(self, topic: str, body: str) -> str:
-        """Send, with the client's defaults; the status of its success. Raises what the client throws."""
+        """Send with the client's defaults, and return the status. Raises the client's error."""
 
     @abstractmethod
     async def consume(self, topic: str) -> None:
@@ -42,15 +42,15 @@ class Application(ABC):
 
     @abstractmethod
     async def next(self) -> str:
-        """The body of the next message that was received."""
+        """Return the body of the next message received."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Receive no more, if it would go on without a pause while the broker is away."""
+        """Stop receiving, if the client would retry without pause during an outage."""
 
 
 class Driven(Application):
-    """In a process of its own, which a driver makes listen to us."""
+    """An application in its own process, controlled through a driver."""
 
     def __init__(self, driver: Driver, **consuming: object) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Driven(Application):
 
 
 class Polling(Application):
-    """Receives in a loop of its own, as applications of Aliyun's protocol and of the JSON API do."""
+    """An application that receives in its own loop, as with Aliyun's protocol and the JSON API."""
 
     def __init__(
         self,
@@ -110,14 +110,14 @@ class Polling(Application):
 
 
 def text_of(error: Exception) -> str:
-    """What an application is told; drivers hand on what their libraries say."""
+    """Return the text of an error; drivers pass on the texts of their libraries."""
     text = str(error)
     is_from_driver = isinstance(error, RefusedError | ClientError | NodeError)
     return text if is_from_driver else f"{type(error).__name__}: {text}"
 
 
 def with_sdk(sending: Sdk, receiving: Sdk) -> Polling:
-    """An application of Aliyun's clients."""
+    """Open an application with one of Aliyun's clients."""
 
     async def take(topic: str) -> list[str]:
         messages = await receiving.take(topic, GROUP, wait_s=5)
@@ -129,7 +129,7 @@ def with_sdk(sending: Sdk, receiving: Sdk) -> Polling:
 
 
 def with_json_api(client: Client) -> Polling:
-    """An application of mocketmq's own client."""
+    """Open an application with mocketmq's own client."""
 
     async def take(topic: str) -> list[str]:
         messages = await client.receive(topic, group=GROUP, wait="5s", max_messages=16)
@@ -144,7 +144,7 @@ Open = Callable[[AsyncExitStack, BrokerProcess, Path], Awaitable[Application]]
 
 
 class Tried(NamedTuple):
-    """A client in the table: its door, its name for users, and how its application is built and started."""
+    """A client in the table: its protocol, its name for users, and how to build and start its application."""
 
     door: str
     title: str
@@ -245,12 +245,12 @@ CLIENTS: dict[str, Tried] = {
         "grpc", "Java `rocketmq-client-java`", _nothing, _grpc("java-5.2-grpc", "GrpcDriver.java")
     ),
 }
-"""In the order of the tables."""
+"""Clients in the order of the tables."""
 
 
 @asynccontextmanager
 async def open_application(client: str, process: BrokerProcess, home: Path) -> AsyncIterator[Application]:
-    """An application of this client, connected to the broker."""
+    """Open an application with this client, connected to the broker."""
     async with AsyncExitStack() as stack:
         application = await CLIENTS[client].open(stack, process, home)
         stack.push_async_callback(application.close)

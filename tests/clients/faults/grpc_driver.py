@@ -1,4 +1,4 @@
-"""Drives rocketmq-python-client: JSON commands by lines of stdin, answers and messages by lines of stdout."""
+"""Drives rocketmq-python-client by lines of JSON: commands on stdin, answers and messages on stdout."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def receive(consumer: SimpleConsumer, group: str) -> None:
 
 
 def main() -> None:
-    os.dup2(2, 1)  # whatever the library prints is no answer
+    os.dup2(2, 1)  # keeps output of the library apart from answers
     _producer.startup()
     for line in sys.stdin:
         command = json.loads(line)

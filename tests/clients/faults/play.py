@@ -1,4 +1,4 @@
-"""Let an application meet each rule, and say in a few words what it saw."""
+"""Expose an application to each rule, and describe briefly what it saw."""
 
 import asyncio
 import re
@@ -12,18 +12,18 @@ from tests.support.process import forked_broker
 
 SENT, CONSUMED = "orders", "parcels"
 LONGEST_S = 25.0
-"""Real seconds after which a send counts as one that waits for ever."""
+"""Time in real seconds after which a send counts as hanging."""
 PLAY_S = 400.0
-"""Real seconds in which an application has met all rules, or something hangs."""
+"""Time limit in real seconds for an application to play all rules."""
 _NUMBERS: Final = {1: "once", 2: "twice"}
 _VAGUE: Final = (
     (r"<AioRpcError .*?status = (\S+).*", r"\1"),
     (r"\n.*", ""),
-    (r"(?:[\w$]+\.)+(\w+(?:Exception|Error)\b)", r"\1"),  # the name of a class, without its package
+    (r"(?:[\w$]+\.)+(\w+(?:Exception|Error)\b)", r"\1"),  # the name of a class without its package
     (r"\s*\[fault [^\]]*\]", ""),
     (r"request-id=[-\w]+, ", ""),
     (r",in file .*", ""),
-    (r"(DEADLINE_EXCEEDED|UNAVAILABLE): .*", r"\1"),  # of gRPC: what follows depends on the moment
+    (r"(DEADLINE_EXCEEDED|UNAVAILABLE): .*", r"\1"),  # gRPC errors, whose remaining text depends on timing
     (r"connect to \S+ failed", "connect to … failed"),
     (r"(MQPushConsumer occurred an error)\1+", r"\1"),
     (r" \(address: .*", ""),
@@ -34,12 +34,12 @@ _VAGUE: Final = (
     (r"\b[0-9A-Fa-f]{16,}\b", "…"),
     (r"\s+", " "),
 )
-"""What differs from one time to the next, or helps nobody."""
+"""Parts of errors that vary between runs or carry no information."""
 _LONGEST: Final = 120
 
 
 def told(text: str) -> str:
-    """The text of an error as the table has it."""
+    """Return the text of an error in the form of the table."""
     text = text.strip()
     for vague, clear in _VAGUE:
         text = re.sub(vague, clear, text, flags=re.DOTALL)
@@ -49,7 +49,7 @@ def told(text: str) -> str:
 
 
 class Play:
-    """One application, with a broker of its own whose clock stands still."""
+    """One application, and its broker with a manual clock."""
 
     def __init__(self, door: str, application: Application, control: Client) -> None:
         self._door = door
@@ -58,8 +58,8 @@ class Play:
         self._markers = 0
 
     async def all(self) -> dict[str, str]:
-        """By rule, what the application saw."""
-        await self._control.put_topic(SENT, read_queues=4, write_queues=4)  # as many as clients guess
+        """Return what the application saw, by rule."""
+        await self._control.put_topic(SENT, read_queues=4, write_queues=4)  # the number that clients assume
         await self._control.put_topic(CONSUMED, read_queues=1, write_queues=1)
         await self._warm_up()
         await self._application.consume(CONSUMED)
@@ -88,7 +88,7 @@ class Play:
         return seen
 
     async def _warm_up(self) -> None:
-        """Send until it works: clients take long for their first message, and the first after an absence."""
+        """Send until a send succeeds, because clients are slow at first, also after an outage."""
         while await self._outcome(SENT, "warm up") != "sent":
             pass
 
@@ -143,14 +143,14 @@ class Play:
         return ", ".join([*sorted(problems), "received" if times == 1 else f"received {_times(times)}"])
 
     async def _mark(self, *, moves: bool = False) -> list[str]:
-        """What is received before a message that is sent now."""
+        """Send a marker message, and return the messages received before it."""
         self._markers += 1
         marker = f"marker {self._markers}"
         await self._control.send(CONSUMED, marker)
         return await self._until(marker, moves=moves)
 
     async def _until(self, body: str, *, moves: bool = False) -> list[str]:
-        """What is received before this. ``moves``: time passes, so that what was taken is visible again."""
+        """Return the messages received before this one. ``moves`` makes taken messages visible again."""
         found: list[str] = []
         while True:
             try:
@@ -219,7 +219,7 @@ def _times(count: int) -> str:
 
 
 async def seen_by(client: str, home: Path) -> dict[str, str]:
-    """What an application of this client sees of each rule of its door."""
+    """Return what an application of this client sees, for each rule of its protocol."""
     async with (
         asyncio.timeout(PLAY_S),
         forked_broker("--clock", "manual") as process,

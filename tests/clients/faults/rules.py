@@ -1,4 +1,4 @@
-"""The rules that each client meets, with the words of ``mocketmq faults add``."""
+"""The rules for each client, in the syntax of ``mocketmq faults add``."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,7 +20,7 @@ SENDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "read-only": {},
     "disk-full": {},
 }
-"""Of a send: whether the application has it stored, and how often. With the only door, if there is one."""
+"""Rules for sends, some with their only protocol. A result tells how often a message was stored."""
 
 RECEIVES: Final[Mapping[str, Mapping[str, Any]]] = {
     "refuse error=SYSTEM_BUSY operation=receive next=2": {},
@@ -28,7 +28,7 @@ RECEIVES: Final[Mapping[str, Mapping[str, Any]]] = {
     "twice operation=receive next=1": {"door": "remoting"},
     "close stage=after operation=receive next=1": {},
 }
-"""Of a receive: whether a consumer gets a message all the same, and how often."""
+"""Rules for receives. A result tells how often a consumer gets a message."""
 
 DELIVERIES: Final = (
     "deliver-late by=31s",
@@ -38,20 +38,20 @@ DELIVERIES: Final = (
     "throttle per_second=1",
 )
 VARIES: Final = "close operation=send"
-"""How many tries reach the broker depends on how fast a client connects again."""
+"""Rules for which the number of attempts depends on how fast a client reconnects."""
 BROKER_AWAY: Final = "broker-away"
 NAME_SERVER_AWAY: Final = "name-server-away"
 
 
 def rows(door: str) -> list[str]:
-    """The rules that apply to a door."""
+    """Return the rules that apply to a protocol."""
     of_requests = [rule for rule, only in {**SENDS, **RECEIVES}.items() if only.get("door", door) == door]
     absences = [BROKER_AWAY, *([NAME_SERVER_AWAY] if door == "remoting" else [])]
     return [*of_requests, *DELIVERIES, *absences]
 
 
 def fields(rule: str) -> dict[str, Any]:
-    """The fields of a rule that is written as for the shell."""
+    """Parse a rule in shell syntax."""
     do, _, rest = rule.partition(" ")
     if "'" in rest:
         before, by, after = rest.split("'")

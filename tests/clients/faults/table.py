@@ -1,4 +1,4 @@
-"""The tables of docs/faults.md: made of what applications saw in the last runs, and read by the tests."""
+"""The tables of docs/faults.md, which are made from the last runs and read by the tests."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from tests.clients.faults.applications import CLIENTS
 from tests.clients.faults.rules import rows
 
 Seen = dict[str, dict[str, str]]
-"""By client and rule, what its application saw."""
+"""What each client's application saw, by client and rule."""
 
 ROOT: Final = Path(__file__).parents[3]
 PAGE: Final = ROOT / "docs" / "faults.md"
@@ -26,16 +26,16 @@ _DOORS: Final = {
 _HEAD: Final = """\
 ## What applications see
 
-What a send or a consumer of each unmodified client makes of a rule, with the client's defaults. These tables
-are made by `make interop`, which fails if a client sees something else, and `python -m tests.clients.faults`;
-do not edit them. Of a send they say what it returns or throws, how often the client tried, and how often the
-message is stored, unless that is once for a success and never for an error. Of a consumer, what it is told,
-and how often it gets the message. Addresses and times are left out.
+What applications see of a rule, with unmodified clients and the clients' defaults. `make interop` checks
+these tables, and `python -m tests.clients.faults` writes them; do not edit them. For a send, they show
+what it returns or throws, how often the client tried, and how often the broker stored the message, unless
+once for a success and never for an error. For a consumer, they show its errors, and how often it got the
+message. Addresses and times are left out.
 """
 
 
 def page(seen: Seen) -> str:
-    """The end of the page."""
+    """Return the end of the page."""
     return "\n".join([_HEAD, *(line for door in _DOORS for line in _table(door, seen))])
 
 
@@ -56,7 +56,7 @@ def _versions() -> dict[str, str]:
 
 
 def documented() -> Seen:
-    """What the page says that applications see."""
+    """Return the results on the page."""
     seen: Seen = {client: {} for client in CLIENTS}
     titles = {title: door for door, title in _DOORS.items()}
     for section in PAGE.read_text("utf-8").partition(_HEAD)[2].split("### ")[1:]:
@@ -71,19 +71,19 @@ def documented() -> Seen:
 
 
 def save(seen: Seen) -> None:
-    """Keep what was seen, beside what other clients saw in earlier runs."""
+    """Save the results next to earlier results of other clients."""
     SAVED.parent.mkdir(exist_ok=True)
     SAVED.write_text(json.dumps(saved() | seen))
 
 
 def saved() -> Seen:
-    """What was seen in the last runs."""
+    """Return the results of the last runs."""
     found: Seen = json.loads(SAVED.read_text()) if SAVED.exists() else {}
     return found
 
 
 def write() -> str | None:
-    """Write the tables. Returns how to get what is missing, if anything."""
+    """Write the tables. Returns instructions to get missing results, if any."""
     seen = saved()
     if missing := [
         client for client in CLIENTS if seen.get(client, {}).keys() != set(rows(CLIENTS[client].door))

@@ -1,4 +1,4 @@
-"""Applications see of each fault what docs/faults.md says, in every door; all of them side by side."""
+"""Applications of every protocol see each fault as docs/faults.md says; all run in parallel."""
 
 import asyncio
 import shlex
@@ -17,7 +17,7 @@ HOW = "make interop ARGS=tests/clients/faults; python -m tests.clients.faults"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def seen(tmp_path_factory: pytest.TempPathFactory) -> table.Seen:
-    """What the applications of all clients see that can be built here."""
+    """Results of all clients that can be built on this machine."""
     built = [client for client, tried in CLIENTS.items() if _is_built(client)]
     homes = {client: tmp_path_factory.mktemp("home") for client in built}
     found = await asyncio.gather(
@@ -43,7 +43,7 @@ def _is_built(client: str) -> bool:
 @pytest.mark.interop
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_an_application_sees_what_the_page_says(seen: table.Seen, client: str) -> None:
+async def test_an_application_sees_the_documented_behaviour(seen: table.Seen, client: str) -> None:
     if client not in seen:
         pytest.skip("cannot be built here")
     assert seen[client] == table.documented()[client], HOW
@@ -57,7 +57,7 @@ def test_the_page_has_every_client_and_every_rule() -> None:
     }
 
 
-def test_every_kind_of_fault_is_met() -> None:
+def test_every_kind_of_fault_is_tried() -> None:
     met = {rule.split()[0] for tried in CLIENTS.values() for rule in rules.rows(tried.door)}
     assert met == set(get_args(Kind))
 

@@ -1,4 +1,4 @@
-"""A shop on each framework, in a process of its own, with a broker of its own."""
+"""A shop on each framework, each in its own process and with its own broker."""
 
 from collections.abc import AsyncIterator
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from tests.clients.remoting.driver import Driver, running_driver
 
 
 class Shop(NamedTuple):
-    """A shop, and the broker that it was given, whose clock stands still until it is moved."""
+    """A shop, and its broker with a manual clock."""
 
     application: Driver
     broker: RemotingBroker
@@ -25,21 +25,21 @@ class Shop(NamedTuple):
         return self.broker.control
 
     async def tell(self, call: str, order: str, **more: object) -> object:
-        """What the application answers."""
+        """Call the application, and return its answer."""
         return await self.application.call(call, order=order, **more)
 
     async def next(self, department: str) -> object:
-        """What a department writes next into its journal."""
+        """Return the next line of a department's journal."""
         return await self.application.call("next", of=department)
 
     async def now_ms(self) -> int:
-        """What time it is at the broker."""
+        """Return the broker's time in milliseconds."""
         now_ms: int = (await self.control.clock())["now_ms"]
         return now_ms
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test is tried with each framework that its marks name."""
+    """Run a test with each framework of its marks."""
     if "client" in metafunc.fixturenames:
         marks = metafunc.definition.iter_markers("feature")
         named = dict.fromkeys(client for mark in marks for client in mark.args[1:])
@@ -48,7 +48,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def built() -> None:
-    """Build the applications, unless that has been done."""
+    """Build the applications unless they are already built."""
     build(FOLDER)
 
 

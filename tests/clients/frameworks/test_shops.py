@@ -1,4 +1,4 @@
-"""What shops on Spring Boot, Spring Cloud Stream and Camel do with their orders."""
+"""Shops on Spring Boot, Spring Cloud Stream and Camel send and consume orders."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ async def test_an_order_is_placed_with_a_callback(shop: Shop) -> None:
 @pytest.mark.feature("Tag filters", *ALL)
 @pytest.mark.feature("To and from the JSON API", *ALL)
 async def test_a_delayed_order_by_json(shop: Shop) -> None:
-    """Of another tag than those that are billed, which the test sends in place of the application."""
+    """The test sends the order itself, with a tag that is not billed."""
     order = json.dumps({"number": "3", "declines": 0})
     await shop.control.send("orders", order, tag="unpaid", delay_level=16)
     await shop.control.advance("30m")
@@ -66,7 +66,7 @@ async def test_a_reminder_by_timer(shop: Shop) -> None:
 
 
 @pytest.mark.feature("Failed messages are retried", *SPRING)
-async def test_a_declined_payment_is_tried_again(shop: Shop) -> None:
+async def test_a_declined_payment_is_retried(shop: Shop) -> None:
     await shop.tell("place", "7", declines=2)
     assert await shop.next("billing") == "7, attempt 1"
     for attempt, delay_ms in ((2, 10_000), (3, 30_000)):
@@ -77,8 +77,8 @@ async def test_a_declined_payment_is_tried_again(shop: Shop) -> None:
 
 
 @pytest.mark.feature("Failed messages are retried", *SPRING)
-async def test_a_payment_that_is_declined_too_often_is_put_aside(shop: Shop) -> None:
-    """Whose listener allows two retries."""
+async def test_a_payment_declined_too_often_becomes_a_dead_letter(shop: Shop) -> None:
+    """The listener allows two retries."""
     await shop.tell("place", "8", declines=9)
     for attempt in (1, 2, 3):
         assert await shop.next("billing") == f"8, attempt {attempt}"
@@ -103,17 +103,17 @@ async def test_parcels_are_packed_in_order(shop: Shop) -> None:
 
 
 @pytest.mark.feature("Commit and rollback", *SPRING)
-async def test_payments_that_the_shop_knows_of(shop: Shop) -> None:
+async def test_payments_known_to_the_shop(shop: Shop) -> None:
     await shop.tell("pay", "11", state="ROLLBACK")
     await shop.tell("pay", "12", state="COMMIT")
     assert await shop.next("accounting") == "12"
-    async with asyncio.timeout(WAIT_S):  # it rolls back oneway
+    async with asyncio.timeout(WAIT_S):  # the client rolls back oneway
         while (await shop.control.transactions())["messages"]:
             pass
 
 
 @pytest.mark.feature("Check-backs", *SPRING)
-async def test_a_payment_that_the_shop_learns_of_later(shop: Shop) -> None:
+async def test_a_payment_reported_to_the_shop_later(shop: Shop) -> None:
     await shop.tell("pay", "13", state="UNKNOWN")
     [half] = (await shop.control.transactions())["messages"]
     clients = shop.control.clients
@@ -127,10 +127,10 @@ async def test_a_payment_that_the_shop_learns_of_later(shop: Shop) -> None:
 
 @pytest.mark.feature("Request and reply", "spring-boot-2", "camel")
 async def test_a_price_is_waited_for(shop: Shop) -> None:
-    """Not with Spring Boot 3: its client stops waiting as soon as the request is stored."""
+    """Spring Boot 3 is left out, because its client stops waiting once the request is stored."""
     assert await shop.tell("price", "14", timeout_ms=LONG_MS) == "order 14 costs 7.00"
 
 
 @pytest.mark.feature("Request and reply", *SPRING_BOOT)
-async def test_a_price_comes_by_a_callback(shop: Shop) -> None:
+async def test_a_price_arrives_by_callback(shop: Shop) -> None:
     assert await shop.tell("price_async", "15", timeout_ms=LONG_MS) == "order 15 costs 7.00"

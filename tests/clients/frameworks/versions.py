@@ -1,4 +1,4 @@
-"""Which frameworks are tested: those that the projects of this folder pin."""
+"""The tested frameworks: the versions pinned by the projects of this folder."""
 
 import re
 from pathlib import Path
@@ -10,13 +10,13 @@ PROJECTS = {
     "stream": "stream",
     "camel": "camel",
 }
-"""The frameworks, as ``features`` calls them and their projects, and the package of the application."""
+"""Framework names as in ``features``, with their projects and the package of the application."""
 
 _VERSION = re.compile(r"<tested>(\S+)</tested>")
 
 
 def versions() -> dict[str, str]:
-    """The version of each framework's part for RocketMQ."""
+    """Return the version of each framework's RocketMQ integration."""
     found = {}
     for project in PROJECTS:
         [found[project]] = _VERSION.findall((FOLDER / project / "pom.xml").read_text())

@@ -12,7 +12,7 @@ BUILD_S = 1_800.0
 
 
 def build(made_of: Path | str, into: Path) -> None:
-    """Build a program in the module of this folder; what is unchanged comes from Go's own cache."""
+    """Build a program in the module of this folder; Go's cache provides unchanged parts."""
     go = shutil.which("go")
     if go is None:
         pytest.skip("needs Go")

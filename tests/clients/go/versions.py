@@ -1,4 +1,4 @@
-"""Which Go client is tested: that which go.mod requires."""
+"""The tested Go client: the version in go.mod."""
 
 import re
 from pathlib import Path
@@ -7,6 +7,6 @@ FOLDER = Path(__file__).parent
 
 
 def versions() -> dict[str, str]:
-    """Its version."""
+    """Return the client's version."""
     [version] = re.findall(r"rocketmq-client-go/v2 v(\S+)", (FOLDER / "go.mod").read_text())
     return {"go": version}

@@ -17,7 +17,7 @@ __all__ = ["broker", "driver", "home"]
 
 @pytest.fixture(scope="session")
 def go_client() -> tuple[str, ...]:
-    """How to run the driver of the Go client."""
+    """Command that runs the driver of the Go client."""
     program = go_versions.FOLDER / "build" / "driver"
     go_building.build(".", program)
     return (str(program),)
@@ -25,7 +25,7 @@ def go_client() -> tuple[str, ...]:
 
 @pytest.fixture(scope="session")
 def rust_client() -> tuple[str, ...]:
-    """How to run the driver of the Rust client."""
+    """Command that runs the driver of the Rust client."""
     return (str(rust_building.build("driver")),)
 
 
@@ -45,14 +45,14 @@ async def rust(broker: RemotingBroker, home: Path, rust_client: tuple[str, ...])
 
 @pytest.fixture(params=["go", "rust"])
 def client(request: pytest.FixtureRequest) -> str:
-    """The client that the test is tried with, as the compatibility page calls it."""
+    """The client under test, by its name on the compatibility page."""
     name: str = request.param
     return name
 
 
 @pytest.fixture
 def command(request: pytest.FixtureRequest, client: str) -> tuple[str, ...]:
-    """How to run the client's driver."""
+    """Command that runs the client's driver."""
     command: tuple[str, ...] = request.getfixturevalue(f"{client}_client")
     return command
 

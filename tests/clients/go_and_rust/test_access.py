@@ -1,4 +1,4 @@
-"""Accounts, as RocketMQ's clients for Go and Rust find them."""
+"""Accounts with RocketMQ's clients for Go and Rust."""
 
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.clients.remoting.driver import Driver, running_driver
 pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
 
 REFUSED = {"go": None, "rust": "broker.operation.failed"}
-"""What a client says to any refusal of the broker, if it does not say why."""
+"""A client's text for any refusal by the broker, if it hides the reason."""
 
 
 @pytest.mark.feature("Access keys are checked", "go", "rust")
@@ -31,7 +31,7 @@ async def test_keys(client: str, command: tuple[str, ...], home: Path, tmp_path:
 async def test_the_token_of_a_session(
     command: tuple[str, ...], home: Path, tmp_path: Path, topic: str
 ) -> None:
-    """Rust's client signs it, Go's does not."""
+    """Rust's client signs the token, Go's does not."""
     async with running_remoting_broker(*written(tmp_path)) as broker:
         await broker.control.put_topic(topic)
         keys = {"access_key": KEY, "secret": SECRET, "token": "of a session"}

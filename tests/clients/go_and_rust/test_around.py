@@ -21,7 +21,7 @@ REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def replier(broker: RemotingBroker, home: Path, go_client: tuple[str, ...]) -> AsyncIterator[Driver]:
-    """A client in a process of its own, which replies."""
+    """A client in its own process that replies."""
     async with running_driver(go_client, home, name_server=broker.name_server) as driver:
         yield driver
 
@@ -47,7 +47,7 @@ async def test_replies(broker: RemotingBroker, go: Driver, replier: Driver, topi
 
 
 async def known(broker: RemotingBroker, group: str) -> None:
-    """Wait until the broker knows a producer of the group, which tells of itself every 30 s."""
+    """Wait until the broker knows a producer of the group, which sends heartbeats every 30 s."""
     async with asyncio.timeout(WAIT_S):
         while not any(group in one["producer_groups"] for one in await broker.control.clients()):
             pass
@@ -85,7 +85,7 @@ async def test_a_consumer_looked_into(broker: RemotingBroker, go: Driver, topic:
 
 
 async def test_a_consumer_of_rust_looked_into(broker: RemotingBroker, rust: Driver, topic: str) -> None:
-    """It consumes a given message as well, but its answer has names that no tool knows."""
+    """It also consumes a given message, but its answer has field names unknown to tools."""
     sent = await rust.call("send", topic=topic, body="again")
     await rust.call("consume", topic=topic, group=topic)
     await rust.next(topic)

@@ -1,10 +1,11 @@
-"""How RocketMQ's clients for Go and Rust consume."""
+"""Consuming with RocketMQ's clients for Go and Rust."""
 
 import json
 
 import pytest
 
 from mocketmq.remoting.wire.codes import RequestCode
+from tests.clients.remoting.arrivals import arrive_by_tag
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import Driver
 from tests.clients.remoting.early_consumers import gets_the_first_message
@@ -25,13 +26,7 @@ async def test_a_consumer_that_starts_before_its_topic_exists(
 
 @pytest.mark.feature("Tag filters", "go", "rust")
 async def test_tags(driver: Driver, topic: str) -> None:
-    for tag in ("a", "b", "c", "d"):
-        await driver.call("send", topic=topic, body=tag, tag=tag)
-    await driver.call("send", topic=topic, body="none")
-    await driver.call("consume", group=topic, topic=topic, tags="a || d")
-    assert set(await driver.bodies(topic, 2)) == {"a", "d"}
-    await driver.call("send", topic=topic, body="last", tag="d")
-    assert await driver.bodies(topic, 1) == ["last"]
+    await arrive_by_tag(driver, topic)
 
 
 @pytest.mark.feature("SQL92 filters", "go", "rust")
@@ -91,7 +86,9 @@ async def test_sixteen_retries(broker: RemotingBroker, driver: Driver, topic: st
 
 
 @pytest.mark.feature("Offsets survive a restart of the consumer", "go", "rust")
-async def test_a_consumer_goes_on_where_it_was(broker: RemotingBroker, driver: Driver, single: str) -> None:
+async def test_a_consumer_continues_at_its_offset(
+    broker: RemotingBroker, driver: Driver, single: str
+) -> None:
     await goes_on_where_it_was(broker, driver, single)
 
 

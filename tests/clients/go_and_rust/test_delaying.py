@@ -1,4 +1,4 @@
-"""What RocketMQ's clients for Go and Rust delay."""
+"""Delayed messages with RocketMQ's clients for Go and Rust."""
 
 import time
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import Driver
-from tests.clients.remoting.test_delaying import HOUR_MS, LEVELS_S, TIMERS, arrives_at
+from tests.clients.remoting.test_delaying import HOUR_MS, TIMERS, arrives_at, arrives_at_each_level
 
 pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
 
@@ -14,12 +14,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
 @pytest.mark.feature("Delay levels", "go", "rust")
 @pytest.mark.feature("All 18 levels, to the millisecond", "go", "rust")
 async def test_every_level(broker: RemotingBroker, driver: Driver, single: str) -> None:
-    await driver.call("consume", group=single, topic=single)
-    now_ms = (await broker.control.clock())["now_ms"]
-    for level in range(1, 19):
-        await driver.call("send", topic=single, body=str(level), delay_level=level)
-    for level, delay_s in enumerate(LEVELS_S, start=1):
-        assert await arrives_at(broker, driver, single, now_ms + delay_s * 1_000) == str(level)
+    await arrives_at_each_level(broker, driver, single)
 
 
 @pytest.mark.feature("`__STARTDELIVERTIME`", "go", "rust")

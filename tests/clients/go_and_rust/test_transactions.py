@@ -1,4 +1,4 @@
-"""What RocketMQ's clients for Go and Rust prepare, commit and roll back, in time and when they are asked."""
+"""Half messages with RocketMQ's clients for Go and Rust, decided at once or after a check-back."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
 
 @pytest.fixture(scope="module", params=["go", "rust"])
 def client(request: pytest.FixtureRequest) -> str:
-    """The client that the test is tried with; one at a time, as both have producers of the same group."""
+    """The client under test; only one runs at a time, because both have producers of the same group."""
     name: str = request.param
     return name
 
@@ -24,7 +24,7 @@ def client(request: pytest.FixtureRequest) -> str:
 async def deciding(
     request: pytest.FixtureRequest, client: str, broker: RemotingBroker, home: Path
 ) -> AsyncIterator[Driver]:
-    """A client with a transaction producer, which the broker knows."""
+    """A client with a transaction producer that the broker knows."""
     command: tuple[str, ...] = request.getfixturevalue(f"{client}_client")
     async with running_driver(command, home, name_server=broker.name_server) as driver:
         await transactions.known_as_producer(broker, driver)

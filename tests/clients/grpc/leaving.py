@@ -1,24 +1,20 @@
-"""Plays the programs that close a client while it receives, idle, and close one while it sends."""
+"""Runs programs that close a client while it receives, idle, and close a client while it sends."""
 
 import asyncio
-import os
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
-from tests.clients.grpc.programs import Program
-from tests.support.patience import HANGING_S
+from tests.clients.grpc.programs import Program, RunningProgram, running
 
 IDLE_S = 5.0
-"""Real seconds for which an idle consumer is watched."""
+"""Time in real seconds for which an idle consumer is observed."""
 
 
 class Sends(NamedTuple):
-    """What became of the sends that were in work when their client was closed."""
+    """Outcomes of the sends in progress when their client was closed."""
 
     ok: int
     failed: int
@@ -26,7 +22,7 @@ class Sends(NamedTuple):
 
 
 class Idle(NamedTuple):
-    """What an idle consumer costs: answered receives, and seconds of CPU time."""
+    """Costs of an idle consumer: number of answered receives, and seconds of CPU time."""
 
     receives: int
     client_s: float
@@ -34,7 +30,7 @@ class Idle(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """What a program printed, and what it cost; ``uncaught`` are errors that no caller could catch."""
+    """Output and costs of a program; ``uncaught`` has errors that no caller could catch."""
 
     receive: str
     idle: Idle
@@ -51,21 +47,21 @@ async def play(
     broker_pid: int,
     receives: Callable[[], Awaitable[int]],
 ) -> Closed:
-    """Send to one topic, and receive from an empty one; ``receives`` counts those answered so far."""
+    """Run the program, which sends to one topic; ``receives`` counts answered receives of another."""
 
     async def measured() -> Idle:
-        return Idle(await receives(), _cpu_s(process.pid), _cpu_s(broker_pid))
+        return Idle(await receives(), _cpu_s(client.process.pid), _cpu_s(broker_pid))
 
     printed: dict[str, str] = {}
     uncaught: list[str] = []
-    async with _running(program, home, address, sent, empty) as process:
-        assert process.stdin
-        await _read(process, "idle", printed, uncaught)
+    async with running(program, home, address, sent, empty) as client:
+        await _read(client, "idle", printed, uncaught)
         before = await measured()
         await asyncio.sleep(IDLE_S)
         after = await measured()
-        process.stdin.close()
-        await _read(process, None, printed, uncaught)
+        client.stdin.close()
+        await _read(client, None, printed, uncaught)
+        assert await client.process.wait() == 0
     idle = Idle(
         after.receives - before.receives,
         after.client_s - before.client_s,
@@ -74,10 +70,11 @@ async def play(
     return Closed(printed["receive"], idle, Sends(*map(int, printed["sends"].split())), uncaught)
 
 
-async def _read(process: Process, last: str | None, printed: dict[str, str], uncaught: list[str]) -> None:
-    """Read lines, each of one kind, up to the one of kind ``last`` or to the end."""
-    assert process.stdout
-    async for line in process.stdout:
+async def _read(
+    client: RunningProgram, last: str | None, printed: dict[str, str], uncaught: list[str]
+) -> None:
+    """Read lines by kind, up to the line of kind ``last`` or to the end."""
+    async for line in client.stdout:
         kind, _, rest = line.decode().strip().partition(" ")
         if kind == "uncaught":
             uncaught.append(rest)
@@ -86,31 +83,6 @@ async def _read(process: Process, last: str | None, printed: dict[str, str], unc
         if kind == last:
             return
     assert last is None, f"the program has ended after it printed {printed}"
-
-
-@asynccontextmanager
-async def _running(program: Program, home: Path, *arguments: str) -> AsyncIterator[Process]:
-    """The program, which has to end well."""
-    with (home / "errors").open("w+b") as errors:
-        process = await asyncio.create_subprocess_exec(
-            *(*program.command, *arguments),
-            env=os.environ | program.environment,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=errors,
-        )
-        try:
-            async with asyncio.timeout(HANGING_S):
-                yield process
-                assert await process.wait() == 0
-        except (AssertionError, TimeoutError) as error:
-            errors.seek(0)
-            error.add_note(errors.read().decode()[-4_000:])
-            raise
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
 
 
 def _cpu_s(pid: int) -> float:

@@ -1,10 +1,13 @@
-"""The SDKs of RocketMQ 5: each is installed, and a program that uses it is built and run."""
+"""Installs the SDKs of RocketMQ 5, and builds and runs programs that use them."""
 
+import asyncio
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -14,23 +17,62 @@ import pytest
 from tests.clients.grpc import versions
 from tests.clients.grpc.versions import FOLDER, JAVA, OLDEST_PYTHON
 from tests.clients.rust.building import PLAIN
+from tests.support.patience import HANGING_S
 
 BUILD = FOLDER.parents[2] / "build"
-PACKAGES = BUILD / "rocketmq-python-client"  # where mypy does not look
+PACKAGES = BUILD / "rocketmq-python-client"  # mypy does not check this folder
 OLDEST_PACKAGES = BUILD / f"rocketmq-python-client-{OLDEST_PYTHON}"
 INSTALL_S = 1_200.0
-"""Real seconds; a first build of Rust's takes two minutes on two idle cores."""
+"""Time limit in real seconds; a first build of Rust's takes two minutes on two idle cores."""
 
 
 class Program(NamedTuple):
-    """How a program is started, before its arguments."""
+    """The command that starts a program, without the program's arguments."""
 
     command: Sequence[str]
     environment: Mapping[str, str] = {}
 
 
+class RunningProgram(NamedTuple):
+    """A running program and its pipes."""
+
+    process: asyncio.subprocess.Process
+    stdin: asyncio.StreamWriter
+    stdout: asyncio.StreamReader
+
+    async def line(self) -> str:
+        """Return the next line that it prints; an empty one at its end."""
+        return (await self.stdout.readline()).decode().strip()
+
+
+@asynccontextmanager
+async def running(program: Program, home: Path, *arguments: str) -> AsyncIterator[RunningProgram]:
+    """Run the program, and kill it at the end if it still runs. A failure quotes its stderr."""
+    with (home / "errors").open("w+b") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *(*program.command, *arguments),
+            env=os.environ | program.environment,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=errors,
+        )
+        assert process.stdin
+        assert process.stdout
+        try:
+            async with asyncio.timeout(HANGING_S):
+                yield RunningProgram(process, process.stdin, process.stdout)
+        except (AssertionError, TimeoutError) as error:
+            errors.seek(0)
+            error.add_note(errors.read().decode()[-4_000:])
+            raise
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
 def python(source: Path, home: Path) -> Program:
-    """Run with ``rocketmq-python-client``, beside the packages of this environment: it needs grpcio."""
+    """Run with ``rocketmq-python-client``, installed apart from this environment, because it needs grpcio."""
     wanted = FOLDER / "python" / "requirements.txt"
     return _python(source, home, PACKAGES, wanted, "-r", str(wanted))
 
@@ -104,7 +146,7 @@ SDKS: Mapping[str, Callable[[Path, Path], Program]] = {
     "go-grpc": go,
     "rust-grpc": rust,
 }
-"""By client, as the compatibility page calls it: makes a program of its source, and a home for its logs."""
+"""Functions that build a program from its source and a home for logs, by client name on the page."""
 
 SCENARIOS = {
     "python-grpc": "python/scenario.py",
@@ -114,7 +156,7 @@ SCENARIOS = {
     "go-grpc": "go/main.go",
     "rust-grpc": "rust/src/main.rs",
 }
-"""By client, the program that does what applications do."""
+"""Program of each client that acts as an application."""
 
 LEAVING: Mapping[str, tuple[Callable[[Path, Path], Program], str]] = {
     "java-5.0-grpc": (SDKS["java-5.0-grpc"], "java/src/Leaving.java"),
@@ -124,10 +166,10 @@ LEAVING: Mapping[str, tuple[Callable[[Path, Path], Program], str]] = {
     "python-5.0-grpc": (oldest_python, "python/leaving.py"),
     "python-grpc": (python, "python/leaving.py"),
 }
-"""By client, how the program is made that closes it while it works, and its source.
+"""Build and source of each client's program that closes it while it works.
 
-Of Java and Python, the oldest client and the newest; of Node and Go, the newest. In Rust, a client that sends
-or receives cannot be closed: ``shutdown`` takes it by value.
+The list has the oldest and the newest client of Java and Python, and the newest of Node and Go. In Rust, a
+client that sends or receives cannot be closed, because ``shutdown`` takes it by value.
 """
 
 

@@ -1,7 +1,6 @@
 """Push consumers wait for their long polls when they close, which the setting ``max_long_poll`` ends."""
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,8 @@ from mocketmq import Client
 from mocketmq.app import running_emulator
 from mocketmq.clock import US_PER_S
 from mocketmq.settings import Settings
-from tests.clients.grpc.programs import SDKS
+from tests.clients.grpc.programs import SDKS, running
 from tests.clients.grpc.versions import FOLDER
-from tests.clients.remoting.driver import WAIT_S
 from tests.support.brokers import FREE_PORTS
 from tests.support.grpc import touch
 
@@ -23,7 +21,7 @@ PROGRAMS = {
     "go-grpc": "go/closing/main.go",
 }
 CLOSED_MS = 10_000
-"""Java and Node take two seconds, Go five. Without the setting, they take 20 or more."""
+"""Maximum time to close. Java and Node take two seconds, Go five, and 20 or more without the setting."""
 
 
 @pytest.mark.interop
@@ -35,24 +33,10 @@ async def test_a_push_consumer_closes_when_its_long_poll_ends(client: str, tmp_p
         assert emulator.grpc_address
         await touch(emulator.grpc_address)
         await control.send("orders", "first")
-        process = await asyncio.create_subprocess_exec(
-            *program.command,
-            emulator.grpc_address,
-            env=os.environ | program.environment,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert process.stdin
-        assert process.stdout
-        try:
-            async with asyncio.timeout(WAIT_S):
-                assert await process.stdout.readline() == b"received\n"
-                await control.wait_acknowledged("orders", 1, group="g-closing", wait="30s")
-                process.stdin.write(b"\n")
-                closed_ms = int(await process.stdout.readline())
-                assert await process.wait() == 0
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+        async with running(program, tmp_path, emulator.grpc_address) as consumer:
+            assert await consumer.line() == "received"
+            await control.wait_acknowledged("orders", 1, group="g-closing", wait="30s")
+            consumer.stdin.write(b"\n")
+            closed_ms = int(await consumer.line())
+            assert await consumer.process.wait() == 0
         assert closed_ms < CLOSED_MS

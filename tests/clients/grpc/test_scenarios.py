@@ -1,4 +1,4 @@
-"""Unmodified SDKs of RocketMQ 5, each with a program that does what applications do, step by step."""
+"""Unmodified SDKs of RocketMQ 5, each in a program that takes the steps of an application."""
 
 import asyncio
 import os
@@ -41,30 +41,30 @@ STEPS: Mapping[str, Sequence[str]] = {
     "keys": ("Access keys are checked",),
     "shutdown": (),
 }
-"""What each step of a program shows, in their order."""
+"""Features that each step of a program demonstrates, in order of the steps."""
 LACKS: Mapping[str, Sequence[str]] = {
     "java-5.0-grpc": ("recall", "namespace"),
     "node-grpc": ("async",),
     "rust-grpc": ("async", "recall", "change", "dead letter", "namespace"),
 }
-"""Steps for which an SDK has no call."""
+"""Steps for which an SDK offers no call."""
 MORE = {
     "Batches": ("rust-grpc",),
     "Push consumer, in order": tuple(client for client in SDKS if client != "rust-grpc"),
     "Push consumer, in order through retries": ("python-grpc", "java-5.0-grpc", "java-5.2-grpc"),
     "TLS": ("java-5.0-grpc", "java-5.2-grpc", "go-grpc"),
 }
-"""What the programs of some do besides."""
+"""Additional steps of some programs."""
 RUN_S = 240.0
 
 
 def steps_of(client: str) -> tuple[str, ...]:
-    """The steps that its program takes."""
+    """Return the steps of the client's program."""
     return tuple(step for step in STEPS if step not in LACKS.get(client, ()))
 
 
 def shows_features(test: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a test with the features that the steps show."""
+    """Mark a test with the features that the steps demonstrate."""
     shown = {row: [one for one in SDKS if step in steps_of(one)] for step in STEPS for row in STEPS[step]}
     for row, clients in (shown | MORE).items():
         test = pytest.mark.feature(row, *clients)(test)

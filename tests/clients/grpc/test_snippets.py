@@ -1,4 +1,4 @@
-"""The programs of docs/rocketmq.md for RocketMQ 5's clients do what it says."""
+"""The programs of docs/rocketmq.md for RocketMQ 5's clients do what the page says."""
 
 import asyncio
 import re
@@ -39,7 +39,7 @@ TLS = {
         ("namespace: '',", "namespace: '', sslEnabled: true,"),
     ],
 }
-"""What makes the programs use TLS, for SDKs that do not by default."""
+"""Edits that make the programs use TLS, for SDKs without TLS by default."""
 
 
 @pytest.mark.feature("TLS", "python-grpc", "node-grpc")
@@ -59,7 +59,7 @@ async def test_the_program_over_tls(client: str, tmp_path: Path) -> None:
 
 
 async def certificate_of(endpoint: str, data: Path) -> Path:
-    """The certificate that the first TLS connection makes the broker sign."""
+    """Return the certificate that the broker signs at the first TLS connection."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])

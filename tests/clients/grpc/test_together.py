@@ -1,4 +1,4 @@
-"""RocketMQ's client for Python works in the process that its broker, mocketmq, is in."""
+"""RocketMQ's client for Python works in the same process as mocketmq."""
 
 import os
 import subprocess

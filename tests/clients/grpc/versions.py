@@ -1,4 +1,4 @@
-"""Which SDKs of RocketMQ 5 are tested: those that the files of each language pin."""
+"""The tested SDKs of RocketMQ 5: the versions pinned by each language's files."""
 
 import json
 import re
@@ -9,11 +9,11 @@ FOLDER = Path(__file__).parent
 JAVA: Mapping[str, str] = {"java-5.0-grpc": "5.0.0", "java-5.2-grpc": "5.2.0"}
 """The oldest client and the newest; pom.xml takes the version from the command."""
 OLDEST_PYTHON = "5.0.1"
-"""The oldest client, which is closed while it works; the newest is tried with all that it can do."""
+"""The oldest client, tested for closing only; the newest is tested with all features."""
 
 
 def versions() -> dict[str, str]:
-    """The version of each."""
+    """Return the version of each client."""
     node = json.loads((FOLDER / "node" / "package.json").read_text())["dependencies"][
         "rocketmq-client-nodejs"
     ]

@@ -1,4 +1,4 @@
-"""Projects of Java: built by Maven, all of a folder at once, and run by Java."""
+"""Builds a folder of Java projects in one Maven run, and runs them."""
 
 import os
 import re
@@ -21,7 +21,7 @@ _TIMEOUTS = (
 
 
 def build(folder: Path = FOLDER) -> None:
-    """Build the projects of a folder, unless that has been done."""
+    """Build the projects of a folder unless they are already built."""
     maven = shutil.which("mvn")
     if maven is None or shutil.which("java") is None:
         pytest.skip("needs Java and Maven")
@@ -30,7 +30,7 @@ def build(folder: Path = FOLDER) -> None:
     if built.exists() and built.stat().st_mtime > max(path.stat().st_mtime for path in made_of):
         return
     for pom in poms:
-        shutil.rmtree(pom.with_name("target"), ignore_errors=True)  # jars of other versions
+        shutil.rmtree(pom.with_name("target"), ignore_errors=True)  # removes jars of other versions
     done = subprocess.run(
         [maven, "--batch-mode", "--quiet", "compiler:compile", "dependency:copy-dependencies"],
         check=False,
@@ -46,19 +46,19 @@ def build(folder: Path = FOLDER) -> None:
 
 
 def java_command(client: str, home: Path) -> tuple[str, ...]:
-    """How to run a class with a client, whose logs and offsets go into ``home``."""
+    """Return the command that runs a class with a client, which keeps logs and offsets in ``home``."""
     return project_command(FOLDER / PROJECTS[client], home)
 
 
 def patient(program: str) -> str:
-    """A program whose first send may take longer than the client's three seconds: few for a cold JVM."""
+    """Run a program whose first send may exceed the client's three seconds, as in a cold JVM."""
     for found, patiently in _TIMEOUTS:
         program = found.sub(patiently, program)
     return program
 
 
 def project_command(project: Path, home: Path, *more: Path) -> tuple[str, ...]:
-    """How to run a class of a project, with ``more`` on the class path; logs and offsets go into ``home``."""
+    """Return the command for a class of a project, with ``more`` on the class path, and ``home`` for logs."""
     target = project / "target"
     classes = os.pathsep.join(map(str, (target / "classes", target / "lib" / "*", *more)))
     return "java", "-XX:TieredStopAtLevel=1", f"-Duser.home={home}", "-cp", classes

@@ -17,13 +17,13 @@ __all__ = ["broker"]
 
 @pytest.fixture(scope="session")
 def built() -> None:
-    """Build the drivers, unless that has been done."""
+    """Build the drivers unless they are already built."""
     build()
 
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the clients write their logs."""
+    """The folder of the clients' logs."""
     return tmp_path_factory.mktemp("home")
 
 
@@ -50,7 +50,7 @@ async def java_5_3(broker: RemotingBroker, built: None, home: Path) -> AsyncIter
 
 @pytest.fixture(scope="session")
 def ons_client(built: None, home: Path) -> tuple[str, ...]:  # noqa: ARG001
-    """How to run the driver of Aliyun's client."""
+    """Command that runs the driver of Aliyun's client."""
     return *java_command("ons-java", home), "ons.OnsDriver"
 
 
@@ -64,8 +64,8 @@ async def ons(broker: RemotingBroker, ons_client: tuple[str, ...], home: Path) -
 
 @asynccontextmanager
 async def running_mqadmin(version: str, name_server: str, home: Path) -> AsyncIterator[Mqadmin]:
-    """RocketMQ's command line, in one process for all commands."""
-    settings = home / "conf"  # logback's are looked for by 4.9
+    """Run RocketMQ's command line in one process for all commands."""
+    settings = home / "conf"  # 4.9 reads logback's configuration
     settings.mkdir(exist_ok=True)
     (settings / "logback_tools.xml").write_text("<configuration/>")
     command = (*java_command(version, home), f"-Drocketmq.home.dir={home}", "admin.MqadminDriver")
@@ -87,7 +87,7 @@ async def mqadmin(
 
 @pytest.fixture(params=["java-4.9", "java-5.3"])
 def client(request: pytest.FixtureRequest) -> str:
-    """The client that the test is tried with, as the compatibility page calls it."""
+    """The client under test, by its name on the compatibility page."""
     name: str = request.param
     return name
 

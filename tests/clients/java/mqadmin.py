@@ -10,11 +10,11 @@ _TRACE = re.compile(r"^\tat org\.apache\.rocketmq\.", re.MULTILINE)
 
 
 class MqadminError(Exception):
-    """The command printed how it failed."""
+    """The command printed an error."""
 
 
 class Mqadmin:
-    """``version`` is the name of the client on the compatibility page."""
+    """The command line; ``version`` is the client's name on the compatibility page."""
 
     def __init__(self, driver: Driver, name_server: str, version: str) -> None:
         self.version = version
@@ -22,11 +22,11 @@ class Mqadmin:
         self._name_server = name_server
 
     def at(self, name_server: str) -> "Mqadmin":
-        """The same at another broker."""
+        """Return the command line for another broker."""
         return Mqadmin(self._driver, name_server, self.version)
 
     async def __call__(self, command: str, *arguments: str) -> str:
-        """What it prints. Raises MqadminError if that has an exception in it."""
+        """Run a command, and return its output. Raises MqadminError if it contains an exception."""
         printed: str = await self._driver.call(
             "run", arguments=[command, "-n", self._name_server, *arguments]
         )
@@ -35,9 +35,9 @@ class Mqadmin:
         return printed
 
     async def call(self, call: str, **arguments: object) -> Any:
-        """What a call of the driver returned, beside commands. Raises ClientError."""
+        """Call the driver for other operations than commands. Raises ClientError."""
         return await self._driver.call(call, name_server=self._name_server, **arguments)
 
     async def json(self, command: str, *arguments: str) -> Any:
-        """The JSON that it prints, in the dialect of RocketMQ."""
+        """Run a command, and parse its output in RocketMQ's dialect of JSON."""
         return fastjson.loads((await self(command, *arguments)).encode())

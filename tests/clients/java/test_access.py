@@ -1,4 +1,4 @@
-"""Accounts and TLS, as RocketMQ's and Aliyun's clients for Java find them."""
+"""Accounts and TLS with RocketMQ's and Aliyun's clients for Java."""
 
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -38,7 +38,7 @@ async def test_keys(client: str, home: Path, tmp_path: Path, topic: str) -> None
         await keys_are_checked(broker, start, topic, RETRIED)
         async with rocketmq_driver(client, home, name_server=broker.name_server) as driver:
             await keys_are_needed(driver, topic, RETRIED)
-        async with start(KEY, SECRET) as driver:  # which signs a look-up by key in a way of its version
+        async with start(KEY, SECRET) as driver:  # clients sign lookups by key differently in each version
             [found] = await driver.call("find_by_key", topic=topic, key="7")
             assert found["body"] == "mine"
 
@@ -56,7 +56,7 @@ async def test_keys_of_ons(ons_client: tuple[str, ...], home: Path, tmp_path: Pa
 
 @pytest.mark.feature("TLS", "java-4.9", "java-5.3")
 async def test_tls(client: str, home: Path, topic: str) -> None:
-    """Nothing else is let in, so that is what is spoken."""
+    """The broker enforces TLS, so the client uses it."""
     async with running_remoting_broker("--tls", "enforcing") as broker:
         async with rocketmq_driver(client, home, TLS, name_server=broker.name_server) as driver:
             await patiently_sent(driver, topic, "secret")

@@ -1,4 +1,4 @@
-"""How RocketMQ's Java clients consume."""
+"""Consuming with RocketMQ's Java clients."""
 
 import time
 
@@ -6,6 +6,7 @@ import pytest
 
 from mocketmq import outgoing
 from mocketmq.remoting.wire.codes import RequestCode
+from tests.clients.remoting.arrivals import arrive_by_tag
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import Driver
 from tests.clients.remoting.early_consumers import gets_the_first_message
@@ -47,13 +48,7 @@ async def test_broadcasting(broker: RemotingBroker, driver: Driver, topic: str) 
 
 @pytest.mark.feature("Tag filters", "java-4.9", "java-5.3")
 async def test_tags(driver: Driver, topic: str) -> None:
-    for tag in ("a", "b", "c", "d"):
-        await driver.call("send", topic=topic, body=tag, tag=tag)
-    await driver.call("send", topic=topic, body="none")
-    await driver.call("consume", group=topic, topic=topic, tags="a || d")
-    assert set(await driver.bodies(topic, 2)) == {"a", "d"}
-    await driver.call("send", topic=topic, body="last", tag="d")
-    assert await driver.bodies(topic, 1) == ["last"]
+    await arrive_by_tag(driver, topic)
 
 
 @pytest.mark.feature("Failed messages are retried", "java-4.9", "java-5.3")
@@ -109,7 +104,7 @@ async def test_members_share_the_queues(broker: RemotingBroker, driver: Driver, 
 
 
 @pytest.mark.feature("Offsets survive a restart of the consumer", "java-4.9", "java-5.3")
-async def test_a_consumer_goes_on_where_it_was(broker: RemotingBroker, driver: Driver, topic: str) -> None:
+async def test_a_consumer_continues_at_its_offset(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     await broker.control.put_topic(topic, read_queues=1, write_queues=1)
     await goes_on_where_it_was(broker, driver, topic)
 
@@ -154,7 +149,7 @@ async def test_found_by_key_and_id(broker: RemotingBroker, driver: Driver, topic
     for message_id in (sent["message_id"], sent["offset_message_id"]):
         found = await driver.call("find_by_id", topic=topic, message_id=message_id)
         assert (found["topic"], found["body"], found["keys"]) == (topic, "the seventh", "6 7")
-    by_json = await broker.control.send(topic, "the eighth")  # whose id names the port that is dialled
+    by_json = await broker.control.send(topic, "the eighth")  # its id names the port used by the client
     found = await driver.call("find_by_id", topic=topic, message_id=by_json["offset_message_id"])
     assert found["body"] == "the eighth"
 
@@ -162,7 +157,7 @@ async def test_found_by_key_and_id(broker: RemotingBroker, driver: Driver, topic
 @pytest.mark.feature("Consume from first, last or a time", "java-4.9", "java-5.3")
 @pytest.mark.parametrize("start", ["FIRST_OFFSET", "LAST_OFFSET", "TIMESTAMP"])
 async def test_where_a_new_group_begins(driver: Driver, topic: str, start: str) -> None:
-    """At the oldest message, whatever it asks for, as with RocketMQ while nothing was removed of a queue."""
+    """It starts at the oldest message, whatever it requests, as with RocketMQ before any retention."""
     await driver.call("send", topic=topic, body="first")
     await driver.call("consume", group=topic, topic=topic, start=f"CONSUME_FROM_{start}")
     assert await driver.bodies(topic, 1) == ["first"]
@@ -170,7 +165,7 @@ async def test_where_a_new_group_begins(driver: Driver, topic: str, start: str) 
 
 @pytest.mark.feature("Consume from first, last or a time", "java-4.9", "java-5.3")
 async def test_offsets_by_time(broker: RemotingBroker, client: str, driver: Driver, topic: str) -> None:
-    """4.9 asks for what was stored nearest to a time, 5.3 for the first that was stored then or later."""
+    """4.9 searches for the message stored nearest to a time, 5.3 for the first stored then or later."""
     await broker.control.put_topic(topic, read_queues=1, write_queues=1)
     for number in range(3):
         await driver.call("send", topic=topic, body=str(number))
@@ -182,7 +177,7 @@ async def test_offsets_by_time(broker: RemotingBroker, client: str, driver: Driv
 
 @pytest.mark.feature("Offsets are reset", "java-4.9", "java-5.3")
 async def test_a_reset(broker: RemotingBroker, driver: Driver, topic: str) -> None:
-    """All 800 messages come again, though the client goes on committing while it drops what it has."""
+    """All 800 messages are redelivered, although the client keeps committing while it drops its messages."""
     await broker.control.put_topic(topic, read_queues=4, write_queues=4)
     everything = [str(number) for number in range(800)]
     await broker.control.send_batch(
@@ -198,7 +193,7 @@ async def test_a_reset(broker: RemotingBroker, driver: Driver, topic: str) -> No
 
 @pytest.mark.feature("Offsets are reset", "java-4.9", "java-5.3")
 async def test_a_reset_of_a_lite_pull_consumer(broker: RemotingBroker, driver: Driver, topic: str) -> None:
-    """It does not listen to resets that are pushed, and is told by its next pull."""
+    """The consumer ignores pushed resets, and learns of a reset by its next pull."""
     await broker.control.put_topic(topic, read_queues=1, write_queues=1)
     for body in ("a", "b", "c"):
         await driver.call("send", topic=topic, body=body)

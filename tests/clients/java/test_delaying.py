@@ -1,4 +1,4 @@
-"""What RocketMQ's Java clients delay."""
+"""Delayed messages with RocketMQ's Java clients."""
 
 import time
 
@@ -16,7 +16,7 @@ DELAY_MS = 1_234_567
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def topic(broker: RemotingBroker, driver: Driver, topic: str) -> str:
-    """One with one queue, whose messages arrive in order, and a consumer of the same name."""
+    """A topic with one queue, whose messages arrive in order, and a consumer of the same name."""
     await broker.control.put_topic(topic, read_queues=1, write_queues=1)
     await driver.call("consume", group=topic, topic=topic)
     return topic

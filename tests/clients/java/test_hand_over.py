@@ -1,4 +1,4 @@
-"""Members of a group come and go while messages flow: clients of two versions, as in an upgrade."""
+"""Group members of two versions come and go while messages flow, as in an upgrade."""
 
 import asyncio
 from collections import Counter
@@ -17,11 +17,11 @@ pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
 OLD, NEW = "java-4.9", "java-5.3"
 QUEUES = 4
 FLOW = 300
-"""Messages that are sent while queues are handed over."""
+"""Number of messages sent while queues are handed over."""
 
 
 class Group:
-    """Its two members; its name is the topic's. ``times`` counts how often each body was given."""
+    """A group of two members, named like its topic. ``times`` counts the deliveries of each body."""
 
     def __init__(self, client: RemotingClient, topic: str, drivers: Mapping[str, Driver]) -> None:
         self.times: Counter[str] = Counter()
@@ -39,13 +39,13 @@ class Group:
         await self._drivers[member].call("close", member=self._name(member))
 
     async def has(self, member: str, count: int) -> None:
-        """Wait until it works on so many queues."""
+        """Wait until the client consumes this many queues."""
         call = {"member": self._name(member), "topic": self._topic, "count": count}
         assert len(await self._drivers[member].call("queues", **call)) == count
 
     @asynccontextmanager
     async def flow(self) -> AsyncIterator[None]:
-        """Send messages meanwhile. Each is given and committed, and none again that was committed before."""
+        """Send messages during the context. Each must be delivered, committed, and then never repeated."""
         before = await self._committed()
         sending = asyncio.create_task(self._send())
         yield
@@ -76,7 +76,7 @@ class Group:
 async def test_members_come_and_go(
     broker: RemotingBroker, java_4_9: Driver, java_5_3: Driver, topic: str
 ) -> None:
-    """Nothing is lost. What the former owner of a queue had not committed may be given again, once."""
+    """No message is lost. Messages that a queue's former owner had not committed may be repeated once."""
     await broker.control.put_topic(topic, read_queues=QUEUES, write_queues=QUEUES)
     async with connected(broker.host, broker.port) as client:
         group = Group(client, topic, {OLD: java_4_9, NEW: java_5_3})

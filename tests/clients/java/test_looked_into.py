@@ -1,4 +1,4 @@
-"""Java consumers that are looked into, and given a message directly."""
+"""Java consumers report their state, and consume a message on request."""
 
 import json
 

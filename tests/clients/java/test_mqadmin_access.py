@@ -1,4 +1,4 @@
-"""What RocketMQ's command line may do where accounts are asked for: its keys are in ``conf/tools.yml``."""
+"""RocketMQ's command line with accounts, which it reads from ``conf/tools.yml``."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ Keys = Callable[[str], None]
 
 @pytest.fixture
 def keys(mqadmin: Mqadmin, home: Path) -> Iterator[Keys]:  # noqa: ARG001 - which makes the folder
-    """Has the command line use an account: it reads the file before each command."""
+    """Make the command line use an account, by writing the file that it reads before each command."""
     file = home / "conf" / "tools.yml"
 
     def use(key: str) -> None:

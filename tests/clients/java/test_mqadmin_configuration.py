@@ -1,4 +1,4 @@
-"""What an operator changes of the name server and of the broker's settings with RocketMQ's command line."""
+"""Changes of name server and broker settings with RocketMQ's command line."""
 
 import json
 import re
@@ -16,7 +16,7 @@ CLUSTER = ("-c", "DefaultCluster")
 
 
 def table(printed: str) -> dict[str, str]:
-    """The lines ``name  =  value``."""
+    """Return the lines ``name  =  value`` by name."""
     return dict(re.findall(r"^(\S+) +=  (.*?) *$", printed, re.MULTILINE))
 
 
@@ -27,9 +27,7 @@ async def test_a_value_is_put_and_deleted(mqadmin: Mqadmin) -> None:
 
 
 @pytest.mark.mqadmin("wipeWritePerm", "addWritePerm")
-async def test_routes_tell_that_nothing_may_be_sent(
-    broker: RemotingBroker, mqadmin: Mqadmin, topic: str
-) -> None:
+async def test_routes_show_read_only_topics(broker: RemotingBroker, mqadmin: Mqadmin, topic: str) -> None:
     await broker.control.put_topic(topic)
     count = len(await broker.control.topics())
     for command, perm in (("wipeWritePerm", 4), ("addWritePerm", 6)):
@@ -87,7 +85,7 @@ async def test_the_brokers_settings(broker: RemotingBroker, mqadmin: Mqadmin, to
         ("defaultTopicQueueNums", "0", "allowed: 1 to 1024"),
     ],
 )
-async def test_what_cannot_be_changed_is_refused(
+async def test_unchangeable_settings_are_refused(
     broker: RemotingBroker, mqadmin: Mqadmin, name: str, value: str, refusal: str
 ) -> None:
     with pytest.raises(MqadminError, match=refusal):

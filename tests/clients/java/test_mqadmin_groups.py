@@ -1,4 +1,4 @@
-"""What an operator does to consumer groups and their offsets with RocketMQ's command line."""
+"""Consumer groups and their offsets with RocketMQ's command line."""
 
 import json
 import re
@@ -16,14 +16,14 @@ CLUSTER = ("-c", "DefaultCluster")
 
 
 async def sent(broker: RemotingBroker, topic: str, count: int) -> None:
-    """A topic of one queue with so many messages."""
+    """Create a topic with one queue and this many messages."""
     await broker.control.put_topic(topic, read_queues=1, write_queues=1)
     for number in range(count):
         await broker.control.send(topic, f"{number}")
 
 
 async def committed(broker: RemotingBroker, group: str, topic: str) -> int:
-    """How far the group has come in the topic's queue."""
+    """Return the group's committed offset in the topic's queue."""
     [queue] = [one for one in (await broker.control.group(group))["queues"] if one["topic"] == topic]
     offset: int = queue["committed_offset"]
     return offset
@@ -60,7 +60,7 @@ async def test_a_group_is_created_shown_and_deleted(
 
 @pytest.mark.mqadmin("deleteSubGroup")
 @pytest.mark.parametrize("is_cleaned", [True, False])
-async def test_a_deleted_group_leaves_its_offsets_unless_told_otherwise(
+async def test_a_deleted_groups_offsets_are_kept_by_default(
     broker: RemotingBroker, mqadmin: Mqadmin, topic: str, is_cleaned: bool
 ) -> None:
     await sent(broker, topic, 2)
@@ -101,7 +101,7 @@ async def test_a_groups_offsets_are_reset(broker: RemotingBroker, mqadmin: Mqadm
 
 
 @pytest.mark.mqadmin("cloneGroupOffset")
-async def test_a_group_begins_where_another_one_is(
+async def test_a_group_starts_at_another_groups_offsets(
     broker: RemotingBroker, mqadmin: Mqadmin, topic: str
 ) -> None:
     await sent(broker, topic, 3)

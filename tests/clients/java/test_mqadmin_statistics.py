@@ -1,4 +1,4 @@
-"""What an operator sees with RocketMQ's command line: statistics, progress, connections and messages."""
+"""Statistics, progress, connections and messages in RocketMQ's command line."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def group(topic: str) -> str:
 
 
 async def filled(broker: RemotingBroker, topic: str, group: str) -> list[str]:
-    """The unique keys of five messages in queue 0 of two, of which the group has finished three."""
+    """Send five messages to queue 0 of two, of which the group finishes three; return their unique keys."""
     await broker.control.put_topic(topic, read_queues=2, write_queues=2)
     sent = [
         await broker.control.send(topic, f"body {n}", keys=[f"key{n}"], tag="t", queue_id=0) for n in range(5)
@@ -31,7 +31,7 @@ async def filled(broker: RemotingBroker, topic: str, group: str) -> list[str]:
 
 
 def rows(printed: str) -> list[list[str]]:
-    """The words of a table's lines, without its title."""
+    """Return the words of a table's lines, without the title."""
     return [line.split() for line in printed.splitlines() if line.strip() and not line.startswith("#")]
 
 
@@ -49,7 +49,7 @@ async def test_the_running_statistics(
     after = await status()
     assert after["brokerVersionDesc"] == "V4_9_8"
     for name, more in (("msgPutTotalTodayNow", 6), ("msgGetTotalTodayNow", 3), ("commitLogMaxOffset", 6)):
-        assert int(after[name]) >= int(before[name]) + more  # consumers of other tests may be at work
+        assert int(after[name]) >= int(before[name]) + more  # other tests may consume at the same time
     delivered, end = map(int, before["scheduleMessageOffset_18"].split(","))
     assert after["scheduleMessageOffset_18"] == f"{delivered},{end + 1}"
     await broker.control.advance("2h")
@@ -118,7 +118,9 @@ async def test_how_far_a_group_has_come(
 
 
 @pytest.mark.mqadmin("consumerConnection", "producerConnection", "producer")
-async def test_who_is_connected(broker: RemotingBroker, mqadmin: Mqadmin, topic: str, group: str) -> None:
+async def test_connected_clients_are_listed(
+    broker: RemotingBroker, mqadmin: Mqadmin, topic: str, group: str
+) -> None:
     with pytest.raises(MqadminError, match=rf"the consumer group\[{group}\] not online"):
         await mqadmin("consumerConnection", "-g", group)
     await broker.control.put_topic(topic)
@@ -156,7 +158,7 @@ async def test_messages_are_found(broker: RemotingBroker, mqadmin: Mqadmin, topi
     printed = await mqadmin("queryMsgById", *of_topic, "-i", offset_id)
     assert f"{topic}" in printed
     assert "[key2]" in printed
-    assert group in printed  # who has not consumed it: nobody of the group is there
+    assert group in printed  # not consumed, because the group has no members
 
 
 @pytest.mark.mqadmin("queryCq")
@@ -192,7 +194,7 @@ async def test_messages_are_sent(broker: RemotingBroker, mqadmin: Mqadmin, topic
 
 
 @pytest.mark.mqadmin("allocateMQ", "exportMetrics")
-async def test_what_else_is_told_of_the_cluster(
+async def test_other_facts_of_the_cluster(
     broker: RemotingBroker, mqadmin: Mqadmin, topic: str, tmp_path: Path
 ) -> None:
     await broker.control.put_topic(topic, read_queues=2, write_queues=2)

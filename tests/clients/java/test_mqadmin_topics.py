@@ -1,4 +1,4 @@
-"""What an operator does to topics with RocketMQ's command line."""
+"""Topics with RocketMQ's command line."""
 
 import json
 import re
@@ -57,7 +57,7 @@ async def test_a_topics_permission_is_changed(broker: RemotingBroker, mqadmin: M
 
 
 @pytest.mark.mqadmin("deleteTopic")
-async def test_a_topic_is_deleted_with_what_it_holds(
+async def test_a_topic_is_deleted_with_its_messages(
     broker: RemotingBroker, mqadmin: Mqadmin, topic: str
 ) -> None:
     await broker.control.send(topic, "visible")
@@ -74,7 +74,7 @@ async def test_a_topic_is_deleted_with_what_it_holds(
 
 
 @pytest.mark.mqadmin("updateOrderConf")
-async def test_queues_for_messages_in_order_are_told_by_routes_when_that_is_on(
+async def test_routes_list_ordered_queues_when_enabled(
     broker: RemotingBroker, mqadmin: Mqadmin, topic: str
 ) -> None:
     await broker.control.put_topic(topic)
@@ -106,7 +106,7 @@ async def test_a_topic_for_messages_in_order_is_noted_with_its_queues(mqadmin: M
         ("ok", ("-r", "0"), "read_queues is 0; allowed: 1 to 1024"),
     ],
 )
-async def test_what_no_topic_may_be_is_refused(
+async def test_invalid_topics_are_refused(
     mqadmin: Mqadmin, name: str, arguments: tuple[str, ...], refusal: str
 ) -> None:
     with pytest.raises(MqadminError, match=refusal):

@@ -1,4 +1,4 @@
-"""The oldest of RocketMQ's Java clients that is tested: it sends, and listens."""
+"""The oldest tested Java client of RocketMQ sends and consumes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Aliyun's client for Java, which applications that were written for its cloud bring along."""
+"""Aliyun's client for Java, used by applications written for its cloud."""
 
 import time
 from pathlib import Path
@@ -19,7 +19,7 @@ KEYS = {"AccessKey": "any key", "SecretKey": "any secret"}
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def topic(broker: RemotingBroker, topic: str) -> str:
-    """One with one queue, whose messages arrive in order."""
+    """A topic with one queue, whose messages arrive in order."""
     await broker.control.put_topic(topic, read_queues=1, write_queues=1)
     return topic
 
@@ -99,7 +99,7 @@ async def test_a_retry(broker: RemotingBroker, ons: Driver, topic: str) -> None:
 
 
 @pytest.mark.feature("Offsets survive a restart of the consumer", "ons-java")
-async def test_a_consumer_goes_on_where_it_was(broker: RemotingBroker, ons: Driver, topic: str) -> None:
+async def test_a_consumer_continues_at_its_offset(broker: RemotingBroker, ons: Driver, topic: str) -> None:
     await goes_on_where_it_was(broker, ons, topic)
 
 

@@ -1,4 +1,4 @@
-"""How RocketMQ's Java client of 5.3 pops: its push consumer, whose queues the broker divides."""
+"""Popping with the push consumer of RocketMQ's 5.3 Java client, whose queues the broker assigns."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ async def driver(broker: RemotingBroker, built: None, home: Path) -> AsyncIterat
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def popping(broker: RemotingBroker, driver: Driver, topic: str) -> str:
-    """A topic, and a group of the same name that pops it."""
+    """A topic, and a popping group of the same name."""
     await broker.control.put_topic(topic, read_queues=4, write_queues=4)
     await broker.control.put_group(topic)
     await driver.call("set_mode", topic=topic, group=topic, mode="POP")
@@ -36,7 +36,7 @@ async def popping(broker: RemotingBroker, driver: Driver, topic: str) -> str:
 
 
 async def take_of(broker: RemotingBroker, message_id: str, **wanted: Any) -> Any:
-    """How a message stands with its group, once that is as wanted."""
+    """Wait until a message has the expected state in its group."""
     async with asyncio.timeout(WAIT_S):
         while True:
             for take in (await broker.control.message(message_id))["receipts"]:
@@ -45,7 +45,7 @@ async def take_of(broker: RemotingBroker, message_id: str, **wanted: Any) -> Any
 
 
 async def invisible_for(broker: RemotingBroker, message_id: str, seconds: int) -> None:
-    """Until the client has said for how long nobody wants the message."""
+    """Wait until the client has set the invisible time of the message."""
     now_ms = (await broker.control.clock())["now_ms"]
     await take_of(broker, message_id, visible_us=(now_ms + 1_000 * seconds) * 1_000)
 
@@ -68,7 +68,7 @@ async def test_everything_is_popped_and_acknowledged(
 
 
 @pytest.mark.feature("Pop consumer", "java-5.3")
-async def test_what_fails_comes_back_when_the_client_wants_it(
+async def test_a_failed_message_is_redelivered_when_the_client_asks(
     broker: RemotingBroker, driver: Driver, popping: str
 ) -> None:
     message_id = (await broker.control.send(popping, "again", tag="a"))["message_id"]
@@ -86,7 +86,7 @@ async def test_what_fails_comes_back_when_the_client_wants_it(
     assert (await take_of(broker, message_id, outcome="acked"))["times"] == 4
 
 
-async def test_a_client_that_had_enough_gives_the_message_up_and_nobody_gets_it(
+async def test_a_client_past_its_retry_limit_drops_the_message(
     broker: RemotingBroker, driver: Driver, popping: str
 ) -> None:
     message_id = (await broker.control.send(popping, "bad"))["message_id"]
@@ -164,7 +164,7 @@ async def test_in_order_by_the_clients_own_requests(
     assert last["body"] == "2"
 
 
-async def test_in_order_a_message_behind_an_unacknowledged_one_comes_again(
+async def test_in_order_a_message_after_an_unacknowledged_one_is_redelivered(
     broker: RemotingBroker, driver: Driver, popping: str
 ) -> None:
     """As in PopOrderlyIT of 5.3.3."""

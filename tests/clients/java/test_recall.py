@@ -1,4 +1,4 @@
-"""What RocketMQ's Java client of 5.3 recalls."""
+"""Recalling messages with RocketMQ's Java client of 5.3."""
 
 import time
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ async def test_recall(broker: RemotingBroker, recalling: Driver, topic: str, nam
         await recalling.call("send", topic=topic, body=body, properties={name: text})
         for body in ("unwanted", "wanted")
     ]
-    for _ in range(2):  # the second time there is nothing left to recall
+    for _ in range(2):  # the message is already recalled
         recalled = await recalling.call("recall", topic=topic, handle=sent[0]["handle"])
         assert recalled == sent[0]["message_id"]
     [due_ms] = await broker.pending(topic)

@@ -1,4 +1,4 @@
-"""Java clients that ask and reply."""
+"""Requests and replies of Java clients."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ LONG_MS = 30_000
 
 @asynccontextmanager
 async def joined(client: str, broker: RemotingBroker, home: Path) -> AsyncIterator[Driver]:
-    """A client that the broker knows. They tell of themselves every 30 s, and before they ask at first."""
+    """Start a client, and wait until the broker knows it from a heartbeat (every 30 s)."""
     group = f"GID_{uuid4().hex}"
     command = (*java_command(client, home), "rocketmq.ReplyDriver")
     async with running_driver(command, home, name_server=broker.name_server, group=group) as driver:
@@ -34,14 +34,14 @@ async def joined(client: str, broker: RemotingBroker, home: Path) -> AsyncIterat
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def asker(client: str, broker: RemotingBroker, built: None, home: Path) -> AsyncIterator[Driver]:  # noqa: ARG001
-    """A client that asks."""
+    """A requesting client."""
     async with joined(client, broker, home) as driver:
         yield driver
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def replier(client: str, broker: RemotingBroker, built: None, home: Path) -> AsyncIterator[Driver]:  # noqa: ARG001
-    """Another process that replies."""
+    """A replying client in another process."""
     async with joined(client, broker, home) as driver:
         yield driver
 
@@ -73,20 +73,20 @@ async def test_ask_and_wait(broker: RemotingBroker, asker: Driver, replier: Driv
 
 @pytest.mark.parametrize("client", ["java-5.3"])
 async def test_ask_and_not_wait(broker: RemotingBroker, asker: Driver, topic: str) -> None:
-    """A fault of 5.3.1 to 5.3.3: the wait ends when the request is stored, and is told as a timeout."""
+    """A defect of 5.3.1 to 5.3.3 ends the wait when the request is stored, and reports a timeout."""
     await broker.control.put_topic(topic)
     with pytest.raises(ClientError, match="OK, but wait reply message timeout, 600000 ms"):
         await asker.call("request", topic=topic, body="anybody?", timeout_ms=600_000)
 
 
 async def now_ms(broker: RemotingBroker) -> int:
-    """What time it is there."""
+    """Return the broker's time in milliseconds."""
     now: int = (await broker.control.clock())["now_ms"]
     return now
 
 
 @pytest.mark.feature("Request and reply", "java-4.9", "java-5.3")
-async def test_a_large_reply_comes_unpacked(
+async def test_a_large_reply_is_decompressed(
     broker: RemotingBroker, asker: Driver, replier: Driver, topic: str
 ) -> None:
     await broker.control.put_topic(topic)
@@ -107,7 +107,7 @@ async def test_many_at_once(broker: RemotingBroker, asker: Driver, replier: Driv
 
 
 @pytest.mark.feature("Request and reply", "java-4.9", "java-5.3")
-async def test_a_requester_that_went_away(
+async def test_the_requester_has_disconnected(
     broker: RemotingBroker, asker: Driver, replier: Driver, topic: str
 ) -> None:
     await broker.control.put_topic(topic)

@@ -1,4 +1,4 @@
-"""The programs of docs/rocketmq.md for Java do what it says."""
+"""The programs of docs/rocketmq.md for Java do what the page says."""
 
 import asyncio
 import re
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def broker() -> AsyncIterator[RemotingBroker]:
-    """One whose topic `orders` nobody else uses."""
+    """A broker whose topic `orders` has no other users."""
     async with running_remoting_broker() as broker:
         yield broker
 
@@ -34,7 +34,7 @@ async def test_the_program(
     program.write_text(patient(snippet(name, broker.name_server, broker.url)))
     async with running_program(*java_command(client, home), program, home=home) as output:
         async with asyncio.timeout(WAIT_S):
-            assert re.fullmatch(rb"[0-9A-F]{32,}\n", await output.readline())  # longer where IPv6 is
+            assert re.fullmatch(rb"[0-9A-F]{32,}\n", await output.readline())  # longer with IPv6
             [due_ms] = await broker.pending("orders")
             await broker.control.move_to(due_ms)
             assert await output.readline() == b"order 7 was not paid\n"

@@ -1,4 +1,4 @@
-"""What RocketMQ's Java clients receive that filter by SQL92."""
+"""SQL92 filters with RocketMQ's Java clients."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -31,7 +31,7 @@ async def filtering(
 
 
 async def fill(broker: RemotingBroker, topic: str) -> None:
-    """Messages of which three are wanted, numbered from 0."""
+    """Send messages numbered from 0, of which three match."""
     for number, properties in enumerate((*WANTED, *OTHERS)):
         await broker.control.send(topic, str(number), properties=properties)
 

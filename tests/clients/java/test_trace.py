@@ -1,4 +1,4 @@
-"""What Java clients trace."""
+"""Traces of Java clients."""
 
 from pathlib import Path
 
@@ -53,7 +53,7 @@ async def test_trace(
 
 
 def consumed(records: list[traces.Record], message_id: str) -> list[traces.Record]:
-    """The ends of all attempts to consume a message."""
+    """Return the trace records of all attempts to consume a message."""
     return [one for one in records if one["type"] == "SubAfter" and one["message_id"] == message_id]
 
 

@@ -1,4 +1,4 @@
-"""What RocketMQ's Java clients prepare, commit and roll back, in time and when they are asked."""
+"""Half messages with RocketMQ's Java clients, decided at once or after a check-back."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,7 +18,7 @@ JAVA = ("java-4.9", "java-5.3")
 
 @pytest.fixture(scope="session", params=JAVA)
 def client(request: pytest.FixtureRequest) -> str:
-    """The client that the test is tried with, as the compatibility page calls it."""
+    """The client under test, by its name on the compatibility page."""
     name: str = request.param
     return name
 
@@ -30,7 +30,7 @@ async def deciding(
     built: None,  # noqa: ARG001
     home: Path,
 ) -> AsyncIterator[Driver]:
-    """A transaction producer, which the broker knows."""
+    """A transaction producer that the broker knows."""
     command = (*java_command(client, home), "rocketmq.TransactionDriver")
     async with running_driver(
         command, home, name_server=broker.name_server, group=transactions.GROUP
@@ -61,5 +61,5 @@ async def test_given_up(broker: RemotingBroker, deciding: Driver, topic: str) ->
 
 @pytest.mark.feature("Committed with a delay", *JAVA)
 async def test_committed_with_a_delay(broker: RemotingBroker, deciding: Driver, topic: str) -> None:
-    """Not by a level, which these clients take away themselves before they send a half message."""
+    """The delay is not a level, because these clients remove levels from half messages."""
     await transactions.commits_with_a_delay(broker, deciding, topic, 100, TIMER_DELAY_SEC="100")

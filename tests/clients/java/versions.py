@@ -1,4 +1,4 @@
-"""Which Java clients are tested: those that the projects of this folder pin."""
+"""The tested Java clients: the versions pinned by the projects of this folder."""
 
 import re
 from pathlib import Path
@@ -13,13 +13,13 @@ PROJECTS = {
     "mqadmin-4.9": "admin-4.9",
     "mqadmin-5.3": "admin-5.3",
 }
-"""The clients, as the compatibility page calls them, and their projects."""
+"""Projects of the clients, by name on the compatibility page."""
 
 _CLIENT = re.compile(r"-(?:client|tools|http-sdk)</artifactId>\s*<version>(\S+)</version>")
 
 
 def versions() -> dict[str, str]:
-    """The version of each client."""
+    """Return the version of each client."""
     found = {}
     for client, project in PROJECTS.items():
         [found[client]] = _CLIENT.findall((FOLDER / project / "pom.xml").read_text())

@@ -1,4 +1,4 @@
-"""The files that the pages of docs/recipes have their readers copy."""
+"""The files that readers copy from the pages of docs/recipes."""
 
 import os
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.clients.java.building import BUILD_S
 
 DOCS = Path(__file__).parents[3] / "docs"
+KITS = DOCS.parent / "kits"
 FOLDER = DOCS / "recipes"
 PAGES = sorted(FOLDER.glob("*.md"))
 
@@ -16,19 +17,20 @@ _FILE = re.compile(r"<!-- test: (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
 
 
 def files(page: str) -> dict[str, str]:
-    """The files of a page, by name."""
+    """Return the files of a page, by name."""
     return dict(_FILE.findall((FOLDER / f"{page}.md").read_text("utf-8")))
 
 
 def write(page: str, into: Path) -> None:
     """Copy the files of a page, as a reader does."""
-    into.mkdir(parents=True, exist_ok=True)
     for name, text in files(page).items():
-        (into / name).write_text(text, "utf-8")
+        file = into / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
 
 
 def run(*command: str, cwd: Path, **env: str) -> str:
-    """What a command prints that succeeds; ``mocketmq`` is on its path."""
+    """Run a command, which must succeed, with ``mocketmq`` on its path, and return its output."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
         command,

@@ -18,7 +18,7 @@ from tests.support.process import forked_broker
 
 
 class RemotingBroker(NamedTuple):
-    """A broker in a process of its own, whose clock stands still until it is moved."""
+    """A broker in its own process, with a manual clock."""
 
     url: str
     name_server: str
@@ -28,18 +28,18 @@ class RemotingBroker(NamedTuple):
 
     @property
     def address(self) -> str:
-        """``host:port`` of the broker itself."""
+        """``host:port`` of the broker itself, not of its name server."""
         return f"{self.host}:{self.port}"
 
     async def pending(self, topic: str, count: int = 1) -> list[int]:
-        """When messages of the topic are due (milliseconds), once there are so many of them."""
+        """Wait until the topic has ``count`` pending messages, and return their due times in milliseconds."""
         async with asyncio.timeout(WAIT_S):
             while len(waiting := (await self.control.delayed(topic=topic))["messages"]) < count:
                 pass
         return [message["due_ms"] for message in waiting]
 
     async def consumer_of(self, group: str) -> str:
-        """The id of the group's only client, once it has told of itself."""
+        """Wait until the broker knows the group's only client, and return the client's id."""
         async with asyncio.timeout(WAIT_S):
             while True:
                 for client in await self.control.clients():
@@ -49,7 +49,7 @@ class RemotingBroker(NamedTuple):
 
 @asynccontextmanager
 async def running_remoting_broker(*options: str) -> AsyncIterator[RemotingBroker]:
-    """A broker of a test's own, with settings of its own."""
+    """Run a broker with its own settings."""
     async with forked_broker("--clock", "manual", *options) as process, Client(process.url) as control:
         host, port = process.name_server
         yield RemotingBroker(process.url, f"{host}:{port}", control, host, process.broker_port)
@@ -57,20 +57,20 @@ async def running_remoting_broker(*options: str) -> AsyncIterator[RemotingBroker
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def broker() -> AsyncIterator[RemotingBroker]:
-    """One for all tests, whose clock they move on."""
+    """A broker shared by all tests, which move its clock."""
     async with running_remoting_broker() as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the libraries write their logs."""
+    """The folder of the libraries' logs."""
     return tmp_path_factory.mktemp("home")
 
 
 @pytest.fixture(scope="session")
 def python_client() -> tuple[str, ...]:
-    """How to run the driver of the Python library, which requirements-dev.lock asks for where it is built."""
+    """Command for the Python library's driver; requirements-dev.lock has the library if it can be built."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         pytest.skip("needs Linux on x86-64")
     return PYTHON
@@ -78,7 +78,7 @@ def python_client() -> tuple[str, ...]:
 
 @pytest.fixture(scope="session")
 def node_client() -> tuple[str, ...]:
-    """How to run the driver of the Node library, which is installed first."""
+    """Install the Node library, and return the command that runs its driver."""
     node_sdk.install()
     return NODE
 
@@ -100,20 +100,20 @@ async def node(broker: RemotingBroker, home: Path, node_client: tuple[str, ...])
 
 @pytest.fixture(params=["python", "node"])
 def client(request: pytest.FixtureRequest) -> str:
-    """The library that the test is tried with, as ``features`` calls it."""
+    """The library under test, by its name in ``features``."""
     name: str = request.param
     return name
 
 
 @pytest.fixture
 def driver(request: pytest.FixtureRequest, client: str) -> Driver:
-    """That library, connected to the broker."""
+    """The library under test, connected to the broker."""
     driver: Driver = request.getfixturevalue(client)
     return driver
 
 
 @pytest.fixture
 def hurry(client: str) -> dict[str, Any]:
-    """Options of a consumer, for a library that rebalances each ten seconds, and rests three after errors."""
+    """Faster timers for a library that rebalances every ten seconds, and pauses three after errors."""
     timers = {"rebalanceInterval": 100, "pullTimeDelayMillsWhenException": 100}
     return {"more": timers} if client == "node" else {}

@@ -1,4 +1,4 @@
-"""A client library of the remoting protocol in a process of its own, which a driver makes listen to us."""
+"""A remoting client library in its own process, controlled through a driver."""
 
 import asyncio
 import itertools
@@ -21,22 +21,22 @@ PYTHON = (sys.executable, str(Path(__file__).with_name("python_driver.py")))
 NODE = ("node", str(FOLDER / "remoting.js"))
 
 WAIT_S = HANGING_S
-"""Real seconds for what a client does by itself; their slowest timers take thirty on an idle machine."""
+"""Time limit in real seconds for background work of clients, whose slowest timers take thirty."""
 
 _LONGEST_LINE = 1 << 24
 
 
 class ClientError(Exception):
-    """What the library threw, with its text."""
+    """The library threw an error with this text."""
 
 
 class EndedError(Exception):
-    """The client's process is gone: libraries of C++ crash on answers that they do not expect."""
+    """The client's process has ended; C++ libraries crash on unexpected answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Received:
-    """A message as the library shows it. ``times`` is how often it was retried."""
+    """A message as the library shows it. ``times`` is the number of retries."""
 
     topic: str
     body: str
@@ -50,13 +50,13 @@ class Received:
 
 
 class Driver:
-    """Made by :func:`running_driver`."""
+    """A client library's process, started by :func:`running_driver`."""
 
     def __init__(self, process: Process) -> None:
         self.received: defaultdict[str, deque[Received]] = defaultdict(deque)
-        """What each consumer got, by the name of the only member of its group, or its own."""
+        """Messages of each consumer, by the name of the consumer or its group."""
         self.problems: list[str] = []
-        """Errors that the library told of by itself."""
+        """Errors that the library reported outside of calls."""
         self._process = process
         self._numbers = itertools.count()
         self._answers: dict[int, dict[str, Any]] = {}
@@ -65,7 +65,7 @@ class Driver:
         self._reading = asyncio.create_task(self._read())
 
     async def call(self, call: str, **arguments: object) -> Any:
-        """What a call of the driver returned. Raises ClientError, EndedError."""
+        """Call the driver. Raises ClientError, EndedError."""
         number = next(self._numbers)
         assert self._process.stdin
         self._process.stdin.write(json.dumps({"id": number, "call": call, **arguments}).encode() + b"\n")
@@ -76,16 +76,16 @@ class Driver:
         return answer.get("result")
 
     async def next(self, member: str) -> Received:
-        """The next message that a consumer got. Raises EndedError."""
+        """Return the next message of a consumer. Raises EndedError."""
         await self.until(lambda: bool(self.received[member]))
         return self.received[member].popleft()
 
     async def bodies(self, member: str, count: int) -> list[str]:
-        """The bodies of its next messages."""
+        """Return the bodies of the consumer's next messages."""
         return [(await self.next(member)).body for _ in range(count)]
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds, which the library has told. Raises EndedError."""
+        """Wait until a condition on the library's reports holds. Raises EndedError."""
         async with asyncio.timeout(WAIT_S):
             while not holds():
                 if self._has_ended:
@@ -118,7 +118,7 @@ class Driver:
 
 @asynccontextmanager
 async def running_driver(command: tuple[str, ...], home: Path, **options: object) -> AsyncIterator[Driver]:
-    """The library in a process of its own, with options of its driver; what it logs goes into ``home``."""
+    """Run the library in its own process, with options of its driver and logs in ``home``."""
     process = await asyncio.create_subprocess_exec(
         *command,
         json.dumps(options),

@@ -8,7 +8,7 @@ from tests.clients.remoting.driver import WAIT_S, Driver
 
 
 async def gets_the_first_message(broker: RemotingBroker, client: Driver, topic: str) -> None:
-    """Consume a topic, which then exists without any send; what is sent next is received."""
+    """Consume a missing topic, which creates it, and check that the consumer gets the next message."""
     await client.call("consume", group=topic, topic=topic)
     async with asyncio.timeout(WAIT_S):
         while not await exists(broker, topic):

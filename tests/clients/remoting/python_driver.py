@@ -1,6 +1,7 @@
-"""Drives Apache's Python client: JSON commands by lines of stdin, answers and messages by lines of stdout.
+"""Drives Apache's Python client by lines of JSON: commands on stdin, answers and messages on stdout.
 
-Run with the options of the client as JSON. It is ended by force, as the library waits long for its threads.
+The argument has the client's options as JSON. Tests kill the process, because the library waits long for its
+threads.
 """
 
 import json
@@ -25,9 +26,9 @@ from rocketmq.exceptions import ffi_check
 from rocketmq.ffi import MessageModel, _CConsumeStatus, dll
 
 OPTIONS: dict[str, Any] = json.loads(sys.argv[1])
-SEND_TIMEOUT_MS: int = OPTIONS.get("send_timeout_ms", 60_000)  # its own is short for a busy machine
+SEND_TIMEOUT_MS: int = OPTIONS.get("send_timeout_ms", 60_000)  # the default is short for a busy machine
 SHOWN = ["UNIQ_KEY", "__STARTDELIVERTIME", "REAL_TOPIC", "ORIGIN_MESSAGE_ID", "colour", "price"]
-"""Properties: the library reads them by name only."""
+"""Names of properties, because the library reads properties only by name."""
 
 _answers = os.fdopen(os.dup(1), "w")
 _answering = threading.Lock()
@@ -106,7 +107,7 @@ def send_oneway(**message: Any) -> None:
 
 
 def send_orderly(number: int, **message: Any) -> dict[str, Any]:
-    """To the queue that the number is hashed to."""
+    """Send to the queue chosen by the hash of the number."""
     return sent(producer().send_orderly(made(**message), number))
 
 
@@ -145,19 +146,22 @@ def consume(
     orderly: bool = False,
     broadcasting: bool = False,
     member: str | None = None,
+    hangs: bool = False,
 ) -> None:
     model = MessageModel.BROADCASTING if broadcasting else MessageModel.CLUSTERING
     consumer = configured(PushConsumer(group, orderly=orderly, message_model=model))
-    # Of consumers with one instance name only the first starts at once, others by a timer of ten seconds.
+    # Only the first consumer of an instance name starts at once; a ten-second timer starts the others.
     consumer.set_instance_name(member or group)
 
     def on_message(_consumer: c_void_p, handle: c_void_p) -> int:
         message = RecvMessage(handle)
         tell({"member": member or group, "message": shown(message)})
+        if hangs:
+            threading.Event().wait()
         failed = message.reconsume_times < failures
         return int(_CConsumeStatus.RECONSUME_LATER if failed else _CConsumeStatus.CONSUME_SUCCESS)
 
-    # What the library's subscribe() adds: an exception would fail the message, and return anything at all.
+    # Does without the library's subscribe(), which fails the message on an exception, and returns anything.
     ffi_check(dll.Subscribe(consumer._handle, topic.encode(), tags.encode()))
     consumer._register_callback(on_message)
     consumer.start()
@@ -165,7 +169,7 @@ def consume(
 
 
 def pull(group: str, topic: str, tags: str = "*") -> list[dict[str, Any]]:
-    """What there is in all queues since the last time."""
+    """Pull new messages of all queues."""
     if group not in _consumers:
         _consumers[group] = configured(PullConsumer(group))
         _consumers[group].start()
@@ -186,7 +190,7 @@ CALLS: dict[str, Callable[..., object]] = {
 
 
 def main() -> None:
-    os.dup2(2, 1)  # whatever the library prints is no answer
+    os.dup2(2, 1)  # keeps output of the library apart from answers
     for line in sys.stdin:
         command = json.loads(line)
         number, call = command.pop("id"), command.pop("call")

@@ -1,4 +1,4 @@
-"""Consumers whose offsets are stored: tests wait until they are before they do what must not come earlier."""
+"""Restarts of consumers, after waiting until the broker has stored their offsets."""
 
 import asyncio
 
@@ -7,16 +7,16 @@ from tests.clients.remoting.driver import WAIT_S, Driver
 
 
 async def committed(broker: RemotingBroker, group: str) -> None:
-    """Wait until the broker has the offsets behind all messages: clients commit every few seconds."""
+    """Wait until the broker has the offsets behind all messages; clients commit every few seconds."""
     async with asyncio.timeout(WAIT_S):
         while (await broker.control.group(group))["lag"]:
             pass
 
 
 async def goes_on_where_it_was(broker: RemotingBroker, client: Driver, topic: str) -> None:
-    """Consume, close, consume again; the topic's name is the group's as well.
+    """Consume, close, and consume again, with a group named like the topic.
 
-    A client that is closed commits nothing of a message that it has just handed to its listener.
+    A closed client does not commit a message that it has just passed to its listener.
     """
     await client.call("consume", group=topic, topic=topic)
     for body in ("long before", "before"):

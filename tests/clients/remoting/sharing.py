@@ -1,4 +1,4 @@
-"""Two members of a group, which divide its queues some time after the second one has come."""
+"""Two members of a group, which divide its queues some time after the second member joins."""
 
 import asyncio
 from collections import deque
@@ -10,9 +10,9 @@ from tests.clients.remoting.driver import WAIT_S, Driver, Received
 
 
 async def share_the_queues(broker: RemotingBroker, client: Driver, topic: str, **options: object) -> None:
-    """Send to each queue, round by round, until both members got something, and each message came once.
+    """Send to each queue in rounds, until both members got messages and each message arrived once.
 
-    Before they have divided the queues one member gets all. Between, a message may come to both.
+    Before the queues are divided, one member gets all messages. During the change, both may get a message.
     """
     await broker.control.put_topic(topic, read_queues=4, write_queues=4)
     members = [f"{topic}-1", f"{topic}-2"]

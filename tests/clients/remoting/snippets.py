@@ -14,12 +14,12 @@ _PROGRAM = re.compile(r"<!-- test: (\w+) -->\n```\w+\n(.*?)```", re.DOTALL)
 
 
 def programs() -> dict[str, str]:
-    """All of them, by the mark in front of them."""
+    """Return all programs, by the mark before each."""
     return dict(_PROGRAM.findall(PAGE.read_text()))
 
 
 def snippet(name: str, name_server: str, url: str) -> str:
-    """The program of that name, with the addresses of a broker."""
+    """Return the program of this name, with the addresses of a broker."""
     return programs()[name].replace("127.0.0.1:9876", name_server).replace("http://127.0.0.1:9877", url)
 
 
@@ -27,7 +27,7 @@ def snippet(name: str, name_server: str, url: str) -> str:
 async def running_program(
     *command: str | Path, home: Path, env: Mapping[str, str] | None = None
 ) -> AsyncIterator[asyncio.StreamReader]:
-    """A program that is ended by force, and what it prints."""
+    """Run a program, yield its output, and kill it on exit."""
     process = await asyncio.create_subprocess_exec(
         *command, stdout=PIPE, env=os.environ | {"HOME": str(home)} | dict(env or {})
     )

@@ -1,4 +1,4 @@
-"""Accounts, as the clients for Python and Node find them."""
+"""Accounts with the clients for Python and Node."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -14,7 +14,7 @@ from tests.clients.remoting.driver import Driver, running_driver
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 OF_PYTHON = "ProducerSendSyncFailed: No route info of this topic"
-"""What the C++ client makes of any refusal."""
+"""The C++ client's text for any refusal."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -1,4 +1,4 @@
-"""What only Aliyun's TCP client for Node shows."""
+"""Features that only Aliyun's TCP client for Node has."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -60,7 +60,7 @@ async def test_a_sharding_key(broker: RemotingBroker, node: Driver, topic: str) 
 @pytest.mark.feature("Consume from first, last or a time", "node")
 @pytest.mark.parametrize("start", ["FIRST_OFFSET", "LAST_OFFSET", "TIMESTAMP"])
 async def test_where_a_new_group_begins(broker: RemotingBroker, node: Driver, topic: str, start: str) -> None:
-    """At the oldest message, whatever it asks for, as with RocketMQ while nothing was removed of a queue."""
+    """It starts at the oldest message, whatever it requests, as with RocketMQ before any retention."""
     await broker.control.send(topic, "before")
     more = {"consumeFromWhere": f"CONSUME_FROM_{start}"}
     await node.call("consume", group=topic, topic=topic, more=more)

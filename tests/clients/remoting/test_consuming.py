@@ -1,4 +1,4 @@
-"""How RocketMQ's clients for Python and Node consume."""
+"""Consuming with RocketMQ's clients for Python and Node."""
 
 import asyncio
 import re
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mocketmq import BrokerError
+from tests.clients.remoting.arrivals import arrive_by_tag
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import WAIT_S, Driver
 from tests.clients.remoting.early_consumers import gets_the_first_message
@@ -24,13 +25,7 @@ async def test_a_consumer_that_starts_before_its_topic_exists(
 
 @pytest.mark.feature("Tag filters", "python", "node")
 async def test_tags(driver: Driver, topic: str) -> None:
-    for tag in ("a", "b", "c", "d"):
-        await driver.call("send", topic=topic, body=tag, tag=tag)
-    await driver.call("send", topic=topic, body="none")
-    await driver.call("consume", group=topic, topic=topic, tags="a || d")
-    assert set(await driver.bodies(topic, 2)) == {"a", "d"}
-    await driver.call("send", topic=topic, body="last", tag="d")
-    assert await driver.bodies(topic, 1) == ["last"]
+    await arrive_by_tag(driver, topic)
 
 
 @pytest.mark.feature("Failed messages are retried", "python", "node")
@@ -53,7 +48,7 @@ async def test_retries(broker: RemotingBroker, driver: Driver, topic: str) -> No
 async def test_consumers_that_do_not_answer(
     broker: RemotingBroker, client: str, driver: Driver, topic: str
 ) -> None:
-    """They are waited for ten real seconds. For Python, docs/rocketmq.md says what to do instead."""
+    """The broker waits ten real seconds for the consumers. docs/rocketmq.md has an alternative for Python."""
     sent = await driver.call("send", topic=topic, body="once")
     await driver.call("consume", group=topic, topic=topic)
     await driver.next(topic)
@@ -79,7 +74,7 @@ async def test_members_share_the_queues(
 
 @pytest.mark.feature("Push consumer, broadcasting", "python", "node")
 async def test_broadcasting(broker: RemotingBroker, driver: Driver, topic: str) -> None:
-    """A member begins at the end of a queue, which it may get some time after it has started."""
+    """A member starts at the end of a queue, and may get the queue some time after its own start."""
     await broker.control.put_topic(topic, read_queues=1, write_queues=1)
     members = [f"{topic}-1", f"{topic}-2"]
     for member in members:
@@ -94,7 +89,7 @@ async def test_broadcasting(broker: RemotingBroker, driver: Driver, topic: str) 
 
 
 @pytest.mark.feature("Offsets survive a restart of the consumer", "python", "node")
-async def test_a_consumer_goes_on_where_it_was(driver: Driver, topic: str) -> None:
+async def test_a_consumer_continues_at_its_offset(driver: Driver, topic: str) -> None:
     await driver.call("send", topic=topic, body="before")
     await driver.call("consume", group=topic, topic=topic)
     assert await driver.bodies(topic, 1) == ["before"]

@@ -1,4 +1,4 @@
-"""What RocketMQ's clients for Python and Node send."""
+"""Sending with RocketMQ's clients for Python and Node."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What only Apache's client for Python shows, which is a shell around the C++ client."""
+"""Features that only Apache's client for Python has, a wrapper of the C++ client."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ MANY = 16
 
 
 async def received(broker: RemotingBroker, topic: str, count: int) -> dict[str, list[str]]:
-    """The bodies of so many messages by their queue, each queue in its order."""
+    """Return the bodies of this many messages by queue, in order."""
     queues: dict[str, list[str]] = {}
     async with asyncio.timeout(WAIT_S):
         while sum(map(len, queues.values())) < count:
@@ -94,7 +94,7 @@ async def test_offsets_are_reset(broker: RemotingBroker, python: Driver, topic: 
         ext = {"topic": topic, "group": topic, "timestamp": "0", "isForce": "true"}
         await tool.ok(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext)
     again: list[str] = []
-    for body in ("c", "d"):  # the first ends the poll that the library waits for, and may come by both
+    for body in ("c", "d"):  # the first ends the library's waiting poll, and may arrive in both ways
         await broker.control.send(topic, body)
         while body not in again or "b" not in again:
             again += await python.bodies(topic, 1)
@@ -102,7 +102,7 @@ async def test_offsets_are_reset(broker: RemotingBroker, python: Driver, topic: 
 
 
 async def test_a_copy_for_one_group(broker: RemotingBroker, python: Driver, topic: str) -> None:
-    """What docs/rocketmq.md says to send, as the library consumes no message that it is given."""
+    """The workaround of docs/rocketmq.md, because the library cannot consume a given message."""
     other = f"{topic}-other"
     for group in (topic, other):
         await python.call("consume", group=group, topic=topic)

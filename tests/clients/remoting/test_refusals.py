@@ -1,4 +1,4 @@
-"""What RocketMQ's clients for Python and Node make of refusals: errors, and they go on, for a crash fails."""
+"""RocketMQ's clients for Python and Node raise errors for refusals, and keep working."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def strict() -> AsyncIterator[RemotingBroker]:
-    """A broker that makes nothing on first use."""
+    """A broker without automatic creation."""
     options = ("--no-auto-create-topics", "--no-auto-create-groups")
     async with running_remoting_broker(*options) as broker:
         yield broker
@@ -23,7 +23,7 @@ async def strict() -> AsyncIterator[RemotingBroker]:
 
 @pytest.fixture
 def command(request: pytest.FixtureRequest, client: str) -> tuple[str, ...]:
-    """How to run the driver of the library."""
+    """Command that runs the driver of the library."""
     command: tuple[str, ...] = request.getfixturevalue(f"{client}_client")
     return command
 
@@ -38,7 +38,7 @@ async def driver(
         yield driver
 
 
-async def test_a_topic_that_is_not_made(
+async def test_a_topic_that_is_not_created(
     strict: RemotingBroker, client: str, driver: Driver, topic: str
 ) -> None:
     told = {"python": "No route info of this topic", "node": "No topic route info in name server"}[client]
@@ -51,7 +51,7 @@ async def test_a_topic_that_is_not_made(
     assert message["body"] == "in time"
 
 
-async def test_a_group_that_is_not_made(
+async def test_a_group_that_is_not_created(
     strict: RemotingBroker, driver: Driver, hurry: dict[str, Any], topic: str
 ) -> None:
     await strict.control.put_topic(topic)

@@ -1,4 +1,4 @@
-"""The programs of docs/rocketmq.md for Python and Node do what it says."""
+"""The programs of docs/rocketmq.md for Python and Node do what the page says."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ from tests.clients.remoting.snippets import PAGE, running_program, snippet
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def broker() -> AsyncIterator[RemotingBroker]:
-    """One whose topic `orders` nobody else uses."""
+    """A broker whose topic `orders` has no other users."""
     async with running_remoting_broker() as broker:
         yield broker
 
@@ -41,7 +41,7 @@ async def test_the_program(client: str, broker: RemotingBroker, home: Path, tmp_
 async def test_the_program_that_retries(
     python_client: tuple[str, ...], home: Path, tmp_path: Path, options: tuple[str, ...], handed: int
 ) -> None:
-    """A message that fails takes those of its pull with it, also if they were not handed over."""
+    """A failed message fails all messages of its pull, even those not passed to the listener."""
     async with running_remoting_broker(*options) as broker:
         await broker.control.put_topic("orders", read_queues=1, write_queues=1)
         for number in range(4):

@@ -1,4 +1,4 @@
-"""What clients trace: the records in their messages (TraceDataEncoder of 4.9.8)."""
+"""Trace records in the messages of clients (TraceDataEncoder of 4.9.8)."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ _FIELDS = {
 
 
 def decode(body: str) -> list[Record]:
-    """The records of a message; what they are is their ``type``."""
+    """Return the trace records of a message; ``type`` tells their kind."""
     found: list[Record] = []
     for line in filter(None, body.split("\x02")):
         kind, *values = line.split("\x01")
@@ -33,25 +33,25 @@ def decode(body: str) -> list[Record]:
 
 
 class Traces:
-    """All records that have come into a topic."""
+    """All records in a topic."""
 
     def __init__(self, broker: RemotingBroker, topic: str) -> None:
         self.records: list[Record] = []
         self.keys: set[str] = set()
-        """By which the messages can be found."""
+        """Keys of the trace messages."""
         self._broker = broker
         self._topic = topic
         self._group = f"traces-{uuid4().hex}"
 
     async def read(self, is_complete: Callable[[list[Record]], bool]) -> list[Record]:
-        """All, once they are complete."""
+        """Read all records, once they are complete."""
         async with asyncio.timeout(WAIT_S):
             while not is_complete(self.records):
                 await self._take()
         return self.records
 
     async def of(self, *kinds: str, message_id: str) -> list[Record]:
-        """Records of these kinds that are about a message, once there is one of each; in their order."""
+        """Wait for a record of each of these kinds about a message, and return them in order."""
 
         def about() -> list[list[Record]]:
             return [

@@ -1,4 +1,4 @@
-"""Transactions of any client whose driver decides as the properties of a message say."""
+"""Transactions of any client; its driver decides by the properties of a message."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ UNDECIDED = "TRANS_CHECK_MAX_TIME_TOPIC"
 async def prepare(
     driver: Driver, topic: str, decision: str, later: str = "rollback", **more: str
 ) -> dict[str, Any]:
-    """What the client was answered: it decides at once, and ``later`` when it is asked."""
+    """Prepare a half message. The client decides at once, or ``later`` at a check-back."""
     sent: dict[str, Any] = await driver.call(
         "send_in_transaction",
         group=GROUP,
@@ -26,7 +26,7 @@ async def prepare(
 
 
 async def known_as_producer(broker: RemotingBroker, driver: Driver) -> None:
-    """Wait until the client has told the broker who it is, which it does after it has sent something."""
+    """Wait until the broker knows the client, which sends its first heartbeat only after a message."""
     await prepare(driver, "warm-up", "commit")
     async with asyncio.timeout(WAIT_S):
         while not any(GROUP in client["producer_groups"] for client in await broker.control.clients()):
@@ -34,18 +34,18 @@ async def known_as_producer(broker: RemotingBroker, driver: Driver) -> None:
 
 
 async def half_of(broker: RemotingBroker, topic: str) -> JsonObject | None:
-    """The open half message for a topic."""
+    """Return the open half message for a topic."""
     halves = (await broker.control.transactions(topic=topic))["messages"]
     return halves[0] if halves else None
 
 
 async def received(broker: RemotingBroker, topic: str) -> list[JsonObject]:
-    """What consumers get."""
+    """Receive the visible messages."""
     return await broker.control.receive(topic, group="GID_billing", max_messages=9)
 
 
 async def committed(broker: RemotingBroker, topic: str) -> JsonObject:
-    """The message that consumers get once the client has committed, which it does oneway."""
+    """Wait for the committed message, as clients commit oneway."""
     async with asyncio.timeout(WAIT_S):
         while not (messages := await received(broker, topic)):
             pass
@@ -61,7 +61,7 @@ async def decided(broker: RemotingBroker, topic: str) -> None:
 
 
 async def commits_and_rolls_back(broker: RemotingBroker, driver: Driver, topic: str) -> None:
-    """At once: the one is seen, the other never."""
+    """Decide at once: the committed message is visible, the other never."""
     await prepare(driver, topic, "rollback", own="mine")
     sent = await prepare(driver, topic, "commit", own="mine")
     message = await committed(broker, topic)
@@ -73,14 +73,14 @@ async def commits_and_rolls_back(broker: RemotingBroker, driver: Driver, topic: 
 
 
 async def commits_when_asked(broker: RemotingBroker, driver: Driver, topic: str) -> None:
-    """The client is asked after six seconds; what it commits is visible before the move is over."""
+    """The client is checked back after six seconds; its commit is visible before the clock move ends."""
     sent = await prepare(driver, topic, "unknown", "commit")
     half = await half_of(broker, topic)
     assert half
     await broker.control.move_to(half["next_check_ms"] - 1)
     assert await received(broker, topic) == []
     await broker.control.move_to(half["next_check_ms"])
-    message = await committed(broker, topic)  # at once, unless the machine is very busy
+    message = await committed(broker, topic)  # visible at once, unless the machine is very busy
     assert (message["message_id"], message["queue_id"]) == (sent["message_id"], sent["queue_id"])
     assert message["store_ms"] == half["store_ms"] + 6_000
     asked = await driver.next(GROUP)
@@ -89,7 +89,7 @@ async def commits_when_asked(broker: RemotingBroker, driver: Driver, topic: str)
 
 
 async def rolls_back_when_asked(broker: RemotingBroker, driver: Driver, topic: str) -> None:
-    """The client is asked once, and the message is never seen."""
+    """The client is checked back once, and the message is never visible."""
     await prepare(driver, topic, "unknown", "rollback")
     await broker.control.advance("6s")
     await driver.next(GROUP)
@@ -99,11 +99,11 @@ async def rolls_back_when_asked(broker: RemotingBroker, driver: Driver, topic: s
 
 
 async def is_asked_until_given_up(broker: RemotingBroker, driver: Driver, topic: str) -> None:
-    """The client never knows; after 15 checks, in one move of the clock, the message is put aside."""
+    """The client never decides; after 15 checks, in one clock move, the message is abandoned."""
     sent = await prepare(driver, topic, "unknown", "unknown")
     await broker.control.advance("1h")
     times = [(await driver.next(GROUP)).properties["TRANSACTION_CHECK_TIMES"] for _ in range(15)]
-    # In any order: the client has several threads.
+    # The order is not fixed, because the client has several threads.
     assert sorted(times, key=int) == [str(number) for number in range(1, 16)]
     assert (len(driver.received[GROUP]), await half_of(broker, topic)) == (0, None)
     given_up = (await broker.control.browse(UNDECIDED, 0, max_messages=256))["messages"]
@@ -114,7 +114,7 @@ async def is_asked_until_given_up(broker: RemotingBroker, driver: Driver, topic:
 async def commits_with_a_delay(
     broker: RemotingBroker, driver: Driver, topic: str, delay_s: int, **delay: str
 ) -> None:
-    """It waits for its commit, and then for its due time."""
+    """The message waits for its commit, and then for its due time."""
     now_ms = (await broker.control.clock())["now_ms"]
     await prepare(driver, topic, "commit", **delay)
     [due_ms] = await broker.pending(topic)

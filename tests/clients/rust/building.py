@@ -10,14 +10,14 @@ import pytest
 from tests.clients.rust.versions import FOLDER
 
 BUILD_S = 3_600.0
-"""Real seconds; a first build takes two minutes on two idle cores."""
+"""Time limit in real seconds; a first build takes two minutes on two idle cores."""
 _BUILT = FOLDER.parents[2] / "build" / "rust"
 PLAIN = {"CARGO_PROFILE_DEV_DEBUG": "0", "CARGO_INCREMENTAL": "0"}
-"""Cargo's settings for programs that nobody debugs: without debug information, builds take less time."""
+"""Cargo's settings for faster builds, without debug information."""
 
 
 def build(program: str, package: Path = FOLDER) -> Path:
-    """Build a program of a package; what is unchanged since the last time is there."""
+    """Build a program of a package; Cargo reuses unchanged results."""
     cargo = shutil.which("cargo")
     if cargo is None:
         pytest.skip("needs Cargo")

@@ -1,4 +1,4 @@
-"""Which Rust client is tested: that which Cargo.toml pins."""
+"""The tested Rust client: the version in Cargo.toml."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ FOLDER = Path(__file__).parent
 
 
 def versions() -> dict[str, str]:
-    """Its version."""
+    """Return the client's version."""
     [version] = re.findall(
         r'^rocketmq-client-rust = \{ version = "=(\S+?)"', (FOLDER / "Cargo.toml").read_text(), re.M
     )

@@ -1,4 +1,4 @@
-"""Address discovery: what ONS clients ask over HTTP before they speak remoting (T-10)."""
+"""Address discovery: the HTTP request of ONS clients before they use remoting (T-10)."""
 
 from collections.abc import AsyncIterator
 
@@ -16,14 +16,14 @@ async def aliyun() -> AsyncIterator[Aliyun]:
 
 
 def namesrv_port(aliyun: Aliyun) -> int:
-    """The one that was picked."""
+    """Return the name server port that the emulator picked."""
     assert aliyun.emulator.remoting
     return aliyun.emulator.remoting.namesrv_port
 
 
 @pytest.mark.parametrize("more", ["", "-unit1", "-unit1?nofix=1", "?a=b&c"])
 @pytest.mark.parametrize("path", PATHS)
-async def test_the_answer_is_one_address_and_nothing_else(aliyun: Aliyun, path: str, more: str) -> None:
+async def test_the_response_is_a_single_address(aliyun: Aliyun, path: str, more: str) -> None:
     for url in (aliyun.emulator.url, aliyun.emulator.aliyun_url or ""):
         answer = await aliyun.call("GET", path + more, url=url)
         assert (answer.status, answer.body) == (200, f"127.0.0.1:{namesrv_port(aliyun)}".encode())
@@ -41,12 +41,12 @@ async def test_the_answer_is_one_address_and_nothing_else(aliyun: Aliyun, path: 
         ("[::1]", "[::1]"),
     ],
 )
-async def test_it_names_the_host_by_which_the_client_came(aliyun: Aliyun, host: str, named: str) -> None:
+async def test_address_names_the_host_used_by_the_client(aliyun: Aliyun, host: str, named: str) -> None:
     answer = await aliyun.call("GET", PATHS[0], headers={"Host": host})
     assert (answer.status, answer.body) == (200, f"{named}:{namesrv_port(aliyun)}".encode())
 
 
-async def test_without_a_host_it_names_the_address_of_the_socket(aliyun: Aliyun) -> None:
+async def test_address_without_host_header_is_that_of_the_socket(aliyun: Aliyun) -> None:
     reader, writer = await aliyun.open()
     writer.write(b"GET /rocketmq/nsaddr HTTP/1.0\r\n\r\n")
     assert (await reader.read()).endswith(f"\r\n\r\n127.0.0.1:{namesrv_port(aliyun)}".encode())
@@ -54,13 +54,13 @@ async def test_without_a_host_it_names_the_address_of_the_socket(aliyun: Aliyun)
     await writer.wait_closed()
 
 
-async def test_it_can_be_configured_and_needs_no_token() -> None:
+async def test_address_can_be_configured_and_needs_no_token() -> None:
     async with running_aliyun(namesrv_address="names.test:1234", token="s3cret") as aliyun:  # noqa: S106
         answer = await aliyun.call("GET", PATHS[1])
         assert (answer.status, answer.body) == (200, b"names.test:1234")
 
 
-async def test_without_a_name_server_there_is_none_to_tell_of() -> None:
+async def test_without_a_name_server_no_address_is_returned() -> None:
     async with running_aliyun(remoting=False) as aliyun:
         answer = await aliyun.call("GET", PATHS[0])
         assert (answer.status, answer.body) == (404, b"remoting is off, so there is no name server")
@@ -80,7 +80,9 @@ async def test_without_a_name_server_there_is_none_to_tell_of() -> None:
         ("POST", "/rocketmq/nsaddr", 405),
     ],
 )
-async def test_everything_else_is_refused(aliyun: Aliyun, method: str, path: str, status: int) -> None:
+async def test_other_paths_and_methods_are_refused(
+    aliyun: Aliyun, method: str, path: str, status: int
+) -> None:
     answer = await aliyun.call(method, path)
     assert answer.status == status
     assert b"allowed: " in answer.body

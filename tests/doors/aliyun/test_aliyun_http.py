@@ -7,9 +7,9 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
+from mocketmq.event_loop_turns import EventLoopTurns
 from mocketmq.message.message import Message
 from mocketmq.settings import GroupDeclaration
-from mocketmq.turns import Turns
 from mocketmq_compat.aliyun_http.call import AliyunCall
 from mocketmq_compat.aliyun_http.consuming import consume
 from tests.support import brokers
@@ -32,14 +32,14 @@ def now_ms(broker: Broker) -> int:
 
 
 def in_ms(delay_ms: int) -> str:
-    """A start-deliver time as a client computes it, from its wall clock."""
+    """Return a start-deliver time as a client computes it from its wall clock."""
     return str(wall_us() // US_PER_MS + delay_ms)
 
 
 # Publish and consume
 
 
-async def test_a_message_is_published_and_consumed_with_everything_it_has(aliyun: Aliyun) -> None:
+async def test_published_message_is_consumed_with_all_its_fields(aliyun: Aliyun) -> None:
     now = now_ms(aliyun.broker)
     told = await aliyun.published("hello 你好", "TagA", a="1", KEYS="k1 k2", b="<&>\"'")
     assert list(told) == ["MessageId", "MessageBodyMD5"]
@@ -65,7 +65,7 @@ async def test_a_message_is_published_and_consumed_with_everything_it_has(aliyun
     assert await aliyun.consume() == []
 
 
-async def test_what_a_message_lacks_is_left_out(aliyun: Aliyun) -> None:
+async def test_missing_fields_of_a_message_are_left_out(aliyun: Aliyun) -> None:
     assert (await aliyun.published("a"))["MessageBodyMD5"] == "0CC175B9C0F1B6A831C399E269772661"
     [message] = await aliyun.consume()
     assert not {"MessageTag", "Properties"} & message.keys()
@@ -90,7 +90,7 @@ async def test_documents_have_the_namespaces_and_types_that_clients_expect(aliyu
     assert nothing.headers["x-mq-request-id"] == nothing.fields["RequestId"]
 
 
-async def test_at_most_the_wanted_number_comes(aliyun: Aliyun) -> None:
+async def test_at_most_the_requested_number_is_returned(aliyun: Aliyun) -> None:
     for number in range(20):
         await aliyun.published(str(number))
     assert [len(await aliyun.consume(limit)) for limit in (1, 16, 16)] == [1, 16, 3]
@@ -103,13 +103,13 @@ async def test_tags_are_filtered_by_every_request(aliyun: Aliyun) -> None:
     assert sorted(await aliyun.bodies(group="GID_b", tag="")) == ["A", "B", "C", "none"]
 
 
-async def test_carriage_returns_and_markup_come_through(aliyun: Aliyun) -> None:
+async def test_carriage_returns_and_markup_survive(aliyun: Aliyun) -> None:
     body = "<Message><MessageBody>a&#13;&#10;&lt;&amp;&gt;]]&gt;\"'</MessageBody></Message>"
     assert (await aliyun.call("POST", "/topics/orders/messages", body)).status == 201
     assert await aliyun.bodies() == ["a\r\n<&>]]>\"'"]
 
 
-async def test_what_xml_cannot_carry_is_replaced_and_the_digest_is_of_what_comes(aliyun: Aliyun) -> None:
+async def test_characters_outside_xml_are_replaced_and_the_digest_matches(aliyun: Aliyun) -> None:
     properties = {"bad:name": "1", "bad": "a|b", "odd": "\x07", "good": "1"}
     await aliyun.broker.sender.send(Message("orders", b"a\x00\xff\xe4\xbd\xa0", properties))
     [message] = await aliyun.consume()
@@ -134,7 +134,7 @@ async def test_an_instance_is_a_namespace_of_topics_and_groups(aliyun: Aliyun) -
 # Redelivery and handles
 
 
-async def test_what_is_not_acknowledged_comes_again_after_300_seconds(aliyun: Aliyun) -> None:
+async def test_an_unacknowledged_message_is_redelivered_after_300_seconds(aliyun: Aliyun) -> None:
     await aliyun.published()
     [first] = await aliyun.consume()
     await aliyun.broker.mover.advance(300 * S - 1)
@@ -149,7 +149,7 @@ async def test_what_is_not_acknowledged_comes_again_after_300_seconds(aliyun: Al
     assert await aliyun.failures([new]) == {}
 
 
-async def test_times_of_invisibility_are_settings() -> None:
+async def test_invisible_times_are_settings() -> None:
     async with running_aliyun(aliyun_invisible_us=5 * S, aliyun_ordered_invisible_us=2 * S) as aliyun:
         await aliyun.published()
         now = now_ms(aliyun.broker)
@@ -159,7 +159,7 @@ async def test_times_of_invisibility_are_settings() -> None:
         assert message["NextConsumeTime"] == str(now + 2_000)
 
 
-async def test_a_new_group_gives_a_message_out_288_times_an_old_one_as_before() -> None:
+async def test_a_new_group_delivers_a_message_288_times_and_an_old_one_as_configured() -> None:
     groups = (GroupDeclaration(name="GID_old", max_retries=1),)
     async with running_aliyun(groups=groups) as aliyun:
         await aliyun.consume()
@@ -205,26 +205,26 @@ async def test_a_handle_is_good_for_its_topic_and_group_only(aliyun: Aliyun) -> 
 @pytest.mark.parametrize(
     "body", ["", "<ReceiptHandles/>", "<ReceiptHandles><ReceiptHandle/></ReceiptHandles>"]
 )
-async def test_settling_needs_a_handle(aliyun: Aliyun, body: str) -> None:
+async def test_acknowledging_needs_a_handle(aliyun: Aliyun, body: str) -> None:
     answer = await aliyun.call("DELETE", "/topics/orders/messages?consumer=GID_a", body)
     assert answer.error == (400, "MissingReceiptHandle")
     assert answer.fields["Message"] == "ReceiptHandle is required."
 
 
-async def test_an_answer_that_would_reach_nobody_is_undone(aliyun: Aliyun) -> None:
+async def test_receive_by_a_disconnected_client_is_undone(aliyun: Aliyun) -> None:
     await aliyun.published()
     gone = gone_request()
     parameters = {"consumer": "GID_a", "numOfMessages": "1"}
     settings = aliyun.emulator.settings
-    await consume(AliyunCall(aliyun.broker, settings, gone, "orders", parameters, b"", Turns()))
+    await consume(AliyunCall(aliyun.broker, settings, gone, "orders", parameters, b"", EventLoopTurns()))
     [message] = await aliyun.consume()
     assert message["ConsumedTimes"] == "1"
 
 
-# Delayed
+# Delays
 
 
-async def test_a_delayed_message_comes_at_its_time_and_keeps_its_property(aliyun: Aliyun) -> None:
+async def test_a_delayed_message_is_delivered_on_time_with_its_property(aliyun: Aliyun) -> None:
     start = in_ms(60_000)
     published_ms = now_ms(aliyun.broker)
     told = await aliyun.published("later", __STARTDELIVERTIME=start)
@@ -245,17 +245,15 @@ async def test_a_past_start_time_is_no_delay(aliyun: Aliyun) -> None:
 
 
 @pytest.mark.parametrize("start", ["soon", "1e13", pytest.param(in_ms(41 * DAY_MS), id="in 41 days")])
-async def test_a_start_time_that_the_broker_does_not_take_is_an_invalid_argument(
-    aliyun: Aliyun, start: str
-) -> None:
+async def test_unacceptable_start_time_is_an_invalid_argument(aliyun: Aliyun, start: str) -> None:
     assert (await aliyun.publish(__STARTDELIVERTIME=start)).error == (400, "InvalidArgument")
     assert await aliyun.consume() == []
 
 
-# In order
+# Ordered consuming
 
 
-async def test_the_next_of_a_shard_come_when_all_before_them_are_acknowledged(aliyun: Aliyun) -> None:
+async def test_shard_waits_for_earlier_acknowledgements(aliyun: Aliyun) -> None:
     for number in range(4):
         await aliyun.published(f"x{number}", __SHARDINGKEY="x")
     first, second = await aliyun.consume(2, trans="order")
@@ -270,7 +268,7 @@ async def test_the_next_of_a_shard_come_when_all_before_them_are_acknowledged(al
     assert await aliyun.bodies(trans="order") == ["x2", "x3"]
 
 
-async def test_a_sharding_key_chooses_the_queue_as_aliyuns_clients_do() -> None:
+async def test_sharding_key_chooses_the_queue_as_aliyuns_clients() -> None:
     async with running_aliyun(topic_queues=8) as aliyun:
         for key in ("order-1", "a", "polygenelubricants"):
             await aliyun.published(key, __SHARDINGKEY=key)
@@ -281,7 +279,7 @@ async def test_a_sharding_key_chooses_the_queue_as_aliyuns_clients_do() -> None:
 # Half messages
 
 
-async def test_a_half_message_is_committed_by_the_handle_that_its_sender_got(aliyun: Aliyun) -> None:
+async def test_half_message_is_committed_by_its_handle(aliyun: Aliyun) -> None:
     told = await aliyun.published("half", "T", __TransCheckT=10, a="1")
     handle = told["ReceiptHandle"]
     assert await aliyun.consume() == []
@@ -294,7 +292,7 @@ async def test_a_half_message_is_committed_by_the_handle_that_its_sender_got(ali
     assert await aliyun.failures([handle], trans="commit") == {handle: "MessageNotExist"}
 
 
-async def test_a_half_message_is_shown_to_its_producer_until_it_decides(aliyun: Aliyun) -> None:
+async def test_half_message_is_returned_to_its_producer_until_decided(aliyun: Aliyun) -> None:
     old = (await aliyun.published("half", __TransCheckT=300))["ReceiptHandle"]
     await aliyun.broker.mover.advance(300 * S)
     assert await aliyun.failures([old], trans="commit") == {old: "MessageNotExist"}
@@ -323,7 +321,7 @@ async def test_a_half_message_may_be_delayed_as_well(aliyun: Aliyun) -> None:
     assert message["Properties"] == half["Properties"]
 
 
-async def test_a_transaction_needs_no_group_to_be_decided(aliyun: Aliyun) -> None:
+async def test_transaction_is_decided_without_a_group(aliyun: Aliyun) -> None:
     handle = (await aliyun.published("half", __TransCheckT=10))["ReceiptHandle"]
     assert (await aliyun.settle([handle], group="", trans="commit")).status == 204
     assert await aliyun.bodies() == ["half"]
@@ -339,7 +337,7 @@ async def test_the_time_before_the_first_check_has_bounds(aliyun: Aliyun, second
 # Refusals
 
 
-async def test_unknown_topics_and_groups_are_refused_when_they_are_not_made() -> None:
+async def test_unknown_topics_and_groups_are_refused() -> None:
     async with running_aliyun(auto_create_topics=False, auto_create_groups=False) as aliyun:
         target = "/topics/orders/messages?consumer=GID_a&numOfMessages=1"
         assert (await aliyun.publish()).error == (404, "TopicNotExist")
@@ -410,7 +408,7 @@ async def test_wrong_parameters_are_named(aliyun: Aliyun, method: str, query: st
         ("<ReceiptHandles/>", "InvalidArgument"),
     ],
 )
-async def test_what_is_no_message_is_refused(aliyun: Aliyun, body: str, code: str) -> None:
+async def test_an_invalid_message_is_refused(aliyun: Aliyun, body: str, code: str) -> None:
     assert (await aliyun.call("POST", "/topics/orders/messages", body)).error == (400, code)
 
 
@@ -418,7 +416,7 @@ async def test_what_is_no_message_is_refused(aliyun: Aliyun, body: str, code: st
 @pytest.mark.parametrize(
     ("pair", "reason"),
     [
-        ("_SYS_MSG_PRIORITY_:9", "priority messages (RocketMQ 5.4) are not supported"),
+        ("_SYS_MSG_PRIORITY_:9", "no name that RocketMQ keeps for itself"),
         ("__LITE_TOPIC:chat-1", "lite topics (RocketMQ 5.5) are not supported"),
     ],
 )
@@ -459,6 +457,6 @@ async def test_a_defect_is_an_internal_error(aliyun: Aliyun, monkeypatch: pytest
     assert (await aliyun.publish()).error == (500, "InternalError")
 
 
-async def test_a_wait_is_cut_to_the_setting() -> None:
+async def test_wait_is_limited_by_the_setting() -> None:
     async with running_aliyun(max_long_poll_us=US_PER_MS) as aliyun, asyncio.timeout(PATIENCE_S):
         assert await aliyun.consume(waitseconds=30) == []

@@ -1,4 +1,4 @@
-"""Aliyun's HTTP protocol, byte by byte: connections, headers, long polls, who is let in, and its own port."""
+"""Aliyun's HTTP protocol, byte by byte: connections, headers, long polls, access, and its own port."""
 
 import asyncio
 import re
@@ -40,14 +40,14 @@ def waiting(aliyun: Aliyun, monkeypatch: pytest.MonkeyPatch) -> Waiting:
 
 
 class Wire:
-    """One connection, as bytes."""
+    """One connection that sends and receives bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
 
     async def ask(self, method: str, target: str, body: bytes = b"", *headers: str) -> tuple[str, bytes]:
-        """Head and body of the answer."""
+        """Send a request, and return head and body of the answer."""
         self.send(method, target, body, *headers)
         return await self.answer()
 
@@ -96,7 +96,7 @@ async def test_own_headers_are_lower_case_and_every_body_has_a_length(wire: Wire
         assert answered.startswith(b'<?xml version="1.0" encoding="utf-8"?>\n<')
 
 
-async def test_a_success_without_content_is_a_head_alone(aliyun: Aliyun, wire: Wire) -> None:
+async def test_success_without_content_has_no_body(aliyun: Aliyun, wire: Wire) -> None:
     await aliyun.published()
     [message] = await aliyun.consume()
     body = HANDLES % message["ReceiptHandle"].encode()
@@ -104,7 +104,7 @@ async def test_a_success_without_content_is_a_head_alone(aliyun: Aliyun, wire: W
     assert head.startswith("HTTP/1.1 204 No Content\r\n")
     assert re.search(r"\r\nx-mq-request-id: [0-9A-F]{24}\r\n", head)
     assert not re.search("content-length|content-type|transfer-encoding", head, re.IGNORECASE)
-    head, _ = await wire.ask("GET", "/topics/orders")  # nothing of it stands before the next answer
+    head, _ = await wire.ask("GET", "/topics/orders")  # no leftover of it precedes the next answer
     assert head.startswith("HTTP/1.1 400 ")
 
 
@@ -117,7 +117,7 @@ async def test_a_hundred_requests_on_one_connection(wire: Wire) -> None:
         assert b"<MessageBody>a</MessageBody>" in body
 
 
-async def test_a_client_that_asks_first_is_told_to_go_on(wire: Wire) -> None:
+async def test_expect_continue_is_answered(wire: Wire) -> None:
     for method, target, body in (
         ("POST", "/topics/orders/messages", MESSAGE),
         ("DELETE", "/topics/orders/messages?consumer=GID_a", HANDLES % b"x"),
@@ -146,7 +146,7 @@ async def test_the_request_line_has_a_limit(wire: Wire) -> None:
     assert b"1025 characters" in body
 
 
-async def test_an_error_names_the_host_by_which_it_was_reached(aliyun: Aliyun, wire: Wire) -> None:
+async def test_error_names_the_host_used_by_the_client(aliyun: Aliyun, wire: Wire) -> None:
     _, body = await wire.ask("GET", "/topics/orders")
     assert b"<HostId>http://broker</HostId>" in body
     wire.writer.write(b"GET /topics/orders HTTP/1.0\r\n\r\n")
@@ -168,7 +168,7 @@ async def test_a_long_poll_is_cut_short_by_an_arrival(aliyun: Aliyun, waiting: W
 @pytest.mark.parametrize(
     ("how", "properties"), [({}, {}), ({"trans": "order"}, {}), ({"trans": "pop"}, {"__TransCheckT": "10"})]
 )
-async def test_a_client_that_leaves_during_a_poll_consumes_nothing(
+async def test_client_disconnecting_during_a_poll_consumes_nothing(
     aliyun: Aliyun, waiting: Waiting, wire: Wire, how: dict[str, Any], properties: dict[str, Any]
 ) -> None:
     wire.send("GET", f"{POLL}&{urlencode(how)}")
@@ -182,7 +182,7 @@ async def test_a_client_that_leaves_during_a_poll_consumes_nothing(
 
 
 @pytest.mark.parametrize("_", range(10))
-async def test_a_client_that_leaves_as_its_message_comes_consumes_nothing(
+async def test_client_disconnecting_at_an_arrival_consumes_nothing(
     aliyun: Aliyun, waiting: Waiting, wire: Wire, _: int
 ) -> None:
     wire.send("GET", POLL)
@@ -193,11 +193,11 @@ async def test_a_client_that_leaves_as_its_message_comes_consumes_nothing(
     assert message["ConsumedTimes"] == "1"
 
 
-# Who is let in
+# Access
 
 
 def signature(key: str, secret: str, method: str, target: str, **more: str) -> dict[str, str]:
-    """The headers of a request that is signed."""
+    """Return the headers of a signed request."""
     headers = {
         "Date": formatdate(usegmt=True),
         "Content-Type": "text/xml",
@@ -214,12 +214,12 @@ async def signed(
     return answer.error if answer.status >= 400 else (answer.status, "")
 
 
-async def test_without_access_keys_any_key_is_as_good_as_none(aliyun: Aliyun) -> None:
+async def test_without_access_keys_any_key_is_accepted(aliyun: Aliyun) -> None:
     assert await signed(aliyun, "who", "ever", "POST", "/topics/orders/messages", MESSAGE) == (201, "")
     assert (await aliyun.publish()).status == 201
 
 
-async def test_with_access_keys_only_what_is_signed_is_let_in() -> None:
+async def test_with_access_keys_only_signed_requests_are_served() -> None:
     async with running_aliyun(access_keys={"ak": "sk"}) as aliyun:
         target = "/topics/orders/messages?consumer=GID_a&numOfMessages=16&tag=A%7C%7cB"
         assert await signed(aliyun, "ak", "sk", "POST", "/topics/orders/messages", MESSAGE) == (201, "")
@@ -234,7 +234,7 @@ async def test_with_access_keys_only_what_is_signed_is_let_in() -> None:
         assert (await aliyun.call("GET", "/v1/topics")).status == 200
 
 
-async def test_a_temporary_key_is_known_with_its_security_token_alone(tmp_path: Path) -> None:
+async def test_temporary_key_needs_its_security_token(tmp_path: Path) -> None:
     file = tmp_path / "plain_acl.yml"
     write_accounts(file, ACCOUNTS)
     tokens = {"STS.a": "a+token", "the-clerk": "another"}
@@ -292,7 +292,7 @@ def write_accounts(file: Path, text: str) -> None:
         ("DELETE", "/topics/read/messages?trans=rollback", HANDLES % b"x", "topic:read"),
     ],
 )
-async def test_accounts_guard_this_door_too(
+async def test_accounts_apply_to_the_aliyun_door(
     tmp_path: Path, method: str, target: str, body: bytes, lacking: str
 ) -> None:
     write_accounts(tmp_path / "acl.yml", ACCOUNTS)
@@ -319,7 +319,7 @@ async def test_trusted_addresses_need_no_signature(tmp_path: Path) -> None:
         assert (await aliyun.publish()).error == (400, "MissingAuthorizationHeader")
 
 
-async def test_a_token_closes_the_door_unless_there_are_access_keys() -> None:
+async def test_token_closes_the_door_without_access_keys() -> None:
     async with running_aliyun(token=TOKEN) as aliyun:
         for headers in ({}, {"Authorization": f"Bearer {TOKEN}"}):
             answer = await aliyun.call("POST", "/topics/orders/messages", MESSAGE, headers=headers)
@@ -357,7 +357,7 @@ async def test_answers_are_counted_by_their_template(aliyun: Aliyun) -> None:
         assert f"mocketmq_http_requests_total{{{labels}}} {count}" in metrics
 
 
-async def test_a_port_of_its_own_serves_this_door_and_nothing_else() -> None:
+async def test_a_separate_port_serves_only_this_door() -> None:
     async with running_aliyun(aliyun_port=0) as aliyun:
         own = aliyun.emulator.aliyun_url
         assert own
@@ -371,7 +371,7 @@ async def test_a_port_of_its_own_serves_this_door_and_nothing_else() -> None:
         assert "allowed: POST, GET, DELETE" in answer.fields["Message"]
 
 
-async def test_a_port_that_is_taken_leaves_the_other_one_free(aliyun: Aliyun) -> None:
+async def test_a_taken_port_leaves_the_other_one_free(aliyun: Aliyun) -> None:
     taken = int(aliyun.emulator.url.rpartition(":")[2])
     free = quiet_port()
     settings = partial(Settings, data=":memory:", remoting=False)

@@ -1,4 +1,4 @@
-"""One browser for all tests of the console, and a broker for each."""
+"""One browser for all tests of the console, and one broker for each test."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The console's forms and buttons, each used as a person does; and what they leave in the broker."""
+"""The console's forms and buttons, used as a person would, and their effects in the broker."""
 
 import asyncio
 import re
@@ -30,20 +30,20 @@ expect.set_options(timeout=PATIENCE_S * 1_000)
 
 
 def local(instant_ms: int) -> str:
-    """As an input for a time takes it; the pages' zone is UTC."""
+    """Format a time as an input field takes it; the pages' time zone is UTC."""
     return datetime.fromtimestamp(instant_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 async def whole_second_ms(api: Api, later_s: int) -> int:
-    """An instant so many seconds from now, by the broker's clock, without a part of a second."""
+    """Return an instant in some seconds by the broker's clock, as milliseconds of a whole second."""
     now_ms: int = (await api.ok("GET", "/v1/clock"))["now_ms"]
     return (now_ms // 1_000 + later_s) * 1_000
 
 
-async def test_the_clock_goes_to_a_time(browser: "Browser", api: Api) -> None:
+async def test_clock_is_moved_to_a_time(browser: "Browser", api: Api) -> None:
     at_ms = await whole_second_ms(api, 3_600)
     async with console_page(browser, api.emulator.url) as page:
-        await expect(page.get_by_text("nothing waits")).to_be_visible()
+        await expect(page.get_by_text("nothing is waiting")).to_be_visible()
         await page.keyboard.press("t")
         await page.get_by_label("Move to", exact=True).fill(local(at_ms))
         await page.keyboard.press("Enter")
@@ -62,7 +62,7 @@ async def test_a_lane_is_delivered_and_cancelled(browser: "Browser", api: Api) -
         await expect(page.get_by_text("2 messages waiting.")).to_be_visible()
         await page.get_by_role("button", name="Deliver all now").click()
         dialog = page.get_by_role("dialog")
-        await expect(dialog).to_contain_text("This is about 2 messages")
+        await expect(dialog).to_contain_text("Waiting here now: 2 messages")
         await dialog.get_by_role("button", name="Deliver all now").click()
         await expect(page.get_by_text("Delivered 2 messages.")).to_be_visible()
         assert sorted(one["body"] for one in await api.receive()) == ["three", "two"]
@@ -77,14 +77,14 @@ async def test_a_lane_is_delivered_and_cancelled(browser: "Browser", api: Api) -
         await page.get_by_role("button", name="Cancel all").click()
         await dialog.get_by_role("button", name="Cancel all").click()
         await expect(page.get_by_text("Cancelled 2 messages.")).to_be_visible()
-        await expect(page.get_by_text("Nothing waits here")).to_be_visible()
+        await expect(page.get_by_text("Nothing is waiting here")).to_be_visible()
     assert (await api.ok("GET", "/v1/delayed"))["messages"] == []
 
 
 async def test_messages_are_sent_after_some_time_and_at_a_time(browser: "Browser", api: Api) -> None:
     at_ms = await whole_second_ms(api, 7_200)
     async with console_page(browser, api.emulator.url, "send") as page:
-        await expect(page.get_by_text("nothing waits")).to_be_visible()
+        await expect(page.get_by_text("nothing is waiting")).to_be_visible()
         await page.get_by_label("Topic").fill("orders")
         await page.get_by_label("Body", exact=True).fill("order 7")
         await page.get_by_label("Tag").fill("new")
@@ -109,7 +109,7 @@ async def test_messages_are_sent_after_some_time_and_at_a_time(browser: "Browser
     assert (waiting["keys"], waiting["properties"]["colour"]) == (["7", "seven"], "red")
 
 
-async def test_copies_of_a_message_send_it_again(browser: "Browser", api: Api) -> None:
+async def test_copied_message_is_sent_again(browser: "Browser", api: Api) -> None:
     body = 'it\'s "7" for $HOME, naïve \\ ☕'
     given = {"body": body, "delay_level": 3, "tag": "new", "keys": ["a'b"], "properties": {"colour": "réd"}}
     sent = await api.ok("POST", "/v1/topics/orders/messages", given)
@@ -134,35 +134,47 @@ async def test_copies_of_a_message_send_it_again(browser: "Browser", api: Api) -
         assert one["properties"]["colour"] == "réd"
 
 
-async def test_a_life_tells_the_faults_that_it_met(browser: "Browser", api: Api) -> None:
+async def test_a_priority_is_shown_and_sent_again(browser: "Browser", api: Api) -> None:
+    await api.ok("PUT", "/v1/topics/orders", {"type": "priority"})
+    sent = await api.send(priority=2)
+    async with console_page(browser, api.emulator.url, f"messages/{sent['message_id']}") as page:
+        await expect(page.get_by_text("Priority", exact=True)).to_be_visible()
+        await page.get_by_role("link", name="Send again").click()
+        await expect(page.get_by_label("Priority")).to_have_value("2")
+        await page.get_by_role("button", name="Send", exact=True).click()
+        await expect(page.get_by_text("Sent to orders.")).to_be_visible()
+    assert [one["priority"] for one in await api.receive()] == [2, 2]
+
+
+async def test_a_messages_life_lists_its_faults(browser: "Browser", api: Api) -> None:
     await api.ok("POST", "/v1/faults", {"do": "late", "by": "1ms", "operation": "send", "name": "slow"})
     await api.ok("POST", "/v1/faults", {"do": "deliver-late", "by": "20s", "level": 3, "name": "jam"})
     sent = await api.send(delay_level=3)
     await api.ok("POST", "/v1/clock/advance", {"by": "1m"})
     async with console_page(browser, api.emulator.url, f"messages/{sent['message_id']}") as page:
         life = page.get_by_role("list", name="Life of the message")
-        await expect(life).to_contain_text("Struck by the fault slow")
-        await expect(life).to_contain_text("put off by the fault jam")
+        await expect(life).to_contain_text("Fault slow: ")
+        await expect(life).to_contain_text("Delayed by the fault jam")
         await expect(life).to_contain_text("20 s late")
 
 
-async def test_a_life_goes_on_while_it_is_looked_at(browser: "Browser", api: Api) -> None:
+async def test_open_life_is_updated_live(browser: "Browser", api: Api) -> None:
     sent = await api.send(delay_level=3)
     async with console_page(browser, api.emulator.url, f"messages/{sent['message_id']}") as page:
         life = page.get_by_role("list", name="Life of the message")
-        await expect(life).to_contain_text("It waits.")
+        await expect(life).to_contain_text("Still waiting.")
         await api.ok("POST", "/v1/clock/advance", {"by": "10s"})
         await expect(life).to_contain_text("Delivered to orders")
         [taken] = await api.receive()
         await api.ok("POST", "/v1/groups/billing/ack", {"receipts": [taken["receipt"]]})
-        await expect(life).to_contain_text("First acknowledged")
+        await expect(life).to_contain_text("Acknowledged by billing")
 
 
-async def test_what_is_chosen_stays_while_the_group_changes(browser: "Browser", api: Api) -> None:
+async def test_the_selection_stays_while_the_group_changes(browser: "Browser", api: Api) -> None:
     await api.send(body="first")
     await api.receive(max=1)
     async with console_page(browser, api.emulator.url, "groups/billing") as page:
-        lag, where = page.locator(".figure").first, page.get_by_role("combobox", name="at", exact=True)
+        lag, where = page.locator(".figure").first, page.get_by_role("combobox", name="to", exact=True)
         await expect(lag).to_have_text("1lag")
         await where.select_option("the end")
         await api.send(body="second")
@@ -187,27 +199,28 @@ async def test_clients_are_listed_by_door_and_version(browser: "Browser") -> Non
             await expect(page.get_by_text("Members: host@1@0@abc.")).to_be_visible()
 
 
-async def test_a_group_goes_to_the_end_and_back_to_a_time(browser: "Browser", api: Api) -> None:
+async def test_a_group_is_reset_to_the_end_and_to_a_time(browser: "Browser", api: Api) -> None:
     await api.send(body="first")
     await api.ok("POST", "/v1/clock/advance", {"by": "1m"})
     between_ms = await whole_second_ms(api, 0)
     await api.send(body="second")
     await api.receive(max=1)
     async with console_page(browser, api.emulator.url, "groups/billing") as page:
-        await page.get_by_role("combobox", name="at", exact=True).select_option("the end")
+        await page.get_by_role("combobox", name="to", exact=True).select_option("the end")
         await page.get_by_role("button", name="Reset offsets").click()
-        await expect(page.get_by_text("billing begins again at the end of orders: lag 0.")).to_be_visible()
-        await page.get_by_role("combobox", name="at", exact=True).select_option("a time")
+        await expect(page.get_by_text("billing now reads orders from the end: lag 0.")).to_be_visible()
+        await page.get_by_role("combobox", name="to", exact=True).select_option("a time")
+        from_ = local(between_ms).replace("T", " ")
         await page.get_by_role("textbox", name="Time", exact=True).fill(local(between_ms))
         await page.get_by_role("button", name="Reset offsets").click()
-        await expect(page.get_by_text("billing begins again at a time of orders: lag 1.")).to_be_visible()
+        await expect(page.get_by_text(f"billing now reads orders from {from_}: lag 1.")).to_be_visible()
     assert [one["body"] for one in await api.receive()] == ["second"]
 
 
 @pytest.mark.slow
 async def test_the_whole_report_is_made_and_opens_in_a_sandbox(browser: "Browser", api: Api) -> None:
     evil = "<img src=x onerror=document.title='ran'><script>document.title='ran'</script>"
-    message = Message("orders", b"hello", {UNIQ_KEY: evil, DELAY: "1"})  # as a hostile client of remoting
+    message = Message("orders", b"hello", {UNIQ_KEY: evil, DELAY: "1"})  # from a hostile remoting client
     await api.emulator.broker.sender.send(message)
     await api.ok("POST", "/v1/clock/advance", {"by": "1s"})
     async with console_page(browser, api.emulator.url, "lateness") as page:

@@ -1,4 +1,4 @@
-"""What each RPC needs, and that nobody acts for another's client, group or transaction."""
+"""Permissions of each RPC; no account may act for another's client, group or transaction."""
 
 import hashlib
 import hmac
@@ -39,7 +39,7 @@ def signed(key: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def two_clients(tmp_path: Path) -> AsyncIterator[tuple[Emulator, GrpcClient, GrpcClient]]:
-    """An emulator, a client of billing and one of the outsider."""
+    """Run an emulator, with a client of billing and a client of the outsider."""
     path = tmp_path / "plain_acl.yml"
     path.write_text(ACCOUNTS)
     async with (
@@ -51,7 +51,7 @@ async def two_clients(tmp_path: Path) -> AsyncIterator[tuple[Emulator, GrpcClien
 
 
 def requests(client: GrpcClient) -> dict[str, dict[str, Any]]:
-    """A request of each unary RPC that has to do with orders or GID_billing."""
+    """Yield a request of each unary RPC that concerns orders or GID_billing."""
     orders, billing = {"name": "orders"}, {"name": "GID_billing"}
     settling = {"group": billing, "topic": orders, "receipt_handle": "x"}
     return {
@@ -68,7 +68,7 @@ def requests(client: GrpcClient) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_every_rpc_has_its_row() -> None:
+def test_every_rpc_has_an_access_rule() -> None:
     assert set(TABLE) == {*UNARY, "ReceiveMessage", "Telemetry"}
 
 
@@ -78,7 +78,7 @@ async def test_an_rpc_is_refused_without_its_permission(tmp_path: Path, rpc: str
         answer = await outsider.call(rpc, **requests(outsider)[rpc])
         assert answer.status.code == REFUSED
         assert "orders" in answer.status.message or "GID_billing" in answer.status.message
-        assert emulator.broker.registry.topics.find("orders") is None  # nor was the topic made
+        assert emulator.broker.registry.topics.find_topic("orders") is None  # nor was the topic created
         assert (await billing.call(rpc, **requests(billing)[rpc])).status.code != REFUSED
 
 
@@ -90,7 +90,7 @@ async def test_a_receive_is_refused_without_its_permissions(tmp_path: Path) -> N
         assert (await outsider.try_receive("GID_outsider", "mine"))[0].code == NO_MESSAGE
 
 
-async def test_nobody_joins_anothers_group_by_telemetry(tmp_path: Path) -> None:
+async def test_telemetry_joins_only_permitted_groups(tmp_path: Path) -> None:
     async with two_clients(tmp_path) as (emulator, billing, outsider):
         async with billing.telemetry() as member, outsider.telemetry() as stream:
             assert (await member.consume("GID_billing", "orders")).status.code == OK
@@ -104,7 +104,7 @@ async def test_nobody_joins_anothers_group_by_telemetry(tmp_path: Path) -> None:
             assert (await stream.produce("mine")).status.code == OK
 
 
-async def test_an_open_stream_has_the_permissions_of_today(tmp_path: Path) -> None:
+async def test_changed_permissions_apply_to_open_streams(tmp_path: Path) -> None:
     async with two_clients(tmp_path) as (_, billing, _):
         async with billing.telemetry() as member:
             assert (await member.consume("GID_billing", "orders")).status.code == OK
@@ -116,7 +116,7 @@ async def test_an_open_stream_has_the_permissions_of_today(tmp_path: Path) -> No
             assert (await member.consume("GID_other", "orders")).status.code == REFUSED
 
 
-async def test_nobody_acts_by_anothers_client_id(tmp_path: Path) -> None:
+async def test_client_id_belongs_to_its_access_key(tmp_path: Path) -> None:
     async with two_clients(tmp_path) as (_, billing, outsider), billing.telemetry() as member:
         await member.consume("GID_billing", "orders")
         await billing.send(billing.message("in hand"))
@@ -129,7 +129,7 @@ async def test_nobody_acts_by_anothers_client_id(tmp_path: Path) -> None:
         assert await billing.receive("GID_billing", "orders", auto_renew=True) == []
 
 
-async def test_a_transaction_is_ended_by_its_own_topic_alone(tmp_path: Path) -> None:
+async def test_a_transaction_is_ended_only_under_its_own_topic(tmp_path: Path) -> None:
     async with two_clients(tmp_path) as (_, billing, outsider), billing.telemetry() as producer:
         await producer.produce("orders")
         answer = await billing.send(billing.message("half", message_type=TRANSACTION))
@@ -149,7 +149,7 @@ async def test_a_transaction_is_ended_by_its_own_topic_alone(tmp_path: Path) -> 
         assert bodies(await billing.receive("GID_billing", "orders")) == ["half"]
 
 
-async def test_a_stranger_gets_no_telemetry(tmp_path: Path) -> None:
+async def test_unknown_access_key_gets_no_telemetry(tmp_path: Path) -> None:
     async with (
         two_clients(tmp_path) as (_, billing, _),
         grpc_client(billing.port, "x@1@0@a") as stranger,

@@ -1,4 +1,4 @@
-"""What clients are told at their start: routes, assignments, settings; and how long messages are theirs."""
+"""What clients receive when they start (routes, assignments, settings), and how long they hold messages."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ ENDPOINTS = {"scheme": 3, "addresses": [{"host": "mq.example", "port": 443}]}
 MINUTE_US = 60 * US_PER_S
 
 
-async def test_a_route_leads_where_the_client_came_from() -> None:
+async def test_route_names_the_address_used_by_the_client() -> None:
     async with running_grpc() as (_, client):
         route = await client.call("QueryRoute", topic={"name": "orders"}, endpoints=ENDPOINTS)
         assert route.status.code == 20_000
@@ -35,7 +35,7 @@ async def test_a_route_leads_where_the_client_came_from() -> None:
         assert (queue.broker.endpoints.scheme, address.host, address.port) == (3, "mq.example", 443)
 
 
-async def test_an_assignment_is_all_queues_at_once() -> None:
+async def test_assignment_has_all_queues() -> None:
     async with running_grpc() as (_, client):
         answer = await client.call(
             "QueryAssignment", topic={"name": "orders"}, group={"name": "g"}, endpoints=ENDPOINTS
@@ -46,7 +46,7 @@ async def test_an_assignment_is_all_queues_at_once() -> None:
         assert not assignment.message_queue.accept_message_types
 
 
-async def test_a_client_goes_with_the_name_of_a_group_or_without() -> None:
+async def test_clients_are_removed_with_or_without_a_group_name() -> None:
     async with running_grpc() as (_, client):
         for group, code in (({"name": "billing"}, 20_000), (None, 20_000), ({"name": "a b"}, 40_003)):
             gone = await client.call("NotifyClientTermination", group=group)
@@ -56,13 +56,13 @@ async def test_a_client_goes_with_the_name_of_a_group_or_without() -> None:
 @pytest.mark.parametrize(
     ("topic", "code"), [("", 40_002), ("a b", 40_002), ("TBW102", 40_002), ("orders", 40_402)]
 )
-async def test_refused_routes(topic: str, code: int) -> None:
+async def test_routes_of_invalid_topics_are_refused(topic: str, code: int) -> None:
     async with running_grpc(auto_create_topics=False) as (_, client):
         route = await client.call("QueryRoute", topic={"name": topic}, endpoints=ENDPOINTS)
         assert (route.status.code, len(route.message_queues)) == (code, 0)
 
 
-async def test_dead_letters_may_be_awaited() -> None:
+async def test_dead_letter_topic_has_a_route_before_any_dead_letter() -> None:
     async with running_grpc() as (_, client):
         await client.receive("billing", "orders")
         for topic, code in (("%DLQ%billing", 20_000), ("%DLQ%nobody", 40_402)):
@@ -70,7 +70,7 @@ async def test_dead_letters_may_be_awaited() -> None:
             assert route.status.code == code
 
 
-async def test_settings_are_answered_with_those_to_go_by() -> None:
+async def test_answer_to_settings_has_the_effective_ones() -> None:
     async with running_grpc() as (_, client), client.telemetry() as telemetry:
         answer = await telemetry.produce("orders")
         assert answer.status.code == 20_000
@@ -101,9 +101,7 @@ async def test_settings_are_answered_with_those_to_go_by() -> None:
         (US_PER_S, None, US_PER_S),
     ],
 )
-async def test_a_consumer_is_told_to_poll_no_longer_than_it_may(
-    limit_us: int, asked_s: int | None, told_us: int
-) -> None:
+async def test_a_consumers_polling_time_is_capped(limit_us: int, asked_s: int | None, told_us: int) -> None:
     asked = {} if asked_s is None else {"long_polling_timeout": {"seconds": asked_s}}
     async with running_grpc(max_long_poll_us=limit_us) as (_, client), client.telemetry() as telemetry:
         subscription = {"group": {"name": "billing"}, "subscriptions": [], **asked}
@@ -111,7 +109,7 @@ async def test_a_consumer_is_told_to_poll_no_longer_than_it_may(
         assert us_of(answer.settings.subscription.long_polling_timeout) == told_us
 
 
-async def test_settings_without_a_kind_end_the_stream() -> None:
+async def test_settings_without_a_client_kind_end_the_stream() -> None:
     async with running_grpc() as (_, client):
         with pytest.raises(GRPCError) as refused:
             async with client.telemetry() as telemetry:
@@ -119,7 +117,7 @@ async def test_settings_without_a_kind_end_the_stream() -> None:
         assert refused.value.status is Status.INVALID_ARGUMENT
 
 
-async def test_a_client_without_id_is_told_so() -> None:
+async def test_a_client_without_an_id_is_refused() -> None:
     async with running_grpc() as (_, client):
         del client.metadata["x-mq-client-id"]
         beat = await client.call("Heartbeat", client_type=1)
@@ -127,10 +125,10 @@ async def test_a_client_without_id_is_told_so() -> None:
 
 
 @pytest.mark.parametrize("wait_s", [20, None])
-async def test_a_long_poll_is_answered_when_a_message_comes(wait_s: int | None) -> None:
+async def test_arriving_message_ends_a_long_poll(wait_s: int | None) -> None:
     async with running_grpc() as (_, client):
         polling = asyncio.create_task(client.receive(wait_s=wait_s))
-        await client.call("Heartbeat", client_type=3)  # behind the poll on one connection
+        await client.call("Heartbeat", client_type=3)  # on the same connection, behind the poll
         await client.send(client.message("now"))
         assert bodies(await polling) == ["now"]
 
@@ -153,7 +151,7 @@ async def test_a_push_consumer_holds_its_messages_while_it_lives() -> None:
         assert (again.body, again.system_properties.delivery_attempt) == (b"lost", 2)
 
 
-async def test_messages_of_a_push_consumer_whose_stream_ends_are_free(
+async def test_ended_stream_of_a_push_consumer_frees_its_messages(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with running_grpc() as (emulator, client):
@@ -170,7 +168,7 @@ async def test_messages_of_a_push_consumer_whose_stream_ends_are_free(
     assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []
 
 
-async def test_a_held_message_is_free_after_three_hours() -> None:
+async def test_renewal_of_a_held_message_ends_after_three_hours() -> None:
     async with running_grpc() as (emulator, client), client.telemetry() as telemetry:
         await telemetry.consume()
         await client.send(client.message("stuck"))
@@ -219,7 +217,7 @@ async def test_a_changed_invisible_duration_makes_a_new_receipt_handle() -> None
         assert await client.receive() == []
 
 
-async def test_a_handle_that_the_broker_renewed_is_still_the_clients() -> None:
+async def test_renewed_receipt_keeps_its_handle() -> None:
     async with running_grpc() as (emulator, client), client.telemetry() as telemetry:
         await telemetry.consume()
         await client.send(client.message("slow"))
@@ -254,7 +252,7 @@ async def test_tls_and_plaintext_share_the_port() -> None:
 @pytest.mark.parametrize(
     "rpc", ["PullMessage", "UpdateOffset", "GetOffset", "QueryOffset", "SyncLiteSubscription", "Unheard"]
 )
-async def test_a_rpc_that_is_not_served_is_unimplemented(rpc: str) -> None:
+async def test_unserved_rpc_is_unimplemented(rpc: str) -> None:
     async with running_grpc() as (_, client):
         with pytest.raises(GRPCError) as refused:
             await client.call("Heartbeat", path=rpc)
@@ -276,7 +274,9 @@ async def test_a_rpc_that_is_not_served_is_unimplemented(rpc: str) -> None:
         (30, 13, 3, 20),
     ],
 )
-def test_the_polling_time(named_s: int | None, remaining_s: float, timeout_s: int, wait_s: float) -> None:
+def test_polling_time_respects_deadline_and_request_timeout(
+    named_s: int | None, remaining_s: float, timeout_s: int, wait_s: float
+) -> None:
     named_us = None if named_s is None else named_s * US_PER_S
     assert receiving.poll_us(named_us, remaining_s * US_PER_S, timeout_s * US_PER_S) == wait_s * US_PER_S
 
@@ -285,7 +285,7 @@ def test_the_polling_time(named_s: int | None, remaining_s: float, timeout_s: in
     ("remaining_s", "timeout_s", "wait_s"),
     [(13, 3, 11.5), (13, None, 12.7), (4, 3, 3.7), (600, 3, 20), (None, 3, 20)],
 )
-async def test_a_receive_that_names_no_time_waits_by_its_deadline_and_the_clients_request_timeout(
+async def test_receive_without_polling_time_waits_until_its_deadline(
     monkeypatch: pytest.MonkeyPatch, remaining_s: float | None, timeout_s: int | None, wait_s: float
 ) -> None:
     waits = []
@@ -320,13 +320,13 @@ async def test_a_receive_waits_no_longer_than_the_setting_allows(
         (43_200_001, "the invisibleTime is too large. max is 43200000; invisible_duration is 43200001 ms"),
     ],
 )
-async def test_an_invisible_time_out_of_bounds_is_told_in_the_proxys_words(ms: int, words: str) -> None:
+async def test_invisible_time_out_of_bounds_is_refused_as_by_the_proxy(ms: int, words: str) -> None:
     async with running_grpc() as (_, client):
         status, _ = await client.try_receive("billing", "orders", invisible_s=ms / 1_000)
         assert (status.code, status.message) == (40_011, words)
 
 
-async def test_the_status_of_acknowledgements_is_the_codes_name() -> None:
+async def test_acknowledgement_status_is_the_name_of_the_code() -> None:
     async with running_grpc() as (_, client):
         await client.send(client.message("a"))
         [one] = await client.receive()

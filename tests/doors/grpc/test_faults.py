@@ -1,4 +1,4 @@
-"""Faults on purpose strike gRPC requests as any others."""
+"""Injected faults in gRPC requests."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from tests.support.grpc import bodies, running_grpc
     ("error", "code", "stored"),
     [("SYSTEM_BUSY", 42_900, []), ("FLUSH_DISK_TIMEOUT", 50_401, ["m"]), ("NO_PERMISSION", 40_300, [])],
 )
-async def test_a_send_is_refused_in_the_form_of_the_door(error: str, code: int, stored: list[str]) -> None:
+async def test_refused_send_answers_in_grpc_form(error: str, code: int, stored: list[str]) -> None:
     async with running_grpc() as (emulator, client), ClientSession() as session:
         rule = {"do": "refuse", "error": error, "operation": "send", "door": "grpc", "next": 1}
         await Api(emulator, session).ok("POST", "/v1/faults", rule)
@@ -22,7 +22,7 @@ async def test_a_send_is_refused_in_the_form_of_the_door(error: str, code: int, 
         assert bodies(await client.receive()) == stored
 
 
-async def test_a_receive_is_refused_with_all_its_frames() -> None:
+async def test_refused_receive_answers_with_all_its_frames() -> None:
     async with running_grpc() as (emulator, client), ClientSession() as session:
         rule = {"do": "refuse", "error": "SYSTEM_BUSY", "operation": "ReceiveMessage", "topic": "orders"}
         await Api(emulator, session).ok("POST", "/v1/faults", rule)

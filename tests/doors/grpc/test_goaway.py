@@ -1,4 +1,4 @@
-"""GOAWAY, from the client and from the server: what is in work is finished, and nothing further begins."""
+"""GOAWAY from client and server: requests in progress finish, and no further request begins."""
 
 import asyncio
 
@@ -33,7 +33,7 @@ def send_request(body: str) -> bytes:
 
 
 async def leave(client: RawHttp2) -> None:
-    """Say that no further streams will begin, and go on reading."""
+    """Announce that no further streams will begin, and continue to read."""
     await client.flush()
     client.writer.write(goaway_frame(0, Http2Code.NO_ERROR))
     await client.writer.drain()
@@ -44,7 +44,7 @@ async def ended(client: RawHttp2) -> None:
         pass
 
 
-async def test_sends_in_work_are_answered_after_the_clients_goaway() -> None:
+async def test_sends_in_progress_are_answered_after_the_clients_goaway() -> None:
     async with running_grpc() as (_, reader), raw_http2(f"127.0.0.1:{reader.port}") as client:
         streams = [client.open("SendMessage") for _ in range(40)]
         for number, stream in enumerate(streams):
@@ -59,13 +59,13 @@ async def test_sends_in_work_are_answered_after_the_clients_goaway() -> None:
         assert len(received) == len(streams)
 
 
-async def test_a_waiting_receive_ends_empty_and_telemetry_is_completed() -> None:
+async def test_goaway_ends_waiting_receives_and_telemetry() -> None:
     async with running_grpc() as (_, other), raw_http2(f"127.0.0.1:{other.port}") as client:
         telemetry = client.open("Telemetry")
         await client.send(telemetry, b"")
         receive = client.open("ReceiveMessage")
         await client.send(receive, receive_request(wait_s=20), end=True)
-        await other.call("Heartbeat")  # by now the receive waits
+        await other.call("Heartbeat")  # by its answer, the receive waits
         await leave(client)
         async with asyncio.timeout(PATIENCE_S):
             await ended(client)
@@ -75,20 +75,20 @@ async def test_a_waiting_receive_ends_empty_and_telemetry_is_completed() -> None
         assert (await client.trailers(telemetry))["grpc-status"] == "0"
 
 
-async def test_telemetry_that_its_client_ends_after_its_goaway_is_not_reset() -> None:
+async def test_telemetry_ended_after_goaway_is_not_reset() -> None:
     async with running_grpc() as (_, other), raw_http2(f"127.0.0.1:{other.port}") as client:
         telemetry = client.open("Telemetry")
         await client.send(telemetry, b"")
         await client.flush()
         half_close = frame(Frame.DATA, END_STREAM, telemetry, b"")
-        client.writer.write(goaway_frame(0, Http2Code.NO_ERROR) + half_close)  # as grpc-js closes
+        client.writer.write(goaway_frame(0, Http2Code.NO_ERROR) + half_close)  # as grpc-js does at its end
         async with asyncio.timeout(PATIENCE_S):
             await ended(client)
         assert (await client.trailers(telemetry))["grpc-status"] == "0"
         assert not any(isinstance(event, StreamReset) for event in client.events)
 
 
-async def test_a_broker_that_stops_finishes_what_is_in_work() -> None:
+async def test_a_stopping_broker_finishes_requests_in_progress() -> None:
     async with forked_broker() as broker, raw_http2(broker.grpc) as client:
         telemetry = client.open("Telemetry")
         await client.send(telemetry, b"")
@@ -107,7 +107,7 @@ async def test_a_broker_that_stops_finishes_what_is_in_work() -> None:
 
 
 @pytest.mark.parametrize("kind", [Frame.PING, Frame.SETTINGS])
-async def test_a_connection_goes_on_after_a_few_control_frames(kind: Frame) -> None:
+async def test_a_connection_continues_after_a_few_control_frames(kind: Frame) -> None:
     async with running_grpc() as (_, other), raw_http2(f"127.0.0.1:{other.port}") as client:
         for _ in range(50):
             client.writer.write(frame(kind, 0, 0, bytes(8) if kind == Frame.PING else b""))

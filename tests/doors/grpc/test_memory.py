@@ -1,4 +1,4 @@
-"""Limits on memory: large requests, requests in work, uploads that stand still, clients that do not read."""
+"""Memory limits: large requests, requests in progress, stalled uploads, clients that do not read."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,12 +13,12 @@ from grpclib.exceptions import GRPCError, StreamTerminatedError
 from mocketmq.clock import US_PER_S
 from mocketmq.connections import freed_memory
 from mocketmq.emulator import Emulator
-from mocketmq.grpc_proxy import memory, server, service, telemetry
+from mocketmq.grpc_proxy import server, service, telemetry
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.connection import READ_BYTES
 from mocketmq.grpc_proxy.definitions import SERVICE
-from mocketmq.grpc_proxy.frame_reader import FrameReader
-from mocketmq.grpc_proxy.memory import Memory
+from mocketmq.grpc_proxy.frame_reader import Http2FrameReader
+from mocketmq.grpc_proxy.memory import Memory, MemoryLimits
 from mocketmq.grpc_proxy.messages import message_class, set_us
 from tests.doors.remoting.gates import until
 from tests.hostile.floods import sent
@@ -26,15 +26,16 @@ from tests.hostile.http2 import raw_http2
 from tests.support.grpc import GrpcClient, bodies, grpc_client, running_grpc
 from tests.support.patience import HANGING_S, PATIENCE_S
 
+HANGING_US = int(HANGING_S * US_PER_S)
 MIB = 1 << 20
 
 
 def memory_of(emulator: Emulator) -> Memory:
     assert emulator.grpc
-    return emulator.grpc._memory
+    return emulator.grpc.memory
 
 
-async def test_a_request_of_more_than_32_mib_is_a_body_too_large() -> None:
+async def test_request_above_32_mib_answers_body_too_large() -> None:
     async with running_grpc() as (_, client):
         answer = await client.send(client.message("x" * (33 * MIB)))
         assert answer.status.code == 41_301
@@ -43,7 +44,7 @@ async def test_a_request_of_more_than_32_mib_is_a_body_too_large() -> None:
 
 @asynccontextmanager
 async def half_sent(client: GrpcClient, size: int, part: int) -> AsyncIterator[Any]:
-    """A SendMessage of ``size`` bytes, of which ``part`` have been sent."""
+    """Start a SendMessage of ``size`` bytes, and send ``part`` of them."""
     request, reply = message_class("SendMessageRequest"), message_class("SendMessageResponse")
     path = f"/{SERVICE}/SendMessage"
     async with client.channel.request(
@@ -55,20 +56,17 @@ async def half_sent(client: GrpcClient, size: int, part: int) -> AsyncIterator[A
         await call.cancel()
 
 
-async def test_uploads_that_stand_still_are_given_up_when_their_memory_is_needed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(memory, "MAX_HELD_BYTES", MIB)
-    monkeypatch.setattr(memory, "_STILL_US", HANGING_S * US_PER_S)
+async def test_stalled_uploads_are_dropped_when_memory_is_needed() -> None:
     async with running_grpc() as (emulator, client), grpc_client(client.port, "slow@1@0@x") as slow:
         held = memory_of(emulator)
+        held.limits = MemoryLimits(held=MIB, still_us=HANGING_US)
         async with half_sent(slow, 2 * MIB, 15 * MIB // 16) as upload:
-            await until(lambda: held.incoming == 15 * MIB // 16 + 5)  # and the prefix
+            await until(lambda: held.incoming == 15 * MIB // 16 + 5)  # including the 5-byte prefix
             large = client.message("x" * (MIB // 8))
             refused = await client.send(large)
             assert refused.status.code == 42_900
             assert (await client.send(client.message("small"))).status.code == 20_000
-            monkeypatch.setattr(memory, "_STILL_US", 0)
+            held.limits = MemoryLimits(held=MIB, still_us=0)
             assert (await client.send(large)).status.code == 42_900
             answer = await upload.recv_message()
             assert answer.status.code == 42_900
@@ -76,10 +74,9 @@ async def test_uploads_that_stand_still_are_given_up_when_their_memory_is_needed
         await until(lambda: held.held == 0)
 
 
-async def test_no_more_is_read_of_a_client_with_large_requests_in_work(
+async def test_reading_pauses_while_large_requests_are_in_progress(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory, "MAX_RUNNING_BYTES", MIB)
     gate, started = asyncio.Event(), []
 
     async def heartbeat(call: Call) -> Any:
@@ -90,6 +87,7 @@ async def test_no_more_is_read_of_a_client_with_large_requests_in_work(
 
     monkeypatch.setitem(service.UNARY, "Heartbeat", heartbeat)
     async with running_grpc() as (emulator, client), grpc_client(client.port, "other@1@0@x") as other:
+        memory_of(emulator).limits = MemoryLimits(running=MIB)
         large = asyncio.create_task(client.call("Heartbeat", group={"name": "x" * (MIB - 100)}))
         await until(lambda: started)
         late = asyncio.create_task(client.call("Heartbeat"))
@@ -103,17 +101,17 @@ async def test_no_more_is_read_of_a_client_with_large_requests_in_work(
     assert telemetry.heartbeat is not heartbeat
 
 
-async def test_while_frames_wait_no_more_is_read_though_requests_begin(
+async def test_reading_pauses_while_frames_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waiting = []
-    feed = FrameReader.feed
+    feed = Http2FrameReader.feed
 
-    def watched(reader: FrameReader, data: bytes) -> None:
+    def watched(reader: Http2FrameReader, data: bytes) -> None:
         feed(reader, data)
         waiting.append(len(reader._incoming))
 
-    monkeypatch.setattr(FrameReader, "feed", watched)
+    monkeypatch.setattr(Http2FrameReader, "feed", watched)
     requests = range(1, 2_001, 2)
     async with running_grpc() as (emulator, client), raw_http2(f"127.0.0.1:{client.port}") as hasty:
         for number in requests:
@@ -123,16 +121,13 @@ async def test_while_frames_wait_no_more_is_read_though_requests_begin(
     assert max(waiting) < 3 * READ_BYTES
 
 
-async def test_of_a_client_that_does_not_read_the_messages_are_free_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(memory, "MAX_UNREAD_BYTES", MIB)
-    monkeypatch.setattr(memory, "_STILL_US", HANGING_S * US_PER_S)
+async def test_messages_of_a_non_reading_client_become_visible_again() -> None:
     narrow = Configuration(http2_connection_window_size=1 << 16, http2_stream_window_size=1 << 16)
     async with (
         running_grpc() as (emulator, client),
         grpc_client(client.port, "slow@1@0@x", config=narrow) as slow,
     ):
+        memory_of(emulator).limits = MemoryLimits(unread=MIB, still_us=HANGING_US)
         await client.send(client.message("x" * (600 << 10)))
         request = message_class("ReceiveMessageRequest")(group={"name": "slow"}, batch_size=1)
         request.message_queue.topic.name = "orders"
@@ -146,22 +141,20 @@ async def test_of_a_client_that_does_not_read_the_messages_are_free_again(
                 await until(lambda: memory_of(emulator).unread > 500 << 10)
                 status, _ = await client.try_receive("billing", "orders", wait_s=20)
                 assert status.code == 42_900
-                monkeypatch.setattr(memory, "_STILL_US", 0)
+                memory_of(emulator).limits = MemoryLimits(unread=MIB, still_us=0)
                 status, _ = await client.try_receive("billing", "orders", wait_s=20)
                 assert status.code == 42_900
                 async for _ in call:
                     pass
         for group in ("billing", "slow"):
-            [got] = await client.receive(group, wait_s=PATIENCE_S)  # until it has been given back
+            [got] = await client.receive(group, wait_s=PATIENCE_S)  # until the message has been returned
             assert got.system_properties.delivery_attempt == 1
         await until(lambda: memory_of(emulator).unread == 0)
 
 
-async def test_clients_that_were_idle_are_not_taken_for_those_that_do_not_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(memory, "MAX_UNREAD_BYTES", 100_000)
+async def test_idle_clients_are_not_dropped_as_slow_readers() -> None:
     async with running_grpc() as (emulator, client), grpc_client(client.port, "idle@1@0@x") as idle:
+        memory_of(emulator).limits = MemoryLimits(unread=100_000)
         groups = ("billing", "audit")
         for group in groups:
             await idle.receive(group)
@@ -174,7 +167,7 @@ async def test_clients_that_were_idle_are_not_taken_for_those_that_do_not_read(
     assert min(status.code for status, _ in answers) == 20_000
 
 
-async def test_connections_without_requests_are_closed_and_memory_is_given_back(
+async def test_unused_connections_are_closed_and_their_memory_freed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given: list[bool] = []
@@ -189,8 +182,8 @@ async def test_connections_without_requests_are_closed_and_memory_is_given_back(
             await client.send(client.message("x" * (4 * MIB)))
             monkeypatch.setattr(freed_memory, "_FLOOD_BYTES", MIB)
             for _ in range(server.IDLE_TICKS):
-                emulator.grpc._look_after()
+                await emulator.grpc._look_after()
             await until(lambda: len(held.connections) == 1)
             assert given == [True]
             await stream.consume()
-        assert bodies(await client.receive()) == ["m"]  # by a new connection
+        assert bodies(await client.receive()) == ["m"]  # on a new connection

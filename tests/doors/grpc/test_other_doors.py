@@ -1,4 +1,4 @@
-"""What comes in by gRPC goes out by other doors with the same id and history, and the other way round."""
+"""Messages sent by gRPC have the same id and history in other protocols, and vice versa."""
 
 import gzip
 from pathlib import Path
@@ -45,7 +45,7 @@ async def test_sent_by_grpc_received_by_json_and_by_remoting() -> None:
         assert (popped.body, popped.properties["UNIQ_KEY"]) == ("hello", message_id)
 
 
-async def test_history_and_metrics_tell_what_grpc_clients_did() -> None:
+async def test_history_and_metrics_include_grpc_clients() -> None:
     async with running_grpc() as (emulator, client), ClientSession() as session:
         api = Api(emulator, session)
         message = client.message("hello", delay_s=30)
@@ -91,7 +91,7 @@ async def test_sent_by_json_received_by_grpc() -> None:
         assert (got.body, got.system_properties.message_type) == (b"level", DELAY)
 
 
-async def test_a_body_packed_by_gzip_is_plain_to_all() -> None:
+async def test_gzip_body_is_readable_at_every_door() -> None:
     async with running_grpc() as (emulator, client), ClientSession() as session:
         message = client.message("")
         message.body, message.system_properties.body_encoding = gzip.compress(b"x" * 5_000), 2
@@ -103,7 +103,7 @@ async def test_a_body_packed_by_gzip_is_plain_to_all() -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-async def test_a_delayed_message_of_any_door_is_one_message_at_all(door: str, tmp_path: Path) -> None:
+async def test_all_doors_show_the_same_delayed_message(door: str, tmp_path: Path) -> None:
     async with running_grpc(data=str(tmp_path)) as (emulator, client), ClientSession() as session:
         api, aliyun = Api(emulator, session), Aliyun(emulator, session)
         assert emulator.remoting

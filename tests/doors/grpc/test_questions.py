@@ -1,4 +1,4 @@
-"""Connected clients are listed, and asked by tools to consume a message or to show their threads."""
+"""Tools list connected clients, and ask them to consume a message or to show their threads."""
 
 import asyncio
 import json
@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
 
 from mocketmq.grpc_proxy import questions
 from mocketmq.grpc_proxy.messages import message_class
@@ -19,12 +21,12 @@ RUNNING_INFO = 307
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker waits for clients that a busy machine holds up."""
+    """Make the broker wait longer for clients, which a busy machine delays."""
     monkeypatch.setattr(questions, "ANSWER_S", PATIENCE_S)
 
 
 async def answer(telemetry: Telemetry, kind: str, code: int, **fields: Any) -> Any:
-    """Answer the next question; returns it."""
+    """Answer the next question, and return the question."""
     asked = await telemetry.command()
     question = getattr(asked, asked.WhichOneof("command"))
     command = message_class("TelemetryCommand")(status={"code": code, "message": "so it said"})
@@ -65,7 +67,7 @@ async def test_clients_are_listed_with_the_version_of_their_sdk() -> None:
                 pass
 
 
-async def test_a_consumer_consumes_a_message_when_asked() -> None:
+async def test_consumer_consumes_a_message_on_request() -> None:
     async with running_grpc() as (emulator, client), ClientSession() as session:
         api = Api(emulator, session)
         sent = await api.send(body="again", tag="A")
@@ -83,7 +85,7 @@ async def test_a_consumer_consumes_a_message_when_asked() -> None:
             assert "50100" in (await asking)["detail"]
 
 
-async def test_a_consumer_tells_its_threads_to_mqadmin() -> None:
+async def test_mqadmin_gets_thread_stacks_of_a_consumer() -> None:
     async with running_grpc() as (emulator, client), client.telemetry() as telemetry:
         await telemetry.consume()
         assert emulator.remoting
@@ -96,11 +98,11 @@ async def test_a_consumer_tells_its_threads_to_mqadmin() -> None:
             [subscription] = info["subscriptionSet"]
             assert (subscription["topic"], subscription["subString"]) == ("orders", "*")
             assert info["properties"]["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
-            plain = json.loads((await remoting.call(RUNNING_INFO, ext)).body)  # not asked of the client
+            plain = json.loads((await remoting.call(RUNNING_INFO, ext)).body)  # without asking the client
             assert "jstack" not in plain
 
 
-async def test_a_client_that_does_not_answer_is_waited_for_a_while(monkeypatch: Any) -> None:
+async def test_broker_limits_its_wait_for_client_answers(monkeypatch: Any) -> None:
     monkeypatch.setattr(questions, "ANSWER_S", 0.01)
     async with running_grpc() as (emulator, client), ClientSession() as session:
         api = Api(emulator, session)
@@ -112,7 +114,7 @@ async def test_a_client_that_does_not_answer_is_waited_for_a_while(monkeypatch: 
             assert "not answered" in (await api.refused(504, "POST", path, asked))["detail"]
 
 
-async def test_a_client_that_goes_answers_no_question() -> None:
+async def test_a_request_to_a_client_that_disconnects_fails() -> None:
     async with running_grpc() as (emulator, client), ClientSession() as session:
         api = Api(emulator, session)
         sent = await api.send()
@@ -123,3 +125,35 @@ async def test_a_client_that_goes_answers_no_question() -> None:
             asking = asyncio.create_task(api.refused(502, "POST", path, asked))
             await telemetry.command()
         assert "has ended" in (await asking)["detail"]
+
+
+async def test_properties_of_a_client_are_listed() -> None:
+    async with running_grpc() as (emulator, client), ClientSession() as session:
+        api = Api(emulator, session)
+        async with client.telemetry() as telemetry:
+            producer = {"client_type": 1, "publishing": {"topics": [{"name": "orders"}]}}
+            for properties in {"app.team": "shop", "build": "7 ☃"}, {"build": "8"}, {}:
+                await telemetry.settings(**producer, client_properties=properties)
+                [listed] = (await api.ok("GET", "/v1/clients"))["clients"]
+                assert listed["properties"] == properties
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {f"p{number}": "" for number in range(33)},
+        {"2nd": ""},
+        {"a b": ""},
+        {"n" * 65: ""},
+        {"name": "v" * 257},
+        {f"p{number}": "☃" * 200 for number in range(7)},
+    ],
+)
+async def test_client_properties_beyond_the_limits_end_the_stream(properties: dict[str, str]) -> None:
+    async with running_grpc() as (_, client):
+        with pytest.raises(GRPCError, match=r"client_properties is .*; allowed: 32 properties") as refused:
+            async with client.telemetry() as telemetry:
+                await telemetry.settings(
+                    client_type=1, publishing={"topics": []}, client_properties=properties
+                )
+        assert refused.value.status is Status.INVALID_ARGUMENT

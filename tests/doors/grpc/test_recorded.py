@@ -1,4 +1,4 @@
-"""What unmodified gRPC clients sent is read and answered again (recorded/README.md)."""
+"""Requests recorded from unmodified gRPC clients are read and answered again (recorded/README.md)."""
 
 from typing import Any
 
@@ -22,11 +22,11 @@ BASICS = {
     "Telemetry",
     "NotifyClientTermination",
 }
-"""What every client sends that produces, consumes and ends transactions."""
+"""RPCs of every client that produces, consumes and ends transactions."""
 UNAUTHORIZED, INTERNAL_ERROR = 40_100, 50_000
-"""Codes from the second on say that the server failed."""
+"""Code for a wrong key, and the lowest code of a server failure."""
 GONE = {"EndTransaction", "RecallMessage"}
-"""What these name is not there any more, for which the proxy has no better code."""
+"""RPCs that name objects which no longer exist; the proxy has no better code for this."""
 
 
 def message_of(one: Recorded) -> Any:
@@ -40,7 +40,7 @@ def test_every_client_was_recorded() -> None:
 
 
 @pytest.mark.parametrize("client", FILES)
-def test_messages_are_the_same_when_written_and_read_again(client: str) -> None:
+def test_recorded_messages_survive_a_round_trip(client: str) -> None:
     for one in requests(client):
         message = message_of(one)
         assert type(message).FromString(message.SerializeToString()) == message
@@ -48,8 +48,8 @@ def test_messages_are_the_same_when_written_and_read_again(client: str) -> None:
 
 
 @pytest.mark.parametrize("client", FILES)
-async def test_requests_are_answered_again(client: str) -> None:
-    """Signatures are not bound to a clock. What was received then is unknown now."""
+async def test_recorded_requests_are_answered(client: str) -> None:
+    """Signatures do not depend on a clock. Messages received during the recording are unknown now."""
     async with running_grpc(access_keys={"shop": "secret"}) as (_, grpc):
         refused = 0
         for one in requests(client):
@@ -61,15 +61,15 @@ async def test_requests_are_answered_again(client: str) -> None:
 
 
 async def answered(client: GrpcClient, one: Recorded) -> int:
-    """The code of the answer to a request with the recorded headers, which is not kept waiting."""
+    """Send a request with the recorded headers and no long poll, and return the code of the answer."""
     message = message_of(one)
     if one.rpc == "ReceiveMessage":
         message.long_polling_timeout.Clear()
-        message.long_polling_timeout.SetInParent()  # without it, it would wait
+        message.long_polling_timeout.SetInParent()  # unset, the receive would wait
     kind = Cardinality.UNARY_STREAM if one.rpc == "ReceiveMessage" else Cardinality.UNARY_UNARY
     reply = message_class(f"{one.rpc}Response")
     path = f"/{SERVICE}/{one.rpc}"
-    headers = {name: value for name, value in one.headers.items() if value}  # grpclib sends no empty ones
+    headers = {name: value for name, value in one.headers.items() if value}  # grpclib sends no empty headers
     async with client.channel.request(
         path, kind, type(message), reply, timeout=PATIENCE_S, metadata=headers
     ) as call:

@@ -1,4 +1,4 @@
-"""Send by gRPC; receive, ack and retry."""
+"""Send, receive, ack and retry by gRPC."""
 
 from mocketmq.clock import US_PER_S
 from mocketmq.settings import GroupDeclaration
@@ -35,7 +35,7 @@ async def test_a_message_is_sent_received_and_acked() -> None:
         assert again.status.code == again.entries[0].status.code == 40_013
 
 
-async def test_a_delayed_message_comes_when_it_is_due_and_no_earlier() -> None:
+async def test_a_delayed_message_is_never_delivered_early() -> None:
     async with running_grpc() as (emulator, client):
         answer = await client.send(client.message("later", delay_s=60))
         assert answer.entries[0].recall_handle
@@ -49,7 +49,7 @@ async def test_a_delayed_message_comes_when_it_is_due_and_no_earlier() -> None:
         assert got.system_properties.HasField("delivery_timestamp")
 
 
-async def test_a_recalled_message_never_comes() -> None:
+async def test_recalled_message_is_never_delivered() -> None:
     async with running_grpc() as (emulator, client):
         message = client.message("later", delay_s=60)
         [entry] = (await client.send(message)).entries
@@ -74,7 +74,7 @@ async def test_messages_of_a_group_share_a_queue() -> None:
         assert {one.system_properties.message_group for one in got} == {"g"}
 
 
-async def test_a_message_group_has_the_queue_that_upstream_chooses() -> None:
+async def test_message_group_maps_to_the_queue_of_upstream() -> None:
     async with running_grpc() as (_, client):
         for group in ("g1", "g2", "g3", "ü"):
             await client.send(client.message(group, message_group=group))
@@ -90,7 +90,7 @@ async def test_empty_keys_and_properties_are_dropped() -> None:
         assert (dict(got.user_properties), list(got.system_properties.keys)) == ({"b": "y"}, [])
 
 
-async def test_a_message_says_where_its_client_said_it_was_born() -> None:
+async def test_a_message_keeps_the_born_host_of_its_client() -> None:
     async with running_grpc() as (_, client):
         await client.send(client.message("told", born_host="shop-1"))
         await client.send(client.message("untold"))
@@ -99,7 +99,7 @@ async def test_a_message_says_where_its_client_said_it_was_born() -> None:
         assert hosts[b"untold"].startswith("127.0.0.1:")
 
 
-async def test_what_is_not_acked_comes_again_and_becomes_a_dead_letter() -> None:
+async def test_an_unacked_message_is_redelivered_and_becomes_a_dead_letter() -> None:
     groups = (GroupDeclaration(name="billing", max_retries=2),)
     async with running_grpc(groups=groups) as (emulator, client):
         await client.send(client.message("bad"))

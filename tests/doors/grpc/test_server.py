@@ -1,4 +1,4 @@
-"""The port: when it is taken, when clients are slow to learn that nothing is served, and hostile bytes."""
+"""The gRPC port: a port in use, clients that are slow to notice a stop, and hostile bytes."""
 
 import asyncio
 import hashlib
@@ -11,15 +11,15 @@ import pytest
 
 from mocketmq import ListenError
 from mocketmq.app import running_emulator
+from mocketmq.grpc_proxy.client_limits import FRAMES_PER_TURN
 from mocketmq.grpc_proxy.flood_guard import FloodGuard
 from mocketmq.grpc_proxy.frames import Frame, frame
-from mocketmq.grpc_proxy.limits import FRAMES_PER_TURN
 from mocketmq.settings import Settings
 from tests.hostile.http2 import raw_http2
 from tests.support.grpc import grpc_client, running_grpc
 
 
-async def test_a_taken_port_that_was_chosen_is_refused() -> None:
+async def test_chosen_port_in_use_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ListenError, match="--grpc-port"):
@@ -27,7 +27,7 @@ async def test_a_taken_port_that_was_chosen_is_refused() -> None:
                 pass
 
 
-async def test_the_default_port_may_be_taken(
+async def test_default_port_in_use_is_no_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -36,10 +36,10 @@ async def test_the_default_port_may_be_taken(
         settings = Settings(data=":memory:", http_port=0, namesrv_port=0, broker_port=0, grpc_port=port)
         async with running_emulator(settings) as emulator:
             assert emulator.grpc_address is None
-    assert "clients that speak gRPC are not served" in caplog.text
+    assert "gRPC is off: cannot listen on" in caplog.text
 
 
-async def test_accounts_sign() -> None:
+async def test_requests_are_signed_by_accounts() -> None:
     date = "20261122T200000Z"
     signature = hmac.new(b"secret", date.encode(), hashlib.sha1).hexdigest().upper()
     header = f"MQv2-HMAC-SHA1 Credential=key//Rocketmq, SignedHeaders=x-mq-date-time, Signature={signature}"
@@ -55,7 +55,7 @@ async def test_accounts_sign() -> None:
 
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 100, b"\x16\x03\x01\x00\x05hello"])
-async def test_bytes_that_are_no_http2_close_the_connection(data: bytes) -> None:
+async def test_bytes_that_are_not_http2_close_the_connection(data: bytes) -> None:
     async with running_grpc() as (_, client):
         reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
         writer.write(data)
@@ -65,7 +65,7 @@ async def test_bytes_that_are_no_http2_close_the_connection(data: bytes) -> None
         assert (await client.send(client.message("on"))).status.code == 20_000
 
 
-async def test_a_defect_met_in_waiting_frames_closes_their_connection_alone(
+async def test_a_defect_in_queued_frames_closes_only_their_connection(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_: FloodGuard) -> None:
@@ -79,7 +79,7 @@ async def test_a_defect_met_in_waiting_frames_closes_their_connection_alone(
             while await unlucky.read():
                 pass
         assert (await client.send(client.message("on"))).status.code == 20_000
-    assert "a defect of mocketmq" in caplog.text
+    assert "a defect in mocketmq" in caplog.text
 
 
 async def test_a_request_above_the_limit_is_refused_before_it_is_read() -> None:
@@ -90,7 +90,7 @@ async def test_a_request_above_the_limit_is_refused_before_it_is_read() -> None:
         assert answer.status.code == 41_301
 
 
-async def test_nothing_of_grpc_is_imported_until_a_client_comes() -> None:
+async def test_grpc_is_imported_by_the_first_client() -> None:
     code = (
         "import asyncio, sys\n"
         "from mocketmq import running_emulator, Settings\n"

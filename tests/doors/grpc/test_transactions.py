@@ -30,9 +30,9 @@ async def test_a_half_message_is_invisible_until_its_commit() -> None:
             assert bodies(got) == (["kept"] if resolution == COMMIT else [])
 
 
-async def test_the_producer_is_asked_and_its_answer_counts() -> None:
+async def test_answer_to_a_check_back_decides() -> None:
     async with running_grpc() as (emulator, client), client.telemetry() as telemetry:
-        await telemetry.produce("payments")  # "orders" is added when it sends there
+        await telemetry.produce("payments")  # sending to "orders" adds that topic
         message = client.message("t", message_type=TRANSACTION)
         await client.send(message)
         moving = emulator.broker.mover.advance(6 * US_PER_S)
@@ -55,7 +55,7 @@ async def test_the_producer_is_asked_and_its_answer_counts() -> None:
         assert bodies(await client.receive()) == ["t"]
 
 
-async def test_refused_ends() -> None:
+async def test_invalid_transaction_ends_are_refused() -> None:
     async with running_grpc() as (_, client):
         for transaction_id, code in ((" ", 40_008), ("unknown", 50_001)):
             ended = await client.call(
@@ -68,7 +68,7 @@ async def test_refused_ends() -> None:
             assert ended.status.code == code
 
 
-async def test_another_producer_of_the_topic_is_asked_if_the_first_has_gone() -> None:
+async def test_check_back_goes_to_a_remaining_producer_of_the_topic() -> None:
     async with running_grpc() as (emulator, client):
         async with client.telemetry() as telemetry:
             await telemetry.produce("orders")

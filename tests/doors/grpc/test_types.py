@@ -1,4 +1,4 @@
-"""Topics that take one type of messages, and groups that consume in order."""
+"""Topics that accept one message type, and groups that consume in order."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.support.command_line import runner
 from tests.support.grpc import TRANSACTION, GrpcClient, running_grpc
 from tests.support.remoting import connected
 
-TYPES = {"normal": 1, "fifo": 2, "delay": 3, "transaction": 4}
+TYPES = {"normal": 1, "fifo": 2, "delay": 3, "transaction": 4, "priority": 6}
 
 
 def messages_of_each_type(client: GrpcClient, topic: str) -> dict[str, object]:
@@ -23,11 +23,12 @@ def messages_of_each_type(client: GrpcClient, topic: str) -> dict[str, object]:
         "fifo": client.message("m", topic, message_group="g"),
         "delay": client.message("m", topic, delay_s=1),
         "transaction": client.message("m", topic, message_type=TRANSACTION),
+        "priority": client.message("m", topic, priority=0),
     }
 
 
 @pytest.mark.parametrize("kind", TYPES)
-async def test_a_topic_of_one_type_refuses_the_others(kind: str) -> None:
+async def test_typed_topic_refuses_other_types(kind: str) -> None:
     topic = TopicDeclaration(name="typed", type=kind)  # type: ignore[arg-type]
     async with running_grpc(topics=(topic,)) as (_, client):
         route = await client.call("QueryRoute", topic={"name": "typed"})
@@ -37,7 +38,7 @@ async def test_a_topic_of_one_type_refuses_the_others(kind: str) -> None:
             assert answer.status.code == (20_000 if name == kind else 40_014), name
 
 
-async def test_the_property_of_a_message_group_makes_a_fifo_message() -> None:
+async def test_message_group_property_makes_a_fifo_message() -> None:
     topics = TopicDeclaration(name="normal", type="normal"), TopicDeclaration(name="fifo", type="fifo")
     async with running_grpc(topics=topics) as (_, client):
         for topic, code in (("normal", 40_014), ("fifo", 20_000)):
@@ -45,7 +46,7 @@ async def test_the_property_of_a_message_group_makes_a_fifo_message() -> None:
             assert (await client.send(message)).status.code == code
 
 
-async def test_types_and_order_are_set_by_json_by_the_command_line_and_by_mqadmin() -> None:
+async def test_types_and_order_are_set_by_json_cli_and_mqadmin() -> None:
     async with running_grpc() as (emulator, client), ClientSession() as session:
         api = Api(emulator, session)
         made = await api.ok("PUT", "/v1/topics/typed", {"type": "delay"})
@@ -71,7 +72,7 @@ async def test_types_and_order_are_set_by_json_by_the_command_line_and_by_mqadmi
             assert (await telemetry.consume()).settings.subscription.fifo
 
 
-async def test_namespaces_of_clients_are_left_out_as_by_the_proxy() -> None:
+async def test_namespaces_of_clients_are_removed_as_by_the_proxy() -> None:
     async with running_grpc() as (_, client):
         client.metadata["x-mq-namespace"] = "test"
         message = client.message("m")
@@ -84,14 +85,14 @@ async def test_namespaces_of_clients_are_left_out_as_by_the_proxy() -> None:
 
 
 @pytest.mark.parametrize("kind", ["mixed", None])
-async def test_other_topics_take_all(kind: str | None) -> None:
+async def test_untyped_and_mixed_topics_take_every_type(kind: str | None) -> None:
     topic = TopicDeclaration(name="typed", type=kind)  # type: ignore[arg-type]
     async with running_grpc(topics=(topic,)) as (_, client):
         for message in messages_of_each_type(client, "typed").values():
             assert (await client.send(message)).status.code == 20_000
 
 
-async def test_a_group_in_order_gets_no_message_before_those_ahead_are_acked() -> None:
+async def test_fifo_group_waits_for_earlier_acknowledgements() -> None:
     async with running_grpc(groups=(GroupDeclaration(name="billing", fifo=True),)) as (_, client):
         for body in "01234":
             await client.send(client.message(body, message_group="g"))
@@ -108,7 +109,7 @@ async def test_a_group_in_order_gets_no_message_before_those_ahead_are_acked() -
         assert again[0].system_properties.delivery_attempt == 2
 
 
-async def test_an_attempt_whose_answer_was_lost_gets_the_same_messages() -> None:
+async def test_repeated_attempt_gets_the_same_messages() -> None:
     async with running_grpc(groups=(GroupDeclaration(name="billing", fifo=True),)) as (_, client):
         await client.send(client.message("m", message_group="g"))
         for _ in range(2):
@@ -117,11 +118,11 @@ async def test_an_attempt_whose_answer_was_lost_gets_the_same_messages() -> None
         assert await client.receive(attempt_id="b") == []
 
 
-def test_both_are_declared_in_the_file(tmp_path: Path) -> None:
+def test_file_declares_topic_types_and_fifo_groups(tmp_path: Path) -> None:
     file = tmp_path / "mocketmq.toml"
     file.write_text('[[topics]]\nname = "t"\ntype = "delay"\n[[groups]]\nname = "g"\nfifo = true\n')
     settings = load_settings({}, {}, file)
     assert (settings.topics[0].type, settings.groups[0].fifo) == ("delay", True)
     file.write_text('[[topics]]\nname = "t"\ntype = "late"\n')
-    with pytest.raises(SettingError, match="normal or fifo or delay or transaction or mixed"):
+    with pytest.raises(SettingError, match="normal or fifo or delay or transaction or priority or mixed"):
         load_settings({}, {}, file)

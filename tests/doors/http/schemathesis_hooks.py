@@ -1,11 +1,13 @@
-"""Loaded by ``schemathesis run``: leaves out what it cannot say.
+"""Hooks for ``schemathesis run`` that skip the cases which it cannot express.
 
-Schemathesis decodes a path parameter once before it encodes it. So of a name such as ``%RETRY%41``, which
-is legal, the server is sent ``%RETRYA``, and of ``%RETRY%3A`` one that is not legal; neither is what was
-generated, and blaming the server for the latter is wrong. ``test_http_topics`` covers such names.
+Schemathesis decodes a path parameter once before it encodes it. So it sends ``%RETRYA`` for the legal name
+``%RETRY%41``, and an illegal name for ``%RETRY%3A``. Neither name was generated, and it would wrongly blame
+the server for the refusal of the latter. ``test_http_topics`` covers these names.
 
-Nor can a schema say what a condition of SQL92 is, which ``test_sql_filter`` covers, nor which fields go with
-which kind of fault; those would strike the other requests as well, and ``test_faults`` covers them.
+A schema cannot describe SQL92 conditions (``test_sql_filter`` covers them), durations that are too long
+(``test_http_durations``), or which topics take priorities (``test_http_priorities``). It also cannot say
+which fields belong to which kind of fault; a fault rule would match the other requests as well, and
+``test_faults`` covers the rules.
 """
 
 import re
@@ -15,15 +17,16 @@ from urllib.parse import unquote
 import schemathesis
 from schemathesis.core.parameters import ParameterLocation
 
+UNDESCRIBED = {"delay", "delay_ms", "wait", "pause", "invisible", "priority"}
 LEGAL = re.compile("[%|a-zA-Z0-9_-]*")
 
 
 @schemathesis.hook
 def filter_case(_context: object, case: Any) -> bool:
-    """Whether a case whose path is meant to be valid still has one, and what it says of filters is too."""
+    """Whether a case that is meant to be valid still has a valid path and valid filters."""
     if "SQL92" in (_filter_type(case.body), _filter_type(case.query)):
         return False
-    if _is_fault(case):
+    if _is_fault(case) or _has_undescribed(case.body) or _has_undescribed(case.query):
         return False
     path = case.meta.components.get(ParameterLocation.PATH) if case.meta else None
     if path is None or not path.mode.is_positive:
@@ -35,6 +38,14 @@ def filter_case(_context: object, case: Any) -> bool:
 def _is_fault(case: Any) -> bool:
     body = case.meta.components.get(ParameterLocation.BODY) if case.meta else None
     return (case.method, case.path) == ("POST", "/v1/faults") and body is not None and body.mode.is_positive
+
+
+def _has_undescribed(given: Any) -> bool:
+    if isinstance(given, list):
+        return any(map(_has_undescribed, given))
+    if not isinstance(given, dict):
+        return False
+    return not given.keys().isdisjoint(UNDESCRIBED) or _has_undescribed(given.get("messages"))
 
 
 def _filter_type(given: Any) -> object:

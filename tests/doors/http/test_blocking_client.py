@@ -25,7 +25,7 @@ async def process() -> AsyncIterator[BrokerProcess]:
 
 
 async def using(url: str, act: Callable[[BlockingClient], T], token: str | None = None) -> T:
-    """What ``act`` returns, called with a client in a thread of its own."""
+    """Call ``act`` with a client in a separate thread, and return its result."""
 
     def run() -> T:
         with BlockingClient(url, token) as broker:
@@ -38,7 +38,7 @@ def public(kind: type[Any]) -> dict[str, Any]:
     return {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
 
 
-def test_it_has_every_operation_with_its_parameters_and_its_description() -> None:
+def test_blocking_client_mirrors_every_operation() -> None:
     operations = public(Operations)
     assert public(BlockingClient).keys() == operations.keys() | {"close", "url"}
     for name, operation in operations.items():
@@ -48,7 +48,7 @@ def test_it_has_every_operation_with_its_parameters_and_its_description() -> Non
         assert not inspect.iscoroutinefunction(call)
 
 
-async def test_the_main_job(process: BrokerProcess) -> None:
+async def test_send_advance_receive_and_acknowledge(process: BrokerProcess) -> None:
     def job(broker: BlockingClient) -> None:
         assert broker.ready() == {"status": "ready"}
         sent = broker.send("orders", "naïve ☃", delay_level=3, tag="paid", keys=["a"])
@@ -75,7 +75,7 @@ async def test_a_long_poll_is_woken_by_the_send(process: BrokerProcess) -> None:
     assert message["body"] == "hi"
 
 
-async def test_a_refusal_is_an_error_that_names_the_field() -> None:
+async def test_refusal_raises_an_error_naming_the_field() -> None:
     async with forked_broker("--token", "secret") as process:
         with pytest.raises(BrokerError) as refusal:
             await using(process.url, lambda broker: broker.send("bad topic", "x"), "secret")
@@ -86,14 +86,14 @@ async def test_a_refusal_is_an_error_that_names_the_field() -> None:
         assert refusal.value.status == 401
 
 
-async def test_nobody_there_is_a_sentence(process: BrokerProcess) -> None:
+async def test_an_unreachable_broker_is_reported_in_a_sentence(process: BrokerProcess) -> None:
     process.kill()
     await process.wait()
     with pytest.raises(UnreachableError, match=process.url):
         await using(process.url, lambda broker: broker.clock())
 
 
-async def test_it_connects_again_to_a_broker_that_was_started_again() -> None:
+async def test_client_reconnects_to_a_restarted_broker() -> None:
     port = ("--http-port", str(quiet_port()))
     async with forked_broker(*port) as process:
         with BlockingClient(process.url) as broker:
@@ -104,7 +104,7 @@ async def test_it_connects_again_to_a_broker_that_was_started_again() -> None:
                 assert await asyncio.to_thread(broker.ready)
 
 
-def test_an_answer_may_be_waited_for_in_vain() -> None:
+def test_silent_broker_raises_a_timeout_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with (
@@ -114,7 +114,7 @@ def test_an_answer_may_be_waited_for_in_vain() -> None:
             broker.ready()
 
 
-def test_what_is_no_mocketmq_is_said() -> None:
+def test_foreign_server_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
 
         def serve() -> None:
@@ -139,12 +139,12 @@ def test_what_is_no_mocketmq_is_said() -> None:
 @pytest.mark.parametrize(
     "url", ["localhost:9877", "http://", "http://:9", "ftp://x", "http://x:65536", "http://x:port", ""]
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"url is '{url}'; allowed: an address such as http://127"):
         BlockingClient(url)
 
 
 @pytest.mark.parametrize("token", ["a\nb", "ä"])
-def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(token: str) -> None:
+def test_token_unfit_for_a_header_is_refused_and_not_shown(token: str) -> None:
     with pytest.raises(InvalidArgumentError, match="token is hidden"):
         BlockingClient(token=token)

@@ -21,7 +21,7 @@ async def broker(process: BrokerProcess) -> AsyncIterator[Client]:
         yield client
 
 
-async def test_the_main_job(broker: Client) -> None:
+async def test_send_advance_receive_and_acknowledge(broker: Client) -> None:
     sent = await broker.send("orders", "hi", delay_level=3)
     assert sent["due_ms"] == sent["store_ms"] + 10_000
     assert await broker.receive("orders", group="g") == []
@@ -33,7 +33,7 @@ async def test_the_main_job(broker: Client) -> None:
     assert await broker.acknowledge("g", [message]) == {"settled": [message["receipt"]], "failed": []}
 
 
-async def test_bodies_and_options_come_back(broker: Client) -> None:
+async def test_bodies_and_options_survive_a_round_trip(broker: Client) -> None:
     await broker.put_topic("orders", read_queues=2, write_queues=2)
     options = {"tag": "paid", "keys": ["a", "b"], "properties": {"region": "eu"}, "queue_id": 1}
     await broker.send("orders", "naïve ☃", **options)  # type: ignore[arg-type]
@@ -68,7 +68,7 @@ async def test_give_back_and_extend(broker: Client) -> None:
     assert [group["name"] for group in await broker.groups()] == ["g"]
 
 
-async def test_delayed_messages_can_be_seen_and_changed(broker: Client) -> None:
+async def test_delayed_messages_are_listed_and_changed(broker: Client) -> None:
     first, second = await broker.send_batch(
         "orders", [outgoing("1", delay_level=4), outgoing("2", delay_level=5)]
     )
@@ -102,7 +102,7 @@ async def test_the_clock_topics_groups_and_reset(broker: Client) -> None:
     assert (await broker.info())["clock"] == "manual"
 
 
-async def test_a_refusal_is_an_error_that_names_the_field(broker: Client) -> None:
+async def test_refusal_raises_an_error_naming_the_field(broker: Client) -> None:
     with pytest.raises(BrokerError) as refusal:
         await broker.send("bad topic", "x")
     error = refusal.value
@@ -114,7 +114,7 @@ async def test_a_refusal_is_an_error_that_names_the_field(broker: Client) -> Non
     assert missing.value.status == 404
 
 
-async def test_a_bad_duration_is_refused_before_it_is_sent(broker: Client) -> None:
+async def test_bad_duration_is_refused_before_the_request(broker: Client) -> None:
     with pytest.raises(InvalidArgumentError, match="wait is 'soon'"):
         await broker.receive("orders", group="g", wait="soon")
 
@@ -129,14 +129,18 @@ async def test_a_token_is_sent() -> None:
             assert refusal.value.status == 401
 
 
-async def test_nobody_there_is_a_sentence(process: BrokerProcess, broker: Client) -> None:
+async def test_an_unreachable_broker_is_reported_in_a_sentence(
+    process: BrokerProcess, broker: Client
+) -> None:
     process.kill()
     await process.wait()
     with pytest.raises(UnreachableError, match=rf"{process.url}.*`mocketmq"):
         await broker.clock()
 
 
-async def test_a_broker_that_goes_away_is_a_sentence(process: BrokerProcess, broker: Client) -> None:
+async def test_a_broker_that_disconnects_is_reported_in_a_sentence(
+    process: BrokerProcess, broker: Client
+) -> None:
     await broker.clock()
     process.kill()
     await process.wait()
@@ -144,11 +148,11 @@ async def test_a_broker_that_goes_away_is_a_sentence(process: BrokerProcess, bro
         await broker.send("orders", "x")
 
 
-async def test_what_is_no_address_is_refused() -> None:
+async def test_an_invalid_address_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="url is 'localhost:9877'"):
         Client("localhost:9877")
 
 
-async def test_a_client_that_was_not_entered_says_so() -> None:
+async def test_an_unentered_client_raises_an_error() -> None:
     with pytest.raises(RuntimeError, match="async with"):
         await Client().clock()

@@ -1,4 +1,4 @@
-"""Consuming by receipt over HTTP, and clients that go away while they wait."""
+"""Consuming by receipt over HTTP, and clients that disconnect while they wait."""
 
 import asyncio
 import json
@@ -16,12 +16,12 @@ from tests.support.waiting import Waiting
 
 @pytest.fixture
 def waiting(api: Api, monkeypatch: pytest.MonkeyPatch) -> Waiting:
-    """Follows the broker's long polls."""
+    """Tracks the broker's long polls."""
     return Waiting.of(api.emulator.broker.polls, monkeypatch)
 
 
 async def open_receive(api: Api) -> asyncio.StreamWriter:
-    """A client that has sent its request and may go away."""
+    """Open a connection with a sent receive request, which the test may close."""
     host, port = api.emulator.url.removeprefix("http://").split(":")
     _, writer = await asyncio.open_connection(host, int(port))
     body = json.dumps({"topic": "orders", "wait_ms": 30_000})
@@ -59,7 +59,7 @@ async def test_a_condition_on_properties_chooses_messages(api: Api) -> None:
     assert [message["properties"]["price"] for message in found["messages"]] == ["3", "5"]
 
 
-async def test_a_receive_is_a_wait_of_a_test_and_no_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_receive_ignores_the_long_poll_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_api(max_long_poll_us=0) as api:
         waiting = Waiting.of(api.emulator.broker.polls, monkeypatch)
         receiving = asyncio.create_task(api.receive(wait_ms=30_000))
@@ -69,7 +69,7 @@ async def test_a_receive_is_a_wait_of_a_test_and_no_long_poll(monkeypatch: pytes
         assert message["body"] == "hello"
 
 
-async def test_a_wrong_condition_is_refused_where_it_goes_wrong(api: Api) -> None:
+async def test_a_wrong_condition_is_refused_at_its_column(api: Api) -> None:
     for method, path, body in (
         ("POST", "/v1/groups/billing/receive", {"topic": "orders", "filter": "a =", "filter_type": "SQL92"}),
         ("GET", "/v1/topics/orders/queues/0/messages?filter_type=SQL92&filter=a%20%3D", None),
@@ -80,7 +80,7 @@ async def test_a_wrong_condition_is_refused_where_it_goes_wrong(api: Api) -> Non
         assert problem["allowed"].startswith("an expression of SQL92")
 
 
-async def test_a_message_given_back_comes_as_a_retry_of_its_topic(api: Api) -> None:
+async def test_a_message_given_back_is_redelivered_as_a_retry(api: Api) -> None:
     await api.send()
     (message,) = await api.receive()
     await api.ok("POST", "/v1/groups/billing/give-back", {"receipts": [message["receipt"]], "delay_level": 2})
@@ -92,7 +92,7 @@ async def test_a_message_given_back_comes_as_a_retry_of_its_topic(api: Api) -> N
     assert dead["body"] == "hello"
 
 
-async def test_extending_to_nothing_makes_a_message_visible_at_once(api: Api) -> None:
+async def test_extending_by_zero_makes_a_message_visible_at_once(api: Api) -> None:
     await api.send()
     (message,) = await api.receive()
     path = "/v1/groups/billing/extend"
@@ -121,10 +121,10 @@ async def test_extending_to_nothing_makes_a_message_visible_at_once(api: Api) ->
         ("ack", {"receipts": ["x"] * 1001}, "receipts"),
         ("ack", {"receipts": [7]}, "receipts[0]"),
         ("give-back", {"receipts": ["x"], "delay_level": 1 << 31}, "delay_level"),
-        ("extend", {"receipts": ["x"]}, "invisible_ms"),
+        ("extend", {"receipts": ["x"]}, "invisible"),
     ],
 )
-async def test_what_breaks_a_limit_is_refused_by_field(
+async def test_a_value_beyond_its_limit_is_refused_by_field(
     api: Api, action: str, body: dict[str, object], field: str
 ) -> None:
     problem = await api.refused(400, "POST", f"/v1/groups/billing/{action}", body)
@@ -144,7 +144,7 @@ async def test_refusals_of_a_receive_have_their_own_status() -> None:
         assert await api.receive() == []
 
 
-async def test_a_receiver_that_leaves_while_it_waits_consumes_nothing(api: Api, waiting: Waiting) -> None:
+async def test_receiver_disconnecting_while_waiting_consumes_nothing(api: Api, waiting: Waiting) -> None:
     writer = await open_receive(api)
     await waiting.begun.wait()
     writer.close()
@@ -156,7 +156,7 @@ async def test_a_receiver_that_leaves_while_it_waits_consumes_nothing(api: Api, 
 
 
 @pytest.mark.parametrize("_", range(10))
-async def test_a_receiver_that_leaves_as_its_message_comes_consumes_nothing(
+async def test_receiver_disconnecting_at_an_arrival_consumes_nothing(
     api: Api, waiting: Waiting, _: int
 ) -> None:
     writer = await open_receive(api)
@@ -167,7 +167,7 @@ async def test_a_receiver_that_leaves_as_its_message_comes_consumes_nothing(
     assert message["times"] == 1
 
 
-async def test_an_answer_that_would_reach_nobody_is_undone(api: Api) -> None:
+async def test_receive_by_a_disconnected_client_is_undone(api: Api) -> None:
     await api.send()
     call = ApiCall(api.emulator.http._api, gone_request())
     taken = await receive(call, GroupPath(group="billing"), ReceiveIn(topic="orders"))
@@ -176,7 +176,7 @@ async def test_an_answer_that_would_reach_nobody_is_undone(api: Api) -> None:
     assert message["times"] == 1
 
 
-async def test_stopping_sends_waiting_receivers_home(api: Api, waiting: Waiting) -> None:
+async def test_stopping_ends_the_waits_of_receivers(api: Api, waiting: Waiting) -> None:
     receiver = asyncio.create_task(api.receive(wait_ms=30_000))
     await waiting.begun.wait()
     api.emulator.broker.polls.close()

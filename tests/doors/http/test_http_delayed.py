@@ -19,6 +19,7 @@ async def test_the_level_table(api: Api) -> None:
         "max_offset": 1,
         "next_due_ms": sent["due_ms"],
         "oldest_overdue_ms": None,
+        "held": [],
     }
     await api.ok("POST", "/v1/clock/next")
     level = (await api.ok("GET", "/v1/levels"))["levels"][2]
@@ -60,7 +61,7 @@ async def test_a_pending_message_is_cancelled_or_delivered_by_hand(api: Api) -> 
         assert (await api.refused(404, method, f"/v1/delayed/none{path}"))["title"] == "Message not found"
 
 
-async def test_the_clock_is_moved_by_to_and_to_the_next(api: Api) -> None:
+async def test_clock_moves_by_a_duration_to_an_instant_and_to_the_next(api: Api) -> None:
     clock = await api.ok("GET", "/v1/clock")
     assert (clock["mode"], clock["next_due_ms"], clock["pending"]) == ("manual", None, 0)
     assert clock["now"].endswith("Z")
@@ -84,19 +85,19 @@ async def test_the_clock_is_moved_by_to_and_to_the_next(api: Api) -> None:
     assert (await api.ok("POST", "/v1/clock/advance", {"by": "0"}))["now_ms"] == start_ms + 10_000
 
 
-async def test_the_last_instant_of_the_clock_can_be_shown(api: Api) -> None:
+async def test_last_instant_of_the_clock_is_shown(api: Api) -> None:
     await api.ok("POST", "/v1/clock/to", {"instant_ms": 253_402_300_799_999})
     assert (await api.ok("GET", "/v1/clock"))["now"] == "9999-12-31T23:59:59.999Z"
     await api.refused(409, "POST", "/v1/clock/advance", {"by": "1s"})
 
 
 @pytest.mark.parametrize("by", ["1h30m", "200ms", "1.5s", "90m", "2d3h4m5s6ms7us", "0.001ms", "9999d"])
-async def test_durations_that_are_allowed(api: Api, by: str) -> None:
+async def test_valid_durations(api: Api, by: str) -> None:
     await api.ok("POST", "/v1/clock/advance", {"by": by})
 
 
 @pytest.mark.parametrize("by", ["", "5", "-1s", "1 s", "1s1h", "0.0001ms", "1.5us", "36501d", "1s\n", "s"])
-async def test_durations_that_are_not(api: Api, by: str) -> None:
+async def test_invalid_durations(api: Api, by: str) -> None:
     problem = await api.refused(400, "POST", "/v1/clock/advance", {"by": by})
     assert (problem["field"], "such as 200ms" in problem["allowed"]) == ("by", True)
 
@@ -111,5 +112,5 @@ async def test_durations_that_are_not(api: Api, by: str) -> None:
         ("next", {"by": "1s"}, "by"),
     ],
 )
-async def test_moves_that_are_refused(api: Api, path: str, body: dict[str, object], field: str) -> None:
+async def test_invalid_moves(api: Api, path: str, body: dict[str, object], field: str) -> None:
     assert (await api.refused(400, "POST", f"/v1/clock/{path}", body))["field"] == field

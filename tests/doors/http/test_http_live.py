@@ -1,4 +1,4 @@
-"""The stream of events, the search through records, and what acts on all pending messages at once."""
+"""The stream of events, the search through records, and actions on all pending messages."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ class Stream:
         self._content = content
 
     async def next(self, kind: str) -> tuple[str, Json]:
-        """The id and data of the next event of this kind."""
+        """Return the id and the data of the next event of this kind."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 fields: dict[str, str] = {}
@@ -32,7 +32,7 @@ class Stream:
                 assert fields, "the stream ended"
 
     async def state_with(self, holds: Callable[[Json], bool] = lambda _state: True, **wanted: Any) -> Json:
-        """The next state with these values, of which that ``holds``."""
+        """Return the next state that has these values and for which ``holds`` is true."""
         while True:
             _, state = await self.next("state")
             if {name: state[name] for name in wanted} == wanted and holds(state):
@@ -50,7 +50,7 @@ async def streaming(api: Api, query: str = "", **headers: str) -> AsyncIterator[
         yield Stream(response.content)
     live = api.emulator.broker.live
     async with asyncio.timeout(PATIENCE_S):
-        while live.readers:  # another one would be told of the look before
+        while live.readers:  # otherwise another reader would get the previous look
             await api.ok("GET", "/healthz")
 
 
@@ -59,7 +59,7 @@ def lane(state: Json, level: int | None) -> Json:
     return found
 
 
-async def test_it_tells_what_waits_what_comes_and_how_late(api: Api) -> None:
+async def test_stream_reports_pending_messages_arrivals_and_lateness(api: Api) -> None:
     async with streaming(api) as stream:
         state = await stream.state_with(pending=0)
         assert (state["mode"], state["rate"], state["next_due"], len(state["lanes"])) == (
@@ -75,7 +75,7 @@ async def test_it_tells_what_waits_what_comes_and_how_late(api: Api) -> None:
             5: [[sent["due_ms"], 1], [sent["due_ms"], 2]],
             None: [[timed["due_ms"] // 1000 * 1000, 1]],
         }
-        # A look may meet a send in the middle; then one more follows.
+        # If a look happens during a send, another look follows.
         state = await stream.state_with(
             lambda state: {level: lane(state, level)["curve"] for level in curves} == curves, pending=3
         )
@@ -114,7 +114,7 @@ async def test_it_tells_what_waits_what_comes_and_how_late(api: Api) -> None:
     ("level", "delay", "rule"),
     [(3, {"delay_level": 3}, {"level": 3}), (None, {"delay_ms": 10_000}, {"topic": "orders"})],
 )
-async def test_what_a_fault_holds_is_overdue_in_its_lane(
+async def test_messages_held_by_a_fault_are_overdue_in_their_lane(
     api: Api, level: int | None, delay: Json, rule: Json
 ) -> None:
     await api.ok("POST", "/v1/faults", {"do": "hold", "name": "jam", **rule})
@@ -132,12 +132,19 @@ async def test_what_a_fault_holds_is_overdue_in_its_lane(
         )
         assert held["curve"][0] == [first["due_ms"], 2]
         assert held["curve"][-1][1] == 3
+        by_jam = [{"fault": "jam", "count": 2, "oldest_due_ms": first["due_ms"]}]
+        assert held["held"] == by_jam
+        levels = await api.ok("GET", "/v1/levels")
+        assert (levels["timed"] if level is None else levels["levels"][level - 1])["held"] == by_jam
+        lane_of = "timed=true" if level is None else f"level={level}"
+        pending = (await api.ok("GET", f"/v1/delayed?{lane_of}"))["messages"]
+        assert sorted(str(one["fault"]) for one in pending) == ["None", "jam", "jam"]
         await api.ok("DELETE", "/v1/faults/jam")
         state = await stream.state_with(pending=1)
         assert (lane(state, level)["pending"], lane(state, level)["oldest_overdue_ms"]) == (1, None)
 
 
-async def test_a_reader_who_comes_back_goes_on_where_it_was(api: Api) -> None:
+async def test_a_reconnecting_reader_resumes_where_it_was(api: Api) -> None:
     await api.send(body="before")
     async with streaming(api) as stream:
         number, arrivals = await stream.next("arrivals")
@@ -151,12 +158,12 @@ async def test_a_reader_who_comes_back_goes_on_where_it_was(api: Api) -> None:
     async with streaming(api, f"?after={number}") as stream:
         _, arrivals = await stream.next("arrivals")
         assert (len(arrivals["records"]), arrivals["missed"]) == (50, 11)
-    async with streaming(api, **{"Last-Event-ID": "999999"}) as stream:  # of a broker that began anew
+    async with streaming(api, **{"Last-Event-ID": "999999"}) as stream:  # the broker has restarted since
         _, arrivals = await stream.next("arrivals")
         assert (len(arrivals["records"]), arrivals["missed"]) == (50, 0)
 
 
-async def test_nobody_looks_while_nobody_watches_and_a_stop_ends_the_stream() -> None:
+async def test_stream_costs_nothing_without_readers_and_ends_at_a_stop() -> None:
     async with running_api() as api:
         live = api.emulator.broker.live
         async with streaming(api) as stream:
@@ -207,7 +214,21 @@ async def test_records_are_found_by_topic_tag_key_and_text(api: Api) -> None:
     ]
 
 
-async def test_all_that_waits_is_cancelled_or_delivered_at_once(api: Api) -> None:
+async def test_newest_first_includes_messages_outside_the_store(api: Api) -> None:
+    for number in range(3):
+        await api.send(body=f"stored {number}")
+        await api.send(body=f"timed {number}", delay_ms=3_600_000)
+        await api.ok("POST", "/v1/clock/advance", {"by": "1s"})
+    expected = [f"'{kind} {number}'" for number in (2, 1, 0) for kind in ("timed", "stored")]
+    for size in (1, 2, 100):
+        found, answer = [], await api.ok("GET", f"/v1/records?max={size}")
+        while answer["next_before"] is not None:
+            found += answer["records"]
+            answer = await api.ok("GET", f"/v1/records?max={size}&before={answer['next_before']}")
+        assert [one["preview"] for one in [*found, *answer["records"]]] == expected
+
+
+async def test_all_pending_messages_are_cancelled_or_delivered_at_once(api: Api) -> None:
     delays: list[Json] = [{"delay_level": 5}, {"delay_level": 6}, {"delay_ms": 60_000}]
     for topic in ("orders", "bills"):
         for delay in delays:
@@ -223,7 +244,7 @@ async def test_all_that_waits_is_cancelled_or_delivered_at_once(api: Api) -> Non
     await api.refused(404, "DELETE", "/v1/delayed?topic=none")
 
 
-async def test_the_clock_says_how_fast_and_far_ahead_it_is(api: Api) -> None:
+async def test_clock_shows_its_rate_and_its_lead(api: Api) -> None:
     before = await api.ok("GET", "/v1/clock")
     await api.ok("POST", "/v1/clock/advance", {"by": "1h"})
     clock = await api.ok("GET", "/v1/clock")
@@ -231,7 +252,7 @@ async def test_the_clock_says_how_fast_and_far_ahead_it_is(api: Api) -> None:
     assert 3_600_000 - PATIENCE_S * 1_000 < clock["ahead_ms"] - before["ahead_ms"] <= 3_600_000
 
 
-async def test_the_page_is_served_with_its_policy_and_not_twice(api: Api) -> None:
+async def test_page_has_a_content_policy_and_an_etag(api: Api) -> None:
     answer = await api.call("GET", "/")
     assert (answer.status, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert "unsafe" not in answer.headers["Content-Security-Policy"]

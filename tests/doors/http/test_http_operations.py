@@ -1,4 +1,4 @@
-"""Health, reset, metrics, tokens, and requests that fit nothing, over HTTP."""
+"""Health, reset, metrics, tokens, and unsupported requests, over HTTP."""
 
 import asyncio
 import logging
@@ -10,18 +10,19 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mocketmq import __version__
-from mocketmq.client.info import Door as TypedDoor
-from mocketmq.client.info import Doors as TypedDoors
 from mocketmq.client.info import Info as TypedInfo
-from mocketmq.doors import Door, Doors, with_port
+from mocketmq.client.info import OpenPort as TypedOpenPort
+from mocketmq.client.info import OpenPorts as TypedOpenPorts
 from mocketmq.errors import ListenError, StoreUnavailableError
+from mocketmq.host_port import with_port
 from mocketmq.http_api.operations import Info
+from mocketmq.open_ports import OpenPort, OpenPorts
 from tests.support.api import Api, running_api
 from tests.support.patience import PATIENCE_S
 
 
 async def raw(api: Api, request: bytes) -> bytes:
-    """What the server answers to these bytes."""
+    """Send these bytes, and return the server's answer."""
     host, port = api.emulator.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)
@@ -41,7 +42,7 @@ async def test_health_and_readiness(api: Api) -> None:
     assert await api.ok("GET", "/healthz") == {"status": "ok"}
 
 
-async def test_what_is_running(api: Api) -> None:
+async def test_the_info_of_the_broker(api: Api) -> None:
     info = await api.ok("GET", "/v1/info")
     assert info["data"].endswith("data")
     assert info["uptime_ms"] >= 0
@@ -67,7 +68,7 @@ async def test_what_is_running(api: Api) -> None:
         ({"host": "::1"}, ["http", "namesrv", "broker", "vip", "grpc"]),
     ],
 )
-async def test_every_open_door_is_named(settings: dict[str, Any], names: list[str]) -> None:
+async def test_info_names_every_open_door(settings: dict[str, Any], names: list[str]) -> None:
     async with running_api(**settings) as api:
         info = await api.ok("GET", "/v1/info")
         doors: dict[str, Any] = info["doors"]
@@ -82,12 +83,12 @@ async def test_every_open_door_is_named(settings: dict[str, Any], names: list[st
             await writer.wait_closed()
 
 
-def test_the_client_gives_it_a_type() -> None:
-    for typed, struct in ((TypedInfo, Info), (TypedDoors, Doors), (TypedDoor, Door)):
-        assert list(get_type_hints(typed)) == [field.name for field in msgspec.structs.fields(struct)]
+def test_typed_info_of_the_client_matches() -> None:
+    for typed, struct in ((TypedInfo, Info), (TypedOpenPorts, OpenPorts), (TypedOpenPort, OpenPort)):
+        assert set(get_type_hints(typed)) == {field.name for field in msgspec.structs.fields(struct)}
 
 
-async def test_reset_of_a_topic_and_of_everything(api: Api) -> None:
+async def test_reset_covers_one_topic_or_everything(api: Api) -> None:
     for topic in ("orders", "bills"):
         await api.send(topic)
         await api.send(topic, delay_level=1)
@@ -148,7 +149,7 @@ async def test_metrics(api: Api) -> None:
     assert samples["commits_total",] > 3
 
 
-async def test_paths_and_methods_that_are_not_there(api: Api) -> None:
+async def test_missing_paths_and_methods(api: Api) -> None:
     for path in ("/v1", "/v1/topics/a/", "/v2/topics", "/v1/topics/a/b/c"):
         problem = await api.refused(404, "GET", path)
         assert (problem["type"], problem["title"]) == ("/problems/no-such-path", "No such path")
@@ -164,7 +165,7 @@ async def test_paths_and_methods_that_are_not_there(api: Api) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b'{"by":"1s"}x', b'{"by":"\xff"}', b'{"by":"\\ud800"}', b"nonsense"]
 )
-async def test_bodies_that_are_no_json(api: Api, body: bytes) -> None:
+async def test_bodies_that_are_not_json(api: Api, body: bytes) -> None:
     problem = await api.refused(400, "POST", "/v1/clock/advance", body)
     assert (problem["type"], problem["title"]) == ("/problems/malformed-json", "Malformed JSON")
     assert (problem["field"], problem["allowed"]) == ("body", "a JSON object in UTF-8")
@@ -175,7 +176,7 @@ async def test_whole_numbers_may_come_as_floats(api: Api) -> None:
     assert (sent["queue_id"], sent["delay_level"]) == (1, 3)
 
 
-async def test_a_body_beyond_the_limit_is_refused_before_it_is_sent() -> None:
+async def test_oversized_body_is_refused_before_it_is_read() -> None:
     async with running_api(max_message_bytes=1024) as api:
         limit = 2 * 1024 + (1 << 20)
         path = b"POST /v1/topics/orders/messages HTTP/1.1\r\nHost: h\r\n"
@@ -184,7 +185,7 @@ async def test_a_body_beyond_the_limit_is_refused_before_it_is_sent() -> None:
         assert (await raw(api, path + header % limit)).startswith(b"HTTP/1.1 100 ")
         problem = await api.refused(413, "POST", "/v1/topics/orders/messages", b" " * (limit + 1))
         assert (problem["type"], problem["allowed"]) == ("/problems/body-too-large", f"at most {limit} bytes")
-        # Of unknown length.
+        # A body of unknown length.
         answer = await api.call("POST", "/v1/topics/orders/messages", b" " * (limit + 1), chunked=True)
         assert (answer.status, answer.body["type"]) == (413, "/problems/body-too-large")
 
@@ -204,7 +205,7 @@ async def test_every_request_but_health_needs_the_token() -> None:
         assert answer.status == 200
 
 
-async def test_a_refusing_store_and_a_defect_are_told_apart(
+async def test_a_refusing_store_and_a_defect_are_distinguished(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(error: Exception) -> None:
@@ -223,7 +224,7 @@ async def test_a_refusing_store_and_a_defect_are_told_apart(
     assert caplog.records[-1].exc_info
 
 
-async def test_a_port_that_is_taken_is_named() -> None:
+async def test_a_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ListenError, match=f"127.0.0.1:{port}"):

@@ -1,4 +1,4 @@
-"""Lateness reports that the broker makes: by its own command, in a process of its own."""
+"""Lateness reports that the broker makes by running its own command in a separate process."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ TOKEN = "s3cret"  # noqa: S105 - guards nothing
 
 
 async def make(api: Api) -> str:
-    """The path of a new report."""
+    """Make a report, and return its path."""
     page: str = (await api.ok("POST", "/v1/reports"))["page"]
     return page
 
@@ -24,7 +24,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> HeldReport:
     return HeldReport(monkeypatch)
 
 
-async def test_while_a_report_is_made_its_step_is_told(api: Api, held: HeldReport) -> None:
+async def test_a_report_in_progress_shows_its_step(api: Api, held: HeldReport) -> None:
     nothing = {"step": None, "number": 0, "steps": len(STEPS), "page": None, "at_ms": None}
     assert await api.ok("GET", "/v1/reports") == nothing
     making = asyncio.create_task(api.ok("POST", "/v1/reports"))
@@ -38,7 +38,7 @@ async def test_while_a_report_is_made_its_step_is_told(api: Api, held: HeldRepor
     assert await api.ok("GET", "/v1/reports") == nothing | made
 
 
-async def test_a_report_that_fails_is_no_longer_being_made(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_report_is_no_longer_in_progress(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_: object) -> None:
         raise ReportError("it failed")
 
@@ -48,7 +48,7 @@ async def test_a_report_that_fails_is_no_longer_being_made(api: Api, monkeypatch
 
 
 @pytest.mark.parametrize("kept", ["memory", pytest.param("directory", marks=pytest.mark.slow)])
-async def test_a_report_tells_of_all_deliveries_so_far(
+async def test_report_covers_all_deliveries_so_far(
     tmp_path: Path, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
@@ -59,7 +59,7 @@ async def test_a_report_tells_of_all_deliveries_so_far(
             await api.send(delay_level=level)
         await api.ok("POST", "/v1/clock/advance", {"by": "5s"})
         first, second = await asyncio.gather(make(api), make(api))
-        assert first == second  # one at a time: both waited for it
+        assert first == second  # only one report runs at a time, so both requests waited for it
         assert [line for line in told if line in STEPS] == [*STEPS[1:]]
         shown = await api.call("GET", first)
         assert "2 delayed deliveries in 1 run" in shown.body.decode()
@@ -68,10 +68,10 @@ async def test_a_report_tells_of_all_deliveries_so_far(
             "sandbox allow-scripts; default-src 'none';"
         )
         detail = (await api.refused(404, "GET", f"{first}x"))["detail"]
-        assert detail == "this report is not kept: only the newest one is. Make another one"
+        assert detail == "only the newest report is kept, and this one is older; make another"
 
 
-async def test_a_report_without_its_extra_says_what_to_install(
+async def test_report_without_its_extra_names_what_to_install(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = "raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')"
@@ -83,7 +83,7 @@ async def test_a_report_without_its_extra_says_what_to_install(
     )
 
 
-async def test_a_broker_that_stops_makes_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stopping_broker_makes_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
     async def never(*_: object) -> None:
@@ -104,7 +104,7 @@ async def test_a_broker_that_stops_makes_no_report(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-async def test_a_report_needs_the_token_and_its_page_the_name_that_was_told() -> None:
+async def test_report_needs_the_token_and_its_page_an_unguessable_name() -> None:
     async with running_api(token=TOKEN) as api:
         await api.refused(401, "POST", "/v1/reports")
         await api.refused(401, "GET", "/v1/reports")

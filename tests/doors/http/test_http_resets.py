@@ -1,4 +1,4 @@
-"""Letting a group begin again elsewhere, by JSON."""
+"""Resets of a group's offsets by the JSON API."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ RESET = "/v1/groups/billing/reset"
 
 
 async def stepped(api: Api, count: int = 10, queue_id: int = 0) -> list[int]:
-    """Messages in a queue, each a second after the one before; when that was, in milliseconds."""
+    """Send messages to a queue, one second apart, and return the times in milliseconds."""
     times = []
     for n in range(count):
         times.append((await api.ok("GET", "/v1/clock"))["now_ms"])
@@ -21,7 +21,7 @@ async def stepped(api: Api, count: int = 10, queue_id: int = 0) -> list[int]:
 
 
 async def reset(api: Api, **where: Any) -> dict[int, tuple[int, int, int]]:
-    """By queue, the committed offset that a reset answers with, the lag and what is in flight."""
+    """Reset a group; return committed offset, lag and number in flight by queue, from the answer."""
     group = await api.ok("POST", RESET, {"topic": "orders", **where})
     return {
         queue["queue_id"]: (queue["committed_offset"], queue["lag"], queue["in_flight"])
@@ -33,7 +33,7 @@ def bodies(messages: list[Any]) -> list[str]:
     return [message["body"] for message in messages]
 
 
-async def test_what_was_received_is_free_again_and_its_receipts_are_spent(api: Api) -> None:
+async def test_messages_in_flight_are_visible_again_and_their_receipts_invalid(api: Api) -> None:
     await stepped(api)
     first = await api.receive()
     assert await reset(api, queue_id=0, offset=4) == {0: (4, 6, 0), 1: (0, 0, 0), 2: (0, 0, 0), 3: (0, 0, 0)}
@@ -48,7 +48,7 @@ async def test_what_was_received_is_free_again_and_its_receipts_are_spent(api: A
     assert (await api.ok("POST", "/v1/groups/billing/ack", {"receipts": receipts}))["settled"] == receipts
 
 
-async def test_a_group_begins_at_the_start_at_the_end_and_at_an_instant(api: Api) -> None:
+async def test_group_is_reset_to_start_end_or_instant(api: Api) -> None:
     times = await stepped(api, 4)
     await stepped(api, 2, queue_id=1)
     await api.receive()
@@ -68,8 +68,12 @@ async def test_a_group_begins_at_the_start_at_the_end_and_at_an_instant(api: Api
 @pytest.mark.parametrize(
     ("where", "status", "detail"),
     [
-        ({"to": "start", "offset": 1, "queue_id": 0}, 400, "offset is 1; allowed: no value beside to"),
-        ({"instant_ms": 5, "to": "end"}, 400, "instant_ms is 5; allowed: no value beside to"),
+        (
+            {"to": "start", "offset": 1, "queue_id": 0},
+            400,
+            "offset is 1; allowed: no value, because to is given",
+        ),
+        ({"instant_ms": 5, "to": "end"}, 400, "instant_ms is 5; allowed: no value, because to is given"),
         ({"offset": 1}, 400, "offset is 1; allowed: only with a queue_id"),
         ({"offset": 2, "queue_id": 0}, 409, "Target offset 2 not in consume queue range [0-1]"),
         ({"to": "middle"}, 400, "to is 'middle'"),
@@ -85,7 +89,7 @@ async def test_a_reset_is_refused(api: Api, where: dict[str, Any], status: int, 
     assert (await api.ok("GET", "/v1/groups/billing"))["in_flight"] == 1
 
 
-async def test_a_group_that_does_not_exist_is_not_made(api: Api) -> None:
+async def test_reset_creates_no_group(api: Api) -> None:
     await stepped(api, 1)
     problem = await api.refused(404, "POST", RESET, {"topic": "orders"})
     assert problem["type"] == "/problems/group-not-found"

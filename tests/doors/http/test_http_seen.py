@@ -1,6 +1,7 @@
-"""Asking what was sent, waiting for what becomes of it, and what nobody expected."""
+"""Querying sent messages, waiting for their outcomes, and unexpected messages."""
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ LONG_MS = 30_000
 
 
 async def sent(api: Api, topic: str = "orders", **like: Json) -> list[str]:
-    """The bodies of what was sent that is like this."""
+    """Return the bodies of sent messages that match."""
     found = await api.ok("POST", f"/v1/topics/{topic}/sent", like)
     assert found["count"] == len(found["messages"])
     return [one["body"] for one in found["messages"]]
@@ -24,7 +25,7 @@ async def wait(api: Api, topic: str = "orders", **what: Json) -> Json:
 
 
 async def waiting(api: Api, **what: Json) -> asyncio.Task[Json]:
-    """A wait that the broker has begun."""
+    """Start a wait, and return it once the broker waits."""
     before = api.emulator.broker.polls.count
     task = asyncio.create_task(wait(api, timeout_ms=LONG_MS, **what))
     await polls(api, before + 1)
@@ -32,7 +33,7 @@ async def waiting(api: Api, **what: Json) -> asyncio.Task[Json]:
 
 
 async def polls(api: Api, count: int) -> None:
-    """Until so many long polls wait."""
+    """Wait until this many long polls are waiting."""
     async with asyncio.timeout(PATIENCE_S):
         while api.emulator.broker.polls.count != count:  # noqa: ASYNC110 - of the broker in this loop
             await asyncio.sleep(0)
@@ -73,7 +74,7 @@ ORDER = '{"order": {"id": 7, "lines": [{"sku": "a"}, {"sku": "b"}], "unit price"
         {"tag": "paid", "key": "eu-7", "json_path": {"$.order.id": 7}},
     ],
 )
-async def test_what_was_sent_is_found_by_what_its_producer_gave_it(api: Api, like: Json) -> None:
+async def test_a_sent_message_is_found_by_the_fields_its_producer_set(api: Api, like: Json) -> None:
     fields: Json = {"tag": "paid", "keys": ["7", "eu-7"], "properties": {"region": "eu"}, "message_id": "A1"}
     await api.send(body=ORDER, **fields)
     assert await sent(api, **like) == [ORDER]
@@ -97,7 +98,7 @@ async def test_what_was_sent_is_found_by_what_its_producer_gave_it(api: Api, lik
         {"json_path": {"$.order.id.below": 7}},
     ],
 )
-async def test_what_differs_is_not_found_and_told_in_what(api: Api, like: Json) -> None:
+async def test_a_differing_message_is_not_found_and_its_difference_named(api: Api, like: Json) -> None:
     fields: Json = {"tag": "paid", "keys": ["7", "eu-7"], "properties": {"region": "eu"}, "message_id": "A1"}
     await api.send(body=ORDER, **fields)
     assert await sent(api, **like) == []
@@ -116,7 +117,7 @@ async def test_bodies_may_be_bytes_and_compressed(api: Api) -> None:
     assert await sent(api, body={"order": 7}) == []
 
 
-async def test_the_nearest_misses_come_first_and_say_in_what_they_differ(api: Api) -> None:
+async def test_near_misses_are_sorted_and_name_their_differences(api: Api) -> None:
     await api.send(topic="refunds", body="far")
     await api.send(body="two", tag="paid", keys=["8"])
     await api.send(body="one", tag="paid", keys=["7"])
@@ -138,11 +139,11 @@ async def test_the_nearest_misses_come_first_and_say_in_what_they_differ(api: Ap
         "  orders tag paid keys 8 'two': delivered, no group has consumed the topic",
         "    tag: 'paid', not 'refunded'; key: '8', not '7'",
     ]
-    assert (await wait(api, topic="none", sent=1))["explanation"].endswith("nothing like it was sent")
+    assert (await wait(api, topic="none", sent=1))["explanation"].endswith("no similar message was sent")
 
 
 @pytest.mark.parametrize("delay", [{"delay_level": 16}, {"delay_ms": 1_800_000}])
-async def test_a_delayed_message_is_sent_once_and_delivered_when_it_is_due(api: Api, delay: Json) -> None:
+async def test_delayed_message_counts_as_sent_then_as_delivered(api: Api, delay: Json) -> None:
     await api.send(body="now")
     await api.send(body="later", **delay)
     assert sorted(await sent(api)) == ["later", "now"]
@@ -163,7 +164,7 @@ async def test_a_delayed_message_is_sent_once_and_delivered_when_it_is_due(api: 
 
 
 @pytest.mark.parametrize("delay", [{"delay_level": 16}, {"delay_ms": 1_800_000}])
-async def test_a_cancelled_message_was_sent_and_a_reset_topic_forgets_it(api: Api, delay: Json) -> None:
+async def test_cancelled_message_counts_as_sent_until_a_reset(api: Api, delay: Json) -> None:
     message = await api.send(**delay)
     waiter = await waiting(api, delivered=1, sent=1)
     await api.ok("DELETE", f"/v1/delayed/{message['message_id']}")
@@ -176,7 +177,17 @@ async def test_a_cancelled_message_was_sent_and_a_reset_topic_forgets_it(api: Ap
     assert (await waiter)["reached"] is False
 
 
-async def test_a_wait_is_answered_by_the_event_and_stages_may_be_combined(api: Api) -> None:
+@pytest.mark.parametrize("delay", [{"delay_level": 5}, {"delay_ms": 60_000}])
+async def test_message_held_by_a_fault_counts_once(api: Api, delay: Json) -> None:
+    await api.ok("POST", "/v1/faults", {"do": "deliver-late", "by": "30s", "topic": "orders"})
+    await api.send(body="late", **delay)
+    for moved, delivered in (("1s", 0), ("1m", 0), ("1m", 1)):
+        await api.ok("POST", "/v1/clock/advance", {"by": moved})
+        assert await sent(api, delayed=True) == ["late"]
+        assert (await wait(api, delivered=1))["delivered"] == delivered
+
+
+async def test_wait_ends_when_every_count_is_reached(api: Api) -> None:
     waiter = await waiting(api, sent=2, delivered=1, tag="paid")
     await api.send(tag="paid", delay_level=1)
     await api.send(tag="other")
@@ -185,7 +196,7 @@ async def test_a_wait_is_answered_by_the_event_and_stages_may_be_combined(api: A
     assert (found["sent"], found["delivered"], found["reached"]) == (2, 1, True)
 
 
-async def test_acknowledged_counts_for_one_group_through_its_retries(api: Api) -> None:
+async def test_acknowledged_covers_the_retries_of_a_group(api: Api) -> None:
     waiter = await waiting(api, acknowledged=2, group="billing")
     for body in ("a", "b"):
         await api.send(body=body)
@@ -235,7 +246,59 @@ async def test_dead_letters_are_counted_for_the_topic_they_come_from(api: Api) -
     assert (await wait(api, topic="%DLQ%billing", delivered=1))["reached"]
 
 
-async def test_exactly_so_many_and_none_at_all(api: Api) -> None:
+STANDS = "the clock is manual and was not moved: advance it, or move it to the next due time"
+
+
+async def test_a_delay_is_told_once_and_with_it_that_nobody_moved_the_clock(api: Api) -> None:
+    await api.send(delay_level=16)
+    found = await wait(api, delivered=1)
+    due = datetime.fromtimestamp((await api.ok("GET", "/v1/clock"))["next_due_ms"] / 1000, UTC)
+    lines = found["explanation"].splitlines()
+    assert lines[0] == "orders: 0 delivered, wanted at least 1"
+    assert lines[2].startswith("  orders 'hello': delayed by level 16, due in 30m (")
+    assert lines[2].endswith(f"{due:%H:%M:%S})")
+    assert lines[3:] == [STANDS]
+    await api.ok("POST", "/v1/clock/advance", {"by": "29m59s"})
+    assert STANDS not in (await wait(api, delivered=1))["explanation"]
+    await api.ok("POST", "/v1/reset")
+    await api.send(delay_ms=60_000)
+    assert (await wait(api, delivered=1))["explanation"].endswith(STANDS)
+
+
+async def test_a_clock_that_stands_is_not_named_where_it_makes_no_difference(api: Api) -> None:
+    await api.send(tag="paid", delay_level=16)
+    await api.send(tag="due")
+    await api.receive()
+    wants: list[Json] = [
+        {"sent": 1, "tag": "refunded"},
+        {"delivered": 2, "tag": "due"},
+        {"delivered": 1, "tag": "refunded"},
+        {"acknowledged": 1, "group": "billing", "tag": "due"},
+    ]
+    for wanted in wants:
+        assert STANDS not in (await wait(api, **wanted))["explanation"]
+
+
+async def test_a_retry_waits_for_a_clock_that_stands(api: Api) -> None:
+    await api.send()
+    [taken] = await api.receive()
+    assert STANDS in (await wait(api, dead=1))["explanation"]  # it is in flight
+    await give_back(api, [taken])
+    wants: list[Json] = [{"dead": 1}, {"acknowledged": 1, "group": "billing"}]
+    for wanted in wants:
+        found = await wait(api, **wanted)
+        assert found["explanation"].count("to be retried at billing, until in 10s") == 1
+        assert found["explanation"].endswith(STANDS)
+
+
+@pytest.mark.parametrize("clock", ["real", "x2"])
+async def test_a_running_clock_does_not_stand(clock: str) -> None:
+    async with running_api(clock=clock) as api:
+        await api.send(delay_level=16)
+        assert "manual" not in (await wait(api, delivered=1))["explanation"]
+
+
+async def test_exact_counts_and_zero(api: Api) -> None:
     assert (await wait(api, sent=0, exactly=True))["reached"]
     for body in ("a", "b"):
         await api.send(body=body)
@@ -247,14 +310,14 @@ async def test_exactly_so_many_and_none_at_all(api: Api) -> None:
     assert found["explanation"].splitlines()[:2] == ["orders: 2 sent, wanted exactly 1", "found:"]
 
 
-async def test_what_was_expected_is_not_unexpected(api: Api) -> None:
+async def test_expected_messages_are_not_unexpected(api: Api) -> None:
     await api.send(body="a", tag="paid")
     await api.send(body="b")
     await api.send(topic="refunds", body="c", delay_ms=1_000)
     await wait(api, sent=1, tag="paid", expected=True)
     found = await api.ok("GET", "/v1/unexpected")
     assert [one["body"] for one in found["messages"]] in (["b", "c"], ["c", "b"])
-    assert found["explanation"].startswith("sent, and expected by no assertion: 2\n")
+    assert found["explanation"].startswith("sent, but expected by no assertion: 2\n")
     await api.ok("POST", "/v1/topics/orders/sent", {"expected": True})
     found = await api.ok("GET", "/v1/unexpected?topic=orders")
     assert (found["count"], found["messages"], found["explanation"]) == (0, [], "")
@@ -267,7 +330,7 @@ async def test_what_was_expected_is_not_unexpected(api: Api) -> None:
     assert (await api.ok("GET", "/v1/unexpected"))["count"] == 1
 
 
-async def test_a_committed_half_message_is_sent_and_an_open_one_is_not(api: Api) -> None:
+async def test_only_committed_half_messages_are_sent(api: Api) -> None:
     half = await api.ok("POST", "/v1/topics/orders/transactions", {"body": "half", "group": "shop"})
     other = await api.ok("POST", "/v1/topics/orders/transactions", {"body": "no", "group": "shop"})
     assert await sent(api) == []
@@ -277,7 +340,7 @@ async def test_a_committed_half_message_is_sent_and_an_open_one_is_not(api: Api)
     assert [one["body"] for one in (await waiter)["messages"]] == ["half"]
 
 
-async def test_many_may_wait_and_one_who_hangs_up_is_forgotten(api: Api) -> None:
+async def test_disconnected_clients_stop_waiting(api: Api) -> None:
     waiters = [await waiting(api, sent=1, key=str(number)) for number in range(20)]
     waiters[0].cancel()
     await polls(api, 19)
@@ -308,11 +371,11 @@ async def test_a_reset_ends_waits_and_receives(api: Api) -> None:
         ({"sent": 1, "tags": "a"}, "tags"),
     ],
 )
-async def test_what_cannot_be_asked_is_refused(api: Api, fields: Any, field: str) -> None:
+async def test_invalid_queries_are_refused(api: Api, fields: Any, field: str) -> None:
     assert (await api.refused(400, "POST", "/v1/topics/orders/wait", fields))["field"] == field
 
 
-async def test_what_was_sent_is_found_after_a_restart(tmp_path: Any) -> None:
+async def test_sent_messages_are_found_after_a_restart(tmp_path: Any) -> None:
     for count in (1, 2):
         async with running_api(data=str(tmp_path)) as api:
             await api.send(body="x", delay_ms=60_000)
@@ -326,7 +389,7 @@ async def test_what_was_sent_is_found_after_a_restart(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("delete", [True, False])
 @pytest.mark.parametrize("delay", [{"delay_level": 3}, {"delay_ms": 10_000}])
-async def test_what_was_sent_before_a_topic_was_emptied_is_not_seen_after_a_restart(
+async def test_messages_sent_before_a_reset_are_not_seen_after_a_restart(
     tmp_path: Path, delay: Json, delete: bool
 ) -> None:
     async with running_api(data=str(tmp_path)) as api:

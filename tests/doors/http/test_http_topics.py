@@ -43,11 +43,14 @@ async def test_a_topic_is_created_changed_and_shown(api: Api) -> None:
         ("topics/a%2Fb", {}, "topic"),
         ("groups/billing", {"max_retries": 1001}, "max_retries"),
         ("groups/billing", {"retry_queues": 65}, "retry_queues"),
+        ("groups/billing", {"priority_factor": 101}, "priority_factor"),
         ("groups/a.b", {}, "group"),
         (f"groups/{'a' * 256}", {}, "group"),
     ],
 )
-async def test_limits_are_refused_by_field(api: Api, path: str, body: dict[str, object], field: str) -> None:
+async def test_values_beyond_limits_are_refused_by_field(
+    api: Api, path: str, body: dict[str, object], field: str
+) -> None:
     problem = await api.refused(400, "PUT", f"/v1/{path}", body)
     assert (problem["type"], problem["field"]) == ("/problems/invalid-argument", field)
 
@@ -56,7 +59,7 @@ async def test_names_with_percent_signs_are_encoded_in_paths(api: Api) -> None:
     await api.ok("PUT", "/v1/groups/g")
     await api.send("%25RETRY%25g")
     assert (await api.ok("GET", "/v1/topics/%25RETRY%25g"))["name"] == "%RETRY%g"
-    # "%41" stands for itself here, not for "A".
+    # "%41" is literal here and does not stand for "A".
     made = await api.call("PUT", "/v1/topics/%25RETRY%2541", {})
     assert (made.status, made.body["name"]) == (201, "%RETRY%41")
     assert (await api.ok("GET", "/v1/topics/%25RETRY%2541"))["name"] == "%RETRY%41"
@@ -72,8 +75,12 @@ async def test_a_group_is_created_changed_and_shown_with_its_lag(api: Api) -> No
         "max_retries": 3,
         "retry_queues": 2,
         "fifo": False,
+        "priority_factor": 100,
         "lag": 0,
         "in_flight": 0,
+        "retrying": 0,
+        "dead_letters": 0,
+        "members": [],
         "queues": [],
     }
     changed = await api.call("PUT", "/v1/groups/billing")
@@ -91,6 +98,7 @@ async def test_a_group_is_created_changed_and_shown_with_its_lag(api: Api) -> No
         "max_offset": 3,
         "lag": 3,
         "in_flight": 1,
+        "retrying": 0,
     }
     await api.ok("POST", "/v1/groups/billing/ack", {"receipts": [message["receipt"]]})
     group = await api.ok("GET", "/v1/groups/billing")
@@ -99,7 +107,7 @@ async def test_a_group_is_created_changed_and_shown_with_its_lag(api: Api) -> No
     assert (await api.refused(404, "GET", "/v1/groups/none"))["type"] == "/problems/group-not-found"
 
 
-async def test_waiting_for_messages_of_a_topic(api: Api) -> None:
+async def test_wait_ends_when_the_topic_has_enough_messages(api: Api) -> None:
     path = "/v1/topics/orders/wait"
 
     async def waited(**fields: int) -> tuple[int, bool]:
@@ -124,12 +132,42 @@ async def test_waiting_for_messages_of_a_topic(api: Api) -> None:
         assert (await api.refused(400, "POST", path, body))["field"] == field
 
 
-async def test_waiting_is_bounded_by_the_setting_and_needs_a_topic_that_can_be_there() -> None:
+async def test_wait_is_bounded_and_needs_a_possible_topic() -> None:
     async with running_api(max_wait_us=20_000, auto_create_topics=False) as api:
         path = "/v1/topics/orders/wait"
         problem = await api.refused(400, "POST", path, {"delivered": 1, "timeout_ms": 21})
-        assert problem["allowed"] == "a whole number from 0 to 20"
+        assert problem["allowed"] == "a whole number from 0 to 20, the most that the setting max_wait allows"
         assert (await api.refused(404, "POST", path, {"delivered": 1}))["title"] == "Topic not found"
         await api.ok("PUT", "/v1/topics/orders")
-        # The default of five seconds is bounded as well.
+        # The limit also bounds the default of five seconds.
         assert (await api.ok("POST", path, {"delivered": 1}))["reached"] is False
+
+
+async def test_topics_and_groups_are_searched_page_by_page(api: Api) -> None:
+    for number in range(5):
+        await api.ok("PUT", f"/v1/topics/Orders-{number}")
+        await api.ok("PUT", f"/v1/groups/billing-{number}")
+    await api.ok("PUT", "/v1/topics/bills")
+    await api.ok("PUT", "/v1/topics/%25RETRY%25orders")
+    for path, kind in (("topics?user=true&search=oRDER&", "topics"), ("groups?search=ILL&", "groups")):
+        names: list[str] = []
+        sizes, after = [], ""
+        while True:
+            page = await api.ok("GET", f"/v1/{path}max=2{after}")
+            names += [one["name"] for one in page[kind]]
+            sizes.append((len(page[kind]), page["count"]))
+            if page["next_after"] is None:
+                break
+            after = f"&after={page['next_after']}"
+        assert [name[-2:] for name in names] == ["-0", "-1", "-2", "-3", "-4"]
+        assert sizes == [(2, 5), (2, 5), (1, 5)]
+    assert (await api.ok("GET", "/v1/topics?search=none"))["topics"] == []
+    await api.refused(400, "GET", "/v1/topics?max=0")
+
+
+async def test_the_groups_of_a_topic_are_listed(api: Api) -> None:
+    await api.send()
+    await api.receive()
+    await api.ok("PUT", "/v1/groups/shipping")
+    assert [one["name"] for one in (await api.ok("GET", "/v1/groups?topic=orders"))["groups"]] == ["billing"]
+    assert (await api.ok("GET", "/v1/groups?topic=bills"))["groups"] == []

@@ -1,4 +1,4 @@
-"""Half messages over HTTP: prepared, listed, decided; by the Python client and the command line as well."""
+"""Preparing, listing and deciding half messages over HTTP, by Python client and by command line."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -51,19 +51,11 @@ async def test_a_half_message_is_rolled_back_by_either_id(api: Api) -> None:
     assert await api.receive() == []
 
 
-async def test_of_several_with_one_id_the_oldest_is_decided_first(api: Api) -> None:
-    for body in ("old", "new"):
-        await prepare(api, body, message_id="twice")
-    assert (await api.ok("POST", "/v1/transactions/twice/commit"))["body"] == "old"
-    assert (await api.ok("POST", "/v1/transactions/twice/rollback"))["body"] == "new"
-    assert [message["body"] for message in await api.receive()] == ["old"]
-
-
-async def test_they_are_listed_by_page_and_topic_whatever_door_they_came_in_by(api: Api) -> None:
+async def test_half_messages_of_every_door_are_listed_by_page_and_topic(api: Api) -> None:
     first = await prepare(api)
     broker = api.emulator.broker
     popped = await broker.popped_halves.prepare(Message("bills", b"popped"), 20 * S)
-    third = await prepare(api, topic="bills", check_after_s=30)
+    third = await prepare(api, topic="bills", check_after_s=30, delay_ms=9_000)
     page = await api.ok("GET", "/v1/transactions?max=2")
     assert page["next_after"] == popped.stored.log_offset
     one, two = page["messages"]
@@ -74,6 +66,7 @@ async def test_they_are_listed_by_page_and_topic_whatever_door_they_came_in_by(a
     rest = await api.ok("GET", f"/v1/transactions?after={page['next_after']}")
     assert rest == {"messages": [third], "next_after": None}
     assert third["next_check_ms"] == third["store_ms"] + 30_000
+    assert (first["due_ms"], third["due_ms"]) == (None, third["store_ms"] + 9_000)
     of_topic = (await api.ok("GET", "/v1/transactions?topic=bills&max=1"))["messages"]
     assert [half["message_id"] for half in of_topic] == [two["message_id"]]
     assert (await api.refused(404, "GET", "/v1/transactions?topic=none"))["title"] == "Topic not found"
@@ -81,34 +74,6 @@ async def test_they_are_listed_by_page_and_topic_whatever_door_they_came_in_by(a
     settled = await broker.popped_halves.commit("bills", [popped.handle])
     assert (settled.done, len(settled.failed)) == ([], 1)
     assert [message["body"] for message in await api.receive("bills")] == ["popped"]
-
-
-@pytest.mark.parametrize(
-    ("delay", "due_in_ms"),
-    [({"delay_level": 2}, 5_000), ({"delay_ms": 9_000}, 7_000)],
-)
-async def test_a_delay_is_that_of_the_commit_or_absolute(
-    api: Api, delay: dict[str, Any], due_in_ms: int
-) -> None:
-    half = await prepare(api, **delay)
-    assert half["due_ms"] == (half["store_ms"] + 9_000 if "delay_ms" in delay else None)
-    moved = await api.ok("POST", "/v1/clock/advance", {"by": "2s"})
-    assert (await api.ok("GET", "/v1/delayed"))["messages"] == []
-    await api.ok("POST", f"/v1/transactions/{half['message_id']}/commit")
-    (pending,) = (await api.ok("GET", "/v1/delayed"))["messages"]
-    assert pending["due_ms"] == moved["now_ms"] + due_in_ms
-    await api.ok("POST", "/v1/clock/next")
-    assert [message["body"] for message in await api.receive()] == ["half"]
-
-
-async def test_what_nobody_decides_is_given_up_and_can_be_looked_at(api: Api) -> None:
-    half = await prepare(api)
-    await api.ok("POST", "/v1/clock/advance", {"by": "1h"})
-    (shown,) = (await api.ok("GET", "/v1/topics/TRANS_CHECK_MAX_TIME_TOPIC/queues/0/messages"))["messages"]
-    assert (shown["message_id"], shown["real_topic"]) == (half["message_id"], TOPIC)
-    await api.refused(404, "POST", f"/v1/transactions/{half['message_id']}/commit")
-    (take,) = (await api.ok("GET", f"/v1/messages/{half['message_id']}"))["receipts"]
-    assert (take["group"], take["outcome"], take["times"]) == ("CID_RMQ_SYS_TRANS", "abandoned", 15)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +90,7 @@ async def test_what_nobody_decides_is_given_up_and_can_be_looked_at(api: Api) ->
         ({"delay_level": 1, "delay_ms": 1}, "delay_ms"),
     ],
 )
-async def test_what_is_wrong_with_a_half_message_is_said(
-    api: Api, wrong: dict[str, Any], field: str | None
-) -> None:
+async def test_a_faulty_half_message_is_refused(api: Api, wrong: dict[str, Any], field: str | None) -> None:
     given = {"body": "half", "group": MAKERS, **wrong}
     given = {name: value for name, value in given.items() if value is not None}
     problem = await api.refused(400, "POST", f"/v1/topics/{TOPIC}/transactions", given)
@@ -135,7 +98,7 @@ async def test_what_is_wrong_with_a_half_message_is_said(
     assert (await api.ok("GET", "/v1/transactions"))["messages"] == []
 
 
-async def test_the_metrics_count_them(api: Api) -> None:
+async def test_metrics_count_half_messages(api: Api) -> None:
     halves = [await prepare(api) for _ in range(4)]
     await api.ok("POST", f"/v1/transactions/{halves[0]['message_id']}/commit")
     await api.ok("POST", f"/v1/transactions/{halves[1]['message_id']}/rollback")
@@ -157,7 +120,7 @@ async def url() -> AsyncIterator[str]:
         yield process.url
 
 
-async def test_the_python_client(url: str) -> None:
+async def test_python_client_prepares_and_decides(url: str) -> None:
     async with Client(url) as broker:
         halves = [await broker.prepare(TOPIC, text, group=MAKERS, tag="A") for text in "ab"]
         page = await broker.transactions(topic=TOPIC, max_messages=1)
@@ -173,7 +136,7 @@ async def test_the_python_client(url: str) -> None:
             await broker.commit(halves[1]["message_id"])
 
 
-async def test_the_command_line(url: str) -> None:
+async def test_command_line_prepares_and_decides(url: str) -> None:
     shell = Shell(url)
     async with Client(url) as broker:
         committed, other = [await broker.prepare(TOPIC, text, group=MAKERS, keys=["k"]) for text in "ab"]
@@ -192,6 +155,6 @@ async def test_the_command_line(url: str) -> None:
     ended = await shell("transactions", "rollback", other["message_id"])
     assert (ended.code, "waits for a decision" in ended.stderr) == (Exit.NOTHING, True)
     life = (await shell("message", committed["message_id"])).stdout
-    for text in ("held until its producer decides", "committed", f"stored in {TOPIC}"):
+    for text in (f"prepared for {TOPIC}", f"committed to {TOPIC}"):
         assert text in life
     assert "rolled back" in (await shell("message", other["message_id"])).stdout

@@ -1,4 +1,4 @@
-"""The OpenAPI document: valid, complete, and true of a running broker."""
+"""The OpenAPI document is valid and complete, and a running broker conforms to it."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ async def document(api: Api) -> Any:
 
 
 def schemas_in(part: Any) -> list[Any]:
-    """Every schema that stands anywhere under ``schema`` or ``schemas``."""
+    """Yield every schema below a ``schema`` or ``schemas`` key."""
     if isinstance(part, list):
         return [found for one in part for found in schemas_in(one)]
     if not isinstance(part, dict):
@@ -38,13 +38,13 @@ def schemas_in(part: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("operation", ["ack", "extend", "give-back"])
-async def test_it_says_that_the_brokers_own_group_is_refused(api: Api, document: Any, operation: str) -> None:
+async def test_the_brokers_internal_group_is_refused(api: Api, document: Any, operation: str) -> None:
     body = {"receipts": ["any"]} | ({"invisible_ms": 1} if operation == "extend" else {})
     await api.refused(403, "POST", f"/v1/groups/CID_RMQ_SYS_TRANS/{operation}", body)
     assert "403" in document["paths"][f"/v1/groups/{{group}}/{operation}"]["post"]["responses"]
 
 
-async def test_it_is_valid(document: Any) -> None:
+async def test_document_is_valid(document: Any) -> None:
     assert document["openapi"].startswith("3.1.")
     assert [str(error) for error in OPENAPI_31_VALIDATOR.iter_errors(document)] == []
     schemas = schemas_in(document)
@@ -54,7 +54,7 @@ async def test_it_is_valid(document: Any) -> None:
         Draft202012Validator({**schema, "components": document["components"]})  # resolves every reference
 
 
-async def test_it_lists_every_route_once(document: Any) -> None:
+async def test_document_lists_every_route_once(document: Any) -> None:
     listed = [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
     routes = [(route.method, route.path) for group in route_groups(Settings()) for route in group.routes]
     assert sorted(listed) == sorted(routes)
@@ -66,7 +66,7 @@ async def test_it_lists_every_route_once(document: Any) -> None:
             assert in_path == [part[1:-1] for part in path.split("/") if part.startswith("{")]
 
 
-async def test_it_says_what_the_settings_allow() -> None:
+async def test_document_has_the_allowed_values() -> None:
     async with running_api(max_wait_us=7_000_000) as api:
         schemas = (await api.ok("GET", "/openapi.json"))["components"]["schemas"]
     assert schemas["ReceiveIn"]["properties"]["wait_ms"]["maximum"] == 7_000
@@ -74,17 +74,22 @@ async def test_it_says_what_the_settings_allow() -> None:
     assert schemas["MessageIn"]["oneOf"] == [{"required": ["body"]}, {"required": ["body_base64"]}]
 
 
-async def test_it_says_that_a_message_has_one_delay(document: Any) -> None:
+async def test_a_message_with_two_delays_is_refused(document: Any) -> None:
     schema = {**document["components"]["schemas"]["MessageIn"], "components": document["components"]}
     validator = Draft202012Validator(schema)
-    delays: list[dict[str, int]] = [{"delay_level": 1}, {"delay_ms": 1}, {"start_deliver_ms": 1}]
+    delays: list[dict[str, Any]] = [
+        {"delay_level": 1},
+        {"delay_ms": 1},
+        {"delay": "1s"},
+        {"start_deliver_ms": 1},
+    ]
     for index, delay in enumerate(delays):
         assert validator.is_valid({"body": "x", **delay})
         assert validator.is_valid({"body": "x", **delay, "delay_level": delay.get("delay_level", 0)})
         assert not validator.is_valid({"body": "x", **delay, **delays[index - 1]})
 
 
-async def test_it_asks_for_a_token_where_one_is_needed(document: Any) -> None:
+async def test_document_declares_the_token(document: Any) -> None:
     assert "security" not in document
     async with running_api(token=TOKEN) as api:
         answer = await api.call("GET", "/openapi.json", headers={"Authorization": f"Bearer {TOKEN}"})
@@ -110,14 +115,14 @@ async def test_it_asks_for_a_token_where_one_is_needed(document: Any) -> None:
 async def test_schemathesis_finds_nothing(
     examples: int, serve: list[str], run: list[str], tmp_path: Path
 ) -> None:
-    # A schema cannot say which start_deliver_ms is too far ahead, which aliyun5 does not refuse.
+    # A schema cannot express which start_deliver_ms is too far ahead; aliyun5 refuses none.
     settings = ("--max-wait", "50ms", "--start-deliver-time", "aliyun5")
     async with forked_broker("--clock", "manual", *settings, *serve) as broker:
         process = await asyncio.create_subprocess_exec(
             *(str(Path(sys.executable).parent / "schemathesis"), "run", f"{broker.url}/openapi.json"),
             *("--checks", "all", "--seed", "1", "--max-examples", str(examples)),
-            *("--exclude-path", "/v1/stream"),  # which does not end; test_http_live covers it
-            *("--exclude-path", "/v1/reports"),  # of a second each; test_http_reports covers it
+            *("--exclude-path", "/v1/stream"),  # never ends; test_http_live covers it
+            *("--exclude-path", "/v1/reports"),  # takes a second per request; test_http_reports covers it
             *("--request-timeout", str(HANGING_S), "--suppress-health-check", "too_slow"),  # busy machines
             *("--generation-database", "none", "--no-color", *run),
             cwd=tmp_path,

@@ -1,10 +1,9 @@
-"""Fixtures of tests of the remoting door."""
+"""Fixtures of the remoting tests."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from mocketmq.remoting import channel
 from mocketmq.remoting.channel import RemotingChannel
 from tests.support.patience import PATIENCE_S
 from tests.support.remoting import Remoting, running_remoting
@@ -12,9 +11,9 @@ from tests.support.remoting import Remoting, running_remoting
 
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Brokers wait for clients that a busy machine holds up."""
-    monkeypatch.setattr(channel, "STATUS_S", PATIENCE_S)
-    monkeypatch.setattr(RemotingChannel.call, "__defaults__", (b"", PATIENCE_S))
+    """Make brokers wait longer for clients, which a busy machine delays."""
+    monkeypatch.setattr(RemotingChannel, "status_s", PATIENCE_S)
+    monkeypatch.setattr(RemotingChannel, "call_s", PATIENCE_S)
 
 
 @pytest.fixture

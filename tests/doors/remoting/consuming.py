@@ -1,4 +1,4 @@
-"""What consumers send, and what the tests of it look at."""
+"""Requests of consumers, and helpers that tests check them with."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ Ext = dict[str, str]
 
 
 def subscription(topic: str = TOPIC, expression: str = "*", version: int = 1, **more: Any) -> Any:
-    """A topic that a group wants, as a Java client says it."""
+    """Return a group's subscription to a topic, as a Java client sends it."""
     return {
         "topic": topic,
         "subString": expression,
@@ -35,7 +35,7 @@ def subscription(topic: str = TOPIC, expression: str = "*", version: int = 1, **
 
 
 def consumer(*subscriptions: Any, group: str = GROUP, **more: Any) -> Any:
-    """A group for which a client consumes; of the usual topic, unless told otherwise."""
+    """Return the heartbeat entry of a consumer's group, which by default subscribes to the usual topic."""
     return {
         "groupName": group,
         "consumeType": "CONSUME_PASSIVELY",
@@ -48,7 +48,7 @@ def consumer(*subscriptions: Any, group: str = GROUP, **more: Any) -> Any:
 
 
 def beat(*consumers: Any, client: str = "one", producers: tuple[str, ...] = (), **more: Any) -> bytes:
-    """The body of a heartbeat."""
+    """Return the body of a heartbeat."""
     return json.dumps(
         {
             "clientID": client,
@@ -60,13 +60,13 @@ def beat(*consumers: Any, client: str = "one", producers: tuple[str, ...] = (), 
 
 
 async def join(client: RemotingClient, name: str = "one", **more: Any) -> None:
-    """Become a member of the usual group, and take note of it as all members do."""
+    """Join the usual group, and wait for the notification that all members get."""
     await client.ok(HEART_BEAT, body=beat(consumer(**more), client=name))
     assert (await client.push()).code == MEMBERS_CHANGED
 
 
 async def members(client: RemotingClient, group: str = GROUP) -> list[str]:
-    """The ids of the clients of a group, none if there is nobody."""
+    """Return the client ids of a group, or an empty list if it has no clients."""
     answer = await client.call(CONSUMERS, {"consumerGroup": group})
     if answer.code:
         assert (answer.code, answer.remark) == (1, f"no consumer for this group, {group}")
@@ -77,7 +77,7 @@ async def members(client: RemotingClient, group: str = GROUP) -> list[str]:
 
 
 def pull_of(offset: int = 0, flags: int = SUBSCRIPTION, **fields: object) -> Ext:
-    """The ext fields of a pull; ``fields`` as they are called on the wire, None for one that is not there."""
+    """Return the ext fields of a pull; ``fields`` have wire names, and None removes a field."""
     given = {
         "consumerGroup": GROUP,
         "topic": TOPIC,
@@ -97,23 +97,23 @@ def pull_of(offset: int = 0, flags: int = SUBSCRIPTION, **fields: object) -> Ext
 async def pull(
     client: RemotingClient, offset: int = 0, flags: int = SUBSCRIPTION, **fields: object
 ) -> Command:
-    """The answer to a pull."""
+    """Pull, and return the answer."""
     return await client.call(PULL, pull_of(offset, flags, **fields))
 
 
 def bodies(answer: Command) -> list[str]:
-    """Those of the messages that were pulled."""
+    """Return the bodies of the pulled messages."""
     return [record.body.decode() for record in decode_records(answer.body)]
 
 
 def place(queue_id: int = 0, topic: str = TOPIC, group: str | None = GROUP, **more: object) -> Ext:
-    """A queue, of a group unless that is None."""
+    """Return the ext fields of a queue, with the group unless that is None."""
     given = {"consumerGroup": group, "topic": topic, "queueId": queue_id, **more}
     return {name: str(value) for name, value in given.items() if value is not None}
 
 
 async def committed(client: RemotingClient, queue_id: int = 0, **more: Any) -> int | None:
-    """Where a group begins, None if that is for it to say."""
+    """Return the committed offset, or None if the group has none and may choose."""
     answer = await client.call(QUERY_OFFSET, place(queue_id, **more))
     if answer.code == 22:
         assert answer.remark == "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
@@ -123,5 +123,5 @@ async def committed(client: RemotingClient, queue_id: int = 0, **more: Any) -> i
 
 
 async def commit(client: RemotingClient, offset: int, queue_id: int = 0, **more: Any) -> None:
-    """Say how far a group has come."""
+    """Commit a group's offset."""
     await client.ok(UPDATE_OFFSET, place(queue_id, commitOffset=offset, **more))

@@ -1,4 +1,4 @@
-"""Requests that a test holds up, and what it watches of the server meanwhile."""
+"""Holds up requests for tests, and observes the server's connections."""
 
 import asyncio
 from dataclasses import replace
@@ -17,7 +17,7 @@ CODE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
 
 class Gate:
-    """In the place of a handler: holds up its requests, by topic, until they are let go."""
+    """Replaces a handler, and holds up its requests by topic until the test releases them."""
 
     def __init__(self, remoting: Remoting, monkeypatch: pytest.MonkeyPatch, code: RequestCode = CODE) -> None:
         self.started: list[str] = []
@@ -41,20 +41,20 @@ class Gate:
 
 
 async def until(condition: Any) -> None:
-    """Let the loop turn until the condition holds."""
+    """Run the event loop until the condition holds."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110 - what it looks at sets no event
             await asyncio.sleep(0)
 
 
 def looked_after_by_hand(remoting: Remoting) -> None:
-    """Let the server look after its connections only when a test calls it, however long that takes."""
+    """Stop the server's periodic checks of connections, so that only the test runs them."""
     assert remoting.server._ticking
     remoting.server._ticking.cancel()
 
 
 class Watched:
-    """A transport whose writes are noted."""
+    """A transport that records its writes."""
 
     def __init__(self, transport: asyncio.Transport, written: list[bytes]) -> None:
         self._transport = transport
@@ -78,7 +78,7 @@ async def metrics(remoting: Remoting) -> str:
 
 
 class Unread:
-    """A transport with so many bytes that are not read."""
+    """A transport that claims to have ``size`` unread bytes."""
 
     def __init__(self, transport: asyncio.Transport, size: int) -> None:
         self._transport = transport

@@ -1,4 +1,4 @@
-"""Half messages as remoting clients send, decide and are asked about them."""
+"""Half messages of remoting clients: sends, decisions and check-backs."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ async def prepare(
 
 
 def ending(half: Ext, decision: int, **fields: object) -> Ext:
-    """The ext fields of 37 as the Java client makes them of the answer to its send."""
+    """Return the ext fields of 37 as the Java client derives them from the answer to its send."""
     given = {
         "producerGroup": "makers",
         "tranStateTableOffset": half["queueOffset"],
@@ -49,7 +49,7 @@ async def refusal(client: RemotingClient, half: Ext, decision: int = COMMIT, **f
 
 
 async def produce(client: RemotingClient, *groups: str) -> None:
-    """Be a producer of these groups."""
+    """Register as a producer of these groups."""
     await client.ok(HEART_BEAT, body=beat(client=f"{client.address}@1", producers=groups or ("makers",)))
 
 
@@ -61,7 +61,7 @@ async def question(client: RemotingClient) -> tuple[Ext, WireRecord]:
 
 
 def answer_with(client: RemotingClient, decision: int) -> "asyncio.Task[list[Command]]":
-    """A producer that answers every question; see ``stop``."""
+    """Start a producer that answers every check-back; end it with ``stop``."""
 
     async def run() -> list[Command]:
         questions: list[Command] = []
@@ -87,13 +87,13 @@ def answer_with(client: RemotingClient, decision: int) -> "asyncio.Task[list[Com
 
 
 async def stop(answering: "asyncio.Task[list[Command]]") -> list[Command]:
-    """What it was asked."""
+    """Stop the producer, and return its check-backs."""
     answering.cancel()
     return await answering
 
 
 async def undecided(remoting: Remoting) -> list[dict[str, str]]:
-    """The properties of what was given up."""
-    if remoting.broker.registry.topics.find(UNDECIDED_TOPIC) is None:
+    """Return the properties of half messages that the broker gave up."""
+    if remoting.broker.registry.topics.find_topic(UNDECIDED_TOPIC) is None:
         return []
     return [parted(one.properties) for one in await visible(remoting.broker, UNDECIDED_TOPIC)]

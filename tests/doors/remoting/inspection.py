@@ -1,4 +1,4 @@
-"""What tools read of a broker's tables, whose keys may be objects."""
+"""Reads a broker's tables as tools do; keys of tables may be objects."""
 
 import json
 from typing import Any
@@ -12,12 +12,12 @@ ALL_PRODUCERS, TOPICS_OF, SUBSCRIPTION_OF = 328, 343, 345
 
 
 async def look(client: RemotingClient, code: int, **ext: object) -> Any:
-    """The body of an answer."""
+    """Send a request, and return the body of its answer."""
     return fastjson.loads((await client.ok(code, {name: str(value) for name, value in ext.items()})).body)
 
 
 def by_queue(table: dict[str, Any]) -> dict[tuple[str, int], Any]:
-    """A table whose keys are queues, by topic and queue id."""
+    """Convert a table whose keys are queues to keys of topic and queue id."""
     found = {}
     for key, value in table.items():
         queue = json.loads(key)

@@ -1,6 +1,6 @@
-"""What popping clients send, and how they make handles of what they are answered.
+"""Requests of popping clients, and the handles that clients build from answers.
 
-As MQClientAPIImpl.processPopResponse and ExtraInfoUtil of 5.3.3 do it; tests of the client show that it does.
+Follows MQClientAPIImpl.processPopResponse and ExtraInfoUtil of 5.3.3, as tests with that client confirm.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Message(NamedTuple):
 
 
 def written(given: dict[str, object]) -> Ext:
-    """Ext fields as Java writes them; None for one that is not there."""
+    """Return ext fields as Java writes them; fields that are None are left out."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in given.items()
@@ -51,7 +51,7 @@ def written(given: dict[str, object]) -> Ext:
 
 
 def pop_of(wait_ms: object = 0, **fields: object) -> Ext:
-    """The ext fields of a pop; ``fields`` as they are called on the wire."""
+    """Return the ext fields of a pop; ``fields`` have wire names."""
     return written(
         {
             "consumerGroup": GROUP,
@@ -60,7 +60,7 @@ def pop_of(wait_ms: object = 0, **fields: object) -> Ext:
             "maxMsgNums": 32,
             "invisibleTime": INVISIBLE_MS,
             "pollTime": wait_ms,
-            # Without a poll time, a pop that was on its way for half a second would be refused.
+            # Without a poll time, the broker would refuse a pop that took half a second to arrive.
             "bornTime": wall_us() // US_PER_MS if wait_ms else 0,
             "initMode": 0,
             "expType": "TAG",
@@ -72,19 +72,19 @@ def pop_of(wait_ms: object = 0, **fields: object) -> Ext:
 
 
 async def pop(client: RemotingClient, **fields: object) -> list[Message]:
-    """What is there to pop, none if the answer says so."""
+    """Pop, and return the messages, or an empty list if the answer reports none."""
     answer = await client.call(POP, pop_of(**fields))
     assert set(answer.ext) >= MANDATORY
     return messages(answer) if answer.code != 210 else []
 
 
-def pop_later(client: RemotingClient, wait_ms: int = 60_000, **fields: object) -> asyncio.Future[Command]:
-    """A pop that waits."""
-    return client.ask(POP, pop_of(wait_ms, **fields))
+def pop_later(client: RemotingClient, **fields: object) -> asyncio.Future[Command]:
+    """Start a pop that waits."""
+    return client.ask(POP, pop_of(60_000, **fields))
 
 
 def messages(answer: Command, topic: str = TOPIC) -> list[Message]:
-    """The messages of an answer, with the handles that the client makes for them."""
+    """Return the messages of an answer, with the handles that the client builds for them."""
     assert (answer.code, answer.remark) == (0, "FOUND")
     ext = answer.ext
     starts = _parsed(ext["startOffsetInfo"])
@@ -94,7 +94,7 @@ def messages(answer: Command, topic: str = TOPIC) -> list[Message]:
     found: dict[str, list[int]] = {}
     for record in records:
         found.setdefault(_key(record), []).append(record.queue_offset)
-    assert found == offsets
+    assert {key: sorted(some) for key, some in found.items()} == offsets
     made = []
     for record in records:
         properties = parted(record.properties)
@@ -136,7 +136,7 @@ def _key(record: WireRecord) -> str:
 
 
 def settling(handle: str, fields: Mapping[str, object]) -> Ext:
-    """The ext fields of an acknowledgement, or of a change of the invisible time."""
+    """Return the ext fields of an acknowledgement or of a change of the invisible time."""
     *_, kind, _, queue_id, offset = handle.split(" ")
     return written(
         {
@@ -151,12 +151,12 @@ def settling(handle: str, fields: Mapping[str, object]) -> Ext:
 
 
 async def ack(client: RemotingClient, handle: str, **fields: object) -> int:
-    """Acknowledge a message; how that went."""
+    """Acknowledge a message, and return the code of the answer."""
     return (await client.call(ACK, settling(handle, fields))).code
 
 
 async def change(client: RemotingClient, handle: str, invisible_ms: int, **fields: object) -> str:
-    """Have a message invisible for so long from now; the new handle, "" if it was refused."""
+    """Change a message's invisible time, and return the new handle, or "" if refused."""
     answer = await client.call(CHANGE, settling(handle, {"invisibleTime": invisible_ms, **fields}))
     if answer.code:
         assert answer.code == 208
@@ -167,7 +167,7 @@ async def change(client: RemotingClient, handle: str, invisible_ms: int, **field
 
 
 def batch_of(handles: Sequence[str], group: str = GROUP) -> bytes:
-    """The body of an acknowledgement of several, as MQClientAPIImpl.batchAckMessageAsync makes it."""
+    """Return the body of a batch acknowledgement, as MQClientAPIImpl.batchAckMessageAsync builds it."""
     acks: dict[tuple[str, ...], tuple[dict[str, object], list[int]]] = {}
     for handle in handles:
         start, pop_ms, invisible_ms, revive, kind, _, queue_id, offset = handle.split(" ")
@@ -189,7 +189,7 @@ def batch_of(handles: Sequence[str], group: str = GROUP) -> bytes:
 
 
 async def ack_all(client: RemotingClient, handles: Sequence[str]) -> int:
-    """Acknowledge several messages at once; how that went."""
+    """Acknowledge several messages in one request, and return the code of the answer."""
     return (await client.call(BATCH_ACK, body=batch_of(handles))).code
 
 
@@ -199,7 +199,7 @@ async def fill(remoting: Remoting, *contents: str, queue: int = 0) -> None:
 
 
 async def waited(remoting: Remoting, client_count: int = 1) -> None:
-    """Until so many wait to pop from all queues."""
+    """Wait until this many clients wait to pop from all queues."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             answer = await remoting.client.ok(POLLING_INFO, pop_of())

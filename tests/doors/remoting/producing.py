@@ -1,4 +1,4 @@
-"""Sends as clients make them, in all their forms, and what comes of them."""
+"""Sends of clients, in all their forms, and their results."""
 
 import struct
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.requests.sending import SendMessageHeader
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import WireRecord, decode_records
-from tests.support.brokers import GROUP, TOPIC
-from tests.support.remoting import RemotingClient
+from tests.support.brokers import GROUP, TOPIC, S, send
+from tests.support.remoting import Remoting, RemotingClient
 
 V1, V2, BATCH = 10, 310, 320
 PULL = 11
@@ -19,19 +19,19 @@ Ext = dict[str, str]
 
 
 def joined(properties: Mapping[str, str]) -> str:
-    """A property string as the Java client of 4.9.8 writes it: nothing behind the last value."""
+    """Return a property string as the 4.9.8 Java client writes it, without a separator at the end."""
     return "\x02".join(f"{key}\x01{value}" for key, value in properties.items())
 
 
 def parted(text: str) -> dict[str, str]:
-    """The properties of a record, every one of them once."""
+    """Parse the properties of a record; each name must occur once."""
     parts = [part.split("\x01") for part in text.split("\x02") if part]
     assert len({key for key, _ in parts}) == len(parts), text
     return dict(parts)
 
 
 def header(code: int = V2, properties: Mapping[str, str] | str = "", **fields: object) -> Ext:
-    """The ext fields of a send as the Java client writes them; ``fields`` as SendMessage calls them."""
+    """Return the ext fields of a send as the Java client writes them; ``fields`` are SendMessage's."""
     given: dict[str, object] = {
         "producer_group": "makers",
         "topic": TOPIC,
@@ -62,13 +62,23 @@ def _camel(name: str) -> str:
 
 
 def batch(*messages: tuple[bytes, Mapping[str, str]], flag: int = 0) -> bytes:
-    """The body of a batch (docs/protocol/remoting.md §2.2)."""
+    """Return the body of a batch (docs/protocol/remoting.md §2.2)."""
     body = b""
     for content, properties in messages:
         text = joined(properties).encode()
         size = 22 + len(content) + len(text)
         body += struct.pack(f">5i{len(content)}sh", size, 0, 0, flag, len(content), content, len(text)) + text
     return body
+
+
+async def stepped(remoting: Remoting, count: int = 6) -> list[int]:
+    """Send messages to queue 0, one second apart, and return the times in milliseconds."""
+    times = []
+    for n in range(count):
+        times.append(remoting.broker.clock.now_us() // 1_000)
+        await send(remoting.broker, str(n), queue=0)
+        await remoting.broker.mover.advance(1 * S)
+    return times
 
 
 async def sent(
@@ -78,7 +88,7 @@ async def sent(
     properties: Mapping[str, str] | str = "",
     **fields: Any,
 ) -> Ext:
-    """What a send that must succeed is answered."""
+    """Send a message, which must succeed, and return the answer."""
     answer = await client.ok(code, header(code, properties, **fields), body)
     assert answer.remark is None
     return dict(answer.ext)
@@ -91,7 +101,7 @@ async def refused(
     properties: Mapping[str, str] | str = "",
     **fields: Any,
 ) -> tuple[int, str]:
-    """Code and sentence of a send that must not succeed."""
+    """Send a message, which must fail, and return code and remark."""
     answer = await client.call(code, header(code, properties, **fields), body)
     assert answer.code != 0
     assert answer.ext == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
@@ -101,7 +111,7 @@ async def refused(
 async def pulled(
     client: RemotingClient, topic: str = TOPIC, queue_id: int = 0, offset: int = 0
 ) -> list[WireRecord]:
-    """What a consumer finds in a queue, from an offset on."""
+    """Pull a queue's messages from an offset on."""
     answer: Command = await client.call(
         PULL,
         {

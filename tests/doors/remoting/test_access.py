@@ -1,4 +1,4 @@
-"""Accounts at the remoting door: what each request takes, and how it is refused."""
+"""Accounts over remoting: the permissions that each request needs, and how it is refused."""
 
 import json
 import logging
@@ -48,7 +48,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def write(file: Path, text: str | bytes | None) -> None:
-    """Have this in the file, or none at all."""
+    """Write the file, or remove it if ``text`` is None."""
     if text is None:
         file.unlink()
     else:
@@ -56,7 +56,7 @@ def write(file: Path, text: str | bytes | None) -> None:
 
 
 def exchange(file: Path, text: str) -> None:
-    """Put another file in its place, as editors do, and Kubernetes."""
+    """Replace the file by renaming another, as editors and Kubernetes do."""
     another = file.with_name("another.yml")
     another.write_text(text)
     another.rename(file)
@@ -69,7 +69,7 @@ async def guarded(file: Path) -> AsyncIterator[Remoting]:
 
 
 def signed(key: str, ext: Mapping[str, str], body: bytes = b"", secret: str = SECRET) -> dict[str, str]:
-    """The ext fields with those of a key, as Apache's clients sign them."""
+    """Return the ext fields signed with a key, as Apache's clients sign them."""
     whole = {**ext, "AccessKey": key}
     text = "".join(whole[name] for name in sorted(whole))
     return whole | {"Signature": sign(secret, text.encode() + body).decode()}
@@ -83,7 +83,7 @@ async def asked(
     body: bytes = b"",
     secret: str = SECRET,
 ) -> str | None:
-    """Why the request was refused for its key, None if it was not."""
+    """Send a signed request, and return why it was refused, or None if it was not."""
     answer = await client.call(code, signed(key, ext, body, secret), body)
     return refusal(answer)
 
@@ -98,25 +98,25 @@ def refusal(answer: Command) -> str | None:
 # Rules
 
 
-def test_only_the_name_server_is_open() -> None:
-    """As upstream's is, which knows no accounts; but nothing is changed there without an administrator."""
+def test_name_server_alone_needs_no_key() -> None:
+    """Upstream's name server knows no accounts, but ours requires an administrator for changes."""
     assert {code for code, request in REQUESTS.items() if request.access.is_open} == {
         *(101, 105, 106, 206, 219, 224, 304, 311, 312, 313, 319)
     }
 
 
-async def test_who_asks_for_a_route_without_a_key_makes_nothing(guarded: Remoting) -> None:
+async def test_a_route_request_without_a_key_creates_no_topic(guarded: Remoting) -> None:
     for topic in ("%RETRY%GID_mine", "rmq_sys_TRACE_DATA_x", "sold", "read"):
         ext = {"topic": topic}
         for fields in (ext, signed(CLERK, ext, secret="wrong")):  # noqa: S106
             assert (await guarded.client.call(105, fields)).code == 17
-        assert guarded.broker.registry.topics.find(topic) is None
+        assert guarded.broker.registry.topics.find_topic(topic) is None
         await guarded.client.ok(105, signed(CLERK, ext))
-    assert guarded.broker.registry.groups.find("GID_mine")
+    assert guarded.broker.registry.groups.find_group("GID_mine")
 
 
 @pytest.mark.parametrize("topic", ["new", "%RETRY%GID_other", "%DLQ%GID_mine"])
-async def test_nor_does_who_may_not_use_the_topic(guarded: Remoting, topic: str) -> None:
+async def test_a_route_request_without_permission_creates_no_topic(guarded: Remoting, topic: str) -> None:
     await guarded.broker.registry.groups.put("GID_mine", 16, 1)
     ext = {"topic": topic}
     for version in (409, 121):
@@ -124,14 +124,14 @@ async def test_nor_does_who_may_not_use_the_topic(guarded: Remoting, topic: str)
     await guarded.client.ok(105, signed(OWNER, ext))
 
 
-async def test_what_is_not_open_takes_a_key(guarded: Remoting) -> None:
+async def test_other_requests_need_a_key(guarded: Remoting) -> None:
     for code, request in REQUESTS.items():
         answer = await guarded.client.call(code, {"AccessKey": ""} if code % 2 else {})
         words = "No acl config for " if code % 2 else "No accessKey is configured"
         assert refusal(answer) == (None if request.access.is_open else words), code
 
 
-async def test_what_is_for_administrators(guarded: Remoting) -> None:
+async def test_some_requests_need_an_administrator(guarded: Remoting) -> None:
     for code, request in REQUESTS.items():
         if request.access is not ADMIN:
             continue
@@ -142,7 +142,7 @@ async def test_what_is_for_administrators(guarded: Remoting) -> None:
         assert await asked(guarded.client, OWNER, code, {"topic": "%"}) is None
 
 
-async def test_what_anybody_with_a_key_may_ask(guarded: Remoting) -> None:
+async def test_some_requests_are_open_to_every_key(guarded: Remoting) -> None:
     for code, request in REQUESTS.items():
         if request.access is KEY:
             assert await asked(guarded.client, CLERK, code, {}) is None
@@ -228,7 +228,7 @@ NEEDS: list[tuple[int, Mapping[str, str], bytes, str | None]] = [
 ]
 
 
-async def test_what_takes_permissions(guarded: Remoting) -> None:
+async def test_some_requests_need_permissions(guarded: Remoting) -> None:
     for code, ext, body, lacking in NEEDS:
         words = None if lacking is None else f"No default permission for {lacking}"
         assert await asked(guarded.client, CLERK, code, ext, body) == words, (code, ext, body)
@@ -240,8 +240,8 @@ async def test_what_takes_permissions(guarded: Remoting) -> None:
     } == tried
 
 
-async def test_retries_of_a_group_whose_name_goes_on_are_not_read(file: Path) -> None:
-    """``%RETRY%GID_mine_too`` might be where GID_mine's retries of the topic ``too`` are; it is not."""
+async def test_group_permission_excludes_groups_with_longer_names(file: Path) -> None:
+    """``%RETRY%GID_mine_too`` looks like GID_mine's retries of the topic ``too``, but is not."""
     write(file, ACCOUNTS.replace("defaultTopicPerm: DENY", "defaultTopicPerm: PUB|SUB"))
     async with running_remoting(acl=str(file)) as remoting:
         client, retry = remoting.client, "%RETRY%GID_mine_too"
@@ -260,13 +260,13 @@ async def test_retries_of_a_group_whose_name_goes_on_are_not_read(file: Path) ->
                 answer = await client.call(code, signed(key, ext))
                 assert (refusal(answer), b"nobody else's" in answer.body) == (words, key is OWNER), code
                 if code == 200_050:
-                    await remoting.broker.mover.advance(1_000_000)  # it can be seen again
+                    await remoting.broker.mover.advance(1_000_000)  # the message is visible again
 
 
-# Who comes in
+# Access
 
 
-async def test_right_and_wrong_keys(guarded: Remoting) -> None:
+async def test_signatures_of_right_and_wrong_keys(guarded: Remoting) -> None:
     client, ext = guarded.client, header(topic="sold")
     assert await asked(client, CLERK, V2, ext, b"stored") is None
     assert await asked(client, "ключ", V2, ext, b"x") == "No acl config for ключ"
@@ -284,14 +284,14 @@ async def test_right_and_wrong_keys(guarded: Remoting) -> None:
     assert [queue.next_offset for queue in guarded.broker.registry.topics.get("sold").queues] == [1, 0, 0, 0]
 
 
-async def test_what_is_refused_oneway_is_not_done_and_not_answered(guarded: Remoting) -> None:
+async def test_a_refused_oneway_request_has_no_effect_and_no_answer(guarded: Remoting) -> None:
     client = guarded.client
     client.oneway(V2, header(topic="sold"), b"no key")
     assert await asked(client, CLERK, V2, header(topic="sold"), b"with a key") is None  # the first answer
     assert guarded.broker.registry.topics.get("sold").queues[0].next_offset == 1
 
 
-async def test_an_unreadable_heartbeat_is_refused_and_nothing_breaks(guarded: Remoting) -> None:
+async def test_unreadable_heartbeat_is_refused(guarded: Remoting) -> None:
     for body in (b"{", b"[]", b'{"consumerDataSet": [7]}', b'{"consumerDataSet": [{"groupName": 7}]}'):
         answer = await guarded.client.call(34, signed(CLERK, {}, body), body)
         assert answer.code == 1
@@ -309,7 +309,7 @@ async def test_trusted_addresses_need_no_key(file: Path, line: str) -> None:
         assert refusal(await remoting.client.call(V2, header())) == "No accessKey is configured"
 
 
-async def test_an_accounts_own_addresses_need_no_signature_and_no_permission(file: Path) -> None:
+async def test_trusted_address_of_an_account_needs_no_signature(file: Path) -> None:
     own = "  - accessKey: at home\n    secretKey: not needed\n    whiteRemoteAddress: 127.0.0.1\n"
     write(file, ACCOUNTS + own)
     async with running_remoting(acl=str(file)) as remoting:
@@ -318,8 +318,8 @@ async def test_an_accounts_own_addresses_need_no_signature_and_no_permission(fil
 
 
 @pytest.mark.parametrize("host", ["::1", "::"])
-async def test_addresses_of_a_listener_for_ipv6(file: Path, host: str) -> None:
-    """Where IPv4 comes in by the same socket, its addresses are those of IPv4."""
+async def test_white_list_matches_ipv4_at_an_ipv6_listener(file: Path, host: str) -> None:
+    """If the same socket accepts IPv4, its clients must be matched by their IPv4 addresses."""
     write(file, "globalWhiteRemoteAddresses:\n  - ::1\n")
     async with (
         running_remoting(acl=str(file), host=host) as remoting,
@@ -338,10 +338,10 @@ async def test_access_keys_may_do_everything(file: Path) -> None:
         assert await asked(remoting.client, CLERK, V2, header(topic="sold"), b"x") is None
 
 
-# The file
+# The accounts file
 
 
-async def test_a_changed_file_is_followed_at_once(
+async def test_changed_account_file_applies_at_once(
     guarded: Remoting, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "mocketmq.access")
@@ -355,7 +355,7 @@ async def test_a_changed_file_is_followed_at_once(
 
     exchange(file, ACCOUNTS.replace("sold=PUB", "old=PUB"))
     assert await asked(client, CLERK, V2, header(topic="old"), b"x") is None
-    assert [record.getMessage() for record in caplog.records] == [f"{file} was read again: 2 accounts"] * 2
+    assert [record.getMessage() for record in caplog.records] == [f"reloaded {file}: 2 accounts"] * 2
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ async def test_a_changed_file_is_followed_at_once(
         (None, "No such file"),
     ],
 )
-async def test_a_broken_file_is_told_of_once_and_not_followed(
+async def test_broken_account_file_is_reported_once_and_ignored(
     guarded: Remoting, file: Path, caplog: pytest.LogCaptureFixture, broken: str | None, why: str
 ) -> None:
     write(file, broken)
@@ -374,7 +374,7 @@ async def test_a_broken_file_is_told_of_once_and_not_followed(
         assert await asked(guarded.client, CLERK, V2, header(topic="sold"), b"x") is None
         assert await asked(guarded.client, CLERK, V2, header(topic="new"), b"x") is not None
     [record] = caplog.records
-    assert re.search(f"is not used, the accounts read before stay in force: .*{why}", record.getMessage())
+    assert re.search(f"keeping the previous accounts: .*{why}", record.getMessage())
     write(file, ACCOUNTS.replace("sold=PUB", "new=PUB"))
     assert await asked(guarded.client, CLERK, V2, header(topic="new"), b"x") is None
 
@@ -387,11 +387,11 @@ async def test_a_broken_file_is_told_of_once_and_not_followed(
         (None, "No such file or directory"),
         (
             f"accounts: [{{accessKey: double.key, secretKey: {SECRET}}}]",
-            "double.key is in the setting access_keys as well",
+            "double.key is also in the setting access_keys",
         ),
     ],
 )
-async def test_a_broken_file_stops_the_start(file: Path, text: str | bytes | None, why: str) -> None:
+async def test_broken_account_file_fails_the_start(file: Path, text: str | bytes | None, why: str) -> None:
     write(file, text)
     with pytest.raises(
         SettingError, match=r"^setting acl is .*; allowed: a file of accounts such as"
@@ -402,7 +402,7 @@ async def test_a_broken_file_stops_the_start(file: Path, text: str | bytes | Non
     assert SECRET not in str(refused.value)
 
 
-async def test_secrets_are_in_no_log_and_no_answer(file: Path) -> None:
+async def test_secrets_appear_in_no_log_or_answer(file: Path) -> None:
     async with (
         forked_broker("--acl", str(file), "--log-level", "debug") as process,
         connected("127.0.0.1", process.broker_port) as client,

@@ -17,13 +17,13 @@ ORDERS = "ORDER_TOPIC_CONFIG"
 
 
 async def settings(client: RemotingClient, code: int = GET) -> dict[str, str]:
-    """What is set, by name."""
+    """Return the settings by name."""
     lines = (await client.ok(code)).body.decode().splitlines()
     pairs = [line.partition("=") for line in lines]
     return {name: value for name, _, value in pairs}
 
 
-async def test_the_broker_tells_what_is_set() -> None:
+async def test_the_broker_lists_its_settings() -> None:
     async with running_remoting(levels="1s 2m", topic_queues=7, durability="normal") as remoting:
         answer = await remoting.client.ok(GET)
         assert json.loads(answer.ext["version"]).keys() == {"counter", "stateVersion", "timestamp"}
@@ -43,7 +43,7 @@ async def test_the_broker_tells_what_is_set() -> None:
         assert wanted.items() <= (await settings(remoting.client)).items()
 
 
-async def test_an_administrator_decides_whether_first_use_makes_topics_and_groups() -> None:
+async def test_administrator_switches_automatic_creation() -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         body = b"autoCreateTopicEnable=false\nautoCreateSubscriptionGroup=false\n"
@@ -74,7 +74,7 @@ async def test_an_administrator_decides_whether_first_use_makes_topics_and_group
         (b"\xff\xfe=1", 16, "cannot be changed"),
     ],
 )
-async def test_nothing_is_changed_when_something_cannot_be(body: bytes, code: int, refusal: str) -> None:
+async def test_a_list_of_changes_is_applied_all_or_none(body: bytes, code: int, refusal: str) -> None:
     async with running_remoting() as remoting:
         before = await settings(remoting.client)
         answer = await remoting.client.call(UPDATE, body=b"autoCreateSubscriptionGroup=false\n" + body)
@@ -83,7 +83,7 @@ async def test_nothing_is_changed_when_something_cannot_be(body: bytes, code: in
         assert await settings(remoting.client) == before
 
 
-async def test_what_is_said_as_it_is_changes_nothing() -> None:
+async def test_setting_the_current_value_changes_nothing() -> None:
     async with running_remoting() as remoting:
         before = await settings(remoting.client)
         body = "".join(f"{name}={value}\n" for name, value in before.items()).encode()
@@ -91,7 +91,7 @@ async def test_what_is_said_as_it_is_changes_nothing() -> None:
         assert await settings(remoting.client) == before
 
 
-async def test_routes_tell_of_queues_for_messages_in_order_when_that_is_on(tmp_path: Path) -> None:
+async def test_routes_list_ordered_queues_when_the_setting_is_on(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         client = remoting.client
         await remoting.broker.registry.topics.put(TOPIC, 4, 4, 6)
@@ -137,14 +137,14 @@ async def test_key_value_configurations(tmp_path: Path) -> None:
         assert (await remoting.client.call(LIST_KV, {"namespace": "colours"})).code == 22
 
 
-async def test_cleaning_removes_what_is_old_enough_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Or the first turn of its own could remove the message, on a machine that is slow to take it.
+async def test_cleaning_removes_only_expired_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Otherwise the first automatic turn could remove the message on a slow machine.
     monkeypatch.setattr(Retention, "start", lambda _retention: asyncio.ensure_future(asyncio.sleep(0)))
     async with running_remoting(retain_bytes=1) as remoting:
         await send(remoting.broker)
         for code in (CLEAN_QUEUES, CLEAN_TOPICS):
             answer = await remoting.client.ok(code)
-            assert answer.remark == "there is nothing to clean: what is removed leaves nothing behind"
+            assert answer.remark == "nothing to clean: removal leaves no files behind"
         assert sum(
             queue.next_offset - queue.min_offset
             for queue in remoting.broker.registry.topics.get(TOPIC).queues

@@ -1,4 +1,4 @@
-"""Groups, for administrators: 200, 201, 207, 225 and 352; what their settings do; 43, 45, 222 and 314."""
+"""Administration of groups (200, 201, 207, 225, 352), effects of settings, and 43, 45, 222, 314."""
 
 import json
 import logging
@@ -51,16 +51,16 @@ USUAL = {
 
 
 async def create(client: RemotingClient, **config: object) -> str | None:
-    """Create a group; what is remarked on it."""
+    """Create a group, and return the remark of the answer."""
     return (await client.ok(CREATE, body=json.dumps({"groupName": GROUP, **config}).encode())).remark
 
 
 async def config(client: RemotingClient, group: str = GROUP) -> Any:
-    """How a group is configured."""
+    """Return the configuration of a group."""
     return json.loads((await client.ok(ONE, {"group": group})).body)
 
 
-async def test_a_group_has_upstreams_settings_unless_told_otherwise() -> None:
+async def test_a_group_has_upstreams_default_settings() -> None:
     async with running_remoting() as remoting:
         assert await create(remoting.client) is None
         assert await config(remoting.client) == USUAL
@@ -70,20 +70,39 @@ async def test_a_group_has_upstreams_settings_unless_told_otherwise() -> None:
         assert (answer.code, answer.remark) == (26, "No group in this broker")
 
 
-async def test_a_setting_without_effect_is_logged_once_and_the_usual_retry_policy_never(
+async def test_setting_without_effect_is_logged_once(
     remoting: Remoting, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "mocketmq")
-    usual = {"type": "CUSTOMIZED"}
     for number in range(3):
         group = f"{GROUP}-{number}"
-        assert await create(remoting.client, groupName=group, groupRetryPolicy=usual) is None
-        remark = await create(remoting.client, groupName=group, groupRetryPolicy={"type": "EXPONENTIAL"})
-        assert remark == f"kept, but without any effect here: groupRetryPolicy of '{group}'"
-    assert caplog.messages == ["the group setting groupRetryPolicy is kept and shown, but has no effect here"]
+        assert await create(remoting.client, groupName=group, consumeMessageOrderly=True) is None
+        remark = await create(remoting.client, groupName=group, consumeTimeoutMinute=5)
+        assert remark == f"stored, but without effect in mocketmq: consumeTimeoutMinute of '{group}'"
+    assert caplog.messages == [
+        "the group setting consumeTimeoutMinute is stored and shown, but has no effect in mocketmq"
+    ]
 
 
-async def test_settings_of_a_group_outlive_a_restart_and_useless_ones_are_told(
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"type": "LINEAR"},
+        {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": -1}},
+        {"customizedRetryPolicy": {"next": []}},
+        {"customizedRetryPolicy": {"next": [1.5]}},
+    ],
+)
+async def test_retry_policies_that_clients_could_not_follow_are_refused(
+    remoting: Remoting, policy: object
+) -> None:
+    body = json.dumps({"groupName": GROUP, "groupRetryPolicy": policy}).encode()
+    answer = await remoting.client.call(CREATE, body=body)
+    assert (answer.code, str(answer.remark).partition(":")[0]) == (1, "groupRetryPolicy")
+    assert remoting.broker.registry.groups.find_group(GROUP) is None
+
+
+async def test_group_settings_survive_a_restart_and_unused_ones_are_reported(
     tmp_path: Path,
 ) -> None:
     given = {
@@ -95,23 +114,16 @@ async def test_settings_of_a_group_outlive_a_restart_and_useless_ones_are_told(
     }
     async with running_remoting(data=str(tmp_path)) as remoting:
         remark = await create(remoting.client, **given)
-        assert remark == f"kept, but without any effect here: consumeTimeoutMinute of '{GROUP}'"
+        assert remark == f"stored, but without effect in mocketmq: consumeTimeoutMinute of '{GROUP}'"
     async with running_remoting(data=str(tmp_path)) as remoting:
         assert await config(remoting.client) == USUAL | given
         await create(remoting.client)
         assert await config(remoting.client) == USUAL
 
 
-async def test_attributes_are_kept_without_their_sign_until_they_are_removed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "mocketmq")
+async def test_attributes_are_kept_without_their_sign_until_they_are_removed(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
-        remark = await create(remoting.client, attributes={"+priority.factor": "50"})
-        assert remark == f"kept, but without any effect here: +priority.factor of '{GROUP}'"
-        assert (
-            "the group setting priority.factor is kept and shown, but has no effect here" in caplog.messages
-        )
+        assert await create(remoting.client, attributes={"+priority.factor": "50"}) is None
         await create(remoting.client, retryMaxTimes=3)
     async with running_remoting(data=str(tmp_path)) as remoting:
         assert (await config(remoting.client))["attributes"] == {"priority.factor": "50"}
@@ -164,7 +176,7 @@ async def test_attributes_are_kept_without_their_sign_until_they_are_removed(
         (False, {"+": "1"}, "kv string format wrong."),
     ],
 )
-async def test_attributes_that_no_group_has_are_refused(
+async def test_unknown_attributes_are_refused(
     is_known: bool, attributes: dict[str, str], refusal: str
 ) -> None:
     async with running_remoting() as remoting:
@@ -178,7 +190,7 @@ async def test_attributes_that_no_group_has_are_refused(
         assert [group.name for group in remoting.broker.registry.groups] == [GROUP] * is_known
 
 
-async def test_a_group_that_a_list_names_twice_gets_both_changes() -> None:
+async def test_group_listed_twice_gets_both_changes() -> None:
     async with running_remoting() as remoting:
         changes = [{"+priority.factor": "7"}, {}]
         groups = [{"groupName": GROUP, "attributes": change} for change in changes]
@@ -200,7 +212,7 @@ async def test_a_group_that_a_list_names_twice_gets_both_changes() -> None:
         b'{"groupName": "g", "brokerId": "one"}',
     ],
 )
-async def test_what_no_group_can_be_is_refused(body: bytes) -> None:
+async def test_invalid_groups_are_refused(body: bytes) -> None:
     async with running_remoting() as remoting:
         answer = await remoting.client.call(CREATE, body=body)
         assert (answer.code, bool(answer.remark)) == (1, True)
@@ -216,7 +228,7 @@ async def test_a_list_of_groups_is_created() -> None:
         assert [group.max_retries for group in remoting.broker.registry.groups] == [2, 16]
 
 
-async def test_nobody_consumes_for_a_group_that_is_switched_off() -> None:
+async def test_a_disabled_group_cannot_consume() -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker, queue=0)
         await join(remoting.client)
@@ -227,7 +239,7 @@ async def test_nobody_consumes_for_a_group_that_is_switched_off() -> None:
         assert (await pull(remoting.client)).code == 0
 
 
-async def test_a_group_may_be_kept_from_broadcasting() -> None:
+async def test_group_may_forbid_broadcasting() -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker, queue=0)
         await create(remoting.client, consumeBroadcastEnable=False)
@@ -243,7 +255,7 @@ async def test_a_group_may_be_kept_from_broadcasting() -> None:
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-async def test_members_are_told_of_others_unless_that_is_switched_off(is_told: bool) -> None:
+async def test_members_are_notified_of_others_unless_disabled(is_told: bool) -> None:
     async with running_remoting() as remoting, remoting.another() as other:
         await create(remoting.client, notifyConsumerIdsChangedEnable=is_told)
         await remoting.client.ok(HEART_BEAT, body=beat(consumer()))
@@ -256,15 +268,13 @@ async def test_members_are_told_of_others_unless_that_is_switched_off(is_told: b
 @pytest.mark.parametrize(
     ("flag", "offset"), [({}, 2), ({"removeOffset": "true"}, 0), ({"cleanOffset": "true"}, 0)]
 )
-async def test_a_group_is_deleted_with_its_offsets_if_that_is_wanted(
-    flag: dict[str, str], offset: int
-) -> None:
+async def test_a_group_is_deleted_with_its_offsets_on_request(flag: dict[str, str], offset: int) -> None:
     async with running_remoting() as remoting:
         for _ in range(3):
             await send(remoting.broker, queue=0)
         await commit(remoting.client, 2)
         assert (await remoting.client.ok(DELETE, {"groupName": GROUP, **flag})).remark is None
-        assert remoting.broker.registry.groups.find(GROUP) is None
+        assert remoting.broker.registry.groups.find_group(GROUP) is None
         answer = await remoting.client.ok(DELETE, {"groupName": GROUP, **flag})
         assert answer.remark == "group 'billing' did not exist"
         await create(remoting.client)
@@ -272,7 +282,7 @@ async def test_a_group_is_deleted_with_its_offsets_if_that_is_wanted(
 
 
 @pytest.mark.parametrize("is_restarted", [True, False])
-async def test_the_offsets_of_a_deleted_group_are_told(tmp_path: Path, is_restarted: bool) -> None:
+async def test_the_offsets_of_a_deleted_group_are_reported(tmp_path: Path, is_restarted: bool) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         for _ in range(3):
             await send(remoting.broker, queue=0)
@@ -298,7 +308,7 @@ async def check_offsets_are_told(remoting: Remoting) -> None:
     spans = (await look(client, TIME_SPANS, topic=TOPIC, group=GROUP))["consumeTimeSpanSet"]
     [span] = [span for span in spans if span["messageQueue"]["queueId"] == 0]
     assert span["consumeTimeStamp"] - span["minTimeStamp"] == 1_000
-    assert remoting.broker.registry.groups.find(GROUP) is None
+    assert remoting.broker.registry.groups.find_group(GROUP) is None
     await client.ok(DELETE_TOPIC, {"topic": TOPIC})
     assert (await client.ok(OFFSETS)).body == b'{"offsetTable":{}}'
 
@@ -316,11 +326,11 @@ async def test_offsets_of_all_groups_and_levels_in_upstreams_form() -> None:
 
 
 async def cloned(client: RemotingClient, **ext: str) -> int:
-    """The code with which a group is told to begin where another one is."""
+    """Copy a group's offsets to another group, and return the code of the answer."""
     return (await client.call(CLONE, {"srcGroup": GROUP, "destGroup": "copy", **ext})).code
 
 
-async def test_a_group_begins_where_another_one_is() -> None:
+async def test_a_group_starts_at_another_groups_offsets() -> None:
     async with running_remoting() as remoting:
         client, broker = remoting.client, remoting.broker
         for topic in (TOPIC, "another"):
@@ -330,7 +340,7 @@ async def test_a_group_begins_where_another_one_is() -> None:
         assert await cloned(client, offline="true", topic=TOPIC) == 0
         assert broker.committed_offsets.of("copy", TOPIC, 0) == 2
         assert broker.committed_offsets.of("copy", "another", 0) is None
-        await join(client)  # to TOPIC alone
+        await join(client)  # with a subscription to TOPIC only
         assert await cloned(client, offline="false") == 0
         assert broker.committed_offsets.of("copy", "another", 0) is None
         assert await cloned(client, offline="true") == 0
@@ -338,7 +348,7 @@ async def test_a_group_begins_where_another_one_is() -> None:
         assert await cloned(client, srcGroup="nobody", offline="true") == 26
 
 
-async def test_one_queue_is_reset_to_a_time_or_to_an_offset_as_by_clients_of_5() -> None:
+async def test_one_queue_is_reset_to_a_time_or_an_offset() -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         for queue in (0, 1):
@@ -356,7 +366,7 @@ async def test_one_queue_is_reset_to_a_time_or_to_an_offset_as_by_clients_of_5()
         assert (await client.call(RESET_OFFSET, {**ext, "queueId": "9", "offset": "1"})).code == 1
 
 
-async def test_receivers_by_receipt_are_refused_as_well() -> None:
+async def test_disabled_group_refuses_receivers_by_receipt() -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker)
         await acknowledge(remoting.broker, await receive(remoting.broker, 1))

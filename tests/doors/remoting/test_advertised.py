@@ -1,4 +1,4 @@
-"""A container with published ports, rebuilt from network namespaces: everybody finds its broker."""
+"""Clients find the broker in a container with published ports, simulated by network namespaces."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ IN_A_CONTAINER = 'mount -t tmpfs tmpfs /run && touch /run/.containerenv && exec 
 
 
 def lay_cables() -> None:
-    """A host with a bridge, and two containers on it whose gateway it is."""
+    """Set up a host with a bridge, and two containers that use the host as gateway."""
     ip("link", "add", "bridge", "type", "bridge", namespace=HOST)
     ip("address", "add", f"{GATEWAY}/24", "dev", "bridge", namespace=HOST)
     ip("link", "set", "bridge", "up", namespace=HOST)
@@ -45,7 +45,7 @@ def network() -> Iterator[None]:
 
 @asynccontextmanager
 async def calling(namespace: str, function: str, *words: object) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A function of this module in a process of another network."""
+    """Run a function of this module in a process in another network namespace."""
     code = f"import asyncio, sys; from {__name__} import {function} as f; asyncio.run(f(*sys.argv[1:]))"
     process = await asyncio.create_subprocess_exec(
         *(*inside(namespace), sys.executable, "-c", code, *map(str, words)),
@@ -61,7 +61,7 @@ async def calling(namespace: str, function: str, *words: object) -> AsyncIterato
 
 
 async def find_broker(host: str) -> None:
-    """Print the broker's address, from the name server at the host, after a request to it."""
+    """Ask the name server at the host for the broker, send the broker a request, print its address."""
     async with connected(host, NAMESRV_PORT) as client:
         route = json.loads((await client.ok(105, {"topic": "TBW102"})).body)
     address = route["brokerDatas"][0]["brokerAddrs"]["0"]
@@ -72,7 +72,7 @@ async def find_broker(host: str) -> None:
 
 
 async def publish_ports() -> None:
-    """Pass on what comes to 127.0.0.1, as the host of a container does."""
+    """Forward connections to 127.0.0.1, as a container's host does."""
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(1 << 16):
@@ -99,7 +99,7 @@ async def answer(process: asyncio.subprocess.Process) -> str:
 
 
 @pytest.mark.usefixtures("network")
-async def test_host_and_neighbours_of_a_container_find_its_broker() -> None:
+async def test_host_and_other_containers_reach_the_broker() -> None:
     wrapper = (*inside(BROKER), "sh", "-c", IN_A_CONTAINER, "sh")
     ports = ("--namesrv-port", str(NAMESRV_PORT), "--broker-port", str(BROKER_PORT))
     async with (

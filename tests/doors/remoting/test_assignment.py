@@ -1,4 +1,4 @@
-"""How a group gets its messages, and which queues its clients get: 400, 401 and 402."""
+"""Consume modes of groups, and the queues assigned to clients: 400, 401 and 402."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ async def set_mode(remoting: Remoting, **given: Any) -> int:
 
 
 async def assignment(remoting: Remoting, **given: Any) -> list[tuple[str, int]] | None:
-    """The client's queues with their mode; None where nothing is said."""
+    """Return the client's queues with their mode, or None if the answer has none."""
     body = {
         "clientId": "one",
         "consumerGroup": GROUP,
@@ -62,7 +62,7 @@ async def test_members_divide_the_queues() -> None:
         assert await assignment(remoting, clientId="three") == []
 
 
-async def test_who_pops_gets_all_queues_as_one() -> None:
+async def test_a_popping_client_gets_all_queues_as_one() -> None:
     async with running_remoting() as remoting:
         await ready(remoting)
         await join(remoting.client, "one")
@@ -88,16 +88,16 @@ async def test_with_broadcasting_every_client_gets_every_queue() -> None:
 
 
 @pytest.mark.parametrize("given", [{"topic": "nowhere"}, {"strategyName": "MACHINE_ROOM"}])
-async def test_where_nothing_can_be_said_the_client_goes_on_with_what_it_has(given: dict[str, str]) -> None:
+async def test_without_an_assignment_the_client_keeps_its_queues(given: dict[str, str]) -> None:
     async with running_remoting() as remoting:
         await ready(remoting)
-        assert await assignment(remoting) is None  # nobody is there
+        assert await assignment(remoting) is None  # the group has no clients
         await join(remoting.client, "one")
         assert await assignment(remoting, **given) is None
 
 
 @pytest.mark.parametrize("model", [None, "EVERYBODY"])
-async def test_a_model_that_is_none_is_refused(model: str | None) -> None:
+async def test_an_unknown_message_model_is_refused(model: str | None) -> None:
     async with running_remoting() as remoting:
         await ready(remoting)
         body = {"consumerGroup": GROUP, "topic": TOPIC, "clientId": "one", "messageModel": model}
@@ -106,7 +106,7 @@ async def test_a_model_that_is_none_is_refused(model: str | None) -> None:
         assert answer.remark == f"messageModel is '{model}'; allowed: BROADCASTING or CLUSTERING"
 
 
-async def test_modes_are_kept(tmp_path: Path) -> None:
+async def test_modes_survive_a_restart(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         await ready(remoting)
         assert await set_mode(remoting, popShareQueueNum=2) == 0
@@ -135,14 +135,14 @@ async def test_modes_are_kept(tmp_path: Path) -> None:
         ({"popShareQueueNum": 1 << 31}, 1),
     ],
 )
-async def test_a_mode_is_refused(given: dict[str, object], code: int) -> None:
+async def test_invalid_mode_is_refused(given: dict[str, object], code: int) -> None:
     async with running_remoting() as remoting:
         await ready(remoting)
         assert await set_mode(remoting, **given) == code
         assert json.loads((await remoting.client.ok(GET_ALL)).body) == {"messageRequestModeMap": {}}
 
 
-async def test_a_mode_outlives_its_topic_and_group_as_upstream() -> None:
+async def test_mode_outlives_its_topic_and_group_as_upstream() -> None:
     async with running_remoting() as remoting:
         await ready(remoting)
         await set_mode(remoting)
@@ -154,7 +154,7 @@ async def test_a_mode_outlives_its_topic_and_group_as_upstream() -> None:
 
 
 @pytest.mark.parametrize("number", [-(1 << 63) - 1, "-" + "9" * 4_300])
-async def test_a_number_that_no_store_has_fails_nothing_that_is_written_beside_it(number: object) -> None:
+async def test_number_beyond_64_bits_fails_only_its_own_request(number: object) -> None:
     async with running_remoting() as remoting:
         await ready(remoting)
         answers = [remoting.client.expect(opaque) for opaque in (1, 2)]
@@ -169,7 +169,7 @@ async def test_a_number_that_no_store_has_fails_nothing_that_is_written_beside_i
         )
 
 
-async def test_a_group_that_does_not_exist_gets_no_mode() -> None:
+async def test_unknown_group_gets_no_mode() -> None:
     async with running_remoting(auto_create_groups=False) as remoting:
         await remoting.broker.registry.topics.put(TOPIC, 4, 4, 6)
         assert await set_mode(remoting) == 26

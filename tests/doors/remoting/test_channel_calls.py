@@ -1,4 +1,4 @@
-"""What the broker asks a client, and waits for: over real sockets, whatever the client makes of it."""
+"""Requests of the broker to a client, over real sockets, with right, wrong and missing answers."""
 
 import asyncio
 
@@ -6,7 +6,6 @@ import pytest
 
 from mocketmq.errors import ClientFailedError, ClientTimeoutError
 from mocketmq.remoting.channel import RemotingChannel
-from mocketmq.remoting.listening import server
 from mocketmq.remoting.wire.codes import FrameError, RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import MAX_HEADER
@@ -18,16 +17,16 @@ INFO = RequestCode.GET_CONSUMER_RUNNING_INFO
 EXT = {"consumerGroup": "g", "clientId": "one"}
 
 
-async def channel_of(remoting: Remoting, client: RemotingClient, name: str = "one") -> RemotingChannel:
-    """The broker's end of a client's connection."""
-    await client.ok(HEART_BEAT, body=beat(client=name, producers=("makers",)))
-    member = remoting.broker.registry.clients.producer(name)
+async def channel_of(remoting: Remoting, client: RemotingClient) -> RemotingChannel:
+    """Return the broker's end of a client's connection."""
+    await client.ok(HEART_BEAT, body=beat(client="one", producers=("makers",)))
+    member = remoting.broker.registry.clients.producer("one")
     assert member is not None
     assert isinstance(member.channel, RemotingChannel)
     return member.channel
 
 
-async def test_a_client_answers() -> None:
+async def test_client_answers_a_call() -> None:
     async with running_remoting() as remoting:
         channel = await channel_of(remoting, remoting.client)
         calling = asyncio.create_task(channel.call(INFO, EXT, b"what?"))
@@ -50,7 +49,7 @@ async def test_answers_find_their_requests_in_any_order() -> None:
 
 
 @pytest.mark.parametrize(("remark", "reason"), [("no such group", "no such group"), (None, "code 3")])
-async def test_a_client_refuses(remark: str | None, reason: str) -> None:
+async def test_refusal_by_the_client_is_raised(remark: str | None, reason: str) -> None:
     async with running_remoting() as remoting:
         channel = await channel_of(remoting, remoting.client)
         calling = asyncio.create_task(channel.call(INFO, EXT))
@@ -60,12 +59,12 @@ async def test_a_client_refuses(remark: str | None, reason: str) -> None:
             await calling
 
 
-async def test_a_client_that_never_answers() -> None:
+async def test_silent_client_times_out() -> None:
     async with running_remoting() as remoting:
         channel = await channel_of(remoting, remoting.client)
         with pytest.raises(ClientTimeoutError, match=r"has not answered in 0\.01 s"):
             await channel.call(INFO, EXT, timeout_s=0.01)
-        # Late, twice, and to what was never asked: nobody waits, and the connection goes on.
+        # Late, repeated and unsolicited answers are ignored, and the connection stays usable.
         asked = await remoting.client.push()
         late = asked.answer(0, {}, b"late", None)
         remoting.client.send(late, late, Command(code=0, opaque=1_000, flag=1))
@@ -76,7 +75,7 @@ async def test_a_client_that_never_answers() -> None:
         assert (await calling).body == b"first"
 
 
-async def test_a_client_that_goes_away() -> None:
+async def test_disconnect_fails_the_call() -> None:
     async with running_remoting() as remoting, remoting.another() as client:
         channel = await channel_of(remoting, client)
         calling = asyncio.create_task(channel.call(INFO, EXT))
@@ -88,9 +87,9 @@ async def test_a_client_that_goes_away() -> None:
             await channel.call(INFO, EXT)
 
 
-async def test_a_broker_that_stops_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "GRACE_S", 10 * PATIENCE_S)
+async def test_a_stopping_broker_does_not_wait_for_clients() -> None:
     async with running_remoting() as remoting:
+        remoting.server.grace_s = 10 * PATIENCE_S
         channel = await channel_of(remoting, remoting.client)
         calling = asyncio.create_task(channel.call(INFO, EXT, timeout_s=10 * PATIENCE_S))
         await remoting.client.push()
@@ -100,7 +99,7 @@ async def test_a_broker_that_stops_waits_for_nobody(monkeypatch: pytest.MonkeyPa
             await calling
 
 
-async def test_what_nobody_waits_for_any_longer_is_forgotten() -> None:
+async def test_abandoned_calls_are_forgotten() -> None:
     async with running_remoting() as remoting:
         channel = await channel_of(remoting, remoting.client)
         calling = asyncio.create_task(channel.call(INFO, EXT))
@@ -112,7 +111,7 @@ async def test_what_nobody_waits_for_any_longer_is_forgotten() -> None:
         assert calling.cancelled()
 
 
-async def test_what_cannot_be_sent_is_not_waited_for() -> None:
+async def test_unsendable_call_fails_at_once() -> None:
     async with running_remoting() as remoting:
         channel = await channel_of(remoting, remoting.client)
         with pytest.raises(FrameError):

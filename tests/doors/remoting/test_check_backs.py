@@ -1,4 +1,4 @@
-"""Check-backs: when producers are asked about their half messages, and when that fails."""
+"""Check-backs: when the broker asks producers about half messages, and failures of check-backs."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 import pytest
 
 from mocketmq.broker.consuming.receipt import Receipt
-from mocketmq.broker.transactions import check_backs
 from mocketmq.broker.transactions.check_answers import CheckAnswers
 from mocketmq.broker.transactions.half_messages import HalfMessage
 from mocketmq.errors import StoreUnavailableError
@@ -28,20 +27,13 @@ from tests.doors.remoting.half_messages import (
 from tests.doors.remoting.producing import UNIQUE, parted, pulled
 from tests.support.brokers import TOPIC, Refusing, S, bodies, visible
 from tests.support.patience import PATIENCE_S
-from tests.support.remoting import running_remoting
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Moves wait for producers that a busy machine holds up."""
-    monkeypatch.setattr(check_backs, "ANSWER_S", PATIENCE_S)
-
+from tests.support.remoting import patient_remoting
 
 # Check-backs
 
 
-async def test_the_producer_is_asked_with_the_message_and_what_its_answer_needs() -> None:
-    async with running_remoting() as remoting:
+async def test_check_back_carries_the_message_and_its_ids() -> None:
+    async with patient_remoting() as remoting:
         client, broker = remoting.client, remoting.broker
         await produce(client)
         half = await prepare(client)
@@ -71,7 +63,7 @@ async def test_the_producer_is_asked_with_the_message_and_what_its_answer_needs(
 
 
 async def test_the_first_check_comes_after_the_timeout_others_after_intervals() -> None:
-    async with running_remoting() as remoting:
+    async with patient_remoting() as remoting:
         client, broker = remoting.client, remoting.broker
         await produce(client)
         await prepare(client)
@@ -99,8 +91,8 @@ async def test_the_first_check_comes_after_the_timeout_others_after_intervals() 
         assert broker.check_backs.next_due_us() is None
 
 
-async def test_one_long_move_asks_as_often_and_the_producer_may_decide_at_any_check() -> None:
-    async with running_remoting() as remoting:
+async def test_long_move_sends_every_check_until_a_decision() -> None:
+    async with patient_remoting() as remoting:
         client, broker = remoting.client, remoting.broker
         await produce(client)
         started_us = broker.clock.now_us()
@@ -117,8 +109,7 @@ async def test_one_long_move_asks_as_often_and_the_producer_may_decide_at_any_ch
         assert (client.pushes.empty(), await undecided(remoting)) == (True, [])
 
 
-async def test_a_move_does_not_wait_long_for_a_producer_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check_backs, "ANSWER_S", 0.5)
+async def test_move_limits_its_wait_for_a_hanging_producer(monkeypatch: pytest.MonkeyPatch) -> None:
     awaited: list[int] = []
     wait = CheckAnswers.wait
 
@@ -127,13 +118,14 @@ async def test_a_move_does_not_wait_long_for_a_producer_that_hangs(monkeypatch: 
         return await wait(answers, offsets, longest_s)
 
     monkeypatch.setattr(CheckAnswers, "wait", noted)
-    async with running_remoting() as remoting:
+    async with patient_remoting() as remoting:
+        remoting.broker.check_backs.answer_s = 0.5
         await produce(remoting.client)
         await prepare(remoting.client)
         await remoting.broker.mover.advance(3_600 * S)
         assert awaited == [1, *[0] * 14]
         assert (remoting.client.pushes.qsize(), len(await undecided(remoting))) == (15, 1)
-        half = await prepare(remoting.client)  # the next move gives it another chance
+        half = await prepare(remoting.client)  # the next clock move checks it back again
         moving = asyncio.create_task(remoting.broker.mover.advance(6 * S))
         for _ in range(16):
             await question(remoting.client)
@@ -142,8 +134,8 @@ async def test_a_move_does_not_wait_long_for_a_producer_that_hangs(monkeypatch: 
         assert bodies(await visible(remoting.broker)) == ["half"]
 
 
-async def test_producers_are_asked_in_turns_and_only_those_of_the_group() -> None:
-    async with running_remoting() as remoting, remoting.another() as two, remoting.another() as other:
+async def test_check_backs_rotate_over_producers_of_the_group() -> None:
+    async with patient_remoting() as remoting, remoting.another() as two, remoting.another() as other:
         one = remoting.client
         await produce(one)
         await produce(two)
@@ -154,8 +146,8 @@ async def test_producers_are_asked_in_turns_and_only_those_of_the_group() -> Non
         assert [len(await stop(each)) for each in answering] == [7, 7, 0]
 
 
-async def test_checks_that_find_no_producer_count() -> None:
-    async with running_remoting() as remoting:
+async def test_checks_without_a_producer_count() -> None:
+    async with patient_remoting() as remoting:
         await prepare(remoting.client)
         await remoting.broker.mover.advance((6 + 14 * 60) * S)
         assert (remoting.broker.check_backs.asked, await undecided(remoting)) == (0, [])
@@ -164,9 +156,9 @@ async def test_checks_that_find_no_producer_count() -> None:
         assert (remoting.client.pushes.empty(), len(await undecided(remoting))) == (True, 1)
 
 
-async def test_an_immunity_of_its_own_and_settings_change_when_is_asked() -> None:
+async def test_the_first_check_back_follows_the_messages_immunity_or_the_settings() -> None:
     settings = {"transaction_timeout_us": 2 * S, "transaction_check_interval_us": 5 * S}
-    async with running_remoting(**settings, transaction_check_max=2) as remoting:
+    async with patient_remoting(**settings, transaction_check_max=2) as remoting:
         broker = remoting.broker
         await prepare(remoting.client, CHECK_IMMUNITY_TIME_IN_SECONDS="30")
         assert broker.check_backs.next_due_us() == broker.clock.now_us() + 30 * S
@@ -178,9 +170,9 @@ async def test_an_immunity_of_its_own_and_settings_change_when_is_asked() -> Non
         assert [one["TRANSACTION_CHECK_TIMES"] for one in await undecided(remoting)] == ["2"]
 
 
-async def test_in_real_time_nothing_waits_for_a_producer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check_backs, "ANSWER_S", 10 * PATIENCE_S)
-    async with running_remoting(clock="real", transaction_timeout_us=S // 100) as remoting:
+async def test_real_clock_does_not_wait_for_producers() -> None:
+    async with patient_remoting(clock="real", transaction_timeout_us=S // 100) as remoting:
+        remoting.broker.check_backs.answer_s = 10 * PATIENCE_S
         await produce(remoting.client)
         half = await prepare(remoting.client)
         ext, _ = await question(remoting.client)
@@ -189,13 +181,13 @@ async def test_in_real_time_nothing_waits_for_a_producer(monkeypatch: pytest.Mon
         assert ext["offsetMsgId"] == half["msgId"]
 
 
-# What goes wrong
+# Failures
 
 
-async def test_a_check_that_cannot_be_stored_comes_later_and_asks_nobody_before(
+async def test_unstored_check_back_is_delayed_and_not_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with running_remoting() as remoting:
+    async with patient_remoting() as remoting:
         await produce(remoting.client)
         await prepare(remoting.client)
         async with Refusing(remoting.broker, monkeypatch):
@@ -209,10 +201,10 @@ async def test_a_check_that_cannot_be_stored_comes_later_and_asks_nobody_before(
 
 
 @pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])
-async def test_a_decision_that_cannot_be_stored_is_refused_and_can_be_made_again(
+async def test_failed_decision_is_refused_and_can_be_repeated(
     monkeypatch: pytest.MonkeyPatch, decision: int
 ) -> None:
-    async with running_remoting() as remoting:
+    async with patient_remoting() as remoting:
         half = await prepare(remoting.client)
         async with Refusing(remoting.broker, monkeypatch):
             answer = await remoting.client.call(END, ending(half, decision))
@@ -226,10 +218,10 @@ async def test_a_decision_that_cannot_be_stored_is_refused_and_can_be_made_again
         assert remoting.broker.half_messages.open() == []
 
 
-async def test_what_is_decided_while_its_check_is_being_stored_is_not_asked_about(
+async def test_a_decision_during_the_commit_of_its_check_prevents_the_check(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with running_remoting() as remoting:
+    async with patient_remoting() as remoting:
         broker, client = remoting.broker, remoting.client
         await produce(client)
         half = await prepare(client)
@@ -247,9 +239,9 @@ async def test_what_is_decided_while_its_check_is_being_stored_is_not_asked_abou
         assert bodies(await visible(broker)) == ["half"]
 
 
-async def test_a_move_hears_all_that_are_asked_about_at_one_instant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mocketmq.broker.transactions.check_backs.BATCH", 3)
-    async with running_remoting() as remoting:
+async def test_a_move_waits_for_all_checks_of_one_instant() -> None:
+    async with patient_remoting() as remoting:
+        remoting.broker.check_backs.batch = 3
         await produce(remoting.client)
         for number in range(10):
             await prepare(remoting.client, str(number).encode())
@@ -259,9 +251,9 @@ async def test_a_move_hears_all_that_are_asked_about_at_one_instant(monkeypatch:
         await stop(answering)
 
 
-async def test_very_many_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mocketmq.broker.transactions.check_backs.BATCH", 3)
-    async with running_remoting(clock="real", transaction_timeout_us=S // 2) as remoting:
+async def test_many_producers_are_checked_back() -> None:
+    async with patient_remoting(clock="real", transaction_timeout_us=S // 2) as remoting:
+        remoting.broker.check_backs.batch = 3
         await produce(remoting.client)
         for number in range(10):
             await prepare(remoting.client, str(number).encode())

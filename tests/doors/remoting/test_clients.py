@@ -1,4 +1,4 @@
-"""Who is connected, as the JSON API, the Python client and the command line show it."""
+"""Connected clients, as the JSON API, the Python client and the command line show them."""
 
 import asyncio
 import json
@@ -22,20 +22,20 @@ from tests.support.remoting import Remoting, running_remoting
 
 
 async def listed(remoting: Remoting) -> list[Any]:
-    """What the API answers."""
+    """Return the API's answer."""
     async with Client(remoting.emulator.url) as client:
         return await client.clients()
 
 
 async def shown(remoting: Remoting, *args: str) -> str:
-    """What the command prints."""
+    """Return the command's output."""
     alone = runner(MOCKETMQ_URL=remoting.emulator.url)
     result = await asyncio.to_thread(alone.invoke, commands, ["clients", *args])
     assert (result.exit_code, result.stderr) == (0, "")
     return result.stdout
 
 
-async def test_nobody_is_there() -> None:
+async def test_empty_list_of_clients() -> None:
     async with running_remoting() as remoting:
         assert await listed(remoting) == []
         assert await shown(remoting) == "no clients\n"
@@ -67,6 +67,7 @@ async def test_a_client_is_shown_with_its_groups_and_their_lag() -> None:
                 "language": "GO",
                 "version": "V4_5_2",
                 "producer_groups": ["CLIENT_INNER_PRODUCER", "makers"],
+                "properties": {},
                 "consumer_groups": [
                     {
                         "group": "announcers",
@@ -96,14 +97,14 @@ async def test_a_client_is_shown_with_its_groups_and_their_lag() -> None:
                 r"CLIENT_INNER_PRODUCER +producer +– +–",
                 r"makers +producer +– +–",
                 r"announcers +push, broadcast +news:\* +–",
-                rf"{GROUP} +push +{TOPIC}:A \|\| B +3",  # its retry topic goes without saying
+                rf"{GROUP} +push +{TOPIC}:A \|\| B +3",  # the list omits its retry topic
             ),
             strict=True,
         ):
             assert re.fullmatch(who + text + " *", line), line
 
 
-async def test_a_client_that_leaves_is_no_longer_shown() -> None:
+async def test_departed_client_is_not_shown() -> None:
     async with running_remoting() as remoting:
         await join(remoting.client)
         async with remoting.another() as two:
@@ -116,7 +117,7 @@ async def test_a_client_that_leaves_is_no_longer_shown() -> None:
         assert [each["client_id"] for each in await listed(remoting)] == ["one"]
 
 
-async def test_a_client_without_groups_is_shown_by_itself() -> None:
+async def test_client_without_groups_is_shown() -> None:
     async with running_remoting() as remoting:
         await remoting.client.ok(HEART_BEAT, body=beat(client="bare"), version=2_147_481_762)
         [line] = (await shown(remoting)).splitlines()[2:]
@@ -125,7 +126,7 @@ async def test_a_client_without_groups_is_shown_by_itself() -> None:
         )
 
 
-async def test_what_a_client_says_cannot_command_a_terminal() -> None:
+async def test_text_of_a_client_is_escaped() -> None:
     async with running_remoting() as remoting:
         await remoting.client.ok(HEART_BEAT, body=beat(consumer(subscription("\x1b[2J")), client="\x07bell"))
         text = await shown(remoting)

@@ -1,4 +1,4 @@
-"""What a client commits holds before its next request is looked at, whatever the disk is doing."""
+"""A commit takes effect before the client's next request, even if the disk is busy."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,13 +33,13 @@ PROGRESS = 208
 
 
 async def fill(remoting: Remoting, count: int = 10) -> None:
-    """So many messages in queue 0."""
+    """Send ``count`` messages to queue 0."""
     for n in range(count):
         await send(remoting.broker, str(n), queue=0)
 
 
 def pipelined(client: RemotingClient, offsets: Sequence[int], **more: Any) -> list[asyncio.Future[Command]]:
-    """Commit and ask by turns, all in one piece; the answers to the questions."""
+    """Alternate commits and queries in one write, and return the answers to the queries."""
     questions, answers = [], []
     for n, offset in enumerate(offsets):
         answers.append(client.expect(1_000_000 + n))
@@ -52,7 +52,7 @@ def pipelined(client: RemotingClient, offsets: Sequence[int], **more: Any) -> li
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["new", "known"])
-async def test_each_question_is_answered_with_the_commit_before_it(is_new: bool) -> None:
+async def test_each_query_sees_the_commit_before_it(is_new: bool) -> None:
     async with running_remoting() as remoting:
         await fill(remoting, TRIES)
         if not is_new:
@@ -60,12 +60,12 @@ async def test_each_question_is_answered_with_the_commit_before_it(is_new: bool)
         offsets = [*range(1, TRIES), *range(TRIES, 0, -1)]
         answers = pipelined(remoting.client, offsets)
         assert [int((await answer).ext["offset"]) for answer in answers] == offsets
-        await commit(remoting.client, 1)  # and all of that is durable now
+        await commit(remoting.client, 1)  # its answer means that all earlier commits are durable
         assert remoting.broker.committed_offsets.of(GROUP, TOPIC, 0) == 1
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["new", "known"])
-async def test_a_commit_does_not_wait_for_the_disk_to_be_seen(
+async def test_committed_offset_is_visible_before_its_sync(
     is_new: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_remoting() as remoting:
@@ -82,7 +82,7 @@ async def test_a_commit_does_not_wait_for_the_disk_to_be_seen(
                     assert (await control.group(GROUP))["queues"][0]["committed_offset"] == 3
 
 
-async def test_an_offset_that_comes_with_a_pull_is_seen_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_offset_committed_by_a_pull_is_visible(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         await fill(remoting)
         await commit(remoting.client, 1)
@@ -91,7 +91,7 @@ async def test_an_offset_that_comes_with_a_pull_is_seen_as_well(monkeypatch: pyt
             assert await committed(remoting.client) == 4
 
 
-async def test_what_a_member_commits_as_it_leaves_is_where_the_other_begins(
+async def test_next_member_starts_at_the_last_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_remoting() as remoting, remoting.another() as other:
@@ -112,7 +112,7 @@ async def test_what_a_member_commits_as_it_leaves_is_where_the_other_begins(
 @pytest.mark.parametrize(
     ("offset", "given"), [(7, ["7", "8", "9"]), (2, ["2", "3", "4", "5", "6", "7", "8", "9"])]
 )
-async def test_who_is_just_being_given_messages_gets_those_behind_it(
+async def test_a_receive_in_progress_respects_an_offset_committed_meanwhile(
     offset: int, given: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked, go = asyncio.Event(), asyncio.Event()
@@ -135,7 +135,7 @@ async def test_who_is_just_being_given_messages_gets_those_behind_it(
         assert bodies(await receiver) == given
 
 
-async def test_what_the_disk_refused_is_stored_with_the_next_commit(
+async def test_failed_offset_commit_is_stored_with_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
@@ -150,7 +150,7 @@ async def test_what_the_disk_refused_is_stored_with_the_next_commit(
         assert [row["next_offset"] for row in rows(tmp_path, "SELECT * FROM progress")] == [6]
 
 
-async def test_a_restart_after_a_refused_reset_gives_each_message_once(
+async def test_restart_after_a_refused_reset_repeats_no_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:

@@ -1,4 +1,4 @@
-"""Who is connected, as tools ask for it: 203, 204 and 328."""
+"""Tools ask for connected clients: 203, 204 and 328."""
 
 from mocketmq.clock import wall_us
 from tests.doors.remoting.consuming import HEART_BEAT, beat, consumer, subscription
@@ -7,7 +7,7 @@ from tests.support.brokers import GROUP, TOPIC
 from tests.support.remoting import running_remoting
 
 
-async def test_consumers_of_a_group() -> None:
+async def test_consumers_of_a_group_are_listed() -> None:
     async with running_remoting() as remoting, remoting.another() as other:
         wanted = subscription(expression="b || a", version=7)
         await other.ok(HEART_BEAT, body=beat(consumer(wanted), client="old"), language="GO", version=317)
@@ -41,7 +41,7 @@ async def test_consumers_of_a_group() -> None:
         }
 
 
-async def test_expressions_that_are_no_tags() -> None:
+async def test_sql_expressions_are_listed() -> None:
     async with running_remoting() as remoting:
         everything, sql = (
             subscription("one"),
@@ -53,7 +53,7 @@ async def test_expressions_that_are_no_tags() -> None:
         assert table["two"]["expressionType"] == "SQL92"
 
 
-async def test_a_group_of_which_nobody_is_there() -> None:
+async def test_offline_groups_are_refused() -> None:
     async with running_remoting() as remoting:
         await remoting.broker.registry.groups.put(GROUP, 16, 1)
         answer = await remoting.client.call(CONSUMERS, {"consumerGroup": GROUP})
@@ -63,7 +63,7 @@ async def test_a_group_of_which_nobody_is_there() -> None:
         assert await look(remoting.client, ALL_PRODUCERS) == {"data": {}}
 
 
-async def test_producers_of_a_group() -> None:
+async def test_producers_of_a_group_are_listed() -> None:
     async with running_remoting() as remoting, remoting.another() as other:
         before_ms = wall_us() // 1_000
         await remoting.client.ok(HEART_BEAT, body=beat(client="one", producers=("makers", "spare")))

@@ -1,4 +1,4 @@
-"""Requests that the broker passes on to consumers: 223, 307, 309 (docs/protocol/remoting.md §2.6)."""
+"""Requests that the broker forwards to consumers: 223, 307, 309 (docs/protocol/remoting.md §2.6)."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from click.testing import Result
 
 from mocketmq import BrokerError, Client
 from mocketmq.cli import commands
-from mocketmq.remoting import channel
+from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_records
 from tests.doors.remoting.consuming import HEART_BEAT, beat, committed, consumer, join
@@ -29,7 +29,7 @@ QUEUE = b'{"brokerName":"broker-a","queueId":0,"topic":"%b"}' % TOPIC.encode()
 async def asked_of(
     client: RemotingClient, admin: RemotingClient, code: int, ext: Mapping[str, str], answer: bytes = b"{}"
 ) -> tuple[Command, Command]:
-    """What a client is asked because of a request, and what this is answered when the client has answered."""
+    """Return the request that the broker forwards to a client, and the answer after the client's answer."""
     asking = admin.ask(code, ext)
     asked = await client.push()
     client.send(asked.answer(0, {}, answer, None))
@@ -38,13 +38,13 @@ async def asked_of(
 
 
 async def refusal(admin: RemotingClient, code: int, ext: Mapping[str, str]) -> tuple[int, str]:
-    """Code and sentence of what is not done."""
+    """Send a request that fails, and return code and remark."""
     answer = await admin.call(code, ext)
     return answer.code, str(answer.remark)
 
 
 @pytest.mark.parametrize("stacks", ["true", "false"])
-async def test_running_info_is_told_as_it_is(stacks: str) -> None:
+async def test_running_info_is_passed_on_unchanged(stacks: str) -> None:
     async with running_remoting() as remoting, remoting.another() as client:
         await join(client)
         info = b'{"mqTable":{{"queueId":0}:{"commitOffset":3}},"statusTable":{},"jstack":"\xc3\xbc"}'
@@ -53,7 +53,7 @@ async def test_running_info_is_told_as_it_is(stacks: str) -> None:
         assert (told.code, told.remark, told.body) == (0, None, info)
 
 
-async def test_running_info_may_be_left_without_stacks_and_be_anything() -> None:
+async def test_running_info_may_lack_stacks_and_hold_any_json() -> None:
     async with running_remoting() as remoting, remoting.another() as client:
         await join(client)
         asked, told = await asked_of(client, remoting.client, INFO, ONE, b"\x00no JSON")
@@ -107,7 +107,7 @@ async def test_a_half_message_is_not_consumed_directly() -> None:
 
 
 @pytest.mark.parametrize("message_id", [None, "", "nothing", "0" * 32, UNIQUE])
-async def test_a_message_that_there_is_not(message_id: str | None) -> None:
+async def test_missing_message_is_reported(message_id: str | None) -> None:
     async with running_remoting() as remoting, remoting.another() as client:
         await join(client)
         ext = ONE if message_id is None else {**ONE, "msgId": message_id}
@@ -117,7 +117,7 @@ async def test_a_message_that_there_is_not(message_id: str | None) -> None:
 
 
 @pytest.mark.parametrize("code", [INFO, DIRECTLY])
-async def test_a_consumer_that_is_not_there_or_too_old(code: int) -> None:
+async def test_missing_or_old_consumer_is_reported(code: int) -> None:
     async with running_remoting() as remoting, remoting.another() as client:
         found = await refusal(remoting.client, code, ONE)
         assert found == (1, f"The Consumer <{GROUP}> <one> not online")
@@ -132,7 +132,7 @@ async def test_a_consumer_that_is_not_there_or_too_old(code: int) -> None:
 
 
 @pytest.mark.parametrize("version", [62, 2_147_481_762])
-async def test_versions_that_can_be_asked(version: int) -> None:
+async def test_supported_client_versions_are_asked(version: int) -> None:
     async with running_remoting() as remoting, remoting.another() as client:
         await client.ok(HEART_BEAT, body=beat(consumer()), version=version)
         assert (await client.push()).code == 40
@@ -140,7 +140,7 @@ async def test_versions_that_can_be_asked(version: int) -> None:
         assert told.code == 0
 
 
-async def test_a_consumer_that_refuses_or_goes_away() -> None:
+async def test_refusal_or_disconnect_of_the_consumer_is_reported() -> None:
     async with running_remoting() as remoting, remoting.another() as client:
         await join(client)
         asking = remoting.client.ask(INFO, ONE)
@@ -155,7 +155,7 @@ async def test_a_consumer_that_refuses_or_goes_away() -> None:
         assert (answer.code, "has ended" in str(answer.remark)) == (1, True)
 
 
-async def test_a_consumer_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_consumer_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting, remoting.another() as client:
         await join(client)
         member = remoting.broker.registry.clients.consumer(GROUP, "one")
@@ -163,7 +163,7 @@ async def test_a_consumer_that_never_answers(monkeypatch: pytest.MonkeyPatch) ->
         call = member.channel.call  # type: ignore[attr-defined]
 
         def hurried(code: int, ext: Mapping[str, str], body: bytes = b"", timeout_s: float = 0) -> object:
-            assert timeout_s in (0, channel.STATUS_S)
+            assert timeout_s in (0, RemotingChannel.status_s)
             return call(code, ext, body, timeout_s=0.01)
 
         monkeypatch.setattr(member.channel, "call", hurried)
@@ -176,13 +176,13 @@ async def test_a_consumer_that_never_answers(monkeypatch: pytest.MonkeyPatch) ->
 # 223
 
 
-async def test_the_offsets_of_all_consumers_of_a_group() -> None:
+async def test_offsets_of_all_consumers_are_collected() -> None:
     async with running_remoting() as remoting, remoting.another() as one, remoting.another() as two:
         await join(one)
         await join(two, "two")
         assert (await one.push()).code == 40
         asking = remoting.client.ask(STATUS, {"topic": TOPIC, "group": GROUP})
-        odd = b'"":1,"{no":2,"[]":3'  # of a client that knows no better
+        odd = b'"":1,"{no":2,"[]":3'  # the broken JSON of some client
         bodies = (
             b'{"consumerTable":{},"messageQueueTable":{%b:5}}' % QUEUE,
             b'{"messageQueueTable":{%b}}' % odd,
@@ -196,7 +196,7 @@ async def test_the_offsets_of_all_consumers_of_a_group() -> None:
         assert told.body == b'{"messageQueueTable":{},"consumerTable":{"one":{%b:5},"two":{}}}' % QUEUE
 
 
-async def test_the_offsets_of_one_consumer() -> None:
+async def test_offsets_of_one_consumer_are_returned() -> None:
     async with running_remoting() as remoting, remoting.another() as one, remoting.another() as two:
         await join(one)
         await join(two, "two")
@@ -209,7 +209,7 @@ async def test_the_offsets_of_one_consumer() -> None:
         assert json.loads(told.body)["consumerTable"] == {}
 
 
-async def test_the_offsets_of_nobody() -> None:
+async def test_offsets_of_an_offline_group_are_refused() -> None:
     async with running_remoting() as remoting, remoting.another() as client:
         ext = {"topic": TOPIC, "group": GROUP}
         found = await refusal(remoting.client, STATUS, ext)
@@ -219,7 +219,7 @@ async def test_the_offsets_of_nobody() -> None:
         assert found == (1, "the client does not support this feature. version=27")
 
 
-# For people
+# Commands
 
 
 INFO_OF_JAVA = {
@@ -230,7 +230,7 @@ INFO_OF_JAVA = {
 
 
 def dialect(info: object) -> bytes:
-    """As Java writes it, with an object as a key."""
+    """Format JSON as Java writes it, with an object as a key."""
     return json.dumps(info).encode().replace(b'"QUEUE"', QUEUE)
 
 
@@ -238,7 +238,7 @@ def dialect(info: object) -> bytes:
 async def answering(
     client: RemotingClient, code: int, answer: bytes, remark: str = ""
 ) -> AsyncIterator[None]:
-    """A client that answers all it is asked."""
+    """Make the client answer every request of the broker within the context."""
 
     async def answer_all() -> None:
         while True:
@@ -253,12 +253,12 @@ async def answering(
 
 
 async def shown(remoting: Remoting, *args: str) -> Result:
-    """What the command does."""
+    """Run the command, and return its result."""
     alone = runner(MOCKETMQ_URL=remoting.emulator.url)
     return await asyncio.to_thread(alone.invoke, commands, ["client", *args])
 
 
-async def test_people_look_into_a_consumer() -> None:
+async def test_running_info_is_shown_by_api_and_command_line() -> None:
     name = "10.0.0.7@42#1/%2F ü"
     async with running_remoting() as remoting, Client(remoting.emulator.url) as people:
         await join(remoting.client, name)
@@ -271,7 +271,7 @@ async def test_people_look_into_a_consumer() -> None:
 
 
 @pytest.mark.parametrize("info", [{}, {"mqTable": {"x:1": {}}, "statusTable": {}}])
-async def test_people_see_what_there_is(info: object) -> None:
+async def test_command_line_prints_lists(info: object) -> None:
     async with running_remoting() as remoting:
         await join(remoting.client)
         async with answering(remoting.client, 0, json.dumps(info).encode()):
@@ -280,7 +280,7 @@ async def test_people_see_what_there_is(info: object) -> None:
         assert "pulled/s" not in told.stdout
 
 
-async def test_people_let_a_consumer_consume() -> None:
+async def test_command_line_has_a_consumer_consume() -> None:
     result = {"order": False, "consumeResult": "CR_LATER", "remark": "\x1b[2Jlater", "spentTimeMills": 3}
     async with running_remoting() as remoting, Client(remoting.emulator.url) as people:
         await join(remoting.client)
@@ -292,7 +292,7 @@ async def test_people_let_a_consumer_consume() -> None:
         assert (told.exit_code, told.stdout) == (0, "CR_LATER: \\x1b[2Jlater\n")
 
 
-async def test_people_are_told_what_is_wrong() -> None:
+async def test_command_line_prints_errors() -> None:
     async with running_remoting() as remoting, Client(remoting.emulator.url) as people:
 
         async def problem(message_id: str = "") -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""One broker, many doors: what comes in by one goes out by any other."""
+"""One broker, many protocols: every protocol delivers messages sent by any other."""
 
 import base64
 import zlib
@@ -22,7 +22,7 @@ PLAIN = "naïve ☃ " * 100
 
 
 class Doors(NamedTuple):
-    """Clients of one emulator, by each of its doors."""
+    """Clients of one emulator, one for each protocol."""
 
     remoting: Remoting
     api: Api
@@ -35,7 +35,7 @@ class Doors(NamedTuple):
 
 @asynccontextmanager
 async def running_doors(**changed: Any) -> AsyncIterator[Doors]:
-    """Topics have one queue, so that everybody finds everything in it."""
+    """Run an emulator whose topics have one queue, so that every client finds all messages in it."""
     async with running_remoting(topic_queues=1, **changed) as remoting, ClientSession() as session:
         await remoting.broker.registry.topics.put("orders", 1, 1, 6)
         yield Doors(remoting, Api(remoting.emulator, session), Aliyun(remoting.emulator, session))
@@ -50,7 +50,7 @@ DELAYS = [
 
 
 def at(given: dict[str, Any], due_ms: int) -> dict[str, Any]:
-    """With the instant in the place of ``later``."""
+    """Return the fields with the instant in place of ``later``."""
     is_text = START in given
     return {
         key: (str(due_ms) if is_text else due_ms) if value == "later" else value
@@ -59,7 +59,7 @@ def at(given: dict[str, Any], due_ms: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("by_remoting", "by_api", "by_aliyun"), DELAYS)
-async def test_a_message_is_received_at_every_door_whichever_it_came_in_by(
+async def test_message_is_received_at_every_door(
     by_remoting: dict[str, str], by_api: dict[str, Any], by_aliyun: dict[str, Any]
 ) -> None:
     async with running_doors() as doors:
@@ -83,7 +83,7 @@ async def test_a_message_is_received_at_every_door_whichever_it_came_in_by(
             assert await doors.api.receive() == await doors.aliyun.consume() == []
             await doors.advance(HOUR_MS * US_PER_MS)
 
-        # With one due time after another on a standing clock, which comes first is chance.
+        # While the clock stands still, the order of messages with different due times is random.
         records = sorted(
             await pulled(doors.remoting.client), key=lambda record: bodies.index(record.body.decode())
         )
@@ -116,7 +116,7 @@ async def test_the_messages_of_a_batch_are_received_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("sys_flag", [0x001, 0x301])
-async def test_what_a_client_library_compressed_is_readable_over_http(sys_flag: int) -> None:
+async def test_bodies_compressed_by_a_client_library_are_readable_over_http(sys_flag: int) -> None:
     async with running_doors() as doors:
         packed = zlib.compress(PLAIN.encode())
         await sent(doors.remoting.client, packed, sys_flag=sys_flag, properties={"UNIQ_KEY": UNIQUE})
@@ -131,7 +131,7 @@ async def test_what_a_client_library_compressed_is_readable_over_http(sys_flag: 
         assert await doors.aliyun.bodies() == [PLAIN]
 
 
-async def test_a_delayed_one_stays_compressed_and_readable() -> None:
+async def test_a_delayed_message_stays_compressed_and_readable() -> None:
     async with running_doors() as doors:
         for given in ({"DELAY": "1"}, {"TIMER_DELAY_SEC": "1"}):
             await sent(doors.remoting.client, zlib.compress(PLAIN.encode()), sys_flag=1, properties=given)
@@ -152,9 +152,7 @@ async def test_a_delayed_one_stays_compressed_and_readable() -> None:
         (zlib.compress(bytes(1_001)), 0x001, "zlib"),
     ],
 )
-async def test_what_cannot_be_unpacked_is_shown_as_it_is_stored(
-    body: bytes, sys_flag: int, compression: str
-) -> None:
+async def test_an_undecodable_body_is_shown_as_stored(body: bytes, sys_flag: int, compression: str) -> None:
     async with running_doors(max_message_bytes=1_000) as doors:
         await sent(doors.remoting.client, body, sys_flag=sys_flag)
         [message] = await doors.api.receive()
@@ -164,7 +162,7 @@ async def test_what_cannot_be_unpacked_is_shown_as_it_is_stored(
         assert taken["MessageBody"] == representable(body.decode(errors="replace"))
 
 
-async def test_a_body_that_is_not_compressed_says_so() -> None:
+async def test_an_uncompressed_body_is_labelled_so() -> None:
     async with running_doors() as doors:
         await doors.api.send()
         [message] = await doors.api.receive()

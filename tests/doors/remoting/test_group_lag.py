@@ -1,4 +1,4 @@
-"""How far groups have come, as tools ask for it: 202, 208, 300, 303, 308, 317, 321, 343 and 345."""
+"""Tools ask for the progress of groups: 202, 208, 300, 303, 308, 317, 321, 343 and 345."""
 
 from typing import Any
 
@@ -19,21 +19,12 @@ from tests.doors.remoting.inspection import (
     by_queue,
     look,
 )
-from tests.support.brokers import GROUP, TOPIC, S, acknowledge, receive, send
+from tests.doors.remoting.producing import stepped
+from tests.support.brokers import GROUP, TOPIC, acknowledge, receive, send
 from tests.support.remoting import Remoting, running_remoting
 
 EMPTY = {"brokerOffset": 0, "consumerOffset": 0, "lastTimestamp": 0, "pullOffset": 0}
 LONG_MAX = (1 << 63) - 1
-
-
-async def stepped(remoting: Remoting, count: int = 5) -> list[int]:
-    """Messages in queue 0, each a second after the one before; when that was, in milliseconds."""
-    times = []
-    for n in range(count):
-        times.append(remoting.broker.clock.now_us() // 1_000)
-        await send(remoting.broker, str(n), queue=0)
-        await remoting.broker.mover.advance(1 * S)
-    return times
 
 
 async def progress(remoting: Remoting, topic: str = "", group: str = GROUP) -> dict[tuple[str, int], Any]:
@@ -41,9 +32,9 @@ async def progress(remoting: Remoting, topic: str = "", group: str = GROUP) -> d
     return by_queue(found["offsetTable"])
 
 
-async def test_a_topic_says_where_its_queues_end() -> None:
+async def test_a_topic_shows_the_ends_of_its_queues() -> None:
     async with running_remoting() as remoting:
-        times = await stepped(remoting)
+        times = await stepped(remoting, 5)
         found = await look(remoting.client, TOPIC_STATS, topic=TOPIC)
         table = by_queue(found["offsetTable"])
         assert table.pop((TOPIC, 0)) == {"lastUpdateTimestamp": times[-1], "maxOffset": 5, "minOffset": 0}
@@ -52,7 +43,7 @@ async def test_a_topic_says_where_its_queues_end() -> None:
         assert found["topicPutTps"] > 0
 
 
-async def test_a_topic_that_is_missing() -> None:
+async def test_missing_topic_is_reported() -> None:
     async with running_remoting() as remoting:
         for code in (TOPIC_STATS, TIME_SPANS):
             answer = await remoting.client.call(code, {"topic": "nowhere", "group": GROUP})
@@ -65,9 +56,9 @@ async def test_a_topic_that_is_missing() -> None:
         assert await look(remoting.client, GROUPS_OF, topic="nowhere") == {"groupList": []}
 
 
-async def test_what_a_pulling_group_has_not_finished() -> None:
+async def test_lag_of_a_pulling_group() -> None:
     async with running_remoting() as remoting:
-        times = await stepped(remoting)
+        times = await stepped(remoting, 5)
         await commit(remoting.client, 2)
         await pull(remoting.client, 4)
         table = await progress(remoting)
@@ -87,9 +78,9 @@ async def test_what_a_pulling_group_has_not_finished() -> None:
         assert (in_order["totalDiff"], in_order["consumeStatsList"]) == (0, [{GROUP: []}])
 
 
-async def test_what_a_group_has_taken_by_receipt_is_in_flight() -> None:
+async def test_messages_received_by_a_group_are_in_flight() -> None:
     async with running_remoting() as remoting:
-        await stepped(remoting)
+        await stepped(remoting, 5)
         first, *_ = await receive(remoting.broker, 3)
         await acknowledge(remoting.broker, [first])
         mine = (await progress(remoting))[TOPIC, 0]
@@ -98,7 +89,7 @@ async def test_what_a_group_has_taken_by_receipt_is_in_flight() -> None:
         assert found["consumeTps"] > 0
 
 
-async def test_a_pull_beyond_the_end_is_no_message_in_flight() -> None:
+async def test_pull_beyond_the_end_counts_none_in_flight() -> None:
     async with running_remoting() as remoting:
         await stepped(remoting, 1)
         await commit(remoting.client, 1)
@@ -106,7 +97,7 @@ async def test_a_pull_beyond_the_end_is_no_message_in_flight() -> None:
         assert (await progress(remoting))[TOPIC, 0]["pullOffset"] == 1
 
 
-async def test_a_topic_that_members_no_longer_want_is_left_out() -> None:
+async def test_topics_without_subscribed_members_are_left_out() -> None:
     async with running_remoting() as remoting:
         for topic in ("old", TOPIC):
             await send(remoting.broker, topic=topic, queue=0)
@@ -120,7 +111,7 @@ async def test_a_topic_that_members_no_longer_want_is_left_out() -> None:
         }
 
 
-async def test_groups_of_a_topic_have_consumed_or_are_there() -> None:
+async def test_groups_of_a_topic_have_members_or_offsets() -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker, queue=0)
         await commit(remoting.client, 1, group="gone")
@@ -129,7 +120,7 @@ async def test_groups_of_a_topic_have_consumed_or_are_there() -> None:
         assert await look(remoting.client, GROUPS_OF, topic=RETRY) == {"groupList": []}
 
 
-async def test_what_a_group_wants_of_a_topic() -> None:
+async def test_subscription_of_a_group_is_reported() -> None:
     async with running_remoting() as remoting:
         await join(remoting.client)
         found = await look(remoting.client, SUBSCRIPTION_OF, group=GROUP, topic=TOPIC)
@@ -141,15 +132,15 @@ async def test_what_a_group_wants_of_a_topic() -> None:
         }
 
 
-async def test_times_of_a_queue() -> None:
+async def test_consume_time_of_each_queue_is_reported() -> None:
     async with running_remoting() as remoting:
-        times = await stepped(remoting)
+        times = await stepped(remoting, 5)
         await commit(remoting.client, 3)
         spans = (await look(remoting.client, TIME_SPANS, topic=TOPIC, group=GROUP))["consumeTimeSpanSet"]
         mine, *others = spans
         assert mine == {
             "consumeTimeStamp": times[2],
-            "delayTime": 2_000,  # since the fourth of five, a second apart
+            "delayTime": 2_000,  # since the fourth of five messages, a second apart
             "maxTimeStamp": times[4],
             "messageQueue": {"brokerName": "broker-a", "queueId": 0, "topic": TOPIC},
             "minTimeStamp": times[0],
@@ -163,9 +154,9 @@ async def test_times_of_a_queue() -> None:
     ("others", "compared", "found"),
     [("", "nobody", 2), ("slow", "nobody", 4), ("", "slow", 2), ("slow,none", "slow", LONG_MAX)],
 )
-async def test_where_the_slowest_group_is(others: str, compared: str, found: int) -> None:
+async def test_offset_of_the_slowest_group_is_reported(others: str, compared: str, found: int) -> None:
     async with running_remoting() as remoting:
-        await stepped(remoting)
+        await stepped(remoting, 5)
         for group, offset in (("slow", 2), ("fast", 4)):
             await commit(remoting.client, offset, group=group)
         body = await look(
@@ -174,7 +165,7 @@ async def test_where_the_slowest_group_is(others: str, compared: str, found: int
         assert body == {"correctionOffsets": {"0": found}}
 
 
-async def test_entries_of_a_queue() -> None:
+async def test_entries_of_a_queue_are_listed() -> None:
     async with running_remoting() as remoting:
         for n in range(3):
             await send(remoting.broker, str(n), queue=0, tag="t")
@@ -206,11 +197,11 @@ async def test_an_entry_of_a_level_queue_tells_when_it_is_due() -> None:
         assert [entry["tagsCode"] for entry in found["queueData"]] == [due_ms]
 
 
-async def test_progress_survives_what_retention_removed() -> None:
+async def test_offsets_survive_retention() -> None:
     async with running_remoting() as remoting:
-        await stepped(remoting)
+        await stepped(remoting, 5)
         await commit(remoting.client, 2)
         [queue, *_] = remoting.broker.registry.topics.get(TOPIC).queues
-        queue.min_offset = 4  # as retention leaves it
+        queue.min_offset = 4  # as after retention
         mine = (await progress(remoting))[TOPIC, 0]
         assert (mine["consumerOffset"], mine["lastTimestamp"]) == (2, 0)

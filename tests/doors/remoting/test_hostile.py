@@ -1,9 +1,8 @@
-"""Hostile and broken clients: the broker stays up, others notice nothing, and memory returns."""
+"""Hostile and broken clients: the broker stays up, others are unaffected, and memory is released."""
 
 import asyncio
 import json
 import random
-import re
 import resource
 import socket
 import struct
@@ -22,6 +21,7 @@ from mocketmq.remoting.wire.frame import FrameReader, encode
 from tests.support.patience import HANGING_S, PATIENCE_S
 from tests.support.process import BrokerProcess, broker_process
 from tests.support.remoting import READERS, RemotingClient, connected
+from tests.support.waiting import metric_reaches
 
 MB = 1 << 20
 SEND = dict(zip("abcdefgh", ("PG", "orders", "TBW102", "1", "0", "0", "1", "0"), strict=True))
@@ -33,7 +33,7 @@ PULL = {
 
 
 class Victim:
-    """A broker in a process of its own, with a client that must not notice anything."""
+    """A broker in its own process, with a client that must stay unaffected."""
 
     def __init__(self, process: BrokerProcess, bystander: RemotingClient, session: ClientSession) -> None:
         self.process = process
@@ -42,7 +42,7 @@ class Victim:
 
     @asynccontextmanager
     async def attacked(self, returned_mb: int = 40) -> AsyncIterator[None]:
-        """What is done to it inside must leave it as it was, but for so many megabytes."""
+        """Check that an attack within the context leaves the broker unharmed, except for some megabytes."""
         before = self.memory()
         yield
         await self.unharmed()
@@ -50,11 +50,11 @@ class Victim:
         await self.metric("mocketmq_remoting_held_bytes", 0)
         await self.metric("mocketmq_remoting_unread_bytes", 0)
         async with asyncio.timeout(HANGING_S):
-            while self.memory() - before >= returned_mb * MB:  # it is given back a while after it was freed
+            while self.memory() - before >= returned_mb * MB:  # the allocator returns memory with a delay
                 await self.unharmed()
 
     async def unharmed(self) -> None:
-        """Others are served, on connections that were there and on new ones."""
+        """Check that others are served, on existing and on new connections."""
         assert (await self.bystander.call(105, {"topic": "TBW102"})).code == 0
         async with self.another() as client:
             assert (await client.call(105, {"topic": "TBW102"})).code == 0
@@ -65,19 +65,13 @@ class Victim:
             yield client
 
     def memory(self) -> int:
-        """In bytes."""
+        """Return the broker's memory in bytes."""
         size: int = psutil.Process(self.process.pid).memory_info().rss
         return size
 
     async def metric(self, name: str, wanted: int) -> None:
-        """Wait until the gauge is there."""
-        async with asyncio.timeout(HANGING_S):
-            while True:
-                async with self._session.get(f"{self.process.url}/metrics") as answer:
-                    found = re.search(rf"^{name} (\S+)$", await answer.text(), re.MULTILINE)
-                assert found
-                if float(found[1]) == wanted:
-                    return
+        """Wait until the gauge has this value."""
+        await metric_reaches(self.process.url, name, wanted)
 
 
 @asynccontextmanager
@@ -99,7 +93,7 @@ async def victim() -> AsyncIterator[Victim]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def veteran() -> AsyncIterator[Victim]:
-    """A victim of one test after the other."""
+    """Run a victim that consecutive tests share."""
     async with running_victim() as victim:
         yield victim
 
@@ -122,9 +116,7 @@ GARBAGE = {
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
-async def test_bytes_that_are_no_frame_close_their_connection_and_no_other(
-    veteran: Victim, garbage: bytes
-) -> None:
+async def test_invalid_bytes_close_only_their_connection(veteran: Victim, garbage: bytes) -> None:
     said = len(veteran.process.stderr)
     async with veteran.attacked(), veteran.another() as client:
         assert (await client.call(105, {"topic": "TBW102"})).code == 0
@@ -134,7 +126,7 @@ async def test_bytes_that_are_no_frame_close_their_connection_and_no_other(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_frame_that_comes_byte_by_byte_is_served_and_holds_nobody_up(veteran: Victim) -> None:
+async def test_a_frame_sent_byte_by_byte_is_served_without_delaying_others(veteran: Victim) -> None:
     async with veteran.attacked(), veteran.another() as slow:
         answers = [slow.expect(opaque) for opaque in range(3)]
         for number, byte in enumerate(b"".join(map(route, range(3)))):
@@ -147,7 +139,7 @@ async def test_a_frame_that_comes_byte_by_byte_is_served_and_holds_nobody_up(vet
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_frames_abandoned_in_the_middle_are_forgotten(veteran: Victim) -> None:
+async def test_abandoned_frames_leave_no_memory(veteran: Victim) -> None:
     frame = encode(Command(code=310, body=bytes(MB)))
     async with veteran.attacked():
         for cut in (1, 4, 7, 8, 20, len(frame) // 2, len(frame) - 1):
@@ -158,7 +150,7 @@ async def test_frames_abandoned_in_the_middle_are_forgotten(veteran: Victim) -> 
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_frames_of_many_connections_may_be_cut_and_mixed_anyhow(veteran: Victim) -> None:
+async def test_frames_of_many_connections_may_be_cut_and_interleaved(veteran: Victim) -> None:
     chance = random.Random(5)
     async with veteran.attacked(), AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(veteran.another()) for _ in range(20)]
@@ -171,7 +163,7 @@ async def test_frames_of_many_connections_may_be_cut_and_mixed_anyhow(veteran: V
             waiting[client] = waiting[client][size:]
             if not waiting[client]:
                 del waiting[client]
-            await asyncio.sleep(0)  # lets it go out
+            await asyncio.sleep(0)  # lets the request be sent
         async with asyncio.timeout(PATIENCE_S):
             assert {answer.code for answer in await asyncio.gather(*answers)} == {0}
 
@@ -236,7 +228,7 @@ FIELDS = {
 
 
 def requests() -> list[bytes]:
-    """One that is right for each code, in both header forms."""
+    """Return a valid request for each code, in both header formats."""
     values = {str: "group", int: "1", bool: "true"}
     found: list[bytes] = []
     for code, request in REQUESTS.items():
@@ -248,13 +240,13 @@ def requests() -> list[bytes]:
         if code == RequestCode.SEND_BATCH_MESSAGE:
             ext["m"] = "true"
         body = BODIES.get(RequestCode(code), b"hello")
-        forms = (JSON, ROCKETMQ) if code < 1 << 15 else (JSON,)  # a binary header has 16 bits for it
+        forms = (JSON, ROCKETMQ) if code < 1 << 15 else (JSON,)  # a binary header has 16 bits for the code
         found += (encode(Command(code=code, ext=ext, body=body, serialization=form)) for form in forms)
     return found
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_corpus_is_right(veteran: Victim) -> None:
+async def test_corpus_seeds_are_valid(veteran: Victim) -> None:
     async with veteran.attacked(), veteran.another() as client:
         assert (await client.call(310, SEND, b"x")).code == 0
         for frame in requests():
@@ -269,11 +261,11 @@ RIGHT = {
     **{223: (1,), 307: (1,), 309: (1,), 314: (26,)},
     **{200_050: (0, 210), 200_051: (208,), 200_052: (0, 19), 200_053: (208,), 200_151: (208,)},
 }
-"""What else a request of the corpus may be answered."""
+"""Other codes that may answer a request of the corpus."""
 
 
 def mutated(frame: bytes, chance: random.Random) -> bytes:
-    """The frame with something wrong inside, or with a wrong length."""
+    """Return the frame with damaged content or a wrong length."""
     data = bytearray(frame)
     match chance.randrange(6):
         case 0:
@@ -293,7 +285,7 @@ def mutated(frame: bytes, chance: random.Random) -> bytes:
         case 5:
             data = data.replace(b"orders", chance.choice((b"\\ud800", b"%RETRY%", b"\xc3\xa4pf", b"TBW102")))
     data[:4] = struct.pack(">i", len(data) - 4)
-    if chance.random() < 0.9:  # the header ends where it did, seen from the end
+    if chance.random() < 0.9:  # keeps the distance of the header's end from the frame's end
         body = len(frame) - 8 - int.from_bytes(frame[5:8], "big")
         data[5:8] = max(len(data) - 8 - body, 0).to_bytes(3, "big")
     return bytes(data)
@@ -323,7 +315,7 @@ async def test_two_thousand_connections_at_once(victim: Victim) -> None:
     try:
         async with victim.attacked(60), AsyncExitStack() as stack:
             clients: list[RemotingClient] = []
-            for _ in range(20):  # no more at once than wait to be accepted
+            for _ in range(20):  # at most as many at once as the backlog holds
                 opening = (victim.another() for _ in range(100))
                 clients += await asyncio.gather(*map(stack.enter_async_context, opening))
             async with asyncio.timeout(HANGING_S):
@@ -334,8 +326,8 @@ async def test_two_thousand_connections_at_once(victim: Victim) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_large_frames_that_never_end_take_bounded_memory(victim: Victim) -> None:
-    """200 connections send 200 MB of frames that would take 3 GB."""
+async def test_unfinished_large_frames_take_bounded_memory(victim: Victim) -> None:
+    """200 connections send 200 MB of frames whose announced sizes add up to 3 GB."""
     frame = encode(Command(code=310, body=bytes(15 * MB)))
     before = victim.memory()
     async with victim.attacked(100):
@@ -349,7 +341,7 @@ async def test_large_frames_that_never_end_take_bounded_memory(victim: Victim) -
             while sent < MB:
                 try:
                     sent += sender.send(frame[sent:MB])
-                except BlockingIOError:  # the broker does not read on, and every buffer on the way is full
+                except BlockingIOError:  # the broker has stopped reading, and every buffer on the way is full
                     break
             await victim.unharmed()
         assert victim.memory() - before < 200 * MB
@@ -359,7 +351,7 @@ async def test_large_frames_that_never_end_take_bounded_memory(victim: Victim) -
             sender.close()
 
 
-async def test_answers_that_nobody_reads_take_bounded_memory(victim: Victim) -> None:
+async def test_unread_responses_take_bounded_memory(victim: Victim) -> None:
     before = victim.memory()
     async with victim.attacked(100):
         async with victim.another() as client:
@@ -369,12 +361,12 @@ async def test_answers_that_nobody_reads_take_bounded_memory(victim: Victim) -> 
             client.pause_reading()
             for opaque in range(2_000):
                 client.send(Command(code=11, opaque=opaque, ext=PULL))
-            await victim.metric("mocketmq_remoting_connections", 1)  # it is cut off
+            await victim.metric("mocketmq_remoting_connections", 1)  # the broker disconnects the client
             await victim.unharmed()
         assert victim.memory() - before < 300 * MB
 
 
-async def test_a_flood_of_requests_that_nobody_waits_for(victim: Victim) -> None:
+async def test_flood_of_abandoned_requests_is_survived(victim: Victim) -> None:
     async with victim.attacked(100), victim.another() as client:
         for _ in range(20):
             for _ in range(500):
@@ -384,7 +376,7 @@ async def test_a_flood_of_requests_that_nobody_waits_for(victim: Victim) -> None
         await victim.metric("mocketmq_sent_messages_total", 10_000)
 
 
-async def test_a_client_that_goes_leaves_no_pull_behind(victim: Victim) -> None:
+async def test_disconnected_client_leaves_no_pull(victim: Victim) -> None:
     async with victim.attacked():
         async with victim.another() as client:
             assert (await client.call(310, SEND, b"x")).code == 0

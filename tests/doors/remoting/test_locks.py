@@ -66,7 +66,7 @@ async def test_a_lock_outlives_its_connection() -> None:
         (b'{"clientId":"a","consumerGroup":"g","mqSet":{"a":1}}', "mqSet"),
     ],
 )
-async def test_a_wish_that_names_nothing_is_refused(body: bytes, field: str) -> None:
+async def test_lock_request_without_group_or_client_is_refused(body: bytes, field: str) -> None:
     async with running_remoting() as remoting:
         for code in (LOCK, UNLOCK):
             answer = await remoting.client.call(code, body=body)

@@ -1,4 +1,4 @@
-"""What the log says of clients and their requests, and of those that come to the wrong port."""
+"""Log lines about clients and their requests, and about clients of the wrong port."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ Lines = Callable[[str], list[str]]
 
 @pytest.fixture
 def lines(caplog: pytest.LogCaptureFixture) -> Lines:
-    """What is logged from now on that begins so, from debug on, without the time it took."""
+    """Collect log lines with this prefix from debug level on, without their durations."""
     caplog.set_level(logging.DEBUG, "mocketmq")
 
     def lines(start: str) -> list[str]:
@@ -37,7 +37,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Lines:
 
 
 @pytest.mark.parametrize("is_encrypted", [False, True])
-async def test_http_at_a_port_of_remoting_is_told_what_it_is(
+async def test_http_on_a_remoting_port_gets_a_hint(
     remoting: Remoting, caplog: pytest.LogCaptureFixture, is_encrypted: bool
 ) -> None:
     context = None
@@ -50,14 +50,14 @@ async def test_http_at_a_port_of_remoting_is_told_what_it_is(
         answer = await reader.read()
         writer.close()
         assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
-        assert b"this port is for RocketMQ's clients; the JSON API has another one" in answer
+        assert WRONG_PORT.encode() in answer
     assert len(caplog.messages) == 2
     for message in caplog.messages:
         assert message.startswith("closing connection from 127.0.0.1:")
         assert message.endswith(f": {WRONG_PORT}")
 
 
-async def test_other_bytes_are_no_http(remoting: Remoting, caplog: pytest.LogCaptureFixture) -> None:
+async def test_foreign_bytes_get_no_http_hint(remoting: Remoting, caplog: pytest.LogCaptureFixture) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", remoting.server.broker_port)
     writer.write(b"GETTING nothing at all")
     assert await reader.read() == b""
@@ -68,7 +68,7 @@ async def test_other_bytes_are_no_http(remoting: Remoting, caplog: pytest.LogCap
 # Debugging
 
 
-async def test_each_client_that_comes_and_goes_is_a_line(remoting: Remoting, lines: Lines) -> None:
+async def test_each_connect_and_disconnect_is_logged(remoting: Remoting, lines: Lines) -> None:
     async with remoting.another(remoting.server.namesrv_port) as client:
         await client.call(9_999)
     await until(lambda: remoting.server.connections == 1)
@@ -80,7 +80,7 @@ async def test_each_client_that_comes_and_goes_is_a_line(remoting: Remoting, lin
     ]
 
 
-async def test_each_member_that_joins_and_leaves_is_a_line(remoting: Remoting, lines: Lines) -> None:
+async def test_each_join_and_leave_is_logged(remoting: Remoting, lines: Lines) -> None:
     async with remoting.another() as client:
         body = beat(
             consumer(subscription("orders"), group="GID_billing"), client="one", producers=("makers",)
@@ -127,7 +127,7 @@ async def test_each_request_in_http_is_a_line(remoting: Remoting, lines: Lines) 
     ]
 
 
-async def test_nothing_is_made_for_a_log_that_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_disabled_log_formats_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(connection, "request_line")
     async with running_remoting() as remoting:
         await remoting.client.ok(106)

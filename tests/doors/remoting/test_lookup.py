@@ -40,7 +40,7 @@ async def answer_to(remoting: Remoting, key: str, topic: str = TOPIC, **changed:
 
 
 async def found(remoting: Remoting, key: str, topic: str = TOPIC, **changed: Any) -> list[WireRecord]:
-    """The records that bear the key; none only if the answer says so."""
+    """Return the records with the key, or an empty list if the answer reports none."""
     answer = await answer_to(remoting, key, topic, **changed)
     if answer.code == 0:
         records = decode_records(answer.body)
@@ -52,12 +52,12 @@ async def found(remoting: Remoting, key: str, topic: str = TOPIC, **changed: Any
 
 
 def numbers(records: list[WireRecord]) -> list[int]:
-    """Their bodies."""
+    """Return the bodies as numbers."""
     return [int(record.body) for record in records]
 
 
 async def viewed(remoting: Remoting, offset: int) -> WireRecord:
-    """The record at an offset."""
+    """Return the record at an offset."""
     [record] = decode_records((await remoting.client.ok(VIEW, {"offset": str(offset)})).body)
     return record
 
@@ -86,7 +86,7 @@ async def test_messages_are_found_by_each_of_their_keys_and_by_their_unique_key(
             assert await found(remoting, key, topic) == []
 
 
-async def test_a_record_is_shown_whole() -> None:
+async def test_lookup_returns_the_whole_record() -> None:
     async with running_remoting() as remoting:
         ext = await sent(remoting.client, b"x", properties={"KEYS": "a"}, queue_id=2, flag=4, sys_flag=1)
         [record] = await found(remoting, "a")
@@ -102,7 +102,7 @@ async def test_a_record_is_shown_whole() -> None:
         assert record == await viewed(remoting, record.log_offset)
 
 
-async def test_the_newest_are_given_as_many_as_are_asked_for_and_upstream_allows() -> None:
+async def test_newest_messages_are_returned_up_to_the_limit() -> None:
     async with running_remoting() as remoting:
         for number in range(70):
             await sent(remoting.client, str(number).encode(), properties={"KEYS": "a"})
@@ -113,7 +113,7 @@ async def test_the_newest_are_given_as_many_as_are_asked_for_and_upstream_allows
         assert await found(remoting, "a", most=-1) == []
 
 
-async def test_an_answer_holds_no_more_than_a_frame_but_at_least_one_message() -> None:
+async def test_answer_fits_a_frame_but_holds_one_message() -> None:
     async with running_remoting() as remoting:
         for size in ((4 << 20), (2 << 20) - 500, (2 << 20) - 500):
             await sent(remoting.client, b"x" * size, properties={"KEYS": "a"})
@@ -122,7 +122,7 @@ async def test_an_answer_holds_no_more_than_a_frame_but_at_least_one_message() -
         assert [record.body[:1] for record in await found(remoting, "a")] == [b"y"]
 
 
-async def test_the_time_is_that_of_the_wall_clock_and_both_ends_are_included() -> None:
+async def test_time_range_is_inclusive_wall_clock_time() -> None:
     async with running_remoting(clock="real") as remoting:
         for number in range(3):
             await sent(remoting.client, properties={"KEYS": f"a{number}"})
@@ -147,21 +147,21 @@ async def test_the_time_is_that_of_the_wall_clock_and_both_ends_are_included() -
             assert len(some) == count
 
 
-async def test_up_to_now_includes_what_was_stored_while_the_clock_stood_still(
+async def test_a_range_up_to_now_includes_messages_stored_under_a_stopped_clock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lookup, "_LATE_US", 600 * US_PER_S)  # a client on this machine may be busy for long
+    monkeypatch.setattr(lookup, "_LATE_US", 600 * US_PER_S)  # a client on a busy machine may be slow
     async with running_remoting() as remoting:
         await sent(remoting.client, properties={"KEYS": "a"})
         now_ms = wall_us() // US_PER_MS
         while wall_us() // US_PER_MS < now_ms + 2:
             await remoting.client.ok(MAX_OFFSET, {"topic": TOPIC, "queueId": "0"})
-        for waited_ms in (0, 9_000):  # while the client was busy with itself
+        for waited_ms in (0, 9_000):  # the client delays its request
             assert len(await found(remoting, "a", end=now_ms - waited_ms)) == 1
         assert await found(remoting, "a", end=now_ms - HOUR_MS) == []
 
 
-async def test_a_unique_key_is_found_however_far_the_clock_was_moved_since() -> None:
+async def test_unique_key_is_found_after_clock_moves() -> None:
     async with running_remoting() as remoting:
         begin = wall_us() // US_PER_MS - 1_000
         await sent(remoting.client, b"1", properties={"UNIQ_KEY": UNIQUE})
@@ -170,7 +170,7 @@ async def test_a_unique_key_is_found_however_far_the_clock_was_moved_since() -> 
         assert numbers(await found(remoting, UNIQUE, begin=begin, unique=True)) == [1]
 
 
-async def test_what_waits_is_found_in_the_brokers_own_topics() -> None:
+async def test_pending_messages_are_found_in_the_brokers_own_topics() -> None:
     async with running_remoting() as remoting:
         keys = {"KEYS": "a", "UNIQ_KEY": UNIQUE}
         await sent(remoting.client, b"1", properties={"DELAY": "1", **keys})
@@ -183,11 +183,11 @@ async def test_what_waits_is_found_in_the_brokers_own_topics() -> None:
         await remoting.broker.mover.advance(5 * US_PER_S)
         for key in ("a", UNIQUE):
             assert numbers(await found(remoting, key)) == [1, 2]
-            assert numbers(await found(remoting, key, SCHEDULE_TOPIC)) == [1]  # a record stays where it is
+            assert numbers(await found(remoting, key, SCHEDULE_TOPIC)) == [1]  # the parked record stays
         assert await found(remoting, UNIQUE, TIMER_TOPIC) == []
 
 
-async def test_what_waits_is_newer_than_what_was_cancelled_and_its_id_is_no_key() -> None:
+async def test_waiting_message_precedes_a_cancelled_one() -> None:
     async with running_remoting() as remoting:
         given = {"TIMER_DELAY_MS": "5000", "UNIQ_KEY": UNIQUE}
         ids = [(await sent(remoting.client, body, properties=given))["msgId"] for body in (b"1", b"2")]
@@ -200,7 +200,7 @@ async def test_what_waits_is_newer_than_what_was_cancelled_and_its_id_is_no_key(
         )
 
 
-async def test_how_far_the_index_is_is_told() -> None:
+async def test_response_has_the_index_position() -> None:
     async with running_remoting() as remoting:
         assert (await answer_to(remoting, "a")).ext["indexLastUpdatePhyoffset"] == "-1"
         for _ in range(3):
@@ -210,7 +210,7 @@ async def test_how_far_the_index_is_is_told() -> None:
         assert ext["indexLastUpdateTimestamp"] == str(remoting.broker.store.writer.last_store_us // US_PER_MS)
 
 
-async def test_more_messages_with_a_key_than_are_looked_at_in_one_step() -> None:
+async def test_lookup_continues_over_several_steps() -> None:
     async with running_broker() as broker:
         messages = [
             (await send(broker, str(n), KEYS="a", topic="b" if n < 5 else "a")).stored for n in range(1_100)
@@ -223,7 +223,7 @@ async def test_more_messages_with_a_key_than_are_looked_at_in_one_step() -> None
 # By id
 
 
-async def test_a_message_is_found_by_its_offset_wherever_it_is(tmp_path: Path) -> None:
+async def test_message_is_found_by_offset_in_any_topic(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path / "data")) as remoting:
         offsets = []
         for number, given in enumerate(
@@ -246,7 +246,7 @@ async def test_a_message_is_found_by_its_offset_wherever_it_is(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("given", [{}, {"DELAY": "1"}, {"TIMER_DELAY_SEC": "1"}])
-async def test_the_id_in_an_answer_is_good_at_every_door(given: dict[str, str]) -> None:
+async def test_offset_id_is_accepted_at_every_door(given: dict[str, str]) -> None:
     async with running_remoting(advertise="10.1.2.3:1234") as remoting, ClientSession() as session:
         api = Api(remoting.emulator, session)
         message_id = (await sent(remoting.client, properties={"UNIQ_KEY": UNIQUE, **given}))["msgId"]
@@ -261,7 +261,7 @@ async def test_the_id_in_an_answer_is_good_at_every_door(given: dict[str, str]) 
         assert problem["detail"] == f"no message has the id '{other}'; it may have been removed"
 
 
-async def test_a_waiting_message_is_cancelled_by_the_id_in_its_answer() -> None:
+async def test_pending_message_is_cancelled_by_its_offset_id() -> None:
     async with running_remoting(advertise="10.1.2.3:1234") as remoting:
         for given in ({"DELAY": "1"}, {"TIMER_DELAY_SEC": "1"}):
             ext = await sent(remoting.client, properties={"UNIQ_KEY": UNIQUE, **given})

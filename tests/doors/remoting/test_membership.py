@@ -1,4 +1,4 @@
-"""Clients and groups by 34, 35, 38 and 46: who is there, and who is told of it."""
+"""Clients and groups by 34, 35, 38 and 46: members, and notifications about them."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ from tests.support.remoting import Remoting, RemotingClient, running_remoting
 
 
 async def told(client: RemotingClient, group: str = GROUP) -> None:
-    """The client's next push, and no other yet, is that the group's members are others."""
+    """Check that the client's only pending push reports changed members of the group."""
     pushed = await client.push()
     assert (pushed.code, pushed.ext, pushed.body, pushed.is_oneway) == (
         MEMBERS_CHANGED,
@@ -42,19 +42,19 @@ async def told(client: RemotingClient, group: str = GROUP) -> None:
 
 
 async def untold(client: RemotingClient) -> None:
-    """The client has been told nothing."""
+    """Check that the client has received no notification."""
     await members(client)
     assert client.pushes.empty()
 
 
 def subscriptions(remoting: Remoting) -> dict[str, str]:
-    """What the group wants."""
-    group = remoting.broker.registry.clients.find(GROUP)
+    """Return the group's subscriptions."""
+    group = remoting.broker.registry.clients.find_connected_group(GROUP)
     assert group is not None
     return {topic: each.expression for topic, each in group.subscriptions.items()}
 
 
-async def test_a_pipelined_list_has_the_member_of_the_heartbeat_before_it() -> None:
+async def test_pipelined_member_list_includes_the_preceding_heartbeat() -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         joined = client.ask(HEART_BEAT, body=beat(consumer()))
@@ -64,21 +64,21 @@ async def test_a_pipelined_list_has_the_member_of_the_heartbeat_before_it() -> N
         assert (answer.code, answer.remark, answer.ext, answer.body) == (0, None, {}, b"")
 
 
-async def test_a_heartbeat_makes_the_group_and_its_retry_topic() -> None:
+async def test_heartbeat_creates_group_and_retry_topic() -> None:
     async with running_remoting() as remoting:
         await join(remoting.client)
         broker = remoting.broker
         assert broker.registry.groups.get(GROUP).max_retries == 16
         retry = broker.registry.topics.get(RETRY)
         assert (retry.read_queues, retry.write_queues, retry.perm) == (1, 1, PERM_READ | PERM_WRITE)
-        assert broker.registry.topics.find(DLQ) is None
-        assert broker.registry.topics.find(TOPIC) is None
+        assert broker.registry.topics.find_topic(DLQ) is None
+        assert broker.registry.topics.find_topic(TOPIC) is None
         before = broker.store.writer.commits
         await remoting.client.ok(HEART_BEAT, body=beat(consumer()))
         assert broker.store.writer.commits == before
 
 
-async def test_a_retry_topic_has_as_many_queues_as_its_group_wants() -> None:
+async def test_retry_topic_has_the_retry_queues_of_its_group() -> None:
     async with running_remoting() as remoting:
         await remoting.broker.registry.groups.put(GROUP, 3, 5)
         await join(remoting.client)
@@ -87,7 +87,7 @@ async def test_a_retry_topic_has_as_many_queues_as_its_group_wants() -> None:
 
 
 @pytest.mark.parametrize("group", [GROUP, "no such/name", "CID_RMQ_SYS_HALF"])
-async def test_a_group_that_cannot_be_made_has_members_all_the_same(group: str) -> None:
+async def test_uncreatable_group_still_has_members(group: str) -> None:
     async with running_remoting(auto_create_groups=False) as remoting:
         await remoting.client.ok(HEART_BEAT, body=beat(consumer(group=group), consumer(group=f"{GROUP}2")))
         assert await members(remoting.client, group) == ["one"]
@@ -95,7 +95,7 @@ async def test_a_group_that_cannot_be_made_has_members_all_the_same(group: str) 
         assert (await pull(remoting.client, consumerGroup=GROUP)).code == 26
 
 
-async def test_producers_make_no_group() -> None:
+async def test_producers_create_no_consumer_group() -> None:
     async with running_remoting() as remoting:
         await remoting.client.ok(HEART_BEAT, body=beat(producers=("makers", "CLIENT_INNER_PRODUCER")))
         assert list(remoting.broker.registry.groups) == []
@@ -104,10 +104,10 @@ async def test_producers_make_no_group() -> None:
         assert member.producers == ["makers", "CLIENT_INNER_PRODUCER"]
 
 
-# Who is told
+# Notifications
 
 
-async def test_all_members_are_told_when_one_comes_or_goes() -> None:
+async def test_all_members_are_notified_when_one_joins_or_leaves() -> None:
     async with running_remoting() as remoting:
         one = remoting.client
         await join(one)
@@ -128,7 +128,7 @@ async def test_all_members_are_told_when_one_comes_or_goes() -> None:
             await untold(stranger)
 
 
-async def test_a_connection_that_ends_leaves_at_once() -> None:
+async def test_a_closed_connection_leaves_its_groups_at_once() -> None:
     async with running_remoting() as remoting:
         await join(remoting.client)
         async with remoting.another() as two:
@@ -152,14 +152,14 @@ async def test_two_connections_of_one_client_are_two_members() -> None:
         assert await members(again) == ["one", "one"]
 
 
-async def test_a_connection_that_changes_its_id_is_told() -> None:
+async def test_a_change_of_client_id_is_reported() -> None:
     async with running_remoting() as remoting:
         await join(remoting.client)
         await join(remoting.client, "other")
         assert await members(remoting.client) == ["other"]
 
 
-async def test_all_members_are_told_when_topics_change_but_not_when_filters_do() -> None:
+async def test_members_are_notified_of_changed_topics_not_filters() -> None:
     async with running_remoting() as remoting, remoting.another() as two:
         one = remoting.client
         await join(one)
@@ -179,7 +179,7 @@ async def test_all_members_are_told_when_topics_change_but_not_when_filters_do()
         assert subscriptions(remoting) == {TOPIC: "*"}
 
 
-async def test_a_heartbeat_that_leaves_out_subscriptions_changes_none() -> None:
+async def test_heartbeat_without_subscriptions_keeps_them() -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         await join(client)
@@ -198,7 +198,7 @@ async def test_a_heartbeat_that_leaves_out_subscriptions_changes_none() -> None:
         assert subscriptions(remoting) == {TOPIC: "*"}
 
 
-async def test_nobody_is_told_of_a_broadcast() -> None:
+async def test_broadcast_members_are_not_notified() -> None:
     async with running_remoting() as remoting, remoting.another() as two:
         for client, name in ((remoting.client, "one"), (two, "two")):
             await client.ok(HEART_BEAT, body=beat(consumer(messageModel="BROADCASTING"), client=name))
@@ -210,7 +210,7 @@ async def test_nobody_is_told_of_a_broadcast() -> None:
         assert remoting.broker.consuming_groups.get(GROUP).queues == {}
 
 
-async def test_a_group_is_told_even_if_who_leaves_was_no_member() -> None:
+async def test_members_are_notified_when_a_non_member_unregisters() -> None:
     async with running_remoting() as remoting, remoting.another() as stranger:
         await join(remoting.client)
         await stranger.ok(UNREGISTER, {"clientID": "stranger", "consumerGroup": GROUP})
@@ -218,7 +218,7 @@ async def test_a_group_is_told_even_if_who_leaves_was_no_member() -> None:
         assert await members(stranger) == ["one"]
 
 
-async def test_who_leaves_one_group_stays_in_the_others() -> None:
+async def test_leaving_one_group_keeps_the_other_memberships() -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         groups = (consumer(), consumer(group="others"))
@@ -237,12 +237,12 @@ async def test_who_leaves_one_group_stays_in_the_others() -> None:
 
 
 def described(remoting: Remoting) -> Any:
-    """How the only client consumes."""
+    """Return how the only client consumes."""
     [member] = remoting.broker.registry.clients
     return member.consumers[GROUP]
 
 
-async def test_a_cpp_client_says_it_in_numbers() -> None:
+async def test_a_cpp_client_sends_numbers_instead_of_names() -> None:
     async with running_remoting() as remoting:
         body = {
             "clientID": "10.0.0.1@7",
@@ -280,7 +280,7 @@ async def test_a_cpp_client_says_it_in_numbers() -> None:
         ({"consumeType": "CONSUME_POP", "messageModel": 7, "consumeFromWhere": 6}, ("CONSUME_POP", "7", "6")),
     ],
 )
-async def test_what_is_not_said_is_the_usual(given: dict[str, Any], found: tuple[str, ...]) -> None:
+async def test_omitted_fields_have_their_defaults(given: dict[str, Any], found: tuple[str, ...]) -> None:
     async with running_remoting() as remoting:
         await remoting.client.ok(HEART_BEAT, body=beat({"groupName": GROUP, **given}))
         assert described(remoting)[1:4] == found
@@ -328,15 +328,15 @@ WHOLE = "; allowed: a whole number of 64 bits"
         (beat(consumer({"subString": "*"})), f"topic is None{TEXT}"),
     ],
 )
-async def test_a_heartbeat_that_says_nothing_is_refused(body: bytes, remark: str) -> None:
+async def test_an_empty_heartbeat_is_refused(body: bytes, remark: str) -> None:
     async with running_remoting() as remoting:
         answer = await remoting.client.call(HEART_BEAT, body=body)
         assert (answer.code, answer.remark) == (1, remark)
         assert list(remoting.broker.registry.clients) == []
 
 
-async def test_a_heartbeat_with_more_sql_than_is_read_in_a_moment_is_refused() -> None:
-    """Everybody else would wait for it."""
+async def test_heartbeat_with_excessive_sql_is_refused() -> None:
+    """All other clients would have to wait while the broker parses it."""
     wanted = [subscription(f"t{n}", f"a = '{n:>16000}'", expressionType="SQL92") for n in range(3)]
     async with running_remoting() as remoting:
         client = remoting.client
@@ -363,7 +363,7 @@ async def test_a_heartbeat_with_more_sql_than_is_read_in_a_moment_is_refused() -
         (subscription(expressionType="REGEX"), True),
     ],
 )
-async def test_filters_can_be_asked_for(wanted: Any, refused: bool) -> None:
+async def test_clients_can_check_filters(wanted: Any, refused: bool) -> None:
     async with running_remoting() as remoting:
         body = {"clientId": "one", "group": GROUP, "subscriptionData": wanted, "namespace": ""}
         answer = await remoting.client.call(CHECK_CONFIG, body=json.dumps(body).encode())

@@ -1,4 +1,4 @@
-"""Offset message ids: they name the port at which the broker listens, at every door and after a restart."""
+"""Offset message ids name the broker's listening port, in every protocol and after a restart."""
 
 import socket
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ VIEW, SEND_BACK = 33, 36
 
 
 async def shown(remoting: Remoting, message_id: str) -> list[Mapping[str, Any]]:
-    """The records of a message, by JSON."""
+    """Return the records of a message from the JSON API."""
     async with ClientSession() as session:
         life = await Api(remoting.emulator, session).ok("GET", f"/v1/messages/{message_id}")
         records: list[Mapping[str, Any]] = life["records"]
@@ -33,7 +33,7 @@ async def shown(remoting: Remoting, message_id: str) -> list[Mapping[str, Any]]:
 
 
 @pytest.mark.parametrize("given", GIVEN)
-async def test_they_name_the_brokers_port(given: dict[str, str]) -> None:
+async def test_ids_name_the_brokers_port(given: dict[str, str]) -> None:
     async with running_remoting() as remoting, ClientSession() as session:
         host = f"127.0.0.1:{remoting.server.broker_port}"
         by_client = await sent(remoting.client, properties=given)
@@ -49,7 +49,7 @@ async def test_they_name_the_brokers_port(given: dict[str, str]) -> None:
                 assert record["parked_offset_message_id"] in (None, message_id)
 
 
-async def test_a_retry_names_the_port_in_the_id_of_its_first_message() -> None:
+async def test_retry_keeps_the_port_of_the_original_id() -> None:
     async with running_remoting() as remoting:
         await remoting.broker.registry.groups.put("billing", 0, 1)
         message_id = (await sent(remoting.client, properties={"UNIQ_KEY": UNIQUE}))["msgId"]
@@ -60,7 +60,9 @@ async def test_a_retry_names_the_port_in_the_id_of_its_first_message() -> None:
 
 
 @pytest.mark.parametrize("given", GIVEN)
-async def test_they_are_good_after_a_restart_on_another_port(given: dict[str, str], tmp_path: Path) -> None:
+async def test_handles_are_valid_after_a_restart_on_another_port(
+    given: dict[str, str], tmp_path: Path
+) -> None:
     data = str(tmp_path / "data")
     async with running_remoting(data=data, host="0.0.0.0") as remoting:  # noqa: S104 - several addresses
         port = remoting.server.broker_port
@@ -69,7 +71,7 @@ async def test_they_are_good_after_a_restart_on_another_port(given: dict[str, st
             other = (await sent(client, properties={"UNIQ_KEY": "other", **given}))["msgId"]
             assert other.startswith("7F000002")
     with closing(socket.socket()) as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the first broker's connections linger
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of the first broker linger
         taken.bind(("127.0.0.1", port))
         async with running_remoting(data=data) as remoting:
             host = f"127.0.0.1:{remoting.server.broker_port}"
@@ -86,7 +88,7 @@ async def test_they_are_good_after_a_restart_on_another_port(given: dict[str, st
                 assert remoting.broker.pending.count == 1
 
 
-async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
+async def test_id_of_another_broker_is_not_found() -> None:
     async with running_broker(remoting=True) as broker:
         first = (await send(broker, "first")).stored
         ip, _, port = first.store_host.rpartition(":")
@@ -115,11 +117,11 @@ async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
         ({"advertise": "names.test:1234"}, "127.0.0.1:1234"),
     ],
 )
-def test_which_host_they_name(given: dict[str, str], host: str) -> None:
+def test_ready_addresses_name_a_reachable_host(given: dict[str, str], host: str) -> None:
     settings = Settings(**FREE_PORTS, **given)  # type: ignore[arg-type]
     with closing(bind_ports(settings)) as ports:
         assert store_host_of(settings, ports) == host.format(ports.broker_port)
 
 
-def test_without_a_port_they_name_the_one_of_the_settings() -> None:
+def test_ids_without_remoting_name_the_configured_port() -> None:
     assert store_host_of(Settings(remoting=False), None) == "127.0.0.1:10911"

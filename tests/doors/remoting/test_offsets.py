@@ -1,4 +1,4 @@
-"""Offsets by 14, 15 and 29 to 32, and one group that comes by both doors."""
+"""Offsets by 14, 15 and 29 to 32, and one group that uses both protocols."""
 
 from typing import Any
 
@@ -27,46 +27,46 @@ H = 3600 * S
 
 
 async def fill(remoting: Remoting, count: int = 10) -> None:
-    """So many messages in queue 0."""
+    """Send ``count`` messages to queue 0."""
     for n in range(count):
         await send(remoting.broker, str(n), queue=0)
 
 
 async def asked(remoting: Remoting, code: int, queue_id: int = 0, topic: str = TOPIC, **more: object) -> int:
-    """What is answered about a queue."""
+    """Ask about a queue, and return the number in the answer."""
     answer = await remoting.client.ok(code, place(queue_id, topic, None, **more))
     [value] = answer.ext.values()
     return int(value)
 
 
-# Where groups begin, and how far they come
+# Start and progress of groups
 
 
-async def test_a_group_that_never_consumed_begins_at_the_start_of_a_young_queue() -> None:
+async def test_new_group_starts_at_the_beginning_of_a_young_queue() -> None:
     async with running_remoting() as remoting:
         await fill(remoting)
         assert await committed(remoting.client) == 0
         assert await committed(remoting.client, 3) == 0
         assert await committed(remoting.client, setZeroIfNotFound="true") == 0
         assert await committed(remoting.client, setZeroIfNotFound="false") is None
-        # Asking makes neither groups nor topics.
+        # Queries create neither groups nor topics.
         assert await committed(remoting.client, topic="nowhere") == 0
         assert await committed(remoting.client, 4) == 0
         assert list(remoting.broker.registry.groups) == []
-        assert remoting.broker.registry.topics.find("nowhere") is None
+        assert remoting.broker.registry.topics.find_topic("nowhere") is None
 
 
-async def test_a_queue_that_lost_messages_to_retention_is_young_no_longer() -> None:
+async def test_queue_trimmed_by_retention_is_no_longer_young() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, 3)
         await commit(remoting.client, 1)
         remoting.broker.registry.topics.queue_of(TOPIC, 0).min_offset = 2
         assert await committed(remoting.client, consumerGroup="late") is None
-        # What is gone cannot be read again, and a client that tries waits for 10 s.
+        # Removed messages cannot be read again, and a client that tries waits for 10 s.
         assert await committed(remoting.client) == 2
 
 
-async def test_a_queue_that_was_reset_is_young_again(tmp_path: Any) -> None:
+async def test_reset_queue_is_young_again(tmp_path: Any) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         await fill(remoting, 3)
         await remoting.broker.reset.all()
@@ -78,7 +78,7 @@ async def test_a_queue_that_was_reset_is_young_again(tmp_path: Any) -> None:
         assert await asked(remoting, MAX_OFFSET) == 4
 
 
-async def test_what_is_committed_is_there_after_a_restart(tmp_path: Any) -> None:
+async def test_committed_offsets_survive_a_restart(tmp_path: Any) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         await fill(remoting)
         await commit(remoting.client, 7)
@@ -110,7 +110,7 @@ async def test_what_is_committed_is_there_after_a_restart(tmp_path: Any) -> None
         {"commitOffset": 5, "group": "CID_RMQ_SYS_HALF"},
     ],
 )
-async def test_offsets_that_mean_nothing_are_accepted_and_left_alone(given: dict[str, Any]) -> None:
+async def test_meaningless_offsets_are_accepted_and_ignored(given: dict[str, Any]) -> None:
     async with running_remoting() as remoting:
         await fill(remoting)
         await commit(remoting.client, 3)
@@ -118,17 +118,17 @@ async def test_offsets_that_mean_nothing_are_accepted_and_left_alone(given: dict
         assert (answer.ext, answer.remark) == ({}, None)
         assert await committed(remoting.client) == 3
         assert [group.name for group in remoting.broker.registry.groups] == [GROUP]
-        assert remoting.broker.registry.topics.find("nowhere") is None
+        assert remoting.broker.registry.topics.find_topic("nowhere") is None
 
 
-async def test_groups_that_are_not_made_on_first_use_commit_nothing() -> None:
+async def test_uncreated_groups_commit_nothing() -> None:
     async with running_remoting(auto_create_groups=False) as remoting:
         await fill(remoting)
         await commit(remoting.client, 3)
         assert list(remoting.broker.registry.groups) == []
 
 
-async def test_a_commit_by_oneway_counts() -> None:
+async def test_oneway_commit_takes_effect() -> None:
     async with running_remoting() as remoting:
         await fill(remoting)
         remoting.client.oneway(UPDATE_OFFSET, place(commitOffset=3))
@@ -137,7 +137,7 @@ async def test_a_commit_by_oneway_counts() -> None:
         assert await committed(remoting.client) == 3
 
 
-async def test_a_mandatory_field_that_is_missing_is_named() -> None:
+async def test_missing_mandatory_field_is_named() -> None:
     async with running_remoting() as remoting:
         answer = await remoting.client.call(UPDATE_OFFSET, place())
         assert (answer.code, answer.remark) == (1, "the custom field <commitOffset> is null")
@@ -146,7 +146,7 @@ async def test_a_mandatory_field_that_is_missing_is_named() -> None:
 # Queues
 
 
-async def test_what_does_not_exist_has_nothing() -> None:
+async def test_missing_queues_have_no_offsets() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, 1)
         for topic, queue_id in (("nowhere", 0), (TOPIC, 4), (TOPIC, -1)):
@@ -154,7 +154,7 @@ async def test_what_does_not_exist_has_nothing() -> None:
             assert await asked(remoting, MIN_OFFSET, queue_id, topic) == 0
             assert await asked(remoting, SEARCH_OFFSET, queue_id, topic, timestamp=0) == 0
             assert await asked(remoting, EARLIEST, queue_id, topic) == -1
-        assert remoting.broker.registry.topics.find("nowhere") is None
+        assert remoting.broker.registry.topics.find_topic("nowhere") is None
 
 
 async def test_the_ends_of_a_queue() -> None:
@@ -180,10 +180,10 @@ AFTER_MS = (0, 0, 10, 30, 30, 60)
 
 
 async def timed(remoting: Remoting) -> int:
-    """Such a queue, and the milliseconds of the client's clock at which it began."""
+    """Fill a queue at these times, and return its start on the client's clock in milliseconds."""
     broker = remoting.broker
     await fill(remoting, 2)
-    await broker.reset.all()  # its offsets begin with 2
+    await broker.reset.all()  # offsets then begin at 2
     wall_ms = wall_us() // 1_000
     start_us = broker.clock.from_wall(wall_ms * 1_000)
     await broker.mover.move_to(start_us + 1 * S)
@@ -235,13 +235,13 @@ async def test_an_offset_is_found_by_time(
 
 
 @pytest.mark.parametrize(("timestamp", "offset"), [(-1, 2), (0, 2), (-(1 << 63), 2), ((1 << 63) - 1, 7)])
-async def test_times_beyond_all_reason_are_the_ends(timestamp: int, offset: int) -> None:
+async def test_extreme_timestamps_find_the_ends(timestamp: int, offset: int) -> None:
     async with running_remoting() as remoting:
         await timed(remoting)
         assert await asked(remoting, SEARCH_OFFSET, timestamp=timestamp) == offset
 
 
-async def test_a_client_knows_the_wall_clock_only() -> None:
+async def test_search_timestamps_are_wall_clock_times() -> None:
     async with running_remoting(clock="real") as remoting:
         broker = remoting.broker
         await fill(remoting, 1)
@@ -263,10 +263,10 @@ async def test_an_empty_queue_has_no_times() -> None:
             assert await asked(remoting, SEARCH_OFFSET, timestamp=5, boundaryType=side or None) == 2
 
 
-# One group, two doors
+# One group, two protocols
 
 
-async def test_a_pulling_consumer_goes_on_where_receipts_have_come_to() -> None:
+async def test_a_pull_consumer_continues_where_receipts_ended() -> None:
     async with running_remoting() as remoting:
         await fill(remoting)
         taken = await receive(remoting.broker, 6)
@@ -274,12 +274,12 @@ async def test_a_pulling_consumer_goes_on_where_receipts_have_come_to() -> None:
         await acknowledge(remoting.broker, taken[:2])
         assert await committed(remoting.client) == 2
         await acknowledge(remoting.broker, taken[3:])
-        assert await committed(remoting.client) == 2  # the third is taken still
+        assert await committed(remoting.client) == 2  # the third is still in flight
         await acknowledge(remoting.broker, [taken[2]])
         assert await committed(remoting.client) == 6
 
 
-async def test_a_receiver_goes_on_where_a_pulling_consumer_has_come_to() -> None:
+async def test_a_receiver_continues_where_a_pull_consumer_ended() -> None:
     async with running_remoting() as remoting:
         await fill(remoting)
         await commit(remoting.client, 4)
@@ -288,7 +288,7 @@ async def test_a_receiver_goes_on_where_a_pulling_consumer_has_come_to() -> None
         assert bodies(await receive(remoting.broker)) == ["9"]
 
 
-async def test_what_a_consumer_passed_is_no_longer_taken() -> None:
+async def test_messages_below_a_committed_offset_are_not_received() -> None:
     async with running_remoting() as remoting:
         await fill(remoting)
         taken = await receive(remoting.broker, 6)
@@ -301,12 +301,12 @@ async def test_what_a_consumer_passed_is_no_longer_taken() -> None:
         assert bodies(await receive(remoting.broker)) == ["6", "7", "8", "9"]
 
 
-async def test_a_consumer_that_lags_behind_receipts_undoes_nothing() -> None:
+async def test_lagging_commit_does_not_reopen_receipts() -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         await fill(remoting)
         await join(client)
-        assert await committed(client) == 0  # where it begins
+        assert await committed(client) == 0  # the group's start
         first = await receive(remoting.broker, 8)
         await acknowledge(remoting.broker, first[:6])
         for offset in (0, 2, 2, 4):
@@ -319,7 +319,7 @@ async def test_a_consumer_that_lags_behind_receipts_undoes_nothing() -> None:
         assert bodies(await receive(remoting.broker)) == ["9"]
 
 
-async def test_a_consumer_that_goes_back_takes_the_group_with_it() -> None:
+async def test_rewinding_one_consumer_rewinds_its_group() -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         await fill(remoting)
@@ -331,7 +331,7 @@ async def test_a_consumer_that_goes_back_takes_the_group_with_it() -> None:
         assert bodies(await receive(remoting.broker, 2)) == ["2", "3"]
 
 
-async def test_an_offset_from_before_the_broker_was_emptied_hides_nothing() -> None:
+async def test_offset_beyond_an_emptied_broker_hides_no_message() -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         await fill(remoting)
@@ -343,7 +343,7 @@ async def test_an_offset_from_before_the_broker_was_emptied_hides_nothing() -> N
         assert bodies(await receive(remoting.broker)) == ["0"]
 
 
-async def test_what_was_reset_is_stored_anew_and_acknowledges_nothing(tmp_path: Any) -> None:
+async def test_an_offset_committed_after_a_reset_is_stored_and_acknowledges_nothing(tmp_path: Any) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         client = remoting.client
         await send(remoting.broker, queue=0, level=1)
@@ -359,7 +359,7 @@ async def test_what_was_reset_is_stored_anew_and_acknowledges_nothing(tmp_path: 
         assert [row["next_offset"] for row in rows(tmp_path, "SELECT * FROM progress")] == [1]
 
 
-async def test_delayed_messages_are_acknowledged_by_either_door(tmp_path: Any) -> None:
+async def test_ledger_notes_acknowledgements_of_every_door(tmp_path: Any) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         broker, client = remoting.broker, remoting.client
         for n in range(4):
@@ -369,11 +369,11 @@ async def test_delayed_messages_are_acknowledged_by_either_door(tmp_path: Any) -
         await pull(client, 1, maxMsgNums=2)
         await broker.mover.advance(1 * S)
         await acknowledge(broker, taken[:1])
-        await commit(client, 2)  # passes what is taken
+        await commit(client, 2)  # skips messages in flight
         await broker.mover.advance(1 * S)
         await commit(client, 3)
         await broker.mover.advance(1 * S)
-        await commit(client, 4)  # passes what was never pulled
+        await commit(client, 4)  # skips messages that were never pulled
     found = rows(tmp_path, "SELECT * FROM deliveries ORDER BY queue_offset")
     acked = [row["acked_us"] and (row["acked_us"] - row["delivered_us"]) // S for row in found]
     assert acked == [1, 1, 2, None]

@@ -1,4 +1,4 @@
-"""Acknowledgements of single messages, which are begun on the fast path, without a task."""
+"""Acknowledgements of single messages, which start on the fast path without a task."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from tests.support.remoting import Remoting, running_remoting
 
 
 @pytest.mark.parametrize("is_spent", [False, True])
-async def test_an_acknowledgement_gets_no_task_and_the_same_answer_as_with_one(
+async def test_plain_acknowledgement_is_served_without_a_task(
     remoting: Remoting,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -40,7 +40,7 @@ async def test_an_acknowledgement_gets_no_task_and_the_same_answer_as_with_one(
     assert answers[0] == answers[1]
 
 
-async def test_an_acknowledgement_that_cannot_begin_gets_a_task(
+async def test_blocked_acknowledgement_gets_a_task(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(remoting, "1")
@@ -48,7 +48,7 @@ async def test_an_acknowledgement_that_cannot_begin_gets_a_task(
     served = generally_served(remoting, monkeypatch)
     refused = await remoting.client.call(ACK, settling(one.handle, {"queueId": 99}))
     assert refused.code == 13
-    await remoting.broker.faults.add(FaultRule(do="close", topic="others"))
+    await remoting.broker.faults.add_rule(FaultRule(do="close", topic="others"))
     assert await ack(remoting.client, one.handle) == 0
     assert served == [ACK, ACK]
     await remoting.broker.faults.clear()
@@ -75,7 +75,7 @@ async def test_an_acknowledgement_behind_a_reset_waits_for_its_turn(
     assert [one.body for one in await pop(remoting.client)] == ["1", "2"]
 
 
-async def test_an_acknowledgement_is_told_that_its_transaction_failed_and_the_next_has_its_turn() -> None:
+async def test_an_acknowledgement_fails_with_its_transaction_and_the_next_one_runs() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "1")
         [one] = await pop(remoting.client)

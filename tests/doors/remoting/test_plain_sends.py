@@ -1,4 +1,4 @@
-"""Plain sends on the fast path, without a task; all others; and both have the same effect."""
+"""Plain sends use the fast path without a task, other sends do not, and both have the same effect."""
 
 import asyncio
 import logging
@@ -11,6 +11,7 @@ from mocketmq.clock import US_PER_S
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.faults.rule import FaultRule
 from mocketmq.remoting.listening import connection
+from mocketmq.remoting.listening.connection import ConnectionLimits
 from mocketmq.remoting.requests import sending
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import WireRecord
@@ -27,7 +28,7 @@ TIMED = {"__STARTDELIVERTIME": "253402214400000"}
 
 
 class HeldWriter:
-    """Holds up what is put into the writer, until it is let go."""
+    """Holds up work for the writer until the test releases it."""
 
     def __init__(self, remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
         self.held: list[tuple[Work, Waiter]] = []
@@ -46,7 +47,7 @@ class HeldWriter:
 
 
 def generally_served(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The codes of requests that get a task, as they come."""
+    """Collect the codes of requests that get a task, in order of arrival."""
     dispatcher, served = remoting.server.dispatcher, list[int]()
     answer = dispatcher.answer
 
@@ -68,7 +69,7 @@ def generally_served(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> lis
         (GIVEN, {"queue_id": 3}),
     ],
 )
-async def test_a_plain_send_gets_no_task_and_becomes_the_same_as_one_with_a_task(
+async def test_plain_send_is_served_without_a_task(
     remoting: Remoting,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -76,10 +77,10 @@ async def test_a_plain_send_gets_no_task_and_becomes_the_same_as_one_with_a_task
     properties: Mapping[str, str],
     fields: Mapping[str, Any],
 ) -> None:
-    await sent(remoting.client)  # makes the topic
+    await sent(remoting.client)  # creates the topic
     served = generally_served(remoting, monkeypatch)
     queue_id, became = int(fields.get("queue_id", 0)), []
-    for level in (logging.INFO, logging.DEBUG):  # a log of every request is written by its task
+    for level in (logging.INFO, logging.DEBUG):  # at debug level, a task serves and logs every request
         offset = (await remoting.client.ok(30, {"topic": TOPIC, "queueId": str(queue_id)})).ext["offset"]
         with caplog.at_level(level, connection.log.name):
             answer = await sent(remoting.client, b"body", code, properties, **fields)
@@ -128,12 +129,10 @@ async def test_every_other_send_gets_a_task(
     assert served == [code]
 
 
-async def test_with_a_rule_for_faults_none_is_plain(
-    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_fault_rule_disables_the_fast_path(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
     await sent(remoting.client)
     served = generally_served(remoting, monkeypatch)
-    await remoting.broker.faults.add(FaultRule(do="close", topic="others"))
+    await remoting.broker.faults.add_rule(FaultRule(do="close", topic="others"))
     await sent(remoting.client)
     assert served == [V2]
     await remoting.broker.faults.clear()
@@ -141,7 +140,7 @@ async def test_with_a_rule_for_faults_none_is_plain(
     assert served == [V2]
 
 
-async def test_a_plain_send_does_not_overtake_what_came_before_it(remoting: Remoting) -> None:
+async def test_a_plain_send_does_not_overtake_earlier_requests(remoting: Remoting) -> None:
     await sent(remoting.client)
     before = Command(code=BATCH, opaque=1_001, ext=header(BATCH), body=batch((b"1", {}), (b"2", {})))
     plain = [Command(code=V2, opaque=1_002 + n, ext=header(V2), body=b"%d" % (3 + n)) for n in range(3)]
@@ -157,7 +156,7 @@ async def test_sends_of_one_transaction_are_answered_by_one_write(
 ) -> None:
     await sent(remoting.client)
     writer = HeldWriter(remoting, monkeypatch)
-    [served] = remoting.server._hub.connections
+    [served] = remoting.server.hub.connections
     written: list[bytes] = []
     served._transport = Watched(served._transport, written)  # type: ignore[arg-type, assignment]
     answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(20)]
@@ -167,12 +166,12 @@ async def test_sends_of_one_transaction_are_answered_by_one_write(
     assert len(written) == 1
 
 
-async def test_no_more_is_read_of_a_client_with_many_sends_in_work(
+async def test_reading_pauses_while_many_sends_are_in_progress(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await sent(remoting.client)
     await until(lambda: not remoting.server.held_bytes)
-    monkeypatch.setattr(connection, "MAX_RUNNING", 10)
+    remoting.server.hub.limits = ConnectionLimits(running=10)
     writer = HeldWriter(remoting, monkeypatch)
     answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(10)]
     await until(lambda: len(writer.held) == 10)
@@ -187,7 +186,7 @@ async def test_no_more_is_read_of_a_client_with_many_sends_in_work(
     await until(lambda: not remoting.server.held_bytes)
 
 
-async def test_a_send_of_a_client_that_goes_away_is_stored(
+async def test_a_send_is_stored_when_its_client_disconnects(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await sent(remoting.client)
@@ -195,31 +194,31 @@ async def test_a_send_of_a_client_that_goes_away_is_stored(
     async with remoting.another() as other:
         answer = other.ask(V2, header(V2), b"last words")
         await until(lambda: writer.held)
-    await until(lambda: remoting.server._hub.leaving)
+    await until(lambda: remoting.server.hub.leaving)
     assert remoting.server.connections == 1
     writer.let_go()
-    await until(lambda: not remoting.server._hub.leaving)
+    await until(lambda: not remoting.server.hub.leaving)
     assert answer.exception() is not None
     [record] = await pulled(remoting.client, offset=1)
     assert record.body == b"last words"
     assert remoting.server.held_bytes == 0
 
 
-async def test_a_server_that_stops_answers_the_sends_in_work(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stopping_server_answers_sends_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         await sent(remoting.client)
         writer = HeldWriter(remoting, monkeypatch)
         answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(5)]
         await until(lambda: len(writer.held) == 5)
         closing = asyncio.create_task(remoting.server.close())
-        await until(lambda: all(one._is_stopping for one in remoting.server._hub.connections))
+        await until(lambda: all(one._is_stopping for one in remoting.server.hub.connections))
         assert not closing.done()
         writer.let_go()
         assert {answer.code for answer in await asyncio.gather(*answers)} == {0}
         await closing
 
 
-async def test_each_send_is_told_that_its_transaction_failed(
+async def test_each_send_fails_with_its_transaction(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await sent(remoting.client)
@@ -234,7 +233,7 @@ async def test_each_send_is_told_that_its_transaction_failed(
     assert remoting.server.dispatcher.answered["310", 14] == 3
 
 
-async def test_a_defect_in_one_answer_costs_no_other(
+async def test_defect_in_one_answer_spares_the_others(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await sent(remoting.client)
@@ -250,4 +249,4 @@ async def test_a_defect_in_one_answer_costs_no_other(
     await until(lambda: len(writer.held) == 3)
     writer.let_go()
     assert [answer.code for answer in await asyncio.gather(*answers)] == [0, 1, 0]
-    assert "a request failed by a defect" in caplog.text
+    assert "a request failed because of a defect in mocketmq" in caplog.text

@@ -1,4 +1,4 @@
-"""Pops and settlements that are refused, and why."""
+"""Pops and settlements that the broker refuses, with the reasons."""
 
 import json
 
@@ -41,7 +41,7 @@ from tests.support.remoting import running_remoting
         ({"invisibleTime": None}, 1, "the custom field <invisibleTime> is null"),
     ],
 )
-async def test_a_pop_is_refused_and_says_why(fields: dict[str, object], code: int, remark: str) -> None:
+async def test_a_refused_pop_gives_its_reason(fields: dict[str, object], code: int, remark: str) -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         answer = await remoting.client.call(POP, pop_of(**fields))
@@ -65,7 +65,7 @@ async def test_a_pop_is_refused_and_says_why(fields: dict[str, object], code: in
         ({"extraInfo": "0 1 2 0 0 broker-a 0 0"}, 208),
     ],
 )
-async def test_what_is_not_popped_cannot_be_settled(
+async def test_only_popped_messages_can_be_acknowledged(
     code: int, fields: dict[str, object], expected: int
 ) -> None:
     async with running_remoting() as remoting:
@@ -98,7 +98,7 @@ async def test_what_is_not_popped_cannot_be_settled(
         (json.dumps({"acks": [{"c": GROUP, "t": TOPIC, "b": "/" * 8_000}]}).encode(), 1),
     ],
 )
-async def test_a_batch_that_means_nothing_is_refused(body: bytes, code: int) -> None:
+async def test_a_malformed_batch_is_refused(body: bytes, code: int) -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         [one] = await pop(remoting.client)
@@ -106,7 +106,7 @@ async def test_a_batch_that_means_nothing_is_refused(body: bytes, code: int) -> 
         assert await ack(remoting.client, one.handle) == 0
 
 
-async def test_what_only_looks_is_refused_as_pops_are() -> None:
+async def test_peeks_and_notifications_are_refused_like_pops() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         for code in (NOTIFICATION, PEEK, POLLING_INFO):

@@ -1,4 +1,4 @@
-"""Popping by 200050 and its kin: what is given out, to whom, who waits, and what else the group does."""
+"""Popping by 200050 and related codes: results, long polls, and other consumers of the group."""
 
 import asyncio
 from pathlib import Path
@@ -8,8 +8,7 @@ import pytest
 from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.message.message import Message
-from mocketmq.remoting.listening import connection
-from mocketmq.remoting.listening.connection import MAX_RUNNING
+from mocketmq.remoting.listening.connection import ConnectionLimits
 from mocketmq.remoting.wire.record import decode_records
 from tests.doors.remoting.consuming import RETRY, committed, join, pull, subscription
 from tests.doors.remoting.consuming import bodies as pulled
@@ -37,10 +36,10 @@ from tests.support.remoting import running_remoting
 
 TOO_LATE = "the broker[127.0.0.1] pop message is timeout too much"
 
-# What is given out
+# Results
 
 
-async def test_messages_of_all_queues_are_popped_and_named_by_their_places() -> None:
+async def test_pop_returns_messages_of_all_queues_with_their_offsets() -> None:
     async with running_remoting() as remoting:
         for queue in (0, 1, 2):
             await fill(remoting, f"{queue}a", f"{queue}b", queue=queue)
@@ -56,7 +55,7 @@ async def test_messages_of_all_queues_are_popped_and_named_by_their_places() -> 
         assert all(one.times == 0 and "1ST_POP_TIME" not in one.properties for one in found)
 
 
-async def test_one_queue_is_popped_alone_but_for_retries() -> None:
+async def test_pop_of_one_queue_includes_retries() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "zero")
         await fill(remoting, "one", queue=1)
@@ -67,7 +66,7 @@ async def test_one_queue_is_popped_alone_but_for_retries() -> None:
         assert [one.body for one in await pop(remoting.client, queueId=0)] == ["zero", "one"]
 
 
-async def test_what_is_popped_is_nobody_elses_until_its_time_is_over() -> None:
+async def test_popped_message_is_invisible_until_its_time_ends() -> None:
     async with running_remoting() as remoting, remoting.another() as other:
         await fill(remoting, "a", "b")
         await pop(remoting.client)
@@ -82,7 +81,7 @@ async def test_what_is_popped_is_nobody_elses_until_its_time_is_over() -> None:
         )
 
 
-async def test_tags_are_filtered_and_what_is_not_wanted_is_passed_over() -> None:
+async def test_tags_are_filtered_and_other_messages_skipped() -> None:
     async with running_remoting() as remoting:
         for tag in ("red", "blue", "red", None):
             await send(remoting.broker, str(tag), queue=0, tag=tag)
@@ -92,7 +91,7 @@ async def test_tags_are_filtered_and_what_is_not_wanted_is_passed_over() -> None
         assert await pop(remoting.client) == []
 
 
-async def test_an_expression_of_sql_filters() -> None:
+async def test_pop_filters_by_sql() -> None:
     async with running_remoting() as remoting:
         for n in range(4):
             await send(remoting.broker, str(n), queue=0, n=str(n))
@@ -114,21 +113,21 @@ async def test_an_answer_fits_into_a_frame() -> None:
 async def test_a_group_begins_at_the_first_message_or_at_the_last() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "old", "older")
-        await remoting.broker.reset.topic(TOPIC)  # from here on nothing is young: first_offset moved with it
+        await remoting.broker.reset.topic(TOPIC)  # moves first_offset, so no message is young
         await fill(remoting, "a", "b", "c")
         [queue, *_] = remoting.broker.registry.topics.get(TOPIC).queues
-        queue.min_offset += 1  # as retention does
+        queue.min_offset += 1  # as after retention
         assert [one.body for one in await pop(remoting.client, consumerGroup="min")] == ["b", "c"]
         assert [one.body for one in await pop(remoting.client, consumerGroup="max", initMode=1)] == ["c"]
 
 
-async def test_a_group_begins_a_young_queue_at_its_start_even_if_it_wants_the_end() -> None:
+async def test_group_starts_a_young_queue_at_its_first_message() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a", "b")
         assert [one.body for one in await pop(remoting.client, initMode=1)] == ["a", "b"]
 
 
-async def test_a_group_that_began_at_the_end_does_not_do_so_again(tmp_path: Path) -> None:
+async def test_starting_at_the_end_happens_once(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         await fill(remoting, "a", "b")
         [queue, *_] = remoting.broker.registry.topics.get(TOPIC).queues
@@ -151,7 +150,7 @@ async def test_a_pop_waits_for_a_message() -> None:
         await waited(remoting, 0)
 
 
-async def test_a_pop_waits_for_what_becomes_visible_again() -> None:
+async def test_a_pop_waits_for_messages_to_become_visible_again() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         await pop(remoting.client)
@@ -162,14 +161,14 @@ async def test_a_pop_waits_for_what_becomes_visible_again() -> None:
 
 
 @pytest.mark.parametrize(("wait_ms", "waited_ms"), [(0, 0), (30, 0), (60_000, 59_900)])
-async def test_a_pop_that_finds_nothing_says_so_when_its_time_is_over(wait_ms: int, waited_ms: int) -> None:
+async def test_an_empty_pop_answers_when_its_poll_time_ends(wait_ms: int, waited_ms: int) -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         await pop(remoting.client)
         while True:
             born_ms = wall_us() // US_PER_MS - waited_ms
             answer = await remoting.client.call(POP, pop_of(wait_ms, bornTime=born_ms))
-            if answer.remark != TOO_LATE:  # as it is for one that was on its way for half a second
+            if answer.remark != TOO_LATE:  # the answer if a pop takes half a second to arrive
                 break
         assert (answer.code, answer.remark, set(answer.ext)) == (210, "NO_MESSAGE_IN_QUEUE", MANDATORY)
 
@@ -185,18 +184,18 @@ async def test_pops_and_notifications_wait_no_longer_than_the_setting_allows() -
         assert told.ext == {"hasMsg": "false", "pollingFull": "false"}
 
 
-async def test_pops_that_wait_hold_nothing_else_up() -> None:
+async def test_waiting_pops_do_not_block_the_connection() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         await pop(remoting.client)
-        answers = [pop_later(remoting.client) for _ in range(MAX_RUNNING + 1)]
+        answers = [pop_later(remoting.client) for _ in range(ConnectionLimits().running + 1)]
         await waited(remoting, len(answers))
         await fill(remoting, "b")
         done, _ = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
         assert [one.body for answer in done for one in messages(answer.result())] == ["b"]
 
 
-async def test_nothing_is_given_to_who_has_stopped_waiting() -> None:
+async def test_timed_out_pop_takes_no_messages() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         born_ms = wall_us() // US_PER_MS - 15_501
@@ -205,7 +204,7 @@ async def test_nothing_is_given_to_who_has_stopped_waiting() -> None:
         assert [one.body for one in await pop(remoting.client, bornTime=0)] == ["a"]
 
 
-async def test_a_client_that_goes_away_while_it_waits_has_taken_nothing() -> None:
+async def test_client_disconnecting_while_waiting_pops_nothing() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         await pop(remoting.client)
@@ -217,11 +216,9 @@ async def test_a_client_that_goes_away_while_it_waits_has_taken_nothing() -> Non
         assert [(one.body, one.times) for one in await pop(remoting.client)] == [("b", 0)]
 
 
-async def test_when_too_many_wait_a_pop_is_given_what_is_there_and_told_to_come_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(connection, "MAX_WAITING_BYTES_TOGETHER", 0)
+async def test_pop_beyond_the_wait_limit_is_answered_at_once() -> None:
     async with running_remoting() as remoting:
+        remoting.server.hub.limits = ConnectionLimits(waiting_bytes_together=0)
         await fill(remoting, "a")
         assert [one.body for one in messages(await remoting.client.call(POP, pop_of(20_000)))] == ["a"]
         answer = await remoting.client.call(POP, pop_of(20_000))
@@ -234,7 +231,7 @@ async def test_when_too_many_wait_a_pop_is_given_what_is_there_and_told_to_come_
         assert told[0].ext == {"hasMsg": "true", "pollingFull": "false"}
 
 
-async def test_a_notification_comes_when_there_is_something_and_takes_nothing() -> None:
+async def test_a_notification_reports_messages_without_taking_them() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         await pop(remoting.client)
@@ -251,7 +248,7 @@ async def test_a_notification_comes_when_there_is_something_and_takes_nothing() 
         assert [one.body for one in await pop(remoting.client)] == ["a", "b"]
 
 
-async def test_messages_of_other_tags_behind_a_full_answer_are_left_as_upstream() -> None:
+async def test_filtered_messages_behind_a_full_answer_stay_as_upstream() -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker, "a", queue=0, tag="A")
         await send(remoting.broker, "b", queue=0, tag="B")
@@ -277,7 +274,7 @@ async def test_peeking_leaves_no_trace() -> None:
         assert (answer.code, set(answer.ext)) == (19, MANDATORY)
 
 
-# With others of the group
+# With other consumers of the group
 
 
 async def test_retries_of_a_group_are_popped_with_its_topic() -> None:
@@ -296,7 +293,7 @@ async def test_retries_of_a_group_are_popped_with_its_topic() -> None:
         assert await committed(remoting.client, topic=RETRY) == 2
 
 
-async def test_retries_of_another_topic_are_left_to_it() -> None:
+async def test_retries_of_other_topics_are_not_popped() -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker, "other", topic="other")
         await fill(remoting, "a")
@@ -309,7 +306,7 @@ async def test_retries_of_another_topic_are_left_to_it() -> None:
         assert [one.body for one in messages(answer, "other")] == ["other"]
 
 
-async def test_retries_are_left_to_members_that_pull_them() -> None:
+async def test_pulled_retries_are_not_popped() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         [taken] = await receive(remoting.broker)
@@ -320,7 +317,7 @@ async def test_retries_are_left_to_members_that_pull_them() -> None:
         assert pulled(await pull(remoting.client, topic=RETRY)) == ["a"]
 
 
-async def test_a_group_may_change_from_pulling_to_popping_and_back() -> None:
+async def test_group_may_switch_between_pulling_and_popping() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a", "b", "c", "d")
         assert pulled(await pull(remoting.client, maxMsgNums=1)) == ["a"]
@@ -328,7 +325,7 @@ async def test_a_group_may_change_from_pulling_to_popping_and_back() -> None:
         first, second = await pop(remoting.client, maxMsgNums=2)
         assert (first.body, second.body) == ("b", "c")
         await ack(remoting.client, first.handle)
-        assert await committed(remoting.client) == 2  # what a member that pulls begins with
+        assert await committed(remoting.client) == 2  # where a pulling member starts
         assert pulled(await pull(remoting.client, 2)) == ["c", "d"]
         await remoting.broker.committed_offsets.report(GROUP, TOPIC, 0, 4)
         assert await ack(remoting.client, second.handle) == 208
@@ -346,7 +343,7 @@ async def test_receipts_and_pops_exclude_each_other() -> None:
         assert await ack(remoting.client, handle) == 208
 
 
-async def test_a_group_that_goes_back_gets_popped_messages_again() -> None:
+async def test_group_reset_returns_popped_messages() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         [one] = await pop(remoting.client)
@@ -357,7 +354,7 @@ async def test_a_group_that_goes_back_gets_popped_messages_again() -> None:
         assert await ack(remoting.client, again.handle) == 0
 
 
-async def test_the_ledger_knows_who_popped_and_acknowledged_a_delayed_message(tmp_path: Path) -> None:
+async def test_the_ledger_records_the_group_that_popped_and_acknowledged(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         await send(remoting.broker, "later", level=1)
         await remoting.broker.mover.advance(1 * S)
@@ -374,7 +371,7 @@ async def test_the_ledger_knows_who_popped_and_acknowledged_a_delayed_message(tm
         assert row == {"pulled_by": GROUP, "p": 0, "a": 2 * S}
 
 
-async def test_a_route_of_retries_of_popped_messages_makes_no_group() -> None:
+async def test_route_of_a_pop_retry_topic_creates_no_group() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         await pop(remoting.client, consumerGroup="a_b")

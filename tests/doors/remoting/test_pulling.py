@@ -1,4 +1,4 @@
-"""Pulling by 11 and 361: who may, what they find, how long they wait, and what that costs."""
+"""Pulling by 11 and 361: permissions, results, long polls, and costs."""
 
 import asyncio
 from typing import Any
@@ -37,12 +37,12 @@ EXT = ("suggestWhichBrokerId", "nextBeginOffset", "minOffset", "maxOffset")
 
 
 async def fill(remoting: Remoting, *tags: str | None) -> None:
-    """One message for each tag, in queue 0; its body is its offset."""
+    """Send one message per tag to queue 0; each body is the message's offset."""
     for n, tag in enumerate(tags):
         await send(remoting.broker, str(n), queue=0, tag=tag)
 
 
-# What is found
+# Results
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,7 @@ async def fill(remoting: Remoting, *tags: str | None) -> None:
         (5, 21, "OFFSET_OVERFLOW_BADLY", 4),
     ],
 )
-async def test_an_offset_decides_what_is_answered(
-    offset: int, code: int, status: str, next_offset: int
-) -> None:
+async def test_response_depends_on_the_offset(offset: int, code: int, status: str, next_offset: int) -> None:
     async with running_remoting() as remoting:
         await fill(remoting, None, None)
         await remoting.broker.reset.topic(TOPIC)
@@ -70,7 +68,7 @@ async def test_an_offset_decides_what_is_answered(
         assert bool(answer.body) == (code == 0)
 
 
-async def test_a_client_that_outlived_its_broker_begins_at_the_start_of_the_new_one() -> None:
+async def test_client_offset_beyond_a_new_store_restarts_at_its_first() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, None, None)
         answer = await pull(remoting.client, 500, SUBSCRIPTION | SUSPEND, suspendTimeoutMillis=20_000)
@@ -82,7 +80,7 @@ async def test_a_client_that_outlived_its_broker_begins_at_the_start_of_the_new_
 
 
 @pytest.mark.parametrize(("offset", "code"), [(0, 19), (1, 21), (-1, 21)])
-async def test_an_empty_queue_moves_who_is_elsewhere_to_0(offset: int, code: int) -> None:
+async def test_a_pull_beyond_an_empty_queue_is_moved_to_offset_0(offset: int, code: int) -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker, queue=1)
         millis = 20_000 if offset else 0
@@ -91,7 +89,7 @@ async def test_an_empty_queue_moves_who_is_elsewhere_to_0(offset: int, code: int
         assert answer.ext == dict(zip(EXT, ("0", "0", "0", "0"), strict=True))
 
 
-async def test_what_does_not_pass_the_filter_is_passed_over_at_once() -> None:
+async def test_filtered_messages_are_skipped_at_once() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "A", "B", None, "A", "C")
         flags = SUBSCRIPTION | SUSPEND
@@ -112,7 +110,7 @@ async def test_lite_pulls_are_pulls() -> None:
     ("settings", "wanted", "found"),
     [({}, 2, 2), ({}, 0, 1), ({}, -5, 1), ({}, 5_000, 32), ({"max_pull_messages": 100}, 5_000, 100)],
 )
-async def test_as_many_come_as_are_wanted_up_to_a_limit(
+async def test_pull_returns_the_requested_number_up_to_a_limit(
     settings: dict[str, int], wanted: int, found: int
 ) -> None:
     async with running_remoting(**settings) as remoting:
@@ -133,9 +131,7 @@ async def test_as_many_come_as_are_wanted_up_to_a_limit(
         ({"max_pull_bytes": 3 * 100_000}, 0, 3),
     ],
 )
-async def test_records_end_an_answer_before_it_gets_too_large(
-    settings: dict[str, int], most: int | None, found: int
-) -> None:
+async def test_answer_is_limited_in_bytes(settings: dict[str, int], most: int | None, found: int) -> None:
     async with running_remoting(**settings) as remoting:
         for _ in range(4):  # records of 100,000 bytes each
             properties = {"a": "\u00fc" * 20, "UNIQ_KEY": UNIQUE}
@@ -148,7 +144,7 @@ async def test_records_end_an_answer_before_it_gets_too_large(
         assert (len(bodies(answer)), answer.ext["nextBeginOffset"]) == (found, str(found))
 
 
-async def test_a_message_that_is_too_large_by_itself_comes_alone() -> None:
+async def test_message_above_the_answer_limit_is_returned_alone() -> None:
     async with running_remoting(max_message_bytes=8 << 20) as remoting:
         for size in (5 << 20, 1, 5 << 20):
             await send(remoting.broker, "x" * size, queue=0, tag="A")
@@ -160,7 +156,7 @@ async def test_a_message_that_is_too_large_by_itself_comes_alone() -> None:
         assert sizes == [[5 << 20], [1], [5 << 20]]
 
 
-async def test_a_scan_of_what_is_not_wanted_ends_somewhere() -> None:
+async def test_a_scan_of_filtered_messages_is_bounded() -> None:
     async with running_remoting() as remoting:
         for _ in range(11):
             await remoting.broker.sender.send_batch(
@@ -170,7 +166,7 @@ async def test_a_scan_of_what_is_not_wanted_ends_somewhere() -> None:
         assert (answer.code, answer.ext["nextBeginOffset"]) == (20, "10000")
 
 
-# Who may
+# Permissions
 
 
 @pytest.mark.parametrize(
@@ -197,7 +193,7 @@ async def test_a_scan_of_what_is_not_wanted_ends_somewhere() -> None:
         ({"queueId": 4, "subscription": "||"}, 1, "request queueId[4] is illegal, orders has 0 to 3"),
     ],
 )
-async def test_a_pull_is_refused(fields: dict[str, Any], code: int, remark: str) -> None:
+async def test_invalid_pull_is_refused(fields: dict[str, Any], code: int, remark: str) -> None:
     silent = TopicDeclaration(name="silent", perm="w")
     async with running_remoting(auto_create_groups=False, topics=(silent,)) as remoting:
         await send(remoting.broker)
@@ -206,7 +202,7 @@ async def test_a_pull_is_refused(fields: dict[str, Any], code: int, remark: str)
         assert answer.code == code
         assert str(answer.remark).startswith(remark)
         assert (answer.body, answer.ext) == (b"", {})
-        assert remoting.broker.registry.topics.find("nowhere") is None
+        assert remoting.broker.registry.topics.find_topic("nowhere") is None
 
 
 async def test_queues_beyond_the_read_queues_are_not_read() -> None:
@@ -216,19 +212,19 @@ async def test_queues_beyond_the_read_queues_are_not_read() -> None:
         assert (await pull(remoting.client, topic="few", queueId=1)).code == 19
 
 
-async def test_a_group_is_made_by_its_first_pull() -> None:
+async def test_first_pull_creates_the_group() -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker, queue=0)
         assert (await pull(remoting.client)).code == 0
         assert remoting.broker.consuming_groups.get(GROUP).queues == {}
-        # What it has not read yet it has not consumed either.
+        # The group has not consumed messages that it has not read.
         assert remoting.broker.committed_offsets.of(GROUP, TOPIC, 0) is None
 
 
-# What is wanted
+# Subscriptions
 
 
-async def test_a_pull_without_a_subscription_has_that_of_the_last_heartbeat() -> None:
+async def test_pull_without_a_subscription_uses_the_last_heartbeat() -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         await fill(remoting, "A", "B", "AaC")
@@ -237,15 +233,15 @@ async def test_a_pull_without_a_subscription_has_that_of_the_last_heartbeat() ->
         assert bodies(await pull(client, flags=SUBSCRIPTION)) == ["0", "1", "2"]
         await client.ok(HEART_BEAT, body=beat(consumer(subscription(expression=" B||AaC ", version=2))))
         assert bodies(await pull(client, flags=0)) == ["1", "2"]
-        # An older one comes late: the other clients of the group know better.
+        # An older version arrives late and is ignored, because other clients have a newer version.
         await client.ok(HEART_BEAT, body=beat(consumer(subscription(expression="A"))))
         assert bodies(await pull(client, flags=0)) == ["1", "2"]
         assert bodies(await pull(client, flags=0, subVersion=2)) == ["1", "2"]
-        # Whoever knows better itself has everything: a heartbeat that says what it wants is on its way.
+        # A client with a newer version gets all messages, because its heartbeat is still on the way.
         assert bodies(await pull(client, flags=0, subVersion=3)) == ["0", "1", "2"]
 
 
-async def test_a_topic_that_the_group_does_not_want_is_refused() -> None:
+async def test_a_topic_without_a_subscription_of_the_group_is_refused() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, None)
         await remoting.client.ok(HEART_BEAT, body=beat(consumer(subscription("other"))))
@@ -256,7 +252,7 @@ async def test_a_topic_that_the_group_does_not_want_is_refused() -> None:
         )
 
 
-async def test_before_the_first_heartbeat_everything_is_wanted() -> None:
+async def test_pull_before_the_first_heartbeat_is_unfiltered() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "A", None)
         assert bodies(await pull(remoting.client, flags=0, subVersion=1_700_000_000_000)) == ["0", "1"]
@@ -269,7 +265,7 @@ async def test_retries_are_never_filtered() -> None:
         assert bodies(await pull(remoting.client, flags=0, topic=RETRY, subVersion=9)) == ["again"]
 
 
-async def test_a_subscription_of_another_kind_is_refused_where_it_counts() -> None:
+async def test_unknown_filter_type_is_refused_at_the_pull() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, None)
         body = beat(consumer(subscription(expression="a > 1", expressionType="REGEX")))
@@ -286,7 +282,7 @@ async def test_a_subscription_of_another_kind_is_refused_where_it_counts() -> No
 WAITING = {"flags": SUBSCRIPTION | SUSPEND, "suspendTimeoutMillis": 60_000}
 
 
-async def test_a_pull_waits_for_what_is_sent_to_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pull_waits_for_a_send_to_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, None)
@@ -299,7 +295,7 @@ async def test_a_pull_waits_for_what_is_sent_to_its_queue(monkeypatch: pytest.Mo
         assert remoting.broker.polls.count == 0
 
 
-async def test_a_pull_of_an_empty_queue_waits_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pull_of_an_empty_queue_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await send(remoting.broker, queue=1)
@@ -309,7 +305,7 @@ async def test_a_pull_of_an_empty_queue_waits_as_well(monkeypatch: pytest.Monkey
         assert bodies(await answer) == ["first"]
 
 
-async def test_what_is_not_wanted_wakes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_filtered_message_wakes_no_pull(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, "A")
@@ -324,7 +320,7 @@ async def test_what_is_not_wanted_wakes_nobody(monkeypatch: pytest.MonkeyPatch) 
         assert (bodies(found), found.ext["nextBeginOffset"]) == (["wanted"], "4")
 
 
-async def test_a_wait_ends_in_time_with_what_was_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wait_ends_in_time_and_returns_the_skipped_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, "A")
@@ -340,14 +336,14 @@ async def test_a_wait_ends_in_time_with_what_was_passed_over(monkeypatch: pytest
             await fill(remoting, "B", "C")
             answer = await late
             offset += 2
-            if answer.code != 19:  # else its time was over before they were stored
+            if answer.code != 19:  # otherwise the poll ended before the messages were stored
                 break
         assert (answer.code, answer.remark) == (20, "NO_MATCHED_MESSAGE")
         assert answer.ext["nextBeginOffset"] == str(offset)
 
 
 @pytest.mark.parametrize(("flags", "millis"), [(SUBSCRIPTION, 20_000), (SUBSCRIPTION | SUSPEND, -1)])
-async def test_a_pull_that_may_not_wait_does_not(flags: int, millis: int) -> None:
+async def test_a_pull_without_suspension_answers_at_once(flags: int, millis: int) -> None:
     async with running_remoting() as remoting:
         await fill(remoting, None)
         assert (await pull(remoting.client, 1, flags, suspendTimeoutMillis=millis)).code == 19
@@ -372,7 +368,7 @@ async def test_a_delayed_message_wakes_a_pull_when_it_is_due(monkeypatch: pytest
         assert bodies(await answer) == ["delayed"]
 
 
-async def test_who_waits_is_answered_when_the_broker_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_waiting_pull_is_answered_when_the_broker_is_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, None)
@@ -385,7 +381,7 @@ async def test_who_waits_is_answered_when_the_broker_is_emptied(monkeypatch: pyt
         assert bodies(await pull(remoting.client, int((await answer).ext["nextBeginOffset"]))) == ["new"]
 
 
-async def test_a_client_that_goes_away_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pull_ends_when_its_client_disconnects(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, None)
@@ -395,7 +391,7 @@ async def test_a_client_that_goes_away_waits_no_longer(monkeypatch: pytest.Monke
         await waiting.ended.wait()
 
 
-async def test_a_broker_that_stops_sends_everybody_home(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stopping_broker_ends_all_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, None)
@@ -406,7 +402,7 @@ async def test_a_broker_that_stops_sends_everybody_home(monkeypatch: pytest.Monk
             assert (await answer).code == 19
 
 
-# What it costs
+# Costs
 
 
 async def test_a_pull_writes_nothing_unless_a_message_was_delayed() -> None:
@@ -426,7 +422,7 @@ async def test_a_pull_writes_nothing_unless_a_message_was_delayed() -> None:
         assert writer.commits == before + 1
 
 
-async def test_an_offset_rides_on_the_first_look_only_and_only_where_it_is_said_to(
+async def test_a_pull_commits_its_offset_once_and_only_with_the_flag(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_remoting() as remoting:
@@ -446,14 +442,14 @@ async def test_an_offset_rides_on_the_first_look_only_and_only_where_it_is_said_
         assert await committed(client) == 3
 
 
-async def test_an_offset_that_rode_on_a_pull_is_stored_when_the_broker_stops(tmp_path: Any) -> None:
+async def test_offset_committed_by_a_pull_is_stored_at_the_stop(tmp_path: Any) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         await fill(remoting, None, None)
         await pull(remoting.client, 1, SUBSCRIPTION | COMMIT, commitOffset=1)
     assert [row["next_offset"] for row in rows(tmp_path, "SELECT * FROM progress")] == [1]
 
 
-async def test_the_ledger_knows_who_pulled_a_delayed_message_and_that_it_was_passed(tmp_path: Any) -> None:
+async def test_the_ledger_records_the_group_that_pulled_and_committed(tmp_path: Any) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         client = remoting.client
         for n in range(3):
@@ -473,7 +469,7 @@ async def test_the_ledger_knows_who_pulled_a_delayed_message_and_that_it_was_pas
     assert [row["pulled_by"] for row in delivered] == [GROUP, GROUP, None]
 
 
-async def test_what_is_there_is_pulled_also_while_nothing_can_be_stored(
+async def test_stored_messages_can_be_pulled_while_the_store_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_remoting() as remoting:
@@ -487,14 +483,12 @@ async def test_what_is_there_is_pulled_also_while_nothing_can_be_stored(
         with monkeypatch.context() as patched:
             patched.setattr(remoting.broker.store.writer, "commit", commit)
             assert bodies(await pull(remoting.client)) == ["late"]
-        assert "pull times missing in the ledger: 1 (the disk is full)" in caplog.text
+        assert "cannot record pull times in the ledger: the disk is full (deliveries: 1)" in caplog.text
 
 
-async def test_of_very_many_delayed_messages_the_newest_are_known_as_pulled(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mocketmq.broker.consuming.pull.MAX_NOTED", 2)
+async def test_ledger_notes_pulls_of_the_newest_delayed_messages(tmp_path: Any) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
+        remoting.broker.pull.most_noted = 2
         for n in range(4):
             await send(remoting.broker, str(n), queue=0, level=1)
         await remoting.broker.mover.advance(1 * S)

@@ -1,4 +1,4 @@
-"""Recalling by 370: what has a handle, what comes of it, and what is refused."""
+"""Recalls by 370: which messages have a handle, effects of recalls, and refusals."""
 
 import base64
 from pathlib import Path
@@ -18,7 +18,7 @@ NO_HANDLE = "recall handle is invalid"
 
 
 async def recall(remoting: Remoting, handle: str, topic: str = TOPIC) -> tuple[int, str | None]:
-    """Code and sentence of a recall, or 0 and the message's key."""
+    """Recall a message, and return code and remark, or 0 and the message's key."""
     ext = {"producerGroup": "makers", "topic": topic, "recallHandle": handle}
     answer = await remoting.client.call(RECALL, ext)
     assert answer.ext["MSG_REGION"] == "DefaultRegion"
@@ -27,7 +27,7 @@ async def recall(remoting: Remoting, handle: str, topic: str = TOPIC) -> tuple[i
 
 
 async def delayed(remoting: Remoting, name: str = "TIMER_DELAY_SEC", text: str = "60", **fields: Any) -> str:
-    """The handle of a message that was sent with a delay."""
+    """Send a message with a delay, and return its handle."""
     ext = await sent(remoting.client, properties={name: text, "UNIQ_KEY": UNIQUE}, **fields)
     return ext["recallHandle"]
 
@@ -75,7 +75,7 @@ async def test_handles_and_recalls_survive_a_restart(name: str, text: str, tmp_p
         assert remoting.broker.pending.count == 0
 
 
-async def test_a_message_that_was_sent_twice_is_recalled_by_its_time() -> None:
+async def test_repeated_message_is_recalled_by_its_due_time() -> None:
     async with running_remoting(strict_recall=True) as remoting:
         first, second = [await delayed(remoting, text=text) for text in ("60", "61")]
         assert await recall(remoting, second) == (0, UNIQUE)
@@ -87,7 +87,7 @@ async def test_a_message_that_was_sent_twice_is_recalled_by_its_time() -> None:
 
 
 @pytest.mark.parametrize("is_strict", [False, True])
-async def test_what_was_delivered_is_not_recalled(is_strict: bool) -> None:
+async def test_a_delivered_message_is_not_recalled(is_strict: bool) -> None:
     async with running_remoting(strict_recall=is_strict) as remoting:
         handle = await delayed(remoting)
         await remoting.broker.mover.move_to_next()
@@ -98,7 +98,7 @@ async def test_what_was_delivered_is_not_recalled(is_strict: bool) -> None:
         assert len(await pulled(remoting.client)) == 2
 
 
-async def test_only_what_waits_has_a_handle() -> None:
+async def test_only_pending_messages_have_a_handle() -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         assert "recallHandle" not in await sent(client)
@@ -120,7 +120,7 @@ async def test_only_what_waits_has_a_handle() -> None:
         ("A", 604, NO_HANDLE),
         ("AA=", 604, NO_HANDLE),
         ("AAA==", 604, NO_HANDLE),
-        ("//8=", 604, NO_HANDLE),  # of another alphabet
+        ("//8=", 604, NO_HANDLE),  # another base64 alphabet
         ("__8=", 604, NO_HANDLE),
         (coded("v1 orders broker-a 1"), 604, NO_HANDLE),
         (coded("v1 orders broker-a 1 "), 604, NO_HANDLE),
@@ -136,7 +136,7 @@ async def test_only_what_waits_has_a_handle() -> None:
         (coded(f"v1 orders broker-a {10**13} {UNIQUE}").rstrip("="), 604, "recall failed, message"),
     ],
 )
-async def test_a_recall_is_refused(handle: str, code: int, remark: str) -> None:
+async def test_invalid_recall_is_refused(handle: str, code: int, remark: str) -> None:
     async with running_remoting(strict_recall=True) as remoting:
         await delayed(remoting)
         answer = await recall(remoting, handle)
@@ -145,7 +145,7 @@ async def test_a_recall_is_refused(handle: str, code: int, remark: str) -> None:
         assert remoting.broker.pending.count == 1
 
 
-async def test_a_recall_wants_a_topic_and_a_handle() -> None:
+async def test_a_recall_needs_a_topic_and_a_handle() -> None:
     async with running_remoting() as remoting:
         handle = RecallHandle("nowhere", "broker-a", 10**13, "key").encode()
         assert await recall(remoting, handle, "nowhere") == (
@@ -156,7 +156,7 @@ async def test_a_recall_wants_a_topic_and_a_handle() -> None:
         assert (answer.code, answer.remark) == (1, "the custom field <recallHandle> is null")
 
 
-async def test_another_topic_is_left_alone() -> None:
+async def test_recall_spares_other_topics() -> None:
     async with running_remoting() as remoting:
         handle = await delayed(remoting)
         await delayed(remoting, topic="others")

@@ -35,7 +35,7 @@ PROPERTIES = {
 
 
 async def be_asker(client: RemotingClient, name: str = "asker") -> None:
-    """Become a client that can be replied to."""
+    """Register a client that can receive replies."""
     await client.ok(HEART_BEAT, body=beat(client=name, producers=("askers", "CLIENT_INNER_PRODUCER")))
 
 
@@ -46,18 +46,18 @@ def reply(
     code: int = REPLY_V2,
     **fields: object,
 ) -> asyncio.Future[Command]:
-    """Send a reply, and go on."""
+    """Send a reply, and return a future of the answer."""
     return client.ask(code, header(code, properties, **{"topic": REPLY_TOPIC, **fields}), body)
 
 
 async def answered(reply: asyncio.Future[Command]) -> Command:
-    """What the replier is told, before the test gives up."""
+    """Return the answer to the replier; fails if it takes too long."""
     async with asyncio.timeout(PATIENCE_S):
         return await reply
 
 
 @pytest.mark.parametrize("code", [REPLY, REPLY_V2])
-async def test_a_reply_reaches_who_asked_and_is_stored(code: int) -> None:
+async def test_a_reply_reaches_the_requester_and_is_stored(code: int) -> None:
     async with running_remoting() as remoting, remoting.another() as asker:
         await be_asker(asker)
         replying = reply(remoting.client, code=code, flag=7, sys_flag=1)
@@ -68,7 +68,7 @@ async def test_a_reply_reaches_who_asked_and_is_stored(code: int) -> None:
         assert properties == {**PROPERTIES, "PUSH_REPLY_TIME": now_ms}
         fields = dict(pushed.ext)
         del fields["properties"]
-        assert int(fields.pop("bornTimestamp")) <= BORN_MS  # by the clock, which stands still
+        assert int(fields.pop("bornTimestamp")) <= BORN_MS  # the emulated clock stands still
         assert fields == {
             "producerGroup": "makers",
             "topic": REPLY_TOPIC,
@@ -101,7 +101,7 @@ async def test_the_topic_of_replies_has_a_route_before_any_reply() -> None:
         assert remoting.broker.registry.topics.get(REPLY_TOPIC).is_system
 
 
-async def test_a_request_bears_what_the_replier_needs() -> None:
+async def test_request_carries_its_reply_address() -> None:
     async with running_remoting() as remoting:
         await sent(
             remoting.client, properties={"CORRELATION_ID": "c-1", "REPLY_TO_CLIENT": "asker", "TTL": "9"}
@@ -120,7 +120,7 @@ async def test_a_request_bears_what_the_replier_needs() -> None:
         ({"REPLY_TO_CLIENT": "consumer"}, "push reply message fail, channel of <consumer> not found."),
     ],
 )
-async def test_nobody_to_reply_to(properties: dict[str, str], remark: str) -> None:
+async def test_reply_to_an_absent_requester_is_reported(properties: dict[str, str], remark: str) -> None:
     async with running_remoting() as remoting, remoting.another() as other:
         await other.ok(HEART_BEAT, body=beat(consumer(), client="consumer"))
         told = await refused(remoting.client, code=REPLY_V2, properties=properties, topic=REPLY_TOPIC)
@@ -128,7 +128,7 @@ async def test_nobody_to_reply_to(properties: dict[str, str], remark: str) -> No
         assert [record.body for record in await pulled(remoting.client, REPLY_TOPIC)] == [b"hello"]
 
 
-async def test_an_asker_that_refuses_or_goes_away() -> None:
+async def test_the_requester_refuses_or_disconnects() -> None:
     async with running_remoting() as remoting, remoting.another() as asker:
         await be_asker(asker)
         replying = reply(remoting.client)
@@ -145,7 +145,7 @@ async def test_an_asker_that_refuses_or_goes_away() -> None:
         assert (told.code, told.remark) == (1, "push reply message fail, channel of <asker> not found.")
 
 
-async def test_an_asker_that_produces_no_longer_is_not_told() -> None:
+async def test_a_requester_that_no_longer_produces_gets_no_reply() -> None:
     async with running_remoting() as remoting, remoting.another() as asker:
         await be_asker(asker)
         for group in ("askers", "CLIENT_INNER_PRODUCER"):
@@ -154,7 +154,7 @@ async def test_an_asker_that_produces_no_longer_is_not_told() -> None:
         assert asker.pushes.empty()
 
 
-async def test_the_newest_connection_of_an_asker_is_told() -> None:
+async def test_a_reply_goes_to_the_requesters_newest_connection() -> None:
     async with running_remoting() as remoting, remoting.another() as old:
         await be_asker(old)
         async with remoting.another() as new:
@@ -169,7 +169,7 @@ async def test_the_newest_connection_of_an_asker_is_told() -> None:
 
 
 async def until_told(remoting: Remoting, client: RemotingClient | None) -> None:
-    """Wait until replies go to this connection, or to none."""
+    """Wait until replies are sent to this connection, or to none."""
     wanted = None if client is None else client.address
     async with asyncio.timeout(PATIENCE_S):
         while (
@@ -192,7 +192,7 @@ async def until_told(remoting: Remoting, client: RemotingClient | None) -> None:
         ({"properties": PROPERTIES | {"__LITE_TOPIC": "chat-1"}}, 13),
     ],
 )
-async def test_what_cannot_be_sent_is_brought_to_nobody(fields: dict[str, Any], code: int) -> None:
+async def test_an_invalid_reply_is_not_delivered(fields: dict[str, Any], code: int) -> None:
     async with running_remoting() as remoting, remoting.another() as asker:
         await be_asker(asker)
         given = {"topic": REPLY_TOPIC, "properties": PROPERTIES, **fields}
@@ -201,7 +201,7 @@ async def test_what_cannot_be_sent_is_brought_to_nobody(fields: dict[str, Any], 
         assert asker.pushes.empty()
 
 
-async def test_a_reply_that_cannot_be_stored_is_brought_all_the_same() -> None:
+async def test_unstored_reply_is_delivered() -> None:
     async with running_remoting(max_message_bytes=1024) as remoting, remoting.another() as asker:
         await be_asker(asker)
         replying = reply(remoting.client, b"x" * 2_000, queue_id=-1)
@@ -218,7 +218,7 @@ async def test_a_reply_that_cannot_be_stored_is_brought_all_the_same() -> None:
         assert await pulled(remoting.client, REPLY_TOPIC) == []
 
 
-async def test_a_oneway_reply() -> None:
+async def test_oneway_reply_is_delivered() -> None:
     async with running_remoting() as remoting, remoting.another() as asker:
         await be_asker(asker)
         remoting.client.oneway(REPLY_V2, header(REPLY_V2, PROPERTIES, topic=REPLY_TOPIC), b"pong")
@@ -233,7 +233,7 @@ async def test_a_client_replies_to_itself() -> None:
         assert (await answered(replying)).code == 0
 
 
-async def test_a_hundred_askers_at_once() -> None:
+async def test_hundred_concurrent_requesters_get_their_replies() -> None:
     async with running_remoting() as remoting, contextlib.AsyncExitStack() as stack:
         askers = [await stack.enter_async_context(remoting.another()) for _ in range(100)]
         await asyncio.gather(*(be_asker(asker, f"asker-{n}") for n, asker in enumerate(askers)))
@@ -255,7 +255,7 @@ async def test_a_hundred_askers_at_once() -> None:
         assert {told.code for told in await asyncio.gather(*map(answered, replies))} == {0}
 
 
-async def test_a_replier_that_dies_has_replied() -> None:
+async def test_a_reply_is_kept_when_its_sender_dies() -> None:
     async with running_remoting() as remoting, remoting.another() as asker, remoting.another() as replier:
         await be_asker(asker)
         replying = reply(replier)

@@ -1,4 +1,4 @@
-"""Requests of one connection about one group take effect in the order in which they were sent."""
+"""Requests of one connection about one group take effect in the order of sending."""
 
 import asyncio
 import itertools
@@ -32,7 +32,7 @@ _opaques = itertools.count(1_000_000)
 def pipelined(
     client: RemotingClient, *requests: tuple[int, Mapping[str, str]], body: bytes = b""
 ) -> list[asyncio.Future[Command]]:
-    """Send requests in one piece; the answers. ``body`` is that of the first."""
+    """Send requests in one write, and return the answers; ``body`` belongs to the first request."""
     commands = [
         Command(code=code, opaque=next(_opaques), ext=ext, body=b"" if n else body)
         for n, (code, ext) in enumerate(requests)
@@ -43,7 +43,7 @@ def pipelined(
 
 
 def reset_to(offset: int) -> tuple[int, Mapping[str, str]]:
-    """A reset of queue 0 by the time of its first message, or to an offset."""
+    """Return a reset of queue 0 to the time of its first message, or to an offset."""
     ext = {"topic": TOPIC, "group": GROUP, "timestamp": "0", "isForce": "true"}
     return RESET_OFFSET, ext | ({"queueId": "0", "offset": str(offset)} if offset else {})
 
@@ -101,7 +101,7 @@ async def test_acknowledgements_do_not_wait_for_each_other(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("offset", [0, 2])
-async def test_what_follows_a_reset_comes_after_it(offset: int) -> None:
+async def test_requests_after_a_reset_wait_for_it(offset: int) -> None:
     async with running_remoting() as remoting:
         await fill(remoting, *map(str, range(10)))
         await commit(remoting.client, 4)
@@ -134,7 +134,9 @@ async def test_a_reset_comes_after_the_acknowledgement_before_it(monkeypatch: py
         assert await committed(remoting.client) == 1
 
 
-async def test_others_do_not_wait_and_who_leaves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_requests_do_not_wait_and_disconnected_clients_block_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with running_remoting() as remoting, remoting.another() as other:
         await fill(remoting, "1", "2", "3")
         first, *rest = [one.handle for one in await pop(other, order=True, maxMsgNums=2)]

@@ -1,4 +1,4 @@
-"""Letting a group go on elsewhere by 222, and telling its clients: by 220, or by their next pull."""
+"""Resets of a group's offsets by 222; clients learn of a reset by 220 or by their next pull."""
 
 import asyncio
 import json
@@ -29,23 +29,14 @@ from tests.doors.remoting.consuming import (
 )
 from tests.doors.remoting.consuming import bodies as pulled
 from tests.doors.remoting.popping import ack, messages, pop, pop_later
+from tests.doors.remoting.producing import stepped
 from tests.support.brokers import GROUP, TOPIC, S, acknowledge, bodies, receive, send
 from tests.support.patience import PATIENCE_S
 from tests.support.remoting import Remoting, RemotingClient, running_remoting
 
 
-async def stepped(remoting: Remoting, count: int = 6) -> list[int]:
-    """Messages in queue 0, each a second after the one before; when that was, in milliseconds."""
-    times = []
-    for n in range(count):
-        times.append(remoting.broker.clock.now_us() // 1_000)
-        await send(remoting.broker, str(n), queue=0)
-        await remoting.broker.mover.advance(1 * S)
-    return times
-
-
 async def reset(client: RemotingClient, timestamp: int, *, force: bool = False, **more: str) -> bytes:
-    """What a reset is answered, which must succeed."""
+    """Reset a group, which must succeed, and return the answer."""
     ext = {"topic": TOPIC, "group": GROUP, "timestamp": str(timestamp), "isForce": str(force).lower()}
     answer = await client.ok(RESET_OFFSET, ext | more)
     assert (answer.ext, answer.remark) == ({}, None)
@@ -53,7 +44,7 @@ async def reset(client: RemotingClient, timestamp: int, *, force: bool = False, 
 
 
 def table(*offsets: int) -> bytes:
-    """Offsets by queue, as Java and Go read them: with objects for keys."""
+    """Return offsets by queue in the format that Java and Go read, with objects as keys."""
     entries = [
         f'{{"brokerName":"broker-a","queueId":{queue_id},"topic":"{TOPIC}"}}:{offset}'
         for queue_id, offset in enumerate(offsets)
@@ -62,14 +53,14 @@ def table(*offsets: int) -> bytes:
 
 
 async def waits(remoting: Remoting, count: int = 1) -> None:
-    """Until so many long polls wait."""
+    """Wait until this many long polls are waiting."""
     async with asyncio.timeout(PATIENCE_S):
         while remoting.broker.polls.count < count:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
 def as_it_is(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the client's clock for the emulated one."""
+    """Treat the client's clock as the emulated clock."""
     monkeypatch.setattr(remoting.broker.clock, "from_wall", lambda instant_us: instant_us)
 
 
@@ -85,7 +76,7 @@ def as_it_is(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
         (None, True, 6),
     ],
 )
-async def test_a_group_goes_on_where_it_is_told_to(
+async def test_a_group_continues_at_the_reset_offset(
     after_s: int | None, force: bool, offset: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_remoting() as remoting:
@@ -98,7 +89,7 @@ async def test_a_group_goes_on_where_it_is_told_to(
         assert bodies(await receive(remoting.broker)) == [str(n) for n in range(offset, 6)]
 
 
-async def test_a_group_without_offsets_begins_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_group_without_offsets_starts_at_the_reset_offset(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         times = await stepped(remoting)
         as_it_is(remoting, monkeypatch)
@@ -106,7 +97,7 @@ async def test_a_group_without_offsets_begins_there(monkeypatch: pytest.MonkeyPa
         assert await committed(remoting.client) == 3
 
 
-async def test_what_was_taken_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_messages_in_flight_are_visible_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         times = await stepped(remoting)
         as_it_is(remoting, monkeypatch)
@@ -116,7 +107,7 @@ async def test_what_was_taken_is_free_again(monkeypatch: pytest.MonkeyPatch) -> 
         assert bodies(await receive(remoting.broker)) == ["1", "2", "3", "4", "5"]
 
 
-async def test_times_are_those_of_the_client_s_clock() -> None:
+async def test_reset_timestamps_are_wall_clock_times() -> None:
     async with running_remoting(clock="real") as remoting:
         await send(remoting.broker, "old", queue=0)
         await remoting.broker.mover.advance(7200 * S)
@@ -127,7 +118,7 @@ async def test_times_are_those_of_the_client_s_clock() -> None:
 
 
 @pytest.mark.parametrize("language", ["JAVA", "GO", "CPP"])
-async def test_clients_of_the_group_are_told(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_clients_of_the_group_are_notified(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting, remoting.another() as admin:
         client = remoting.client
         times = await stepped(remoting)
@@ -154,7 +145,7 @@ async def test_clients_of_the_group_are_told(language: str, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("model", "is_told"), [("CLUSTERING", False), ("BROADCASTING", True)])
-async def test_clients_of_5_are_told_by_their_next_pull_but_for_a_broadcast(
+async def test_clients_of_5_learn_of_a_reset_by_their_next_pull(
     model: str, is_told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_remoting() as remoting:
@@ -173,10 +164,12 @@ async def test_clients_of_5_are_told_by_their_next_pull_but_for_a_broadcast(
         assert answer.remark == ("OFFSET_OVERFLOW_ONE" if is_told else "OFFSET_RESET")
 
 
-# What a consumer does that has not heard of it
+# Consumers that do not know of the reset yet
 
 
-async def test_what_it_commits_is_ignored_until_it_has_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_commits_are_ignored_until_the_client_knows_of_the_reset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with running_remoting() as remoting, remoting.another() as admin:
         client = remoting.client
         times = await stepped(remoting)
@@ -189,14 +182,14 @@ async def test_what_it_commits_is_ignored_until_it_has_heard(monkeypatch: pytest
             assert await committed(client) == 1
         told = await pull(client, 6, COMMIT | SUBSCRIPTION, commitOffset=6)
         assert (told.code, told.remark, told.ext["nextBeginOffset"]) == (21, "OFFSET_RESET", "1")
-        await commit(client, 6)  # the last of what it had in hand
+        await commit(client, 6)  # the last message that it was processing
         assert await committed(client) == 1
         assert pulled(await pull(client, 1)) == ["1", "2", "3", "4", "5"]
         await commit(client, 3)
         assert await committed(client) == 3
 
 
-async def test_it_need_not_be_told_what_it_does_already(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_at_the_reset_offset_needs_no_notification(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         times = await stepped(remoting)
@@ -208,7 +201,7 @@ async def test_it_need_not_be_told_what_it_does_already(monkeypatch: pytest.Monk
         assert await committed(client) == 2
 
 
-async def test_one_that_goes_elsewhere_knowingly_may(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_notified_client_may_commit_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         times = await stepped(remoting)
@@ -221,8 +214,8 @@ async def test_one_that_goes_elsewhere_knowingly_may(monkeypatch: pytest.MonkeyP
         assert await committed(client) == 6
 
 
-async def test_everybody_who_waits_in_the_queue_is_told_at_once() -> None:
-    """A member that has handed the queue over may wait in it still."""
+async def test_all_waiting_pulls_of_the_queue_are_answered_at_once() -> None:
+    """A member that has handed over the queue may still wait for its messages."""
     async with running_remoting() as remoting, remoting.another() as other:
         await stepped(remoting, 3)
         await commit(remoting.client, 3)
@@ -239,10 +232,10 @@ async def test_everybody_who_waits_in_the_queue_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("kind", ["CONSUME_PASSIVELY", "CONSUME_ACTIVELY"])
-async def test_who_waits_and_hears_of_the_push_goes_on_waiting(kind: str) -> None:
-    """As with 4.9.8: the C++ client would take the answer for its next pull, and pull twice from then on.
+async def test_a_notified_client_keeps_waiting(kind: str) -> None:
+    """As in 4.9.8; the C++ client would mistake an answer for its next pull's, and then pull twice at a time.
 
-    Lite pull consumers ignore what is pushed.
+    Lite pull consumers ignore the notification.
     """
     async with running_remoting() as remoting:
         await stepped(remoting, 3)
@@ -260,7 +253,7 @@ async def test_who_waits_and_hears_of_the_push_goes_on_waiting(kind: str) -> Non
             assert pulled(await waiting) == ["new"]
 
 
-async def test_a_queue_that_did_not_move_goes_on() -> None:
+async def test_a_queue_that_was_not_reassigned_continues() -> None:
     async with running_remoting() as remoting:
         await stepped(remoting, 3)
         await commit(remoting.client, 1)
@@ -270,16 +263,16 @@ async def test_a_queue_that_did_not_move_goes_on() -> None:
         assert await committed(remoting.client) == 3
 
 
-# What was popped or received
+# Popped or received messages
 
 
 async def freed(remoting: Remoting, offset: int = 4) -> None:
-    """Reset queue 0."""
+    """Reset queue 0 to the offset."""
     await reset(remoting.client, 0, queueId="0", offset=str(offset))
 
 
 @pytest.mark.parametrize("order", [False, True])
-async def test_what_was_popped_is_popped_again(order: bool) -> None:
+async def test_popped_messages_are_popped_again(order: bool) -> None:
     async with running_remoting() as remoting:
         await stepped(remoting, 10)
         first = await pop(remoting.client, order=order, attemptId="a")
@@ -291,14 +284,14 @@ async def test_what_was_popped_is_popped_again(order: bool) -> None:
         again = messages(await waiting)
         assert [(one.body, one.times) for one in again] == [(str(n), 0) for n in range(4, 10)]
         assert await committed(remoting.client) == 4
-        if not order:  # whose handles name the queue's last pop
+        if not order:  # an ordered pop's handles name the queue's last pop
             assert await ack(remoting.client, first[9].handle) == 208
         assert [await ack(remoting.client, one.handle) for one in again] == [0] * 6
         assert await committed(remoting.client) == 10
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-async def test_what_was_received_is_received_again(ordered: bool) -> None:
+async def test_received_messages_are_received_again(ordered: bool) -> None:
     async with running_remoting() as remoting:
         await stepped(remoting, 10)
         assert len(await receive(remoting.broker, ordered=ordered)) == 10
@@ -311,7 +304,7 @@ async def test_what_was_received_is_received_again(ordered: bool) -> None:
         assert await committed(remoting.client) == 10
 
 
-async def test_what_was_freed_stays_free_over_a_restart(tmp_path: Path) -> None:
+async def test_freed_messages_stay_visible_after_a_restart(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         await stepped(remoting, 10)
         assert len(await pop(remoting.client)) == 10
@@ -333,7 +326,7 @@ async def test_what_was_freed_stays_free_over_a_restart(tmp_path: Path) -> None:
         ({"isForce": "perhaps"}, 1, "isForce is 'perhaps'; allowed: true or false"),
     ],
 )
-async def test_a_reset_is_refused(given: dict[str, Any], code: int, remark: str) -> None:
+async def test_invalid_reset_is_refused(given: dict[str, Any], code: int, remark: str) -> None:
     async with running_remoting(auto_create_groups=False) as remoting:
         await stepped(remoting, 1)
         await remoting.broker.registry.groups.put(GROUP, 16, 1)

@@ -1,4 +1,4 @@
-"""The name server: where topics are (105), which brokers and topics there are (106, 206)."""
+"""The name server: routes of topics (105), lists of brokers and topics (106, 206)."""
 
 import json
 import logging
@@ -23,13 +23,13 @@ FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 
 async def refused(remoting: Remoting, topic: str, **client: Any) -> None:
-    """The name server says, in upstream's words, that there is no such topic, and makes none."""
+    """Check that the name server reports a missing topic in upstream's words, and does not create it."""
     answer = await remoting.client.call(105, {"topic": topic}, **client)
     assert (answer.code, answer.remark) == (
         17,
         f"No topic route info in name server for the topic: {topic}{FAQ}",
     )
-    assert remoting.broker.registry.topics.find(topic) is None
+    assert remoting.broker.registry.topics.find_topic(topic) is None
 
 
 async def test_a_route_is_compact_standard_json_in_upstreams_order(remoting: Remoting) -> None:
@@ -58,7 +58,7 @@ async def test_the_template_of_topics_is_inherited_where_first_use_makes_topics(
 
 @pytest.mark.parametrize("topic", ["RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_DefaultRegion"])
 @pytest.mark.parametrize("auto_create", [True, False])
-async def test_trace_topics_are_there_for_whoever_asks(topic: str, auto_create: bool) -> None:
+async def test_trace_topics_have_routes(topic: str, auto_create: bool) -> None:
     async with running_remoting(auto_create_topics=auto_create) as remoting:
         (queues,) = (await remoting.route(topic))["queueDatas"]
         assert (queues["perm"], queues["readQueueNums"], queues["writeQueueNums"]) == (6, 1, 1)
@@ -91,15 +91,13 @@ async def test_the_clusters_name_is_a_template() -> None:
         ("BenchmarkTest", 1_024),
     ],
 )
-async def test_what_upstream_registers_at_its_start_is_there_when_it_is_asked_for(
-    topic: str, queues: int
-) -> None:
+async def test_upstreams_system_topics_exist_on_request(topic: str, queues: int) -> None:
     async with running_remoting(auto_create_topics=False) as remoting:
         (found,) = (await remoting.route(topic))["queueDatas"]
         assert (found["readQueueNums"], found["writeQueueNums"], found["perm"]) == (queues, queues, 6)
 
 
-async def test_a_topic_is_made_when_its_route_is_asked_for() -> None:
+async def test_a_topic_is_created_when_its_route_is_requested() -> None:
     async with running_remoting(topic_queues=3) as remoting:
         (queues,) = (await remoting.route("orders"))["queueDatas"]
         assert (queues["readQueueNums"], queues["writeQueueNums"], queues["perm"]) == (3, 3, 6)
@@ -114,7 +112,7 @@ async def test_a_topic_is_made_when_its_route_is_asked_for() -> None:
         {"profile": "rocketmq4", "auto_create_topics": True},
     ],
 )
-async def test_or_else_by_the_first_send_as_upstream(settings: dict[str, Any]) -> None:
+async def test_a_topic_is_created_by_the_first_send_as_upstream(settings: dict[str, Any]) -> None:
     async with running_remoting(**settings) as remoting:
         await refused(remoting, "orders")
         await remoting.route("TBW102")
@@ -122,14 +120,14 @@ async def test_or_else_by_the_first_send_as_upstream(settings: dict[str, Any]) -
         assert (await remoting.route("orders"))["queueDatas"][0]["writeQueueNums"] == 5
 
 
-async def test_or_not_at_all() -> None:
+async def test_route_creates_no_topic_without_automatic_creation() -> None:
     async with running_remoting(auto_create_topics=False) as remoting:
         await remoting.broker.registry.groups.put("GID_billing", 16, 1)
         for topic in ("orders", "%DLQ%GID_billing"):
             await refused(remoting, topic)
 
 
-async def test_an_operator_may_change_that(remoting: Remoting) -> None:
+async def test_automatic_creation_can_be_switched_at_run_time(remoting: Remoting) -> None:
     await remoting.client.ok(25, body=b"autoCreateTopicEnable=false")
     await refused(remoting, "orders")
     await remoting.client.ok(25, body=b"autoCreateTopicEnable=true")
@@ -143,19 +141,21 @@ async def test_an_operator_may_change_that(remoting: Remoting) -> None:
         *("%DLQ%GID_unknown", "%DLQ%", "%RETRY%", "%RETRY%no/name"),
     ],
 )
-async def test_what_cannot_be_made_is_refused_in_upstreams_words(remoting: Remoting, topic: str) -> None:
+async def test_a_topic_that_cannot_be_created_is_refused_in_upstreams_words(
+    remoting: Remoting, topic: str
+) -> None:
     for client in ({}, ALI_ONS):
         await refused(remoting, topic, **client)
 
 
-async def test_dead_letters_of_a_known_group_can_be_consumed_before_there_are_any() -> None:
+async def test_dead_letter_topic_has_a_route_before_any_dead_letter() -> None:
     async with running_remoting() as remoting:
         await remoting.broker.registry.groups.put("GID_billing", 16, 1)
         (queues,) = (await remoting.route("%DLQ%GID_billing"))["queueDatas"]
         assert (queues["readQueueNums"], queues["writeQueueNums"], queues["perm"]) == (1, 1, 6)
 
 
-async def test_a_deleted_topic_is_not_made_again_by_those_that_still_look_for_it(tmp_path: Path) -> None:
+async def test_lookups_do_not_recreate_a_deleted_topic(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         await remoting.route("orders")
         await remoting.broker.reset.delete_topic("orders")
@@ -171,14 +171,14 @@ async def test_a_request_without_a_topic_is_refused(remoting: Remoting) -> None:
     assert (answer.code, answer.remark) == (1, "the custom field <topic> is null")
 
 
-async def test_for_ali_ons_which_never_falls_back_a_topic_is_made() -> None:
+async def test_route_for_ali_ons_creates_the_topic() -> None:
     async with running_remoting(auto_create_topics="send") as remoting:
         await refused(remoting, "orders", version=121, language="CPP")
         await remoting.client.ok(105, {"topic": "orders"}, **ALI_ONS)
         assert (await remoting.route("orders"))["queueDatas"][0]["writeQueueNums"] == 4
 
 
-async def test_for_ali_ons_no_topic_is_made_when_none_is_on_first_use() -> None:
+async def test_route_for_ali_ons_respects_automatic_creation() -> None:
     async with running_remoting(auto_create_topics=False) as remoting:
         await refused(remoting, "orders", **ALI_ONS)
 
@@ -188,7 +188,7 @@ async def test_for_ali_ons_no_topic_is_made_when_none_is_on_first_use() -> None:
     [
         (
             {"auto_create_topics": "send"},
-            "topic 'orders' does not exist; the first message to it creates it, or mocketmq topics create",
+            "topic 'orders' does not exist; a first message to it, or mocketmq topics create, creates it",
         ),
         (
             {"auto_create_topics": False},
@@ -197,7 +197,7 @@ async def test_for_ali_ons_no_topic_is_made_when_none_is_on_first_use() -> None:
         ),
     ],
 )
-async def test_a_missing_topic_is_logged_once_with_what_helps(
+async def test_a_missing_topic_is_logged_once_with_a_hint(
     caplog: pytest.LogCaptureFixture, settings: dict[str, Any], reason: str
 ) -> None:
     caplog.set_level(logging.INFO, "mocketmq.remoting")
@@ -207,7 +207,7 @@ async def test_a_missing_topic_is_logged_once_with_what_helps(
     assert caplog.messages == [f"no route: {reason}"]
 
 
-async def test_why_a_topic_is_not_made_is_logged(
+async def test_refused_topic_creation_logs_the_reason(
     remoting: Remoting, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "mocketmq.remoting")
@@ -216,15 +216,15 @@ async def test_why_a_topic_is_not_made_is_logged(
     for topic in ("bills", "no such name", "rmq_sys_x", "%DLQ%GID_unknown"):
         await refused(remoting, topic)
     assert [line.removeprefix("no route: ") for line in caplog.messages] == [
-        "topic 'bills' was deleted; a message to it creates it again, or mocketmq topics create",
-        "topic 'no such name' cannot exist: The specified topic contains illegal characters, allowing only"
+        "topic 'bills' was deleted; a message to it, or mocketmq topics create, creates it again",
+        "invalid topic name 'no such name': The specified topic contains illegal characters, allowing only"
         " ^[%|a-zA-Z0-9_-]+$",
-        "topic 'rmq_sys_x' is a system topic, which the broker creates if needed",
+        "topic 'rmq_sys_x' is a system topic and does not exist yet; only the broker creates it",
         "topic '%DLQ%GID_unknown' belongs to no known group",
     ]
 
 
-async def test_misses_of_any_number_of_names_take_bounded_room(caplog: pytest.LogCaptureFixture) -> None:
+async def test_memory_of_missed_names_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "mocketmq.remoting")
     async with running_remoting(auto_create_topics="send") as remoting:
         for number in range(MAX_MISSES + 10):
@@ -257,14 +257,14 @@ async def test_all_topics_are_listed(remoting: Remoting) -> None:
     ("advertise", "address"),
     [("names.test", "names.test:{}"), ("10.0.0.7:1234", "10.0.0.7:1234"), ("[::1]", "[::1]:{}")],
 )
-async def test_a_route_names_what_the_setting_says(advertise: str, address: str) -> None:
+async def test_a_route_names_the_configured_address(advertise: str, address: str) -> None:
     async with running_remoting(advertise=advertise) as remoting:
         (broker,) = (await remoting.route("TBW102"))["brokerDatas"]
         assert broker["brokerAddrs"] == {"0": address.format(remoting.server.broker_port)}
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
-async def test_a_route_names_the_address_by_which_the_client_came_in(host: str) -> None:
+async def test_route_names_the_address_used_by_the_client(host: str) -> None:
     async with running_remoting(host="0.0.0.0") as remoting:  # noqa: S104 - all of them are tried
         for port in (remoting.server.namesrv_port, remoting.server.broker_port):
             async with remoting.another(port, host) as client:
@@ -273,7 +273,7 @@ async def test_a_route_names_the_address_by_which_the_client_came_in(host: str) 
                 assert broker["brokerAddrs"] == {"0": f"{host}:{remoting.server.broker_port}"}
 
 
-async def test_ipv6_stands_in_brackets_and_ids_hold_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ipv6_is_bracketed_and_ids_hold_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
     channels: list[RemotingChannel] = []
     async with running_remoting(host="::1") as remoting:
         monkeypatch.setattr(remoting.broker.registry.clients, "gone", channels.append)
@@ -288,13 +288,13 @@ async def test_ipv6_stands_in_brackets_and_ids_hold_ipv4(monkeypatch: pytest.Mon
     assert channel.remote == client.address
 
 
-async def test_a_retry_topic_is_there_before_its_group_is() -> None:
+async def test_retry_topic_has_a_route_before_its_group() -> None:
     async with running_remoting() as remoting:
         [queues] = (await remoting.route("%RETRY%GID_billing"))["queueDatas"]
         assert (queues["readQueueNums"], queues["perm"]) == (1, 6)
-        assert remoting.broker.registry.groups.find("GID_billing")
+        assert remoting.broker.registry.groups.find_group("GID_billing")
 
 
-async def test_no_retry_topic_without_a_group_that_may_be_made() -> None:
+async def test_retry_route_needs_a_group_that_may_be_created() -> None:
     async with running_remoting(auto_create_groups=False) as remoting:
         await refused(remoting, "%RETRY%GID_billing")

@@ -1,4 +1,4 @@
-"""Producing by 10, 310 and 320: what is stored, what the sender is told, and what is refused."""
+"""Producing by 10, 310 and 320: stored records, answers to senders, and refusals."""
 
 import asyncio
 from typing import Any
@@ -39,13 +39,13 @@ ILLEGAL = (
 
 
 async def only(remoting: Remoting, topic: str = TOPIC) -> StoredMessage:
-    """The one message of a topic."""
+    """Return the only message of a topic."""
     [stored] = await visible(remoting.broker, topic)
     return stored
 
 
 def id_of(remoting: Remoting, stored: StoredMessage) -> str:
-    """As this client has to see it."""
+    """Return the message id as this client has to see it."""
     return f"7F000001{remoting.server.broker_port:08X}{stored.log_offset:016X}"
 
 
@@ -53,7 +53,7 @@ def id_of(remoting: Remoting, stored: StoredMessage) -> str:
 
 
 @pytest.mark.parametrize("code", [V1, V2])
-async def test_a_message_is_stored_with_all_that_its_sender_said(code: int) -> None:
+async def test_a_message_is_stored_with_every_field_of_its_sender(code: int) -> None:
     async with running_remoting(clock="real") as remoting:
         own = {"KEYS": "a b", "TAGS": "red", "UNIQ_KEY": UNIQUE, "mine": "ä"}
         given = {"WAIT": "true", **own, "POP_CK": "0 1"}
@@ -89,21 +89,21 @@ async def test_a_message_without_a_unique_key_gets_one() -> None:
 @pytest.mark.parametrize(
     ("text", "properties"),
     [
-        ("a\x01b\x02", {"a": "b"}),  # as 5.x ends it
+        ("a\x01b\x02", {"a": "b"}),  # 5.x ends the string with a separator
         ("a\x01\x02b\x01c", {"b": "c"}),
         ("\x01a\x02b\x01c\x02d", {"b": "c"}),
         ("a\x01b\x02a\x01c", {"a": "c"}),
         ("", {}),
     ],
 )
-async def test_properties_are_read_as_upstream_reads_them(text: str, properties: dict[str, str]) -> None:
+async def test_properties_are_parsed_as_upstream(text: str, properties: dict[str, str]) -> None:
     async with running_remoting() as remoting:
         await sent(remoting.client, properties=text)
         stored = parted((await only(remoting)).properties)
         assert {key: stored[key] for key in stored if key not in ("CLUSTER", "UNIQ_KEY")} == properties
 
 
-async def test_flags_that_tell_of_what_is_not_stored_here_are_dropped() -> None:
+async def test_meaningless_system_flags_are_dropped() -> None:
     async with running_remoting() as remoting:
         await sent(remoting.client, sys_flag=0x7FFFFFFB)
         assert (await only(remoting)).sys_flag == 0x70B
@@ -126,15 +126,15 @@ async def test_queues_are_chosen_by_the_sender_or_at_random() -> None:
         assert ids == {"0", "1", "2", "3"}
 
 
-async def test_nobody_waits_for_the_answer_to_a_oneway_send() -> None:
+async def test_oneway_send_is_stored_without_an_answer() -> None:
     async with running_remoting() as remoting:
-        for body in (b"1", b"2", b""):  # the last is refused, and nobody is told of that either
+        for body in (b"1", b"2", b""):  # the last is refused, but oneway senders get no answer
             remoting.client.oneway(V2, header(), body)
-        await sent(remoting.client, b"3")  # the client fails at an answer to what it did not ask
+        await sent(remoting.client, b"3")  # the client fails if it gets an unsolicited answer
         assert bodies(await visible(remoting.broker)) == ["1", "2", "3"]
 
 
-async def test_messages_of_a_client_keep_their_order_while_their_topic_is_made() -> None:
+async def test_messages_keep_their_order_during_topic_creation() -> None:
     async with running_remoting() as remoting:
         for number in range(500):
             remoting.client.oneway(V2, header(), str(number).encode())
@@ -144,7 +144,7 @@ async def test_messages_of_a_client_keep_their_order_while_their_topic_is_made()
         assert bodies(await visible(remoting.broker)) == [str(number) for number in range(501)]
 
 
-async def test_all_are_refused_that_waited_for_a_topic_which_is_not_made() -> None:
+async def test_failed_topic_creation_refuses_every_waiting_send() -> None:
     async with running_remoting(auto_create_topics=False) as remoting:
         answers = await asyncio.gather(*(remoting.client.call(V2, header(), b"x") for _ in range(100)))
         assert {answer.code for answer in answers} == {17}
@@ -155,12 +155,12 @@ async def test_all_are_refused_that_waited_for_a_topic_which_is_not_made() -> No
         assert remoting.broker.registry.topics.get(TOPIC).write_queues == 3
 
 
-async def test_ids_name_the_address_at_which_their_client_reaches_the_broker() -> None:
+async def test_ids_name_the_address_used_by_the_client() -> None:
     async with running_remoting(advertise="10.1.2.3:1234") as remoting:
         assert (await sent(remoting.client))["msgId"].startswith("0A010203000004D2")
 
 
-async def test_a_client_that_comes_by_ipv6_is_shown_as_a_local_one() -> None:
+async def test_an_ipv6_client_is_shown_with_a_loopback_address() -> None:
     async with running_remoting(host="::1") as remoting:
         ext = await sent(remoting.client)
         stored = await only(remoting)
@@ -196,7 +196,7 @@ async def test_a_batch_is_stored_side_by_side_in_one_queue() -> None:
 
 
 @pytest.mark.parametrize(("code", "is_batch"), [(V1, True), (V2, True), (BATCH, True), (BATCH, False)])
-async def test_the_header_makes_a_batch_not_the_code(code: int, is_batch: bool) -> None:
+async def test_header_decides_what_is_a_batch(code: int, is_batch: bool) -> None:
     async with running_remoting() as remoting:
         body = batch((b"a", {}), (b"b", {}))
         # 320 always has the header of 310.
@@ -204,7 +204,7 @@ async def test_the_header_makes_a_batch_not_the_code(code: int, is_batch: bool) 
         assert len(await visible(remoting.broker)) == 1 + is_batch
 
 
-async def test_a_batch_without_a_queue_goes_to_one_all_the_same() -> None:
+async def test_a_batch_without_a_queue_goes_to_one_queue() -> None:
     async with running_remoting() as remoting:
         for _ in range(20):
             await sent(remoting.client, batch(*[(b"x", {})] * 10), BATCH, queue_id=-1)
@@ -244,14 +244,14 @@ async def test_a_batch_is_stored_whole_or_refused(
         ]
 
 
-async def test_what_asks_for_no_delay_may_be_in_a_batch() -> None:
+async def test_a_batch_may_hold_messages_with_delay_level_0() -> None:
     async with running_remoting() as remoting:
         past = {"DELAY": "0", "TIMER_DELIVER_MS": "1"}
         await sent(remoting.client, batch((b"a", past), (b"b", {"DELAY": "-1"})), BATCH)
         assert bodies(await visible(remoting.broker)) == ["a", "b"]
 
 
-async def test_a_batch_may_have_no_more_messages_than_an_answer_has_room_for() -> None:
+async def test_batch_is_limited_to_the_ids_of_one_answer() -> None:
     async with running_remoting() as remoting:
         ext = await sent(remoting.client, batch(*[(b"x", {})] * 16_384), BATCH)
         assert ext["msgId"].count(",") == 16_383
@@ -264,7 +264,7 @@ async def test_a_batch_may_have_no_more_messages_than_an_answer_has_room_for() -
 
 
 @pytest.mark.parametrize(("wanted", "made"), [(4, 4), (1, 1), (8, 8), (9, 8), ((1 << 31) - 1, 8)])
-async def test_a_topic_is_made_like_its_template_with_the_queues_a_client_wants(
+async def test_a_topic_is_created_from_its_template_with_the_clients_queue_count(
     wanted: int, made: int
 ) -> None:
     async with running_remoting() as remoting:
@@ -273,11 +273,11 @@ async def test_a_topic_is_made_like_its_template_with_the_queues_a_client_wants(
         await sent(remoting.client, default_topic_queue_nums=wanted)
         topic = remoting.broker.registry.topics.get(TOPIC)
         assert (topic.read_queues, topic.write_queues, topic.perm) == (made, made, 6)
-        await sent(remoting.client, default_topic_queue_nums=2)  # it is there, so that counts no more
+        await sent(remoting.client, default_topic_queue_nums=2)  # the topic exists, so the number is ignored
         assert remoting.broker.registry.topics.get(TOPIC) is topic
 
 
-async def test_another_topic_can_be_the_template_if_it_is_to_be_inherited_from() -> None:
+async def test_template_topic_needs_the_inherit_permission() -> None:
     declared = (TopicDeclaration(name="plain"),)
     async with running_remoting(topics=declared, auto_create_topics=False) as remoting:
         await remoting.broker.registry.topics.put("narrow", 9, 2, PERM_WRITE | PERM_INHERIT)
@@ -289,16 +289,16 @@ async def test_another_topic_can_be_the_template_if_it_is_to_be_inherited_from()
             assert (code, sentence) == (17, "topic[other] not exist, apply first please!")
 
 
-async def test_a_topic_without_queues_is_not_made() -> None:
+async def test_topic_without_queues_is_refused() -> None:
     async with running_remoting() as remoting:
         for wanted in (0, -1):
             code, sentence = await refused(remoting.client, default_topic_queue_nums=wanted)
             assert (code, sentence) == (1, f"read_queues is {wanted}; allowed: 1 to 1024")
 
 
-async def test_the_template_is_there_only_while_topics_are_made_on_first_use(tmp_path: Any) -> None:
+async def test_template_exists_only_with_automatic_topic_creation(tmp_path: Any) -> None:
     async with running_broker(tmp_path, auto_create_topics=False) as broker:
-        assert broker.registry.topics.find("TBW102") is None
+        assert broker.registry.topics.find_topic("TBW102") is None
     async with running_broker(tmp_path) as broker:
         assert broker.registry.topics.get("TBW102").perm == 7
     async with running_remoting(data=str(tmp_path), auto_create_topics=False) as remoting:
@@ -317,7 +317,7 @@ async def test_upstream_lets_clients_send_to_the_template_itself() -> None:
     "topic", ["RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_DefaultRegion", "rmq_sys_TRACE_DATA_"]
 )
 @pytest.mark.parametrize("auto_create_topics", [True, False])
-async def test_traces_are_taken_quietly(topic: str, auto_create_topics: bool) -> None:
+async def test_trace_topic_is_created_by_its_first_message(topic: str, auto_create_topics: bool) -> None:
     async with running_remoting(auto_create_topics=auto_create_topics) as remoting:
         await sent(remoting.client, topic=topic)
         made = remoting.broker.registry.topics.get(topic)
@@ -360,7 +360,7 @@ async def test_traces_are_taken_quietly(topic: str, auto_create_topics: bool) ->
         ),
     ],
 )
-async def test_what_is_refused_is_not_stored(fields: dict[str, Any], code: int, sentence: str) -> None:
+async def test_a_refused_message_is_not_stored(fields: dict[str, Any], code: int, sentence: str) -> None:
     async with running_remoting(topics=(TopicDeclaration(name="inbox", perm="r"),)) as remoting:
         refusal = await refused(remoting.client, **{"properties": {"UNIQ_KEY": "A"}, **fields})
         assert refusal[0] == code
@@ -377,9 +377,9 @@ async def test_a_body_is_neither_empty_nor_larger_than_the_setting_allows(size: 
         assert (code, sentence) == (13, f"{ILLEGAL}the body has {size} bytes; allowed: 1 to 4194304")
 
 
-async def test_what_reaches_the_limits_is_taken() -> None:
+async def test_messages_at_the_limits_are_accepted() -> None:
     async with running_remoting() as remoting:
-        # What is added counts as well: with its key and two separators, CLUSTER takes 23 bytes.
+        # Added properties count as well; with its key and two separators, CLUSTER takes 23 bytes.
         longest = {"UNIQ_KEY": "A", "k": "v" * (32_767 - 23 - 11 - 3)}
         await sent(remoting.client, b"x" * (4 << 20), properties=longest)
         stored = await only(remoting)
@@ -400,7 +400,7 @@ async def test_no_client_sends_to_the_brokers_own_topics(topic: str) -> None:
     [(StoreUnavailableError, 14), (StoreFullError, 14), (StoppingError, 14), (StoreBusyError, 2)],
 )
 @pytest.mark.parametrize("form", [V2, BATCH])
-async def test_what_cannot_be_stored_is_told(
+async def test_failed_write_is_reported(
     error: type[EmulatorError], code: int, form: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_remoting() as remoting:
@@ -432,7 +432,7 @@ async def test_what_cannot_be_stored_is_told(
         (5, -1, 409, f"%DLQ%{GROUP}"),
     ],
 )
-async def test_a_retry_that_came_once_too_often_is_a_dead_letter(
+async def test_a_retry_beyond_the_limit_becomes_a_dead_letter(
     times: int, most: int | None, version: int, topic: str
 ) -> None:
     async with running_remoting() as remoting:
@@ -447,11 +447,11 @@ async def test_a_retry_that_came_once_too_often_is_a_dead_letter(
         assert (stored.parked_offset is None) == is_dead
         assert (
             len(remoting.broker.registry.topics.get(f"%RETRY%{GROUP}").queues) == 4
-        )  # as any that a client makes
+        )  # like any topic that a client creates
         assert len(remoting.broker.registry.topics.get(topic).queues) == (1 if is_dead else 4)
 
 
-async def test_the_groups_own_number_counts_where_the_client_names_none() -> None:
+async def test_retry_limit_defaults_to_that_of_the_group() -> None:
     async with running_remoting() as remoting:
         await remoting.broker.registry.groups.put(GROUP, 2, 1)
         for times in (1, 2):
@@ -460,18 +460,17 @@ async def test_the_groups_own_number_counts_where_the_client_names_none() -> Non
         assert (await only(remoting, f"%DLQ%{GROUP}")).body == b"2"
 
 
-async def test_a_retry_is_for_a_group() -> None:
+async def test_retry_without_a_known_group_is_refused() -> None:
     async with running_remoting(auto_create_groups=False) as remoting:
         for topic, sentence in (
             ("%RETRY%none", "subscription group not exist, none"),
             ("%RETRY%", "%RETRY% is the retry topic of no group"),
         ):
             assert await refused(remoting.client, topic=topic) == (26, sentence)
-            assert remoting.broker.registry.topics.find(topic) is None
+            assert remoting.broker.registry.topics.find_topic(topic) is None
 
 
 WITHOUT_EFFECT = [
-    ("_SYS_MSG_PRIORITY_", "9", "priority messages (RocketMQ 5.4) are not supported"),
     ("__LITE_TOPIC", "chat-1", "lite topics (RocketMQ 5.5) are not supported"),
 ]
 

@@ -1,4 +1,4 @@
-"""The listeners of remoting clients: ports, pipelining, refusals, idle connections, and the stop."""
+"""Listeners for remoting clients: ports, pipelining, refusals, idle connections, and stopping."""
 
 import asyncio
 import logging
@@ -20,7 +20,9 @@ from mocketmq.remoting.request import Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import ROCKETMQ, Command
 from mocketmq.remoting.wire.frame import encode
+from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.settings import Settings
+from tests.doors.remoting import consuming
 from tests.doors.remoting.gates import CODE, ROUTE, Gate, Watched, looked_after_by_hand, metrics, until
 from tests.support.brokers import FREE_PORTS
 from tests.support.network import quiet_port
@@ -39,20 +41,20 @@ async def test_every_listener_serves_every_request() -> None:
                 assert (await client.call(9_999)).code == 3
 
 
-async def test_a_picked_port_has_its_vip_channel_two_below() -> None:
+async def test_free_port_is_chosen_with_its_vip_channel() -> None:
     async with running_remoting() as one, running_remoting() as two:
         for each in (one.server, two.server):
             assert each.vip_port == each.broker_port - 2
         assert one.server.broker_address == f"127.0.0.1:{one.server.broker_port}"
 
 
-async def test_without_a_pair_of_free_ports_a_broker_does_without_vip_channel(
+async def test_missing_pair_of_free_ports_drops_the_vip_channel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ports, "VIP_OFFSET", 0)
     async with running_remoting() as remoting:
         assert remoting.server.vip_port is None
-        assert len(remoting.server._gates) == 2  # none of those that were tried in vain
+        assert len(remoting.server._port_listeners) == 2  # no listener from failed attempts
         await remoting.client.ok(105, ROUTE)
 
 
@@ -70,7 +72,7 @@ async def test_a_fixed_port_whose_vip_channel_is_taken_is_warned_about(
 @pytest.mark.parametrize(
     ("setting", "option"), [("namesrv_port", "--namesrv-port"), ("broker_port", "--broker-port")]
 )
-async def test_a_port_that_is_taken_is_named_and_leaves_the_others_free(setting: str, option: str) -> None:
+async def test_a_taken_port_is_named_and_leaves_the_others_free(setting: str, option: str) -> None:
     async with running_remoting() as first:
         taken = first.server.namesrv_port
         wanted = f"cannot listen on 127.0.0.1:{taken} for RocketMQ clients: .*by {option}, or .*--no-remoting"
@@ -80,7 +82,7 @@ async def test_a_port_that_is_taken_is_named_and_leaves_the_others_free(setting:
                     pass
 
 
-async def test_it_can_be_switched_off() -> None:
+async def test_remoting_can_be_switched_off() -> None:
     async with running_emulator(Settings(data=":memory:", remoting=False, **FREE_PORTS)) as emulator:
         assert emulator.remoting is None
     async with forked_broker("--no-remoting", "--token", "s3cret") as process:
@@ -88,14 +90,14 @@ async def test_it_can_be_switched_off() -> None:
     assert "need no token" not in process.stderr
 
 
-async def test_a_broker_asks_for_as_many_files_as_it_needs_for_its_connections() -> None:
+async def test_broker_raises_its_limit_of_open_files() -> None:
     few = ("sh", "-c", 'ulimit -Sn 512 && exec "$@"', "sh")
     async with broker_process(wrapper=few) as process:
         soft, hard = psutil.Process(process.pid).rlimit(resource.RLIMIT_NOFILE)
     assert soft == (65_536 if hard == resource.RLIM_INFINITY else min(65_536, hard))
 
 
-async def test_a_token_that_remoting_clients_are_not_asked_for_is_warned_about() -> None:
+async def test_token_without_remoting_accounts_logs_a_warning() -> None:
     warning = "need no token at the ports of name server and broker: set --acl or --access-keys"
     for more, is_warned in ([], True), (["--access-keys", "ak:s3cret"], False):
         async with forked_broker("--token", "s3cret", *more) as process:
@@ -107,7 +109,7 @@ async def test_a_token_that_remoting_clients_are_not_asked_for_is_warned_about()
 # Requests
 
 
-async def test_requests_are_begun_in_order_and_answered_in_any(
+async def test_requests_begin_in_order_and_end_in_any(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = Gate(remoting, monkeypatch)
@@ -124,7 +126,7 @@ async def test_answers_of_one_turn_are_written_together(
     gate = Gate(remoting, monkeypatch)
     answers = [remoting.client.ask(105, {"topic": topic}) for topic in "abc"]
     await until(lambda: len(gate.started) == 3)
-    (served, *_) = remoting.server._hub.connections
+    (served, *_) = remoting.server.hub.connections
     written: list[bytes] = []
     monkeypatch.setattr(served, "_transport", Watched(cast(asyncio.Transport, served._transport), written))
     for topic in "abc":
@@ -145,7 +147,7 @@ async def test_an_unknown_code_is_refused_and_counted(
 
 
 @pytest.mark.parametrize("code", [200_070, 200_071, 200_079])
-async def test_a_lite_subscription_is_refused_in_words_that_say_so(remoting: Remoting, code: int) -> None:
+async def test_a_lite_subscription_is_refused_with_a_reason(remoting: Remoting, code: int) -> None:
     answer = await remoting.client.call(code, {"topic": "orders"}, b'{"subscriptionSet":[]}')
     assert (answer.code, answer.remark) == (
         3,
@@ -154,7 +156,7 @@ async def test_a_lite_subscription_is_refused_in_words_that_say_so(remoting: Rem
     )
 
 
-async def test_any_number_of_unknown_codes_takes_bounded_room(remoting: Remoting) -> None:
+async def test_memory_of_unknown_codes_is_bounded(remoting: Remoting) -> None:
     for code in range(20_000, 20_200):
         assert (await remoting.client.call(code)).code == 3
     answered = remoting.server.dispatcher.answered
@@ -165,7 +167,7 @@ async def test_any_number_of_unknown_codes_takes_bounded_room(remoting: Remoting
 @pytest.mark.parametrize("code", [105, 9_999])
 async def test_a_oneway_request_is_not_answered(remoting: Remoting, code: int) -> None:
     remoting.client.oneway(code, {"topic": "no such name"})
-    await remoting.client.ok(105, ROUTE)  # a stray answer would fail the client
+    await remoting.client.ok(105, ROUTE)  # the client fails if it gets a stray answer
     assert remoting.server.dispatcher.answered[str(code), 3 if code == 9_999 else 17] == 1
 
 
@@ -181,7 +183,7 @@ async def test_an_answer_has_the_header_form_of_its_request(remoting: Remoting) 
     assert (await remoting.client.ok(105, ROUTE)).serialization != ROCKETMQ
 
 
-async def test_every_answer_is_javas_4_9_8_and_has_ext_fields(remoting: Remoting) -> None:
+async def test_answers_carry_javas_language_and_version(remoting: Remoting) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", remoting.server.namesrv_port)
     for code in (105, 9_999):
         writer.write(encode(Command(code=code, opaque=7, ext=ROUTE)))
@@ -193,7 +195,17 @@ async def test_every_answer_is_javas_4_9_8_and_has_ext_fields(remoting: Remoting
     await writer.wait_closed()
 
 
-async def test_errors_are_told_with_code_and_remark_and_the_connection_lives(
+async def test_clients_are_told_the_version_of_the_setting() -> None:
+    async with running_remoting(server_version=V5_0_0) as remoting:
+        assert (await remoting.client.ok(105, ROUTE)).version == V5_0_0
+        assert (await remoting.client.call(9_999)).version == V5_0_0
+        async with connected("127.0.0.1", remoting.server.broker_port) as other:
+            await consuming.join(other, "one")
+            await consuming.join(remoting.client, "two")
+            assert (await other.push()).version == V5_0_0
+
+
+async def test_errors_have_code_and_remark_and_keep_the_connection_open(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(error: Exception) -> Response:
@@ -205,9 +217,9 @@ async def test_errors_are_told_with_code_and_remark_and_the_connection_lives(
     requests = remoting.server.dispatcher._requests
     for make, code, remark in (
         (lambda _: fail(StoreUnavailableError("the disk is full")), 14, "the disk is full"),
-        (lambda _: fail(ZeroDivisionError("oops")), 1, "a defect of mocketmq: ZeroDivisionError('oops')"),
+        (lambda _: fail(ZeroDivisionError("oops")), 1, "a defect in mocketmq: ZeroDivisionError('oops')"),
         (lambda _: fail(StoreUnavailableError("a lone \ud800")), 14, r"a lone \ud800"),
-        (lambda _: too_large(), 1, "the answer would be a frame of 178"),
+        (lambda _: too_large(), 1, "the response cannot be sent: a frame of 178"),
     ):
         monkeypatch.setitem(requests, 105, replace(requests[105], handler=make))
         answer = await remoting.client.call(105, ROUTE)
@@ -231,7 +243,7 @@ async def test_metrics_count_requests_and_connections(remoting: Remoting) -> Non
     assert re.search(r"^mocketmq_remoting_unread_bytes 0\.0$", text, re.MULTILINE)
 
 
-async def test_what_came_in_whole_before_a_broken_frame_is_answered(
+async def test_complete_requests_before_a_broken_frame_are_answered(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = Gate(remoting, monkeypatch)
@@ -249,7 +261,7 @@ async def test_what_came_in_whole_before_a_broken_frame_is_answered(
     assert gate.ended == ["slow"]
 
 
-# Coming and going
+# Connecting and disconnecting
 
 
 async def test_an_idle_connection_is_closed_after_120_seconds(remoting: Remoting) -> None:
@@ -266,15 +278,13 @@ async def test_an_idle_connection_is_closed_after_120_seconds(remoting: Remoting
         assert remoting.server.connections == 1
 
 
-async def test_connections_are_looked_after_again_and_again(
-    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "TICK_S", 0.0)
+async def test_idle_check_runs_periodically(remoting: Remoting) -> None:
+    remoting.server.tick_s = 0.0
     remoting.server._tick()
     await remoting.client.closed()
 
 
-async def test_a_channel_that_ends_is_told_of_once_after_its_last_request(
+async def test_the_end_of_a_channel_is_reported_once_after_its_last_request(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone: list[RemotingChannel] = []
@@ -294,7 +304,7 @@ async def test_a_channel_that_ends_is_told_of_once_after_its_last_request(
     assert gate.ended == ["slow"]
 
 
-async def test_a_pull_ends_with_its_client_and_other_requests_are_done(
+async def test_disconnect_ends_pulls_and_finishes_other_requests(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = Gate(remoting, monkeypatch)
@@ -310,14 +320,14 @@ async def test_a_pull_ends_with_its_client_and_other_requests_are_done(
     assert remoting.server.dispatcher.answered["105", 0] == 1
 
 
-async def test_a_stop_answers_what_was_read_and_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stop_answers_received_requests_and_closes(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
         gate = Gate(remoting, monkeypatch)
         port = remoting.server.broker_port
         answer = remoting.client.ask(105, {"topic": "slow"})
         await until(lambda: gate.started)
         closing = asyncio.create_task(remoting.server.close())
-        await until(lambda: not any(gate._servers for gate in remoting.server._gates.values()))
+        await until(lambda: not any(one._servers for one in remoting.server._port_listeners.values()))
         late = remoting.client.ask(105, {"topic": "late"})
         gate.let_go("slow")
         assert (await answer).body == b"slow"
@@ -331,9 +341,9 @@ async def test_a_stop_answers_what_was_read_and_closes(monkeypatch: pytest.Monke
         assert remoting.server._ticking.cancelled()
 
 
-async def test_a_stop_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "GRACE_S", 0.0)
+async def test_stop_is_bounded_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
+        remoting.server.grace_s = 0.0
         gate = Gate(remoting, monkeypatch)
         remoting.client.ask(105, {"topic": "stuck"})
         await until(lambda: gate.started)
@@ -343,11 +353,11 @@ async def test_a_stop_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) ->
         await remoting.server.close()
 
 
-async def test_a_stop_does_not_wait_for_ever_for_requests_of_clients_that_are_gone(
+async def test_stop_is_bounded_despite_requests_of_departed_clients(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "GRACE_S", 0.0)
     async with running_remoting() as remoting:
+        remoting.server.grace_s = 0.0
         gate = Gate(remoting, monkeypatch)
         async with remoting.another() as client:
             client.ask(105, {"topic": "stuck"})
@@ -372,7 +382,7 @@ async def test_a_stop_ends_long_polls_with_an_answer() -> None:
         assert (await answer).code == 19
 
 
-async def test_a_client_that_leaves_at_once_harms_nobody(remoting: Remoting) -> None:
+async def test_immediate_disconnect_does_not_affect_others(remoting: Remoting) -> None:
     for _ in range(50):
         with socket.create_connection(("127.0.0.1", remoting.server.broker_port)) as gone:
             gone.sendall(encode(Command(code=105, ext=ROUTE)))

@@ -1,4 +1,4 @@
-"""Limits on what is in flight: requests, unread answers, waiting pulls and memory."""
+"""Limits on requests in flight, unread answers, waiting pulls, and memory."""
 
 import asyncio
 from dataclasses import replace
@@ -6,7 +6,8 @@ from typing import cast
 
 import pytest
 
-from mocketmq.remoting.listening import connection, server
+from mocketmq.remoting.listening import server
+from mocketmq.remoting.listening.connection import ConnectionLimits, RemotingConnection
 from mocketmq.remoting.request import Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
@@ -15,10 +16,10 @@ from tests.doors.remoting.gates import ROUTE, Gate, Unread, looked_after_by_hand
 from tests.support.remoting import Remoting
 
 
-async def test_no_more_is_read_of_a_client_with_many_requests_in_work(
+async def test_reading_pauses_while_many_requests_are_in_progress(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "MAX_RUNNING", 10)
+    remoting.server.hub.limits = ConnectionLimits(running=10)
     gate = Gate(remoting, monkeypatch)
     gate.let_go("TBW102")
     async with remoting.another() as other:
@@ -37,10 +38,10 @@ async def test_no_more_is_read_of_a_client_with_many_requests_in_work(
         await until(lambda: remoting.server.held_bytes == 0)
 
 
-async def test_no_more_is_read_of_a_client_with_large_requests_in_work(
+async def test_reading_pauses_while_large_requests_are_in_progress(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "MAX_RUNNING_BYTES", 1 << 20)
+    remoting.server.hub.limits = ConnectionLimits(running_bytes=1 << 20)
     gate = Gate(remoting, monkeypatch)
     first = remoting.client.ask(105, {"topic": "large"}, bytes(2 << 20))
     await until(lambda: gate.started == ["large"])
@@ -54,7 +55,7 @@ async def test_no_more_is_read_of_a_client_with_large_requests_in_work(
     await asyncio.gather(first, late)
 
 
-async def test_no_more_is_read_of_a_client_that_does_not_read_its_answers(
+async def test_reading_pauses_while_answers_are_unread(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = []
@@ -84,13 +85,13 @@ async def test_no_more_is_read_of_a_client_that_does_not_read_its_answers(
     ("own_mb", "others_mb", "is_cut_off"),
     [(50, (), False), (65, (), True), (10, (30, 30), False), (25, (30, 30), True), (20, (15, 15), False)],
 )
-async def test_of_too_many_unread_answers_whoever_has_more_than_a_share_is_cut_off(
+async def test_unread_answers_at_the_limit_disconnect_the_largest_clients(
     remoting: Remoting, own_mb: int, others_mb: tuple[int, ...], is_cut_off: bool
 ) -> None:
     await remoting.client.ok(105, ROUTE)
-    hub = remoting.server._hub
+    hub = remoting.server.hub
     (served,) = hub.connections
-    others = [connection.Connection(hub) for _ in others_mb]
+    others = [RemotingConnection(hub) for _ in others_mb]
     hub.unread |= {served: 0, **{other: mb << 20 for other, mb in zip(others, others_mb, strict=True)}}
     transport = cast(asyncio.Transport, served._transport)
     served._transport = Unread(transport, own_mb << 20)  # type: ignore[assignment]
@@ -99,11 +100,11 @@ async def test_of_too_many_unread_answers_whoever_has_more_than_a_share_is_cut_o
     hub.unread.clear()
 
 
-async def test_pulls_that_wait_leave_room_for_heartbeats(
+async def test_waiting_pulls_leave_room_for_heartbeats(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "MAX_RUNNING", 10)
-    monkeypatch.setattr(connection, "MAX_WAITING_BYTES", 10 * 1_031 + 10 * 1_032)  # t0 to t9, t10 to t19
+    of_pulls = 10 * 1_031 + 10 * 1_032  # t0 to t9, t10 to t19
+    remoting.server.hub.limits = ConnectionLimits(running=10, waiting_bytes=of_pulls)
     gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
     pulls = [remoting.client.ask(11, {"topic": f"t{n}"}) for n in range(20)]
     refused = await remoting.client.call(11, {"topic": "one too many"})
@@ -120,8 +121,10 @@ async def test_pulls_that_wait_leave_room_for_heartbeats(
     await remoting.client.ok(11, {"topic": "more"})
 
 
-async def test_pulls_of_all_together_are_bounded(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "MAX_WAITING_BYTES_TOGETHER", 1_100)
+async def test_total_number_of_waiting_pulls_is_bounded(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remoting.server.hub.limits = ConnectionLimits(waiting_bytes_together=1_100)
     gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
     async with remoting.another() as other:
         other.ask(11, {"topic": "t"})
@@ -132,9 +135,7 @@ async def test_pulls_of_all_together_are_bounded(remoting: Remoting, monkeypatch
     await remoting.client.ok(11, {"topic": "t"})
 
 
-async def test_what_comes_with_a_pull_counts_while_it_waits(
-    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_memory_of_waiting_pulls_counts(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
     assert (await remoting.client.call(11, {"topic": "t"}, bytes(4 << 20))).code == 2
     many = {str(n): "1" for n in range(30_000)}
@@ -147,13 +148,13 @@ async def test_what_comes_with_a_pull_counts_while_it_waits(
     await asyncio.gather(*pulls)
 
 
-async def test_after_a_flood_freed_memory_is_given_back_once(
+async def test_memory_freed_after_a_flood_is_returned_once(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_after_by_hand(remoting)
     given: list[bool] = []
     monkeypatch.setattr(server, "give_back", lambda: given.append(True))
-    monkeypatch.setattr(connection, "MAX_RUNNING", 1)
+    remoting.server.hub.limits = ConnectionLimits(running=1)
     remoting.server._look_after()
     assert not given
     await asyncio.gather(*(remoting.client.ask(105, ROUTE) for _ in range(10)))
@@ -162,7 +163,7 @@ async def test_after_a_flood_freed_memory_is_given_back_once(
     assert given == [True]
 
 
-async def test_a_large_frame_that_stands_still_is_given_up_when_its_memory_is_needed(
+async def test_a_stalled_large_frame_is_dropped_when_memory_is_needed(
     remoting: Remoting,
 ) -> None:
     looked_after_by_hand(remoting)
@@ -170,9 +171,9 @@ async def test_a_large_frame_that_stands_still_is_given_up_when_its_memory_is_ne
     async with remoting.another() as other:
         remoting.client.write(frame[:-1])
         await until(lambda: remoting.server.held_bytes == len(frame) - 1)
-        slow = next(each for each in remoting.server._hub.connections if each.incomplete)
+        slow = next(each for each in remoting.server.hub.connections if each.incomplete)
         for is_spent, is_paused, quiet in ((False, False, 2), (True, True, 2), (True, False, 0)):
-            remoting.server._hub.budget._limit = 1 << (20 if is_spent else 30)
+            remoting.server.hub.budget._limit = 1 << (20 if is_spent else 30)
             slow._is_paused, slow.quiet = is_paused, quiet
             remoting.server._look_after()
             await other.ok(105, ROUTE)
@@ -183,12 +184,12 @@ async def test_a_large_frame_that_stands_still_is_given_up_when_its_memory_is_ne
         await other.ok(105, ROUTE)
 
 
-async def test_when_the_memory_is_spent_little_is_read_at_once(remoting: Remoting) -> None:
-    hub = remoting.server._hub
+async def test_reads_are_small_while_memory_is_short(remoting: Remoting) -> None:
+    hub = remoting.server.hub
     await remoting.client.ok(105, ROUTE)
     (served,) = hub.connections
     sizes = [len(served.get_buffer(-1))]
     hub.budget._limit = 0
     sizes.append(len(served.get_buffer(-1)))
     assert sizes == [256 << 10, 4 << 10]
-    await remoting.client.ok(105, ROUTE, bytes(10_000))  # and it goes on
+    await remoting.client.ok(105, ROUTE, bytes(10_000))  # and the connection stays usable

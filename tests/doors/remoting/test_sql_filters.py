@@ -1,4 +1,4 @@
-"""SQL92 filters over remoting: with a pull, with the heartbeat's subscription, asked for by 46."""
+"""SQL92 filters over remoting: in pulls, in heartbeat subscriptions, and in checks by 46."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ VERSION = 1_700_000_000_000
 
 
 async def fill(remoting: Remoting, *prices: int | None, topic: str = TOPIC) -> None:
-    """One message for each price, in queue 0; its body is the price."""
+    """Send one message per price to queue 0; each body is the price."""
     properties: list[dict[str, str]] = [{} if price is None else {"price": str(price)} for price in prices]
     messages = [Message(topic, str(p).encode(), q, 0) for p, q in zip(prices, properties, strict=True)]
     for first in range(0, len(messages), 1_000):
@@ -43,17 +43,17 @@ async def fill(remoting: Remoting, *prices: int | None, topic: str = TOPIC) -> N
 
 
 async def subscribe(remoting: Remoting, expression: str, version: int = VERSION, **more: Any) -> None:
-    """What the group wants from now on."""
+    """Change the group's subscription."""
     wanted = subscription(expression=expression, version=version, **{**SQL, **more})
     await remoting.client.ok(HEART_BEAT, body=beat(consumer(wanted)))
 
 
 async def pull_sql(remoting: Remoting, expression: str | None, offset: int = 0, **more: Any) -> Command:
-    """The answer to a pull that brings an expression."""
+    """Pull with an expression, and return the answer."""
     return await pull(remoting.client, offset, subscription=expression, **SQL, **more)
 
 
-async def test_a_pull_brings_an_expression() -> None:
+async def test_pull_carries_an_expression() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, 1, 5, None, 9, 30)
         answer = await pull_sql(remoting, "price BETWEEN 5 AND 20 OR price IS NULL")
@@ -72,7 +72,7 @@ async def test_tags_and_keys_are_properties() -> None:
         assert bodies(await pull_sql(remoting, "TAGS = 'A' OR KEYS IN ('kC')")) == ["A"]
 
 
-async def test_a_pull_without_an_expression_has_that_of_the_heartbeat() -> None:
+async def test_pull_without_an_expression_uses_the_heartbeat() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, 1, 5, 9)
         await subscribe(remoting, "price > 4")
@@ -83,8 +83,8 @@ async def test_a_pull_without_an_expression_has_that_of_the_heartbeat() -> None:
         assert bodies(await pull(remoting.client, flags=0, subVersion=VERSION)) == ["1", "5", "9"]
 
 
-async def test_where_clients_do_not_filter_again_they_are_told_to_come_back() -> None:
-    """By tags they would be given everything."""
+async def test_pulls_are_refused_for_a_retry_when_clients_do_not_filter() -> None:
+    """If their tags were used, they would get everything."""
     async with running_remoting() as remoting:
         await fill(remoting, 1)
         waits = {"suspendTimeoutMillis": 20_000}
@@ -107,7 +107,7 @@ async def test_retries_are_not_filtered() -> None:
         assert bodies(await pull(remoting.client, flags=0, topic=RETRY, subVersion=9)) == ["1"]
 
 
-# What is wrong
+# Invalid expressions
 
 
 @pytest.mark.parametrize("expression", ["a LIKE 'x%'", "", None])
@@ -121,7 +121,7 @@ async def test_a_pull_with_a_wrong_expression_is_refused(expression: str | None)
         assert bodies(await pull_sql(remoting, "price = 1")) == ["1"]
 
 
-async def test_a_wrong_expression_in_a_heartbeat_refuses_pulls_and_nothing_else() -> None:
+async def test_wrong_expression_in_a_heartbeat_refuses_only_its_pulls() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, 1)
         await subscribe(remoting, "a LIKE 'x%'")
@@ -146,9 +146,7 @@ async def test_a_wrong_expression_in_a_heartbeat_refuses_pulls_and_nothing_else(
         ("x" * 16_385, 23, "Invalid MessageSelector. the filter has more than 16,384 characters"),
     ],
 )
-async def test_whether_an_expression_can_be_used_can_be_asked(
-    expression: str, code: int, remark: str
-) -> None:
+async def test_clients_can_check_an_expression(expression: str, code: int, remark: str) -> None:
     async with running_remoting() as remoting:
         wanted = subscription(expression=expression, **SQL)
         body = {"clientId": "one", "group": GROUP, "subscriptionData": wanted, "namespace": ""}
@@ -160,7 +158,9 @@ async def test_whether_an_expression_can_be_used_can_be_asked(
 
 
 @pytest.mark.parametrize("flags", [SUSPEND, SUSPEND | SUBSCRIPTION])
-async def test_a_pull_waits_for_what_is_wanted(flags: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pull_waits_for_a_message_that_matches_its_filter(
+    flags: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running_remoting() as remoting:
         waiting = Waiting.of(remoting.broker.polls, monkeypatch)
         await fill(remoting, 1)
@@ -177,7 +177,7 @@ async def test_a_pull_waits_for_what_is_wanted(flags: int, monkeypatch: pytest.M
         assert (bodies(found), found.ext["nextBeginOffset"]) == (["5"], "4")
 
 
-async def test_a_client_that_asks_whether_it_may_filter_holds_nobody_up(
+async def test_checking_a_clients_filter_does_not_delay_other_clients(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     threads: list[str] = []
@@ -193,7 +193,7 @@ async def test_a_client_that_asks_whether_it_may_filter_holds_nobody_up(
     assert name != threading.main_thread().name
 
 
-async def test_a_long_queue_is_looked_through_in_parts_and_others_have_their_turn(
+async def test_filtering_a_long_queue_yields_to_other_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     accepts, in_turn, most, total = SqlFilter.accepts, 0, 0, 0

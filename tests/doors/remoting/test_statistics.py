@@ -1,4 +1,4 @@
-"""What went through the broker, as tools ask for it: 28, 315 and 907."""
+"""Tools ask for the broker's throughput: 28, 315 and 907."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ TOPIC_OF_GROUP = f"{TOPIC}@{GROUP}"
 
 
 async def sums(client: RemotingClient, name: str, key: str) -> tuple[int, int, int]:
-    """Of the last minute, hour and day."""
+    """Return the sums of the last minute, hour and day."""
     found = await look(client, STATS, statsName=name, statsKey=key)
     assert all(each["tps"] > 0 for each in found.values())
     minute, hour, day = (found[f"stats{span}"]["sum"] for span in ("Minute", "Hour", "Day"))
@@ -28,14 +28,14 @@ async def sums(client: RemotingClient, name: str, key: str) -> tuple[int, int, i
 
 
 async def missing(client: RemotingClient, name: str, key: str) -> bool:
-    """Whether there is no such statistic, which is told as upstream does."""
+    """Whether the statistic is missing, reported in upstream's words."""
     answer = await client.call(STATS, {"statsName": name, "statsKey": key})
     assert answer.code in (0, 1)
     return (answer.code, answer.remark) == (1, f"The stats <{name}> <{key}> not exist")
 
 
 async def runtime(remoting: Remoting) -> dict[str, str]:
-    """The running statistics, which are all text."""
+    """Return the runtime statistics, which are all text."""
     table: dict[str, str] = json.loads((await remoting.client.ok(RUNTIME)).body)["table"]
     assert all(isinstance(value, str) for value in table.values())
     return table
@@ -54,14 +54,14 @@ async def test_the_broker_is_a_master_without_slaves() -> None:
         }
 
 
-async def test_what_was_put_and_got() -> None:
+async def test_stored_and_pulled_messages_are_counted() -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         for n in range(5):
             await sent(client, b"12345678", queue_id=n % 2)
         await pull(client, 0, maxMsgNums=2)
         await pull(client, 0, queueId=1, maxMsgNums=1)
-        await pull(client, 3)  # nothing there
+        await pull(client, 3)  # finds no message
         assert await sums(client, "TOPIC_PUT_NUMS", TOPIC) == (5, 5, 5)
         assert await sums(client, "TOPIC_PUT_SIZE", TOPIC) == (40, 40, 40)
         assert await sums(client, "GROUP_GET_NUMS", TOPIC_OF_GROUP) == (3, 3, 3)
@@ -73,7 +73,7 @@ async def test_what_was_put_and_got() -> None:
         assert not await missing(client, "GROUP_GET_LATENCY", TOPIC_OF_GROUP)
 
 
-async def test_what_was_received_counts_as_what_was_pulled() -> None:
+async def test_received_messages_count_like_pulled_ones() -> None:
     async with running_remoting() as remoting:
         for n in range(5):
             await send(remoting.broker, str(n))
@@ -85,7 +85,7 @@ async def test_what_was_received_counts_as_what_was_pulled() -> None:
         assert (table["msgPutTotalTodayNow"], table["msgGetTotalTodayNow"]) == ("5", "3")
 
 
-async def test_what_waited_for_a_pull_counts_once() -> None:
+async def test_message_ending_a_waiting_pull_counts_once() -> None:
     async with running_remoting() as remoting:
         await remoting.broker.registry.topics.ensure(TOPIC, 1)
         waiting = remoting.client.ask(
@@ -111,7 +111,7 @@ async def test_what_waited_for_a_pull_counts_once() -> None:
         assert await sums(remoting.client, "GROUP_GET_NUMS", TOPIC_OF_GROUP) == (1, 1, 1)
 
 
-async def test_what_was_given_back() -> None:
+async def test_messages_given_back_are_counted() -> None:
     async with running_remoting() as remoting:
         for n in range(2):
             await send(remoting.broker, str(n), queue=0)
@@ -127,7 +127,7 @@ async def test_what_was_given_back() -> None:
         assert await sums(remoting.client, "SNDBCK_PUT_NUMS", TOPIC_OF_GROUP) == (3, 3, 3)
 
 
-async def test_a_delayed_message_is_put_where_it_waits_and_where_it_goes() -> None:
+async def test_a_delayed_message_records_its_parked_and_target_queues() -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker, "level", level=2)
         await send(remoting.broker, "time", TIMER_DELAY_SEC="7")
@@ -147,7 +147,7 @@ async def test_a_delayed_message_is_put_where_it_waits_and_where_it_goes() -> No
         assert float(table["timerDequeueTps"]) > 0
 
 
-async def test_a_batch_and_what_is_refused() -> None:
+async def test_batches_are_stored_or_refused() -> None:
     async with running_remoting() as remoting:
         await remoting.broker.sender.send_batch([])
         assert (await runtime(remoting))["putMessageTimesTotal"] == "0"
@@ -168,14 +168,14 @@ async def test_a_batch_and_what_is_refused() -> None:
         ("no such name", TOPIC),
     ],
 )
-async def test_a_statistic_that_is_missing(name: str, key: str) -> None:
+async def test_unknown_statistic_is_reported_as_missing(name: str, key: str) -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker)
         await receive(remoting.broker)
         assert await missing(remoting.client, name, key)
 
 
-async def test_the_running_statistics_are_true(tmp_path: Path) -> None:
+async def test_running_statistics_match_the_store(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         started_ms = remoting.broker.clock.now_us() // 1_000
         await remoting.broker.mover.advance(1 * S)
@@ -205,7 +205,7 @@ async def test_the_running_statistics_are_true(tmp_path: Path) -> None:
         rates = {name: [float(each) for each in table[name].split(" ")] for name in table if "Tps" in name}
         assert all(len(each) == 3 for name, each in rates.items() if not name.startswith("timer"))
         found, missed = rates["getFoundTps"], rates["getMissTps"]
-        assert found == pytest.approx(missed, rel=0.5)  # one pull each
+        assert found == pytest.approx(missed, rel=0.5)  # one pull for each
         assert rates["getTransferredTps"] == rates["getTransferedTps"] > found
         assert rates["putTps"][0] > rates["getTransferredTps"][0]
         assert 0 < float(table["commitLogDiskRatio"]) < 1
@@ -223,7 +223,7 @@ async def test_an_empty_broker_has_running_statistics() -> None:
         assert table["putTps"] == "0.0 0.0 0.0"
 
 
-async def test_data_in_memory_have_no_disk() -> None:
+async def test_memory_store_reports_no_disk() -> None:
     """rocketmq-exporter 0.0.2 fails without the capacity."""
     async with running_remoting() as remoting:
         table = await runtime(remoting)
@@ -231,7 +231,7 @@ async def test_data_in_memory_have_no_disk() -> None:
         assert table["commitLogDiskRatio"] == table["consumeQueueDiskRatio"] == "0.0"
 
 
-async def test_rates_are_by_real_time_however_the_clock_is_moved() -> None:
+async def test_rates_use_real_time_despite_clock_moves() -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker)
         await remoting.broker.mover.advance(400 * 24 * 3_600 * S)
@@ -239,7 +239,7 @@ async def test_rates_are_by_real_time_however_the_clock_is_moved() -> None:
         assert (await runtime(remoting))["runtime"].startswith("[ 0 days, ")
 
 
-async def test_the_turn_is_taken_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_statistics_age_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mocketmq.broker.registry.statistics.Statistics.interval_s", 0.001)
     async with running_remoting() as remoting:
         statistics = remoting.broker.registry.statistics
@@ -247,7 +247,7 @@ async def test_the_turn_is_taken_in_the_background(monkeypatch: pytest.MonkeyPat
         ticks = statistics.ticks
         statistics.ticks = lambda: ticks() + shift_us
         await send(remoting.broker)
-        shift_us = 3 * MINUTE_US  # once noted, it is of the last minute no longer
+        shift_us = 3 * MINUTE_US  # no sample lies in the last minute any more
         meter: Any = statistics.topics[TOPIC]
         async with asyncio.timeout(PATIENCE_S):
             while statistics.window(meter, MINUTE_US).added.messages:
@@ -255,7 +255,7 @@ async def test_the_turn_is_taken_in_the_background(monkeypatch: pytest.MonkeyPat
                 shift_us += MINUTE_US
 
 
-async def test_what_is_deleted_has_no_statistics() -> None:
+async def test_deleted_topics_and_groups_have_no_statistics() -> None:
     async with running_remoting() as remoting:
         for topic in (TOPIC, "kept"):
             await send(remoting.broker, topic=topic)

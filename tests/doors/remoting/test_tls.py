@@ -1,4 +1,4 @@
-"""TLS on the ports of RocketMQ clients: recognised by its first byte, and no burden to others."""
+"""TLS on the ports of RocketMQ clients, recognised by its first byte, without harm to other clients."""
 
 import asyncio
 import logging
@@ -17,7 +17,6 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from mocketmq.connections import tls
 from mocketmq.connections.certificate import Certificate, _self_signed
 from mocketmq.errors import SettingError
 from mocketmq.remoting.wire.command import Command
@@ -33,14 +32,8 @@ ROUTE = 105
 TEMPLATE = {"topic": "TBW102"}
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker waits for clients that a busy machine holds up."""
-    monkeypatch.setattr(tls, "HANDSHAKE_S", PATIENCE_S)
-
-
 def trusting() -> ssl.SSLContext:
-    """As clients do it that are told nothing more."""
+    """Return a TLS context like that of clients without further settings."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -51,7 +44,7 @@ def trusting() -> ssl.SSLContext:
 async def secured(
     remoting: Remoting, port: int | None = None, context: ssl.SSLContext | None = None, **more: Any
 ) -> AsyncIterator[RemotingClient]:
-    """A client that speaks TLS, at the broker's port."""
+    """Connect a TLS client to the broker's port."""
     async with asyncio.timeout(PATIENCE_S):
         client = RemotingClient(
             *await asyncio.open_connection(
@@ -65,7 +58,7 @@ async def secured(
 
 
 async def plain_works(remoting: Remoting) -> None:
-    """Somebody else's connection, which was there before, and a new one."""
+    """Check that another client's existing connection and a new plain connection work."""
     await remoting.client.ok(ROUTE, TEMPLATE)
     async with remoting.another() as another:
         await another.ok(ROUTE, TEMPLATE)
@@ -103,7 +96,7 @@ async def test_large_messages_both_ways_in_each_version(version: ssl.TLSVersion)
         assert pulled.body.count(body) >= 1
 
 
-async def test_a_handshake_in_single_bytes() -> None:
+async def test_handshake_in_single_bytes_succeeds() -> None:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = trusting().wrap_bio(incoming, outgoing)
     async with running_remoting() as remoting:
@@ -126,7 +119,7 @@ async def test_a_handshake_in_single_bytes() -> None:
 # Modes
 
 
-async def test_enforcing_refuses_what_is_plain() -> None:
+async def test_enforcing_refuses_plain_connections() -> None:
     async with running_remoting(tls="enforcing") as remoting:
         with pytest.raises(ClosedError):
             await remoting.client.call(ROUTE, TEMPLATE)
@@ -154,7 +147,7 @@ async def certificate_of(remoting: Remoting) -> bytes:
     return found
 
 
-async def test_an_own_certificate_is_made_when_it_is_needed_and_kept(tmp_path: Path) -> None:
+async def test_a_self_signed_certificate_is_created_on_demand_and_kept(tmp_path: Path) -> None:
     data = tmp_path / "data"
     async with running_remoting(data=str(data)) as remoting:
         await plain_works(remoting)
@@ -173,7 +166,7 @@ async def test_an_own_certificate_is_made_when_it_is_needed_and_kept(tmp_path: P
                 pass
 
 
-async def test_one_in_memory_is_forgotten() -> None:
+async def test_certificate_of_a_memory_broker_is_temporary() -> None:
     found = []
     for _ in range(2):
         async with running_remoting() as remoting:
@@ -182,7 +175,7 @@ async def test_one_in_memory_is_forgotten() -> None:
     assert found[0] != found[1]
 
 
-async def test_clients_that_come_at_once_get_the_same(tmp_path: Path) -> None:
+async def test_concurrent_first_clients_share_one_certificate(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path / "data")) as remoting:
         found = await asyncio.gather(*(certificate_of(remoting) for _ in range(8)))
         assert len(set(found)) == 1
@@ -196,7 +189,7 @@ def write_certificate(folder: Path, *names: str) -> tuple[str, str]:
     return str(folder / "own.crt"), str(folder / "own.key")
 
 
-async def test_a_given_certificate(tmp_path: Path) -> None:
+async def test_configured_certificate_is_presented(tmp_path: Path) -> None:
     certificate, key = write_certificate(tmp_path, "broker.test")
     for given in ({"tls_cert": certificate, "tls_key": key}, {"tls_cert": str(tmp_path / "both.pem")}):
         trusted = ssl.create_default_context(cafile=certificate)
@@ -214,7 +207,7 @@ def with_password(key: bytes) -> bytes:
     )
 
 
-async def test_a_certificate_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
+async def test_unusable_certificate_fails_the_start(tmp_path: Path) -> None:
     certificate, key = write_certificate(tmp_path, "broker.test")
     _, other = _self_signed(["other"])
     (tmp_path / "other.key").write_bytes(other)
@@ -232,7 +225,7 @@ async def test_a_certificate_that_cannot_be_used_stops_the_start(tmp_path: Path)
                 pass
 
 
-async def test_without_a_certificate_only_tls_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_missing_certificate_fails_tls_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         block(tmp_path / "tls")
         with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -240,7 +233,7 @@ async def test_without_a_certificate_only_tls_fails(tmp_path: Path, caplog: pyte
                 pass
         await plain_works(remoting)
         await until(lambda: remoting.server.connections == 1)
-    assert "there is no certificate for TLS" in caplog.text
+    assert "cannot make a certificate: " in caplog.text
 
 
 def block(path: Path) -> None:
@@ -253,21 +246,19 @@ def block(path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\x16", b"\x16\x03\x01\x00\x05hello", b"\x16" * 100_000])
-async def test_what_only_begins_like_tls_costs_its_own_connection(
-    data: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tls, "HANDSHAKE_S", 0.2)
+async def test_a_false_tls_start_closes_only_its_connection(data: bytes) -> None:
     async with running_remoting() as remoting:
+        remoting.server.hub.tls = remoting.server.hub.tls._replace(handshake_s=0.2)
         reader, writer = await asyncio.open_connection("127.0.0.1", remoting.server.broker_port)
         writer.write(data)
         with suppress(ConnectionError):
-            assert (await reader.read())[:1] in (b"", b"\x15")  # nothing, or an alert
+            assert (await reader.read())[:1] in (b"", b"\x15")  # the end, or an alert
         writer.close()
         await plain_works(remoting)
         await until(lambda: remoting.server.connections == 1)
 
 
-async def test_a_client_that_leaves_in_the_middle_of_a_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_disconnect_during_the_handshake_is_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
     going = asyncio.Event()
 
     async def context(_certificate: Certificate) -> ssl.SSLContext:
@@ -284,16 +275,16 @@ async def test_a_client_that_leaves_in_the_middle_of_a_handshake(monkeypatch: py
         await plain_works(remoting)
 
 
-async def test_garbage_after_the_handshake(caplog: pytest.LogCaptureFixture) -> None:
+async def test_garbage_after_the_handshake_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     async with running_remoting() as remoting, secured(remoting) as client:
         await client.ok(ROUTE, TEMPLATE)
-        client.write(b"\xff" * 100)  # which is no frame
+        client.write(b"\xff" * 100)  # not a frame
         await client.closed()
         await plain_works(remoting)
     assert "a frame of" in caplog.text
 
 
-async def test_who_does_not_read_is_read_no_more(caplog: pytest.LogCaptureFixture) -> None:
+async def test_reading_pauses_while_answers_are_unread(caplog: pytest.LogCaptureFixture) -> None:
     body = bytes(1 << 20)
     async with running_remoting() as remoting, secured(remoting) as client:
         await client.ok(V2, header(topic="large"), body)
@@ -308,13 +299,13 @@ async def test_who_does_not_read_is_read_no_more(caplog: pytest.LogCaptureFixtur
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
-async def test_the_end_is_told() -> None:
-    """With a close_notify, so that nobody takes it for a cut."""
+async def test_the_end_of_tls_is_signalled() -> None:
+    """The server sends a close_notify, so that clients do not mistake the end for a truncation."""
     async with running_remoting() as remoting:
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", remoting.server.broker_port, ssl=trusting()
         )
-        # Once a request is answered, the handshake is over at both ends.
+        # Once a request is answered, both ends have completed the handshake.
         writer.write(encode(Command(code=ROUTE, opaque=1, ext=TEMPLATE)))
         await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
         closing = asyncio.create_task(remoting.server.close())
@@ -325,14 +316,14 @@ async def test_the_end_is_told() -> None:
 
 
 def resident_bytes(pid: int) -> int:
-    """What the process takes of the machine's memory."""
+    """Return the resident memory of the process."""
     found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found
     return int(found[1]) << 10
 
 
 async def test_large_answers_leave_no_memory_behind() -> None:
-    """OpenSSL never shrinks a connection's buffers: 100 MB here, if all were read at once."""
+    """OpenSSL never shrinks a connection's buffers, so reading all at once would keep 100 MB here."""
     async with broker_process() as process, AsyncExitStack() as clients:
 
         async def ask(context: ssl.SSLContext | None) -> None:

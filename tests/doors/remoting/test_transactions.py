@@ -1,4 +1,4 @@
-"""Transactions by remoting: half messages, 37 from producers, 39 to them, and what comes of them in time."""
+"""Transactions over remoting: half messages, decisions by 37, check-backs by 39, and delays."""
 
 import asyncio
 import sqlite3
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.transactions import check_backs
 from mocketmq.message.message import Message
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import CHECKED_HALF_GROUP, CHECKED_HALF_TOPIC
@@ -32,24 +31,16 @@ from tests.doors.remoting.half_messages import (
 )
 from tests.doors.remoting.producing import UNIQUE, V1, V2, parted, pulled, refused, sent
 from tests.support.brokers import TOPIC, S, bodies, rows, visible
-from tests.support.patience import PATIENCE_S
-from tests.support.remoting import running_remoting
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Moves wait for producers that a busy machine holds up."""
-    monkeypatch.setattr(check_backs, "ANSWER_S", PATIENCE_S)
-
+from tests.support.remoting import patient_remoting
 
 # Decisions
 
 
 @pytest.mark.parametrize("code", [V1, V2])
-async def test_a_half_message_becomes_visible_by_its_commit_as_upstream_has_it(code: int) -> None:
-    async with running_remoting() as remoting:
+async def test_committed_half_message_looks_like_upstreams(code: int) -> None:
+    async with patient_remoting() as remoting:
         client = remoting.client
-        await sent(client)  # a log offset other than 0
+        await sent(client)  # so that the log offset is not 0
         half = await prepare(client, b"half", code)
         assert half == {
             "MSG_REGION": "DefaultRegion",
@@ -74,8 +65,8 @@ async def test_a_half_message_becomes_visible_by_its_commit_as_upstream_has_it(c
         assert (transactions.prepared, transactions.committed, transactions.rolled_back) == (1, 1, 0)
 
 
-async def test_what_is_rolled_back_is_never_seen_nor_asked_about() -> None:
-    async with running_remoting() as remoting:
+async def test_a_rolled_back_message_is_never_visible_nor_checked() -> None:
+    async with patient_remoting() as remoting:
         await produce(remoting.client)
         half = await prepare(remoting.client)
         await end(remoting.client, half, ROLLBACK)
@@ -87,8 +78,8 @@ async def test_what_is_rolled_back_is_never_seen_nor_asked_about() -> None:
         )
 
 
-async def test_a_producer_that_does_not_know_changes_nothing() -> None:
-    async with running_remoting() as remoting:
+async def test_undecided_answer_changes_nothing() -> None:
+    async with patient_remoting() as remoting:
         half = await prepare(remoting.client)
         await end(remoting.client, half, UNKNOWN)
         assert await visible(remoting.broker) == []
@@ -96,8 +87,8 @@ async def test_a_producer_that_does_not_know_changes_nothing() -> None:
         assert bodies(await visible(remoting.broker)) == ["half"]
 
 
-async def test_most_clients_do_not_wait_for_an_answer() -> None:
-    async with running_remoting() as remoting:
+async def test_oneway_decision_takes_effect() -> None:
+    async with patient_remoting() as remoting:
         half = await prepare(remoting.client)
         remoting.client.oneway(END, ending(half, COMMIT))
         remoting.client.oneway(END, ending(half, COMMIT, producerGroup="wrong"))
@@ -109,7 +100,7 @@ async def test_most_clients_do_not_wait_for_an_answer() -> None:
 @pytest.mark.parametrize("first", [COMMIT, ROLLBACK])
 @pytest.mark.parametrize("second", [COMMIT, ROLLBACK])
 async def test_a_half_message_is_decided_once(first: int, second: int) -> None:
-    async with running_remoting() as remoting:
+    async with patient_remoting() as remoting:
         client = remoting.client
         half = await prepare(client)
         answers = await asyncio.gather(
@@ -137,10 +128,10 @@ async def test_a_half_message_is_decided_once(first: int, second: int) -> None:
     ],
 )
 @pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])
-async def test_a_decision_about_something_else_is_refused(
+async def test_decision_with_a_wrong_message_is_refused(
     wrong: dict[str, Any], sentence: str, decision: int
 ) -> None:
-    async with running_remoting() as remoting:
+    async with patient_remoting() as remoting:
         await sent(remoting.client)
         half = await prepare(remoting.client)
         assert await refusal(remoting.client, half, decision, **wrong) == sentence
@@ -148,8 +139,8 @@ async def test_a_decision_about_something_else_is_refused(
         await end(remoting.client, half, decision)
 
 
-async def test_half_messages_for_popping_are_not_asked_about_or_decided_by_offset() -> None:
-    async with running_remoting() as remoting:
+async def test_popped_half_messages_are_not_checked_or_decided_by_offset() -> None:
+    async with patient_remoting() as remoting:
         half = await prepare(remoting.client)
         popped = await remoting.broker.popped_halves.prepare(Message(TOPIC, b"popped"), 20 * S)
         offsets = {
@@ -164,10 +155,10 @@ async def test_half_messages_for_popping_are_not_asked_about_or_decided_by_offse
 
 
 @pytest.mark.parametrize("fields", [{"sys_flag": 4}, {"sys_flag": 12}, {"properties": {"TRAN_MSG": "True"}}])
-async def test_one_sign_makes_a_half_message_whose_group_may_be_the_senders(
+async def test_flag_or_property_makes_a_half_message(
     fields: dict[str, Any],
 ) -> None:
-    async with running_remoting() as remoting:
+    async with patient_remoting() as remoting:
         half = await sent(remoting.client, **fields)
         assert await visible(remoting.broker) == []
         await end(remoting.client, half, COMMIT)
@@ -176,8 +167,8 @@ async def test_one_sign_makes_a_half_message_whose_group_may_be_the_senders(
         assert parted(record.properties)["PGROUP"] == "makers"
 
 
-async def test_a_retry_that_a_consumer_sends_of_a_committed_message_is_none() -> None:
-    async with running_remoting() as remoting:
+async def test_a_consumers_retry_of_a_committed_message_is_no_half_message() -> None:
+    async with patient_remoting() as remoting:
         await sent(
             remoting.client, properties={**HALF, "DELAY": "1"}, topic="%RETRY%billing", reconsume_times=1
         )
@@ -186,17 +177,17 @@ async def test_a_retry_that_a_consumer_sends_of_a_committed_message_is_none() ->
 
 
 @pytest.mark.parametrize("seconds", ["x", "-2", "1.5", "31536001", "9" * 40, "٣"])
-async def test_an_immunity_that_is_none_is_refused(seconds: str) -> None:
-    async with running_remoting() as remoting:
+async def test_invalid_immunity_time_is_refused(seconds: str) -> None:
+    async with patient_remoting() as remoting:
         properties = {**HALF, "CHECK_IMMUNITY_TIME_IN_SECONDS": seconds}
         code, sentence = await refused(remoting.client, properties=properties)
         assert code == 13
         assert "a whole number of seconds from 0 to 31536000, or -1" in sentence
-        assert remoting.broker.registry.topics.find(CHECKED_HALF_TOPIC) is None
+        assert remoting.broker.registry.topics.find_topic(CHECKED_HALF_TOPIC) is None
 
 
 async def test_no_client_consumes_half_messages() -> None:
-    async with running_remoting() as remoting:
+    async with patient_remoting() as remoting:
         await prepare(remoting.client)
         for topic, group in ((CHECKED_HALF_TOPIC, "g"), (TOPIC, CHECKED_HALF_GROUP)):
             ext = {"consumerGroup": group, "topic": topic, "queueId": "0", "queueOffset": "0"}
@@ -209,7 +200,7 @@ async def test_no_client_consumes_half_messages() -> None:
 
 
 async def test_a_delayed_half_message_is_delayed_after_its_commit() -> None:
-    async with running_remoting() as remoting:
+    async with patient_remoting() as remoting:
         broker, client = remoting.broker, remoting.client
         level = await prepare(client, b"level", DELAY="2")
         timed = await prepare(client, b"timed", TIMER_DELAY_MS="20000")
@@ -226,8 +217,8 @@ async def test_a_delayed_half_message_is_delayed_after_its_commit() -> None:
             assert (record.sys_flag, record.prepared_offset) == (8, int(half["msgId"][16:], 16))
 
 
-async def test_a_delay_counts_from_the_check_that_committed_it_within_one_move() -> None:
-    async with running_remoting() as remoting:
+async def test_delay_counts_from_the_committing_check() -> None:
+    async with patient_remoting() as remoting:
         broker, client = remoting.broker, remoting.client
         await produce(client)
         started_us = broker.clock.now_us()
@@ -242,13 +233,13 @@ async def test_a_delay_counts_from_the_check_that_committed_it_within_one_move()
 # Restarts and resets
 
 
-async def test_half_messages_their_checks_and_what_was_committed_outlive_a_restart(tmp_path: Path) -> None:
-    async with running_remoting(data=str(tmp_path)) as remoting:
+async def test_half_messages_and_decisions_survive_a_restart(tmp_path: Path) -> None:
+    async with patient_remoting(data=str(tmp_path)) as remoting:
         await sent(remoting.client)
         committed, open_one = await prepare(remoting.client), await prepare(remoting.client, b"open")
         await end(remoting.client, committed, COMMIT)
         await remoting.broker.mover.advance((6 + 60) * S)
-    async with running_remoting(data=str(tmp_path)) as remoting:
+    async with patient_remoting(data=str(tmp_path)) as remoting:
         client, broker = remoting.client, remoting.broker
         [record] = await pulled(client, queue_id=2)
         assert (record.sys_flag, record.prepared_offset) == (8, 1)
@@ -266,12 +257,12 @@ async def test_half_messages_their_checks_and_what_was_committed_outlive_a_resta
     ]
 
 
-async def test_what_fell_due_while_no_broker_ran_is_asked_about_an_interval_later(tmp_path: Path) -> None:
-    async with running_remoting(data=str(tmp_path)) as remoting:
+async def test_checks_missed_while_down_follow_one_interval_later(tmp_path: Path) -> None:
+    async with patient_remoting(data=str(tmp_path)) as remoting:
         await prepare(remoting.client)
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as store, store:
         store.execute("UPDATE receipts SET visible_us = 1")
-    async with running_remoting(data=str(tmp_path)) as remoting:
+    async with patient_remoting(data=str(tmp_path)) as remoting:
         await produce(remoting.client)
         await remoting.broker.mover.advance(60 * S - 1)
         assert remoting.broker.check_backs.asked == 0
@@ -283,7 +274,7 @@ async def test_what_fell_due_while_no_broker_ran_is_asked_about_an_interval_late
 
 @pytest.mark.parametrize("topic", [None, TOPIC])
 async def test_a_reset_forgets_half_messages(topic: str | None) -> None:
-    async with running_remoting() as remoting:
+    async with patient_remoting() as remoting:
         client, broker = remoting.client, remoting.broker
         await produce(client)
         half = await prepare(client)
@@ -300,8 +291,8 @@ async def test_a_reset_forgets_half_messages(topic: str | None) -> None:
         assert bodies(await visible(broker, "other")) == ([] if topic is None else ["other"])
 
 
-async def test_a_reset_of_a_topic_forgets_what_was_given_up_of_it() -> None:
-    async with running_remoting() as remoting:
+async def test_a_reset_of_a_topic_forgets_its_given_up_half_messages() -> None:
+    async with patient_remoting() as remoting:
         for topic in (TOPIC, "other"):
             await sent(remoting.client, properties=HALF, topic=topic)
         await remoting.broker.mover.advance(3_600 * S)

@@ -1,1 +1,1 @@
-"""Fuzzing of every door of a real broker: ``python -m tests.hostile.fuzz --minutes 60``."""
+"""Fuzzing of every protocol of a real broker: ``python -m tests.hostile.fuzz --minutes 60``."""

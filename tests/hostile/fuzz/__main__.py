@@ -1,4 +1,4 @@
-"""Fuzz by hand, and say what was sent and found: ``python -m tests.hostile.fuzz --minutes 60 --seed 7``."""
+"""Fuzz by hand, and print what was sent and found: ``python -m tests.hostile.fuzz --minutes 60 --seed 7``."""
 
 import argparse
 import asyncio
@@ -14,7 +14,7 @@ from tests.hostile.fuzz.fuzzer import Fuzzed, fuzz
 from tests.support.process import broker_process
 
 _ROUND_S: Final = 60.0
-"""Each round has a broker and a seed of its own."""
+"""Length of a round in seconds; each round has its own broker and seed."""
 
 
 async def _rounds(minutes: float, seed: int, kept: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The doors of a broker, with the requests that mutations begin from, and how a mutated one is sent."""
+"""The protocols of a broker, with the requests that are mutated, and functions that build mutated bytes."""
 
 import json
 import re
@@ -13,9 +13,9 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from hpack import Encoder
 
-from mocketmq.doors import split_address
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.frames import END_HEADERS, END_STREAM, PREFACE, Frame, frame, settings_frame
+from mocketmq.host_port import split_address
 from mocketmq.remoting.requests.families import REQUESTS
 from tests.doors.grpc import recorded as grpc_recorded
 from tests.hostile.fuzz.mutations import mutated, mutated_json
@@ -31,7 +31,7 @@ _MESSAGE: Final = (
     "<Properties>KEYS:k|{properties}|</Properties></Message>"
 )
 _HANDLES: Final = "<ReceiptHandles><ReceiptHandle>a-b-c</ReceiptHandle></ReceiptHandles>"
-_UNENDING: Final = ("/v1/stream", "/v1/reports")  # the second runs a process for each request
+_UNENDING: Final = ("/v1/stream", "/v1/reports")  # /v1/reports starts a process for each request
 _NAMES: Final = {"topic": "orders", "group": "billing", "unit": "ms"}
 _DEEPEST: Final = 6
 _CODES: Final = [*REQUESTS]
@@ -39,7 +39,7 @@ _CODES: Final = [*REQUESTS]
 
 @dataclass(frozen=True, slots=True)
 class FuzzedDoor:
-    """A port, and what makes the bytes of one connection to it."""
+    """A port, and a function that builds the bytes of one connection."""
 
     name: str
     address: tuple[str, int]
@@ -47,7 +47,7 @@ class FuzzedDoor:
 
 
 async def fuzzed_doors(broker: BrokerProcess) -> list[FuzzedDoor]:
-    """All doors of a running broker. The JSON API's requests are made from its OpenAPI document."""
+    """Return all protocols of a running broker. The JSON API's requests come from its OpenAPI document."""
     async with aiohttp.ClientSession(broker.url) as session, session.get("/openapi.json") as answer:
         document = await answer.json()
     host, port = broker.name_server
@@ -66,7 +66,7 @@ async def fuzzed_doors(broker: BrokerProcess) -> list[FuzzedDoor]:
 
 
 def _remoting(rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """Up to four frames, most with right lengths, so that the bytes between them are read."""
+    """Return up to four frames, most with valid lengths, so that the broker reads their content."""
     frames = bytearray()
     for _ in range(rng.choice((1, 1, 2, 4))):
         seed = rng.choice(seeds)
@@ -84,7 +84,7 @@ def _remoting(rng: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def _header(rng: Random, header: bytes) -> bytes:
-    """A header with other bytes, or another field, or the fields of one request for another."""
+    """Return a header with changed bytes, with another field, or with the fields of another request."""
     way = rng.random()
     if way < 0.2:
         return header
@@ -101,7 +101,7 @@ def _header(rng: Random, header: bytes) -> bytes:
 
 
 def _grpc(rng: Random, seeds: Sequence[grpc_recorded.Recorded]) -> bytes:
-    """Up to four RPCs: messages changed in right frames, or the frames changed as well."""
+    """Return up to four RPCs with changed messages, in valid or changed frames."""
     frames = bytearray(settings_frame({}))
     stream = 1
     for _ in range(rng.choice((1, 1, 2, 4))):
@@ -129,7 +129,7 @@ def _grpc(rng: Random, seeds: Sequence[grpc_recorded.Recorded]) -> bytes:
 
 
 def _http(rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """Up to two requests, most with the right length."""
+    """Return up to two requests, most with a valid length."""
     requests = bytearray()
     for _ in range(rng.choice((1, 1, 1, 2))):
         request = rng.choice(seeds) if (is_value := rng.random() < 0.5) else mutated(rng, seeds)
@@ -165,7 +165,7 @@ def _aliyun_requests() -> Iterator[bytes]:
 
 
 def _json_requests(document: Any) -> Iterator[bytes]:
-    """Each operation without and with its query, and with four bodies, the last of all fields."""
+    """Return each operation without and with its query, and with four bodies, the last with all fields."""
     schemas = document["components"]["schemas"]
     for path, operations in document["paths"].items():
         if path.startswith(_UNENDING):
@@ -191,7 +191,7 @@ def _json_requests(document: Any) -> Iterator[bytes]:
 
 
 def _example(schema: Any, schemas: Any, pick: int = 0, depth: int = 0) -> Any:
-    """A value of a JSON schema; ``pick`` chooses among alternatives."""
+    """Return a value of a JSON schema; ``pick`` chooses among alternatives."""
     if "$ref" in schema:
         return _example(schemas[schema["$ref"].rpartition("/")[2]], schemas, pick, depth)
     for name in ("default", "const"):

@@ -1,4 +1,4 @@
-"""Sends mutated requests to all doors of a broker, and watches what becomes of it and of other clients."""
+"""Sends mutated requests by all protocols of a broker, and watches the broker and other clients."""
 
 import asyncio
 import re
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -20,22 +21,24 @@ from tests.hostile.fuzz.doors import FuzzedDoor, fuzzed_doors
 from tests.support.process import BrokerProcess
 
 _CONNECTIONS: Final = 4
-"""To each door at a time."""
+"""Number of concurrent connections to each protocol."""
 _ANSWER_S: Final = 0.2
-"""So long a connection waits for an answer before it leaves."""
+"""Maximum wait of a connection for an answer."""
 _ANSWER_BYTES: Final = 1 << 16
+_LOG_LINES: Final = 100
+"""Number of last log lines kept of a finding, because a traceback ends with its error."""
 _WATCH_S: Final = 1.0
 _HONEST_S: Final = 20.0
 _MOST_BYTES: Final = 400_000_000
 _DEFECTS: Final = re.compile(
-    "a defect of mocketmq|Traceback|never retrieved|never awaited|CRITICAL|has not run for|BlockingIOError"
+    "a defect in mocketmq|Traceback|never retrieved|never awaited|CRITICAL|has not run for|BlockingIOError"
 )
-_REFUSED: Final = re.compile(rb"HTTP/1.1 500 |a defect of mocketmq")
+_REFUSED: Final = re.compile(rb"HTTP/1.1 500 |a defect in mocketmq")
 
 
 @dataclass(slots=True)
 class Fuzzed:
-    """What was sent to each door, and what was found: in words, with the case where it is known."""
+    """The number of cases sent to each protocol, and the findings, with their cases if known."""
 
     seed: int
     cases: Counter[str] = field(default_factory=Counter)
@@ -43,15 +46,22 @@ class Fuzzed:
     findings: list[str] = field(default_factory=list)
     slowest_ms: float = 0.0
     peak_bytes: int = 0
+    has_logged: bool = False
+    """Whether the log shows a defect, which becomes a finding when the attacks have ended."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a defect is known."""
+        return bool(self.findings) or self.has_logged
 
 
 def case(seed: int, door: FuzzedDoor, number: int) -> bytes:
-    """The bytes of one connection: the same each time."""
+    """Return the bytes of one connection, always the same for a seed."""
     return door.make(Random(f"{seed}/{door.name}/{number}"))
 
 
 async def fuzz(broker: BrokerProcess, seed: int, *, cases: int, seconds: float, kept: Path) -> Fuzzed:
-    """Send up to so many cases to each door, for so long at most.
+    """Send up to ``cases`` to each protocol, for a limited time.
 
     The bytes of a case that shows a defect at once are written to the folder ``kept``.
     """
@@ -64,7 +74,7 @@ async def fuzz(broker: BrokerProcess, seed: int, *, cases: int, seconds: float, 
 
         async def attack(door: FuzzedDoor) -> None:
             for number in numbers[door.name]:
-                if steady_us() > ends_us or fuzzed.findings:
+                if steady_us() > ends_us or fuzzed.is_over:
                     return
                 data = case(seed, door, number)
                 answer = await _sent(door, data, Random(number))
@@ -83,7 +93,7 @@ async def fuzz(broker: BrokerProcess, seed: int, *, cases: int, seconds: float, 
 
 
 async def _sent(door: FuzzedDoor, data: bytes, rng: Random) -> bytes:
-    """The first answer to a case, if one comes. The connection is then closed in one of three ways."""
+    """Send a case, return the first answer, if any, and close the connection in one of three ways."""
     answer = b""
     with suppress(OSError, TimeoutError):
         async with asyncio.timeout(_HONEST_S):
@@ -109,7 +119,7 @@ async def _sent(door: FuzzedDoor, data: bytes, rng: Random) -> bytes:
 
 @asynccontextmanager
 async def _watched(broker: BrokerProcess, fuzzed: Fuzzed) -> AsyncIterator[None]:
-    """Meanwhile send, receive and look at memory; at the end, look at the log."""
+    """Send, receive and check memory during the context, and check the log at the end."""
     async with AsyncExitStack() as stack:
         timeout = aiohttp.ClientTimeout(_HONEST_S)
         session = await stack.enter_async_context(aiohttp.ClientSession(broker.url, timeout=timeout))
@@ -121,21 +131,26 @@ async def _watched(broker: BrokerProcess, fuzzed: Fuzzed) -> AsyncIterator[None]
             with suppress(asyncio.CancelledError):
                 await watching
         fuzzed.findings += await _look(session, broker, fuzzed)
+    fuzzed.findings += _logged(broker)
+
+
+def _logged(broker: BrokerProcess) -> list[str]:
+    """The first defect in the log, if there is one."""
     lines = broker.stderr.splitlines()
-    for at, line in enumerate(lines):
-        if _DEFECTS.search(line):
-            fuzzed.findings.append("log: " + "\n".join(lines[at : at + 16]))
-            break
+    found = (at for at, line in enumerate(lines) if _DEFECTS.search(line))
+    return ["log: " + "\n".join(lines[at : at + _LOG_LINES]) for at in islice(found, 1)]
 
 
 async def _watch(session: aiohttp.ClientSession, broker: BrokerProcess, fuzzed: Fuzzed) -> None:
-    while not fuzzed.findings:
+    """Look every second, and end the attacks when something is found."""
+    while not fuzzed.is_over:
         fuzzed.findings += await _look(session, broker, fuzzed)
+        fuzzed.has_logged = bool(_logged(broker))
         await asyncio.sleep(_WATCH_S)
 
 
 async def _look(session: aiohttp.ClientSession, broker: BrokerProcess, fuzzed: Fuzzed) -> list[str]:
-    """What an honest client notices, which ends the faults that cases have injected."""
+    """Act as an honest client, after ending the faults that cases have injected."""
     began_us = steady_us()
     try:
         async with session.delete("/v1/faults") as ended:

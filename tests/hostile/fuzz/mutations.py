@@ -52,7 +52,7 @@ def _insert(rng: Random, data: bytearray, _: Sequence[bytes]) -> None:
 
 
 def _number(rng: Random, data: bytearray, _: Sequence[bytes]) -> None:
-    """Write another decimal number over one."""
+    """Replace a decimal number."""
     digits = [at for at, byte in enumerate(data) if 0x30 <= byte <= 0x39]
     if digits:
         start = end = rng.choice(digits)
@@ -68,7 +68,7 @@ def _cut(rng: Random, data: bytearray, _: Sequence[bytes]) -> None:
 
 
 def _splice(rng: Random, data: bytearray, others: Sequence[bytes]) -> None:
-    """Go on as another seed does."""
+    """Continue with the rest of another seed."""
     other = rng.choice(others)
     del data[rng.randrange(len(data)) :]
     data += other[rng.randrange(len(other) + 1) :]
@@ -121,7 +121,7 @@ def mutated_json(rng: Random, value: Any) -> Any:
 
 
 def mutated(rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """One of the seeds, changed in one to five places; now and then as it is."""
+    """One of the seeds, changed in one to five places, or rarely unchanged."""
     data = bytearray(rng.choice(seeds))
     for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 5))):
         if data:

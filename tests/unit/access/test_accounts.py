@@ -1,4 +1,4 @@
-"""What an account may do."""
+"""Permissions of accounts."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_a_permission_is_listed_or_the_default(
                 one.check(needs)
 
 
-def test_a_group_has_permissions_of_its_own_which_its_retry_topic_shares() -> None:
+def test_a_groups_permissions_apply_to_its_retry_topic() -> None:
     one = account(default_topic=PUB | SUB, groups={"GID_billing": SUB, "GID_closed": PUB})
     one.check(to_consume("GID_closed", "GID_billing"))
     one.check(to_produce("%RETRY%GID_billing"))
@@ -60,13 +60,13 @@ def test_a_dead_letter_topic_is_a_topic() -> None:
         account(default_group=SUB).check(to_consume("%DLQ%GID_billing", None))
 
 
-def test_every_permission_that_a_request_takes_has_to_be_there() -> None:
+def test_a_request_needs_all_of_its_permissions() -> None:
     with pytest.raises(AccessError, match="group:GID_billing"):
         account(default_topic=SUB).check(to_consume("orders", "GID_billing"))
 
 
 @pytest.mark.parametrize("topic", ["RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_cn"])
-def test_everybody_may_report_a_trace_but_not_read_it(topic: str) -> None:
+def test_every_account_may_write_traces_but_not_read_them(topic: str) -> None:
     account().check(to_produce(topic))
     with pytest.raises(AccessError):
         account().check(to_consume(topic, None))
@@ -80,20 +80,20 @@ def test_an_administrator_may_do_everything_unless_permissions_are_listed() -> N
             account(is_admin=True, **listed).check(needs)
 
 
-def test_who_is_no_administrator() -> None:
+def test_other_accounts_are_no_administrators() -> None:
     account(is_admin=True).check_admin("request code=17")
     with pytest.raises(AccessError) as refused:
         account().check_admin("request code=17")
     assert str(refused.value) == "Need admin permission for request code=17, but accessKey=shopkeeper is not"
 
 
-def test_who_is_known_and_who_is_trusted() -> None:
+def test_known_accounts_and_trusted_addresses() -> None:
     accounts = Accounts([account()], [parse_addresses("10.0.0.*"), parse_addresses("::1")])
-    assert accounts.find("shopkeeper") == account()
+    assert accounts.find_account("shopkeeper") == account()
     with pytest.raises(UnknownAccessKeyError, match=r"^No accessKey is configured$"):
-        accounts.find(None)
+        accounts.find_account(None)
     with pytest.raises(UnknownAccessKeyError, match=r"^No acl config for k{80}$"):
-        accounts.find("k" * 1_000_000)
+        accounts.find_account("k" * 1_000_000)
     assert accounts.trusts("10.0.0.9")
     assert accounts.trusts("::1")
     assert not accounts.trusts("10.0.1.9")

@@ -1,4 +1,4 @@
-"""White lists: every form that upstream's documentation shows, and what is none."""
+"""White lists: every form in upstream's documentation, and invalid lists."""
 
 import pytest
 
@@ -31,7 +31,7 @@ from mocketmq.access.addresses import parse_addresses
         ("fe80::1", "fe80::1 fe80::1%eth0", "fe80::2"),
     ],
 )
-def test_what_a_line_stands_for(text: str, inside: str, outside: str) -> None:
+def test_addresses_that_match_a_line(text: str, inside: str, outside: str) -> None:
     trusts = parse_addresses(text)
     assert [host for host in inside.split() if not trusts(host)] == []
     assert [host for host in outside.split() if trusts(host)] == []
@@ -61,7 +61,7 @@ def test_what_a_line_stands_for(text: str, inside: str, outside: str) -> None:
         *("1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1::2::3", "12345::", "::g", "1:2:3:4:5:6:7:8::"),
     ],
 )
-def test_what_is_no_line_of_a_white_list(text: str) -> None:
+def test_invalid_lines_of_a_white_list(text: str) -> None:
     with pytest.raises(ValueError, match="is not a list of addresses; allowed: such as") as refused:
         parse_addresses(text)
     assert repr(text) in str(refused.value)

@@ -1,4 +1,4 @@
-"""Files of accounts: upstream's own, and every mistake with its line."""
+"""Account files: upstream's own file, and every mistake reported with its line."""
 
 import re
 
@@ -37,10 +37,10 @@ accounts:
     # if it is admin, it could access all resources
     admin: true
 """
-"""As RocketMQ brings it along (distribution/conf, 4.9.8)."""
+"""The file that RocketMQ ships (distribution/conf, 4.9.8)."""
 
 
-def test_the_file_that_upstream_brings_along() -> None:
+def test_file_of_the_upstream_distribution_is_read() -> None:
     accounts = read_accounts(UPSTREAM)
     assert accounts.trusts("192.168.0.200")
     assert not accounts.trusts("192.168.1.1")
@@ -54,7 +54,7 @@ def test_the_file_that_upstream_brings_along() -> None:
     assert two.trusts("192.168.1.1")
 
 
-def test_what_mqadmin_writes_and_what_may_be_left_out() -> None:
+def test_mqadmins_body_and_its_optional_fields() -> None:
     accounts = read_accounts("""\
 accounts:
 - {accessKey: "12345678", secretKey: '0123.50', admin: TRUE, topicPerms: [' a = PUB '], groupPerms: []}
@@ -127,7 +127,7 @@ ONE = "accounts:\n  - accessKey: shopkeeper\n    secretKey: very secret\n"
         ("[" * 5_000, "it is nested too deeply"),
         (
             ONE.replace("very secret", '"very secret \\ud800"'),
-            "line 3: an escape is half of a character",
+            "line 3: an escape stands for half a character",
         ),
     ],
 )

@@ -1,1 +1,1 @@
-"""What measurements are judged by."""
+"""Tests of how measurements are judged."""

@@ -1,4 +1,4 @@
-"""The cause of a late delivery: what took most of its time, the nearest first."""
+"""The causes of a late delivery are the steps that took most of its time, the nearest first."""
 
 import pytest
 
@@ -31,5 +31,5 @@ WRITE, TURN = f"{COMMIT} {BLOCKED}", f"{TRANSACTION} {BLOCKED}"
     ],
     ids=["nothing", "before and after", "in part", "the nearest", "beside it", "in pieces", "too little"],
 )
-def test_the_cause_is_what_took_most_of_the_time(marks: list[Mark], cause: Cause) -> None:
+def test_the_cause_is_the_longest_stage(marks: list[Mark], cause: Cause) -> None:
     assert cause_of(100, 200, marks, usual_us=10) == cause

@@ -1,4 +1,4 @@
-"""The file of figures: what ``make bench ARGS=--save`` changes of it."""
+"""The file of figures: what ``make bench ARGS=--save`` changes in it."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from tests.bench.figures import Figure
 from tests.bench.saved import FIGURES, as_text, save
 
 
-def test_a_benchmark_replaces_its_figures_and_leaves_all_others(tmp_path: Path) -> None:
+def test_benchmark_replaces_only_its_own_figures(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     other = {"by": "by hand", "figures": [{"name": "sends", "values": [5]}]}
     path.write_text(as_text({"start": {"by": "", "figures": []}, "other": other}))
@@ -20,6 +20,6 @@ def test_a_benchmark_replaces_its_figures_and_leaves_all_others(tmp_path: Path) 
     ]
 
 
-def test_the_file_is_as_it_would_be_written() -> None:
+def test_figures_file_is_canonical() -> None:
     text = FIGURES.read_text()
     assert as_text(json.loads(text)) == text

@@ -1,4 +1,4 @@
-"""Answers to check-backs: waited for, missing, and about half messages that nobody waits for."""
+"""Answers to check-backs: expected, missing, and for half messages that no caller waits for."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ async def test_the_wait_ends_with_the_last_answer() -> None:
     assert await waiting == []
 
 
-async def test_who_does_not_answer_in_time_is_named() -> None:
+async def test_a_silent_client_is_named_in_the_error() -> None:
     answers = CheckAnswers()
     waiting = asyncio.ensure_future(answers.wait([7, 8], 0.01))
     await asyncio.sleep(0)
@@ -26,7 +26,7 @@ async def test_who_does_not_answer_in_time_is_named() -> None:
     assert await waiting == [7]
 
 
-async def test_an_answer_from_before_the_wait_does_not_count() -> None:
+async def test_answer_before_the_wait_does_not_count() -> None:
     answers = CheckAnswers()
     answers.heard(7)
     assert await answers.wait([7], 0.01) == [7]

@@ -1,4 +1,4 @@
-"""Clients apart from any connection."""
+"""The client registry without real connections."""
 
 from mocketmq.broker.registry.clients import (
     BROADCASTING,
@@ -35,15 +35,15 @@ def test_clients_are_listed_by_id_and_then_by_address() -> None:
     ]
 
 
-def test_who_was_never_there_leaves_nothing() -> None:
+def test_removing_an_unknown_client_changes_nothing() -> None:
     clients = Clients()
     clients.gone(Line("h:1"))
     clients.leave(Line("h:1"), "makers", "billing")
     clients.push_offsets(OffsetReset("billing", "orders", -1, True, {0: 1}))
-    assert (list(clients), clients.find("billing")) == ([], None)
+    assert (list(clients), clients.find_connected_group("billing")) == ([], None)
 
 
-def test_producers_have_their_turns() -> None:
+def test_producers_are_chosen_in_turns() -> None:
     clients = Clients()
     lines = [Line(f"h:{number}") for number in range(3)]
     for line, groups in zip(lines, (["makers"], ["others"], ["makers", "others"]), strict=True):
@@ -56,7 +56,7 @@ def test_producers_have_their_turns() -> None:
     assert clients.next_producer("makers") is None
 
 
-def test_a_client_is_found_by_id_and_what_it_does_by_its_newest_connection() -> None:
+def test_a_client_is_found_by_id_and_described_by_its_newest_connection() -> None:
     clients = Clients()
     old, new, other = Line("h:1"), Line("h:2"), Line("h:3")
     billing = ConsumerData("billing", "CONSUME_PASSIVELY", CLUSTERING, "CONSUME_FROM_LAST_OFFSET")

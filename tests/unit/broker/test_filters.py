@@ -1,4 +1,4 @@
-"""Tag filters: what they read, and what passes them."""
+"""Tag filters: which expressions they accept, and which messages pass."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def stored(tag: str | None) -> StoredMessage:
 
 
 @pytest.mark.parametrize("expression", [None, "", " ", "*", " * "])
-def test_everything(expression: str | None) -> None:
+def test_empty_expressions_match_everything(expression: str | None) -> None:
     chosen = TagFilter.parse(expression)
     assert chosen is EVERYTHING
     assert chosen.matches(stored("A"))
@@ -23,7 +23,7 @@ def test_everything(expression: str | None) -> None:
 
 
 @pytest.mark.parametrize("expression", ["A", " A ", "A || B", "A||B", "B|| A ||", "A || A"])
-def test_one_of_several_tags(expression: str) -> None:
+def test_expression_matches_any_of_its_tags(expression: str) -> None:
     chosen = TagFilter.parse(expression)
     assert chosen.matches(stored("A"))
     assert chosen.matches(stored("B")) == ("B" in expression)
@@ -31,7 +31,7 @@ def test_one_of_several_tags(expression: str) -> None:
     assert not chosen.matches(stored(None))
 
 
-def test_tags_of_one_hash_are_told_apart() -> None:
+def test_tags_with_one_hash_are_distinguished() -> None:
     assert not TagFilter.parse("Aa").matches(stored("BB"))
     assert TagFilter.parse("Aa").matches(stored("Aa"))
 
@@ -41,7 +41,7 @@ def test_a_tag_may_be_any_text() -> None:
 
 
 @pytest.mark.parametrize("expression", ["||", " || ||", "||".join(map(str, range(MAX_TAGS + 1)))])
-def test_no_tag_or_too_many_are_refused(expression: str) -> None:
+def test_empty_and_excessive_tag_lists_are_refused(expression: str) -> None:
     with pytest.raises(InvalidArgumentError, match="1 to 100 tags") as refused:
         TagFilter.parse(expression)
     assert refused.value.field == "filter"

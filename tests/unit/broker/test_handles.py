@@ -1,4 +1,4 @@
-"""Receipt handles: which of them belong where, and how an invalid one is told from a spent one."""
+"""Receipt handles: where a handle is valid, and how invalid and spent handles are distinguished."""
 
 import pytest
 
@@ -21,7 +21,7 @@ async def test_a_handle_belongs_to_one_group_and_topic() -> None:
 @pytest.mark.parametrize(
     "handle", ["", "x", "1-2-3", "1-2-3-4-5", "1--2-3", "1-2-3-4", "g-1-2-3", "0" * 10_000]
 )
-async def test_a_handle_that_was_never_given_out_is_invalid(handle: str) -> None:
+async def test_an_invented_handle_is_invalid(handle: str) -> None:
     with pytest.raises(ReceiptError) as refused:
         check_handle(handle, GROUP, TOPIC)
     assert len(str(refused.value)) < 200
@@ -32,7 +32,7 @@ async def test_a_handle_that_was_never_given_out_is_invalid(handle: str) -> None
         assert type(error) is ReceiptError
 
 
-async def test_a_handle_of_another_topic_is_invalid_as_long_as_its_message_is_open() -> None:
+async def test_forged_topic_in_a_handle_is_refused_while_its_message_is_open() -> None:
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker)
@@ -42,7 +42,7 @@ async def test_a_handle_of_another_topic_is_invalid_as_long_as_its_message_is_op
             assert type(error) is ReceiptError
 
 
-async def test_handles_that_were_good_once_are_spent() -> None:
+async def test_used_handles_are_refused() -> None:
     async with running_broker() as broker:
         await send(broker)
         [first] = await receive(broker, invisible_us=10 * S)
@@ -53,5 +53,5 @@ async def test_handles_that_were_good_once_are_spent() -> None:
         assert (await acknowledge(broker, [second])).done
         errors.append((await acknowledge(broker, [second])).failed[0][1])
         assert [type(error) for error in errors] == [ReceiptSpentError] * 3
-        for error, word in zip(errors, (" ms", "taken again", "settled before"), strict=True):
+        for error, word in zip(errors, (" ms", "taken again", "settled or removed"), strict=True):
             assert word in str(error)

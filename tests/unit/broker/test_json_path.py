@@ -1,11 +1,11 @@
-"""The JSON paths that tests may write, and those that are refused."""
+"""JSON paths that tests may write, and paths that are refused."""
 
 from typing import Any
 
 import pytest
 
 from mocketmq.broker.verification.json_path import parse_path, values_at
-from mocketmq.broker.verification.like import is_equal
+from mocketmq.broker.verification.message_matcher import is_equal
 from mocketmq.errors import InvalidArgumentError
 
 DOCUMENT: Any = {"order": {"id": 7, "lines": [{"sku": "a"}, {"sku": "b"}], "unit price": 2, "ü.": None}}

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.store.queue import Queue
@@ -21,19 +22,19 @@ class Looking:
         self.looked = asyncio.Event()
 
     async def __call__(self) -> list[str]:
-        """Find a copy of it."""
+        """Count a look, and return a copy of ``found``."""
         self.looks += 1
         self.looked.set()
         return list(self.found)
 
     async def again(self) -> None:
-        """Until it has looked once more."""
+        """Wait until the poll has looked once more."""
         self.looked.clear()
         async with asyncio.timeout(PATIENCE_S):
             await self.looked.wait()
 
 
-async def test_what_is_there_is_found_without_waiting() -> None:
+async def test_existing_messages_are_found_without_waiting() -> None:
     look = Looking()
     look.found = ["first"]
     polls = Polls()
@@ -41,7 +42,7 @@ async def test_what_is_there_is_found_without_waiting() -> None:
     assert (look.looks, polls.count) == (1, 0)
 
 
-async def test_it_looks_again_when_something_arrives_until_that_is_enough() -> None:
+async def test_poll_looks_again_at_each_arrival_until_satisfied() -> None:
     look, polls = Looking(), Polls()
     waiting = asyncio.create_task(
         polls.wait_for(look, [QUEUE], LONG_S, is_enough=lambda found: len(found) == 2)
@@ -57,13 +58,31 @@ async def test_it_looks_again_when_something_arrives_until_that_is_enough() -> N
     assert (look.looks, polls.count) == (3, 0)
 
 
-async def test_who_does_not_wait_looks_once() -> None:
+async def test_the_request_that_has_waited_longest_looks_first() -> None:
+    polls, many = Polls(), 50
+    looked, all_wait = list[int](), asyncio.Event()
+
+    async def look(number: int) -> bool:
+        looked.append(number)
+        if len(looked) == many:
+            all_wait.set()
+        return len(looked) > many
+
+    async with asyncio.TaskGroup() as waiting:
+        for number in range(many):
+            waiting.create_task(polls.wait_for(partial(look, number), [QUEUE], LONG_S))
+        await all_wait.wait()
+        polls.arrived(QUEUE)
+    assert looked == [*range(many), *range(many)]
+
+
+async def test_poll_without_a_wait_looks_once() -> None:
     look = Looking()
     assert await Polls().wait_for(look, ["orders"], 0.0) == []
     assert look.looks == 1
 
 
-async def test_a_broker_that_stops_answers_with_what_there_is() -> None:
+async def test_a_stopping_broker_answers_with_the_messages_it_has() -> None:
     look, polls = Looking(), Polls()
     waiting = asyncio.create_task(polls.wait_for(look, ["orders"], LONG_S))
     await look.again()
@@ -72,7 +91,7 @@ async def test_a_broker_that_stops_answers_with_what_there_is() -> None:
     assert await polls.wait_for(look, ["orders"], LONG_S) == []
 
 
-async def test_another_event_makes_it_look_as_well() -> None:
+async def test_other_events_wake_the_poll() -> None:
     look, polls = Looking(), Polls()
     events: list[asyncio.Event] = []
 

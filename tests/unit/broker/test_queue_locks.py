@@ -13,7 +13,7 @@ class Ticks:
         return self.now_us
 
 
-def test_a_lock_holds_for_a_minute_after_it_was_last_asked_for() -> None:
+def test_lock_lasts_a_minute_from_its_last_request() -> None:
     ticks = Ticks()
     locks = QueueLocks(ticks)
     assert locks.lock("billing", "one", [PLACE]) == {PLACE}
@@ -27,7 +27,7 @@ def test_a_lock_holds_for_a_minute_after_it_was_last_asked_for() -> None:
     assert locks.lock("billing", "one", [PLACE]) == set()
 
 
-def test_locks_that_nobody_asks_for_any_more_are_forgotten() -> None:
+def test_expired_locks_are_forgotten() -> None:
     ticks = Ticks()
     locks = QueueLocks(ticks)
     for n in range(10 * queue_locks.SPARE):

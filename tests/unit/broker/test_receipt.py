@@ -1,4 +1,4 @@
-"""The state table of a receipt: every state and every move, allowed or refused."""
+"""The state table of a receipt: every state and every transition, allowed or refused."""
 
 import asyncio
 from itertools import product
@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
-from mocketmq.broker.consuming.receipt import MOVES, IllegalMoveError, Outcome, Receipt, State
+from mocketmq.broker.consuming.receipt import TRANSITIONS, IllegalTransitionError, Outcome, Receipt, State
 from mocketmq.broker.registry.groups import Group
 from mocketmq.store.queue import Queue
 
@@ -19,7 +19,7 @@ WAYS: dict[State, tuple[State, ...]] = {
     State.BEHIND: (State.HELD, State.SETTLING, State.BEHIND),
     State.CLOSED: (State.HELD, State.CLOSED),
 }
-"""How a new take gets into each state."""
+"""Steps that bring a new take into each state."""
 
 ALLOWED = {
     *((State.NEW, to) for to in (State.RESERVED, State.FREE, State.HELD)),
@@ -32,16 +32,16 @@ ALLOWED = {
 
 
 def take_in(state: State) -> Receipt:
-    """A receipt of a group of its own, in the state."""
+    """Return a receipt in the state, for a group of its own."""
     group_queue = ConsumingGroup(Group("billing", 16, 1)).in_queue(Queue(1, "orders", 0))
     receipt = Receipt(group_queue, 3, 7, "orders", 0, is_delayed=False)
     for step in WAYS[state]:
-        receipt.move(step)
+        receipt.transition(step)
     return receipt
 
 
 def check_is_listed(receipt: Receipt) -> None:
-    """What the group keeps of its receipts agrees with the state."""
+    """Check that the group's lists of receipts agree with the state."""
     group = receipt.group
     is_open = receipt.state not in (State.NEW, State.CLOSED)
     assert group.receipts == ({7: receipt} if is_open else {})
@@ -51,20 +51,20 @@ def check_is_listed(receipt: Receipt) -> None:
 
 
 @pytest.mark.parametrize(("was", "to"), list(product(State, State)))
-def test_every_move_is_made_or_refused_as_the_table_says(was: State, to: State) -> None:
+def test_every_transition_follows_the_table(was: State, to: State) -> None:
     receipt = take_in(was)
     if (was, to) in ALLOWED:
-        receipt.move(to)
+        receipt.transition(to)
         assert receipt.state is to
     else:
-        with pytest.raises(IllegalMoveError, match=f"from {was.name} to {to.name}"):
-            receipt.move(to)
+        with pytest.raises(IllegalTransitionError, match=f"from {was.name} to {to.name}"):
+            receipt.transition(to)
         assert receipt.state is was
     check_is_listed(receipt)
 
 
 def test_the_table_names_every_state() -> None:
-    assert set(MOVES) == set(State)
+    assert set(TRANSITIONS) == set(State)
 
 
 @pytest.mark.parametrize(
@@ -74,29 +74,29 @@ def test_the_table_names_every_state() -> None:
         (State.BEHIND, State.RESERVED),
     ],
 )
-def test_a_failed_transaction_leads_back_to_the_state_before(was: State, way: State) -> None:
+def test_failed_transaction_restores_the_previous_state(was: State, way: State) -> None:
     receipt = take_in(was)
-    receipt.move(way)
-    receipt.move_back()
+    receipt.transition(way)
+    receipt.undo_transition()
     assert receipt.state is was
     check_is_listed(receipt)
 
 
-def test_what_was_chosen_first_and_not_stored_is_free() -> None:
+def test_failed_reservation_frees_the_receipt() -> None:
     receipt = take_in(State.RESERVED)
-    receipt.move_back()
+    receipt.undo_transition()
     assert receipt.state is State.FREE
 
 
 @pytest.mark.parametrize("state", [State.FREE, State.HELD, State.BEHIND, State.CLOSED])
-def test_there_is_no_way_back_from_a_state_that_is_stored(state: State) -> None:
+def test_stored_states_are_never_undone(state: State) -> None:
     receipt = take_in(state)
-    receipt.move_back()
+    receipt.undo_transition()
     assert receipt.state is state
 
 
 @pytest.mark.parametrize("state", [state for state in State if state is not State.NEW])
-def test_it_can_be_closed_in_whatever_state_and_twice(state: State) -> None:
+def test_receipt_can_be_closed_twice_in_any_state(state: State) -> None:
     receipt = take_in(state)
     closed = asyncio.Event()
     with receipt.group.announcing(closed):

@@ -1,4 +1,4 @@
-"""What two do with one message at the same time."""
+"""Concurrent actions of two callers on one message."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.support.held_up import HeldUp
 from tests.support.patience import PATIENCE_S
 
 
-async def test_what_is_taken_back_is_free_when_that_is_stored_and_once(
+async def test_a_released_message_is_free_once_at_its_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:
@@ -34,9 +34,7 @@ async def test_what_is_taken_back_is_free_when_that_is_stored_and_once(
         assert [len((await popping).messages) for popping in (again, other)] == [1, 0]
 
 
-async def test_what_is_just_given_to_another_is_not_taken_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_reassigned_message_is_not_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker)
         late = await receive(broker, invisible_us=S)
@@ -54,7 +52,7 @@ async def test_what_is_just_given_to_another_is_not_taken_back(
     assert row == {"times": 2, "span_us": 30 * S}
 
 
-async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
+async def test_reassigned_message_stays_open_when_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -69,7 +67,7 @@ async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
         await held_up.begun()
         for count, step in enumerate(
             (
-                acknowledge(broker, others),  # settles first, so that is written before what is given
+                acknowledge(broker, others),  # settles first, so it is written first
                 receive(broker),
                 broker.retries.give_back(GROUP, sent.log_offset, 0),
             ),
@@ -84,7 +82,7 @@ async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
     assert row == {"outcome": None}
 
 
-async def test_what_is_extended_twice_in_a_failed_transaction_is_as_before(
+async def test_two_extensions_in_a_failed_transaction_have_no_effect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_broker() as broker:

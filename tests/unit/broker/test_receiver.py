@@ -1,4 +1,4 @@
-"""The life of a message for one group, as the docstring draws it: each state, and what is refused in it."""
+"""The life of a message for one group, as the docstring draws it: states, and refusals in each."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -49,7 +49,7 @@ STEPS: list[Step] = [acknowledged, given_back, given_up, extended]
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("before", [acknowledged, given_back, given_up, run_out])
-async def test_a_receipt_is_good_once(before: Step, step: Step) -> None:
+async def test_receipt_is_accepted_once(before: Step, step: Step) -> None:
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker, invisible_us=10 * S)
@@ -59,7 +59,7 @@ async def test_a_receipt_is_good_once(before: Step, step: Step) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_an_extended_receipt_is_as_good_as_before(step: Step) -> None:
+async def test_extended_receipt_stays_valid(step: Step) -> None:
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker, invisible_us=10 * S)
@@ -78,7 +78,9 @@ async def test_an_extended_receipt_is_as_good_as_before(step: Step) -> None:
         (run_out, None, 0, []),
     ],
 )
-async def test_where_each_step_leads(step: Step, outcome: str | None, pending: int, dead: list[str]) -> None:
+async def test_each_operation_leads_to_its_state(
+    step: Step, outcome: str | None, pending: int, dead: list[str]
+) -> None:
     async with running_broker() as broker:
         sent = await send(broker)
         [taken] = await receive(broker, invisible_us=10 * S)
@@ -91,7 +93,7 @@ async def test_where_each_step_leads(step: Step, outcome: str | None, pending: i
         assert len(await receive(broker)) == (step is run_out)
 
 
-async def test_when_a_group_was_first_given_a_message_is_remembered(tmp_path: Path) -> None:
+async def test_first_take_time_of_a_message_is_kept(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker)
         await broker.mover.advance(5 * S)
@@ -106,7 +108,7 @@ async def test_when_a_group_was_first_given_a_message_is_remembered(tmp_path: Pa
         assert [one.first_taken_us for one in await receive(broker)] == [first_us]
 
 
-async def test_a_group_that_goes_back_is_given_a_message_for_the_first_time_again(tmp_path: Path) -> None:
+async def test_group_reset_restarts_the_first_take_time(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker, queue=0)
         await acknowledge(broker, await receive(broker))

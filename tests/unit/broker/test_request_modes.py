@@ -1,4 +1,4 @@
-"""Which queues a client gets that lets the broker divide them (QueryAssignmentProcessor of 5.3.3)."""
+"""Queues of a client that lets the broker assign them (QueryAssignmentProcessor of 5.3.3)."""
 
 from collections.abc import Sequence
 
@@ -39,7 +39,7 @@ def shares(mode: RequestMode, strategy: str, queues: int, members: int) -> list[
         ("AVG_BY_CIRCLE", 2, 3, [[0], [1], []]),
     ],
 )
-def test_queues_are_divided_as_clients_divide_them(
+def test_queues_are_divided_as_by_clients(
     strategy: str, queues: int, members: int, expected: list[list[int]]
 ) -> None:
     assert shares(PULLING, strategy, queues, members) == expected
@@ -53,11 +53,11 @@ def test_every_queue_goes_to_one_member(queues: int, members: int, strategy: obj
 
 
 @pytest.mark.parametrize("share", [-1, 0, 3, 4])
-def test_who_pops_gets_all_queues_unless_few_members_share(share: int) -> None:
+def test_a_popping_client_gets_all_queues_unless_few_members_share(share: int) -> None:
     assert shares(popping(share), "AVG", 8, 4) == [[-1]] * 4
 
 
-def test_who_pops_gets_the_queues_of_the_members_that_follow() -> None:
+def test_a_popping_client_gets_the_queues_of_the_members_after_it() -> None:
     assert shares(popping(1), "AVG", 4, 4) == [[0, 1], [1, 2], [2, 3], [3, 0]]
     assert shares(popping(2), "AVG_BY_CIRCLE", 5, 5) == [
         [0, 1, 2],
@@ -68,10 +68,10 @@ def test_who_pops_gets_the_queues_of_the_members_that_follow() -> None:
     ]
 
 
-def test_each_who_pops_gets_a_queue_where_members_are_more_than_queues() -> None:
+def test_each_popping_client_gets_a_queue_if_there_are_more_members_than_queues() -> None:
     assert shares(popping(1), "AVG", 2, 5) == [[0], [1], [0], [1], [0]]
 
 
 @pytest.mark.parametrize("mode", [PULLING, popping(1)])
-def test_who_is_no_member_gets_nothing(mode: RequestMode) -> None:
+def test_a_client_outside_the_group_gets_no_queues(mode: RequestMode) -> None:
     assert list(assigned(mode, averagely, 8, ["a", "b", "c", "d"], "e")) == []

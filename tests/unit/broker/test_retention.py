@@ -1,4 +1,4 @@
-"""Retention: old messages go, by age in real time and by size; what is pending stays."""
+"""Retention removes old messages by age in real time and by size, but never pending messages."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ IMMUNITY_US = 10 * S
 
 
 class Wall:
-    """The wall clock, so many hours later."""
+    """A wall clock that is some hours ahead."""
 
     hours = 0.0
 
@@ -47,7 +47,7 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
 
 
 async def sweep(broker: Broker, *, age_us: int = 0, max_bytes: int = 0) -> int:
-    """What a sweep with these limits removes."""
+    """Sweep with these limits, and return the number of removed records."""
     retention = Retention(
         broker.store,
         broker.registry,
@@ -59,7 +59,7 @@ async def sweep(broker: Broker, *, age_us: int = 0, max_bytes: int = 0) -> int:
     return await retention.turn()
 
 
-async def test_age_counts_in_real_time_however_the_clock_is_moved(wall: Wall) -> None:
+async def test_age_counts_in_real_time_despite_clock_moves(wall: Wall) -> None:
     async with running_broker() as broker:
         await send(broker, "old")
         await broker.mover.advance(40 * 24 * HOUR_US)
@@ -74,7 +74,7 @@ async def test_age_counts_in_real_time_however_the_clock_is_moved(wall: Wall) ->
         assert bodies(await visible(broker)) == ["new"]
 
 
-async def test_a_running_clock_ages_what_it_stored(wall: Wall) -> None:
+async def test_running_clock_ages_its_messages(wall: Wall) -> None:
     async with running_broker(clock="real") as broker:
         await send(broker)
         await broker.mover.advance(5 * HOUR_US)
@@ -84,14 +84,14 @@ async def test_a_running_clock_ages_what_it_stored(wall: Wall) -> None:
         assert await sweep(broker, age_us=72 * HOUR_US) == 1
 
 
-async def test_what_is_pending_is_never_removed(wall: Wall) -> None:
+async def test_pending_messages_are_never_removed(wall: Wall) -> None:
     async with running_broker() as broker:
         await send(broker, "delivered", level=1)
         await broker.mover.move_to_next()
         await send(broker, "pending", level=18)
         await broker.mover.advance(1)
         wall.hours = 1_000
-        assert await sweep(broker, age_us=1) == 2  # parked and delivered
+        assert await sweep(broker, age_us=1) == 2  # the parked record and the delivered record
         assert await sweep(broker, max_bytes=1) == 0
         assert broker.pending.count == 1
         await broker.mover.move_to_next()
@@ -113,12 +113,12 @@ async def test_half_messages_stay_until_they_are_decided(tmp_path: Path) -> None
         assert await sweep(broker, max_bytes=1) == 2
 
 
-async def test_what_a_kill_would_deliver_again_stays_too() -> None:
+async def test_messages_a_kill_would_redeliver_are_kept() -> None:
     async with running_broker(profile="rocketmq4") as broker:
         await send(broker, level=1)
         await broker.mover.advance(2 * S)
-        assert await sweep(broker, max_bytes=1) == 1  # the delivered one, not the parked one
-        await broker.mover.advance(10 * S)  # now the offset is saved
+        assert await sweep(broker, max_bytes=1) == 1  # the delivered record, not the parked record
+        await broker.mover.advance(10 * S)  # the offset has been saved by now
         assert await sweep(broker, max_bytes=1) == 1
 
 
@@ -143,14 +143,14 @@ async def test_offsets_and_progress_are_right_afterwards_and_after_a_restart(
         assert place.lag == 1
         assert (await acknowledge(broker, [taken])).failed
         await broker.mover.advance(HOUR_US)
-    wall.hours = 0  # the new broker begins there, and sweeps by itself
+    wall.hours = 0  # the new broker starts at this time, and sweeps by itself
     async with running_broker(tmp_path) as broker:
         assert bodies(await receive(broker)) == ["newest"]
         sent = await send(broker, queue=0)
         assert (sent.stored.log_offset, sent.stored.queue_offset) == (6, 6)
 
 
-async def test_offsets_go_on_though_nothing_is_left(tmp_path: Path) -> None:
+async def test_offsets_continue_after_all_messages_are_removed(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker, level=1, queue=0)
         await broker.mover.move_to_next()
@@ -162,7 +162,7 @@ async def test_offsets_go_on_though_nothing_is_left(tmp_path: Path) -> None:
         assert [message.queue_offset for message in await visible(broker)] == [1]
 
 
-async def test_nothing_is_left_of_what_was_removed(tmp_path: Path) -> None:
+async def test_removed_messages_leave_no_rows(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for level in (1, 2):
             key = (await send(broker, level=level, KEYS="k")).stored.unique_key
@@ -172,7 +172,7 @@ async def test_nothing_is_left_of_what_was_removed(tmp_path: Path) -> None:
         await broker.histories.by_key("k")
         assert await sweep(broker, max_bytes=1) == 2
         left = rows(tmp_path, "SELECT log_offset FROM messages")
-        assert left == [{"log_offset": 1}]  # cancelled, and its level has not passed it yet
+        assert left == [{"log_offset": 1}]  # cancelled, but the level has not passed it yet
         assert rows(tmp_path, "SELECT parked_offset FROM interventions") == [{"parked_offset": 1}]
         for table in ("deliveries", "receipts"):
             assert rows(tmp_path, f"SELECT * FROM {table}") == []
@@ -196,7 +196,7 @@ async def test_size_removes_the_oldest_until_it_fits(tmp_path: Path) -> None:
         assert broker.pending.count == 1
 
 
-async def test_zero_keeps_all() -> None:
+async def test_zero_disables_retention() -> None:
     async with running_broker() as broker:
         await send(broker)
         assert await sweep(broker) == 0

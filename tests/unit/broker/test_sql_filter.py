@@ -1,4 +1,4 @@
-"""SQL92 filters: what is read, what is refused and where, and what passes, by RocketMQ's rules."""
+"""SQL92 filters by RocketMQ's rules: accepted expressions, errors with positions, and results."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,11 +14,11 @@ from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.properties import encode_properties
 
 ILL: Any = object()
-"""Two values that cannot be compared: no match, whatever else the expression says."""
+"""Result for values that cannot be compared: no match, whatever the rest of the expression says."""
 
 
 def value(expression: str, **properties: str) -> Any:
-    """What an expression is for a message: True, False, None for null, or ILL."""
+    """Evaluate an expression for a message; returns True, False, None for null, or ILL."""
     try:
         found = parse(expression).evaluate(properties)
     except IncomparableError:
@@ -28,13 +28,13 @@ def value(expression: str, **properties: str) -> Any:
     return found
 
 
-# What passes
+# Results
 
 
 @pytest.mark.parametrize(
     ("expression", "properties", "result"),
     [
-        # Numbers: a property is read as what it is compared with.
+        # Numbers: a property is read as the type that it is compared with.
         ("a > 1", {"a": "2"}, True),
         ("a > 1", {"a": "1"}, False),
         ("a > 1", {}, None),
@@ -48,7 +48,7 @@ def value(expression: str, **properties: str) -> Any:
         ("a > 1", {"a": "2147483647"}, True),
         ("a > 1", {"a": "2147483648"}, ILL),
         ("a > 1", {"a": "9" * 5_000}, ILL),
-        ("a > 1L", {"a": "2147483648"}, ILL),  # the letter changes nothing: it fits 32 bits
+        ("a > 1L", {"a": "2147483648"}, ILL),  # the suffix has no effect, and 1 fits in 32 bits
         ("a > 2147483648", {"a": "2147483649"}, True),
         ("a > 2147483648", {"a": "9223372036854775808"}, ILL),
         ("a = 9223372036854775807", {"a": "9223372036854775807"}, True),
@@ -58,7 +58,7 @@ def value(expression: str, **properties: str) -> Any:
         ("a > 1.0", {"a": "0x1p1"}, True),
         ("a > 1.0", {"a": "0x1p9999"}, True),
         ("a < 1.0", {"a": "-0x1p9999"}, True),
-        ("a > 1.0", {"a": "NaN"}, True),  # above all others
+        ("a > 1.0", {"a": "NaN"}, True),  # NaN is above all other numbers
         ("a < 1.0", {"a": "-Infinity"}, True),
         ("a > 1.0", {"a": "inf"}, ILL),
         ("a > 1.0", {"a": "nan"}, ILL),
@@ -74,7 +74,7 @@ def value(expression: str, **properties: str) -> Any:
         ("1 = 'x'", {}, ILL),
         ("a >= 2", {"a": "2"}, True),
         ("a <= 2", {"a": "2"}, True),
-        # Two properties: as doubles, and as text only for =.
+        # Two properties are compared as doubles, and as text only by =.
         ("a > b", {"a": "10", "b": "9"}, True),
         ("a > b", {"a": "x", "b": "9"}, ILL),
         ("a > b", {"a": "0.0", "b": "-0.0"}, True),
@@ -98,7 +98,7 @@ def value(expression: str, **properties: str) -> Any:
         ("a is not null", {}, False),
         ("a > 1 IS NULL", {}, True),
         ("NULL IS NULL", {}, True),
-        # Booleans: text is read as one only on the left.
+        # Booleans: text is read as a boolean only on the left.
         ("a = TRUE", {"a": "tRUE"}, True),
         ("a = TRUE", {"a": "yes"}, False),
         ("a = FALSE", {"a": "yes"}, True),
@@ -156,7 +156,7 @@ def value(expression: str, **properties: str) -> Any:
         ("a NOT IN ('x')", {}, None),
         ("NOT (a IN ('x'))", {"a": "y"}, True),
         ("(a) IN ('1', '2', '3', '4', '5', '6')", {"a": "6"}, True),
-        # Parts of text; without any they never hold.
+        # Parts of text; with an empty part the condition never holds.
         ("a CONTAINS 'b'", {"a": "abc"}, True),
         ("a CONTAINS 'b'", {}, False),
         ("a CONTAINS ''", {"a": "abc"}, False),
@@ -179,7 +179,7 @@ def value(expression: str, **properties: str) -> Any:
         ("-a < 5", {"a": "5"}, None),
         ("a > -1.5", {"a": "-1"}, True),
         ("-(a = 1) IS NULL", {"a": "1"}, True),
-        # How it is written.
+        # Syntax.
         ("A = 1", {"a": "1"}, None),
         ("$a_1 = '订单'", {"$a_1": "订单"}, True),
         ("TAGS IN ('x') and KEYS is null", {"TAGS": "x"}, True),
@@ -190,11 +190,11 @@ def value(expression: str, **properties: str) -> Any:
         ("(((a)) = ((1)))", {"a": "1"}, True),
     ],
 )
-def test_what_passes(expression: str, properties: Mapping[str, str], result: Any) -> None:
+def test_valid_messages(expression: str, properties: Mapping[str, str], result: Any) -> None:
     assert value(expression, **properties) is result
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(
@@ -208,15 +208,15 @@ def test_what_passes(expression: str, properties: Mapping[str, str], result: Any
         ("a = 1 b = 2", 7, "b is not expected here"),
         ("a LIKE 'x%'", 3, "LIKE is not expected here"),
         ("a = AND", 5, "AND is not expected here"),
-        ("a != 1", 3, "'!' is no part of the language; unequal is <>"),
+        ("a != 1", 3, "'!' is not part of SQL92; write <> for unequal"),
         ("a == 1", 4, "= is not expected here"),
-        ('a = "x"', 5, "'\"' is no part of the language; text stands in 'single quotes'"),
-        ("a.b = 1", 2, "'.' is no part of the language"),
-        ("a; b", 2, "';' is no part of the language"),
-        ("ſ IS NULL", 1, "'ſ' is no part of the language"),
-        ("a İS NULL", 3, "'İ' is no part of the language"),
-        ("a = 'x", 5, "the text that begins here has no end"),
-        ("a = 1 /* x", 7, "the comment that begins here has no end"),
+        ('a = "x"', 5, "'\"' is not part of SQL92; put text in 'single quotes'"),
+        ("a.b = 1", 2, "'.' is not part of SQL92"),
+        ("a; b", 2, "';' is not part of SQL92"),
+        ("ſ IS NULL", 1, "'ſ' is not part of SQL92"),
+        ("a İS NULL", 3, "'İ' is not part of SQL92"),
+        ("a = 'x", 5, "the text that begins here has no closing quote"),
+        ("a = 1 /* x", 7, "the comment that begins here is not closed"),
         ("a = 007", 6, "0 is not expected here"),
         ("a + 1 > 2", 3, "+ is not expected here"),
         ("5", 1, "this is neither true nor false"),
@@ -251,7 +251,7 @@ def test_what_passes(expression: str, properties: Mapping[str, str], result: Any
         (" OR ".join(["a = 1"] * 1_000), None, ""),
     ],
 )
-def test_what_is_refused(expression: str, column: int | None, reason: str) -> None:
+def test_invalid_expressions(expression: str, column: int | None, reason: str) -> None:
     if column is None:
         SqlFilter.parse(expression)
         return
@@ -273,7 +273,7 @@ def test_an_expression_has_an_end() -> None:
         SqlFilter.parse(longest + " ")
 
 
-def test_a_filter_is_of_one_kind() -> None:
+def test_a_filter_has_exactly_one_kind() -> None:
     assert parse_filter("*") is EVERYTHING
     assert isinstance(parse_filter("a > 1", "TAG"), TagFilter)
     assert isinstance(parse_filter("a > 1", "SQL92"), SqlFilter)
@@ -281,7 +281,7 @@ def test_a_filter_is_of_one_kind() -> None:
         parse_filter(None, "SQL92")
 
 
-# Against a model: trees of which the value is known, written as text
+# Comparison with a model: trees with known values, written as text
 
 NAMES = ("a", "b", "c")
 PROPERTIES = st.dictionaries(
@@ -293,7 +293,7 @@ Tree = tuple[Any, ...]
 
 
 def leaves() -> st.SearchStrategy[Tree]:
-    """Comparisons of properties with numbers and texts."""
+    """Generate comparisons of properties with numbers and texts."""
     names = st.sampled_from(NAMES)
     orders = st.sampled_from([">", ">=", "<", "<="])
     return st.one_of(
@@ -314,7 +314,7 @@ TREES = st.recursive(
 
 
 def written(tree: Tree) -> str:
-    """The tree as an expression."""
+    """Write the tree as an expression."""
     match tree:
         case ("AND" | "OR" as word, left, right):
             return f"({written(left)}) {word} ({written(right)})"
@@ -336,7 +336,7 @@ def quoted(text: str) -> str:
 
 
 def modelled(tree: Tree, properties: Mapping[str, str]) -> bool | None:
-    """The value of the tree. Raises IncomparableError."""
+    """Return the value of the tree. Raises IncomparableError."""
     match tree:
         case ("AND" | "OR" as word, left, right):
             decisive = word == "OR"
@@ -378,7 +378,7 @@ def modelled(tree: Tree, properties: Mapping[str, str]) -> bool | None:
 
 
 @given(TREES, PROPERTIES)
-def test_it_is_as_the_model(tree: Tree, properties: dict[str, str]) -> None:
+def test_filters_agree_with_the_model(tree: Tree, properties: dict[str, str]) -> None:
     try:
         expected: Any = modelled(tree, properties)
     except IncomparableError:
@@ -409,7 +409,7 @@ def test_any_words_are_read_or_refused(words: list[str], properties: dict[str, s
     assert chosen.accepts(encode_properties(properties)) in (True, False)
 
 
-def test_a_number_of_64_bits_stays_one() -> None:
+def test_a_64_bit_number_is_kept_exactly() -> None:
     found = parse("-3000000000 = a").evaluate({"a": "-3000000000"})
     assert found is True
     assert isinstance(Long(1), int)

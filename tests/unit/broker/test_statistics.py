@@ -9,14 +9,14 @@ ORDERS = Queue(1, "orders", 0)
 
 
 class Now:
-    """Real time, as the test says."""
+    """Real time that the test controls."""
 
     def __init__(self) -> None:
         self.us = 7 * DAY_US + DAY_US // 2
         self.statistics = Statistics(lambda: self.us, lambda: self.us)
 
     async def pass_turns(self, turns: int) -> None:
-        """Let so many times ten seconds pass, each with its turn at the end."""
+        """Let ``count`` intervals of ten seconds pass, each with a turn at its end."""
         for _ in range(turns):
             self.us += TURN_US
             await self.statistics.turn()
@@ -25,7 +25,7 @@ class Now:
         self.statistics.stored([(ORDERS, messages, 100 * messages)], took_us)
 
     def sums(self) -> tuple[int, ...]:
-        """Of the last minute, hour and day."""
+        """Return the sums of the last minute, hour and day."""
         meter = self.statistics.topics["orders"]
         return tuple(
             self.statistics.window(meter, span_us).added.messages for span_us in (MINUTE_US, HOUR_US, DAY_US)
@@ -39,24 +39,24 @@ async def now() -> Now:
     return now
 
 
-async def test_what_was_put_this_moment_counts(now: Now) -> None:
+async def test_the_current_moment_counts(now: Now) -> None:
     now.put(5)
     assert now.sums() == (5, 5, 5)
     assert now.statistics.put.totals == (5, 500, 5, 0)
 
 
-async def test_a_minute_later_it_is_no_longer_of_the_last_minute(now: Now) -> None:
+async def test_last_minute_forgets_after_a_minute(now: Now) -> None:
     now.put(5)
     await now.pass_turns(6)
     now.put(2)
-    assert now.sums() == (7, 7, 7)  # the window begins with the note before it
+    assert now.sums() == (7, 7, 7)  # the window begins at the sample before it
     await now.pass_turns(2)
     assert now.sums() == (2, 7, 7)
     await now.pass_turns(6)
     assert now.sums() == (0, 7, 7)
 
 
-async def test_an_hour_and_a_day_later(now: Now) -> None:
+async def test_last_hour_and_day_forget_in_time(now: Now) -> None:
     now.put(5)
     await now.pass_turns(70 * 6)
     now.put(1)
@@ -65,8 +65,8 @@ async def test_an_hour_and_a_day_later(now: Now) -> None:
     assert now.sums() == (0, 0, 0)
 
 
-async def test_every_window_is_its_span_long_or_a_step_more(now: Now) -> None:
-    """With a message in each turn, its sum tells how long it is."""
+async def test_window_spans_its_length_or_a_step_more(now: Now) -> None:
+    """Each turn has one message, so the sum gives the length of the window."""
     for _ in range(29 * 60 * 6):
         now.put(1)
         await now.pass_turns(1)
@@ -77,21 +77,21 @@ async def test_every_window_is_its_span_long_or_a_step_more(now: Now) -> None:
         assert window.per_second(window.added.messages) == pytest.approx(1 / TURN_S)
 
 
-async def test_a_rate_is_of_the_time_since_the_start_if_that_is_less(now: Now) -> None:
+async def test_rate_of_a_young_meter_covers_its_age(now: Now) -> None:
     now.us += 20 * US_PER_S
     now.put(40)
     window = now.statistics.window(now.statistics.put, HOUR_US)
     assert (window.added.messages, window.per_second(window.added.messages)) == (40, 2.0)
 
 
-async def test_a_rate_of_the_very_start_is_of_a_second() -> None:
+async def test_rate_at_the_start_covers_one_second() -> None:
     now = Now()
     now.put(3)
     window = now.statistics.window(now.statistics.put, MINUTE_US)
     assert window.per_second(window.added.messages) == 3.0
 
 
-async def test_an_idle_meter_notes_nothing_and_a_busy_one_a_bounded_number_of_times(now: Now) -> None:
+async def test_meter_keeps_a_bounded_number_of_samples(now: Now) -> None:
     now.put(1)
     await now.pass_turns(5 * 60 * 6)
     meter = now.statistics.topics["orders"]
@@ -102,7 +102,7 @@ async def test_an_idle_meter_notes_nothing_and_a_busy_one_a_bounded_number_of_ti
     assert all(len(notes) <= STEPS + 2 for notes, _ in meter._spans())
 
 
-async def test_mornings_are_those_of_days(now: Now) -> None:
+async def test_daily_counts_are_kept_at_each_midnight(now: Now) -> None:
     now.put(5)
     await now.pass_turns(12 * 60 * 6)
     assert now.statistics.daily == (0, 5, 0, 0)
@@ -118,7 +118,7 @@ async def test_the_time_of_a_commit_counts_for_all_its_messages(now: Now) -> Non
     assert now.statistics.longest_put_us == 60_000 * US_PER_MS
 
 
-async def test_what_is_gone_is_forgotten(now: Now) -> None:
+async def test_deleted_keys_are_forgotten(now: Now) -> None:
     statistics = now.statistics
     now.put(1)
     for topic in ("orders", "bills"):

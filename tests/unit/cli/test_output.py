@@ -1,4 +1,4 @@
-"""How instants are shown."""
+"""Output of instants."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tables: as wide as they need, or as a terminal allows."""
+"""Tables are as wide as necessary, or as the terminal allows."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def shown(width: int | None, **options: object) -> list[str]:
     return list(Table(COLUMNS, ROWS, **options).lines(width))  # type: ignore[arg-type]
 
 
-def test_without_a_terminal_each_row_is_a_line() -> None:
+def test_row_is_one_line_without_a_terminal() -> None:
     heading, rule, *rows = shown(None, least=("tag", "size"), folded="body")
     assert heading == f"{'time':<24}   {'id':<32}    size   tag    body"
     assert rule == "─" * (24 + 32 + 5 + 4 + 55 + 4 * 3)
@@ -51,7 +51,7 @@ def test_columns_are_left_out_the_least_important_first() -> None:
     assert all(cell_width(row) <= 90 for row in rows)
 
 
-def test_ids_and_instants_are_whole_where_they_have_room() -> None:
+def test_ids_and_instants_are_whole_when_they_fit() -> None:
     for width in (59, 60):
         heading, _, *rows, _ = shown(width, least=("tag", "size", "body"), folded="body")
         assert heading.split() == ["time", "id"]
@@ -60,7 +60,7 @@ def test_ids_and_instants_are_whole_where_they_have_room() -> None:
     assert first == "2023-11-14T22:13:…   E3186257647E1A2041…"
 
 
-def test_names_are_shortened_once_nothing_is_left_to_leave_out() -> None:
+def test_names_are_shortened_as_the_last_resort() -> None:
     rows = [("g" * 255, "orders", 3, 12), ("billing", "t" * 127, 4, 7)]
     table = Table(("group", "topic", ">queue", ">lag"), rows, least=("queue",), cut=("group", "topic"))
     heading, _, first, second, note = table.lines(40)
@@ -91,7 +91,7 @@ def test_a_table_may_have_no_rows() -> None:
     assert list(Table(("a", ">b"), []).lines(80)) == ["a   b", "─────"]
 
 
-def test_cells_are_shown_as_they_are_but_for_control_characters_and_length() -> None:
+def test_cells_are_escaped_and_shortened() -> None:
     _, _, first, second = Table(("text", ">n"), [("[red]a\tb\x1b[0m é", 7), (None, "x" * 1000)]).lines(None)
     assert first.split("   ")[0] == "[red]a\\tb\\x1b[0m é"
     assert second == f"{'–':<18}   {'x' * 500}…"

@@ -1,4 +1,4 @@
-"""Fixtures of tests of delay files."""
+"""Fixtures for tests of delay files."""
 
 from collections.abc import Iterator
 from pathlib import Path

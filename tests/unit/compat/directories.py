@@ -1,4 +1,4 @@
-"""Delay directories, and what lies in them."""
+"""Helpers for delay directories and their contents."""
 
 from pathlib import Path
 

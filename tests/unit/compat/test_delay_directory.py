@@ -1,4 +1,4 @@
-"""The delay directory: files appear whole or not at all, and nothing that lies about can stop it."""
+"""The delay directory: files appear completely or not at all, and no stray file can block it."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ from tests.unit.compat.directories import BLOCK, SECOND, files_below, names_in, 
 
 @pytest.fixture
 def quick_switches() -> Iterator[None]:
-    """Threads take turns as often as they can."""
+    """Make threads switch as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -33,7 +33,7 @@ def quick_switches() -> Iterator[None]:
 # Files come and go
 
 
-def test_a_file_is_read_as_it_was_written_until_it_is_removed(
+def test_file_is_readable_until_its_removal(
     directory: DelayDirectory,
 ) -> None:
     one, other = made("A", b"x" * BLOCK), made("B", b"")
@@ -41,21 +41,21 @@ def test_a_file_is_read_as_it_was_written_until_it_is_removed(
         directory.write(file.entry, file.content)
     directory.sync([one.entry, other.entry])
     assert [directory.read(file.entry) for file in (one, other)] == [one.content, other.content]
-    assert [directory.remove(file.entry) for file in (one, other, other)] == [2 * BLOCK, BLOCK, 0]
+    assert [directory.remove_file(file.entry) for file in (one, other, other)] == [2 * BLOCK, BLOCK, 0]
     for file in (one, other):
         with pytest.raises(FileNotFoundError):
             directory.read(file.entry)
     directory.remove_second(SECOND)
 
 
-def test_a_file_that_is_written_again_has_the_new_content(directory: DelayDirectory) -> None:
+def test_rewritten_file_has_the_new_content(directory: DelayDirectory) -> None:
     file = made()
     for content in (b"much longer than the other", file.content):
         directory.write(file.entry, content)
     assert directory.read(file.entry) == file.content
 
 
-def test_files_lie_where_their_names_say(directory: DelayDirectory) -> None:
+def test_directory_follows_from_the_file_name(directory: DelayDirectory) -> None:
     files = [made("A"), made("B", due_ms=DUE_MS + 1_000), made("C", number=8)]
     for file in files:
         directory.write(file.entry, file.content)
@@ -70,7 +70,7 @@ def test_only_an_empty_second_is_removed(directory: DelayDirectory) -> None:
     for second in (SECOND, SECOND + 1, 7):
         directory.remove_second(second)
     assert files_below(directory.root) == {file.place, "7"}
-    directory.remove(file.entry)
+    directory.remove_file(file.entry)
     directory.remove_second(SECOND)
     assert names_in(directory.root) == ["7"]
 
@@ -86,7 +86,7 @@ def test_a_second_that_cannot_be_removed_is_an_error(
         directory.remove_second(SECOND)
 
 
-def test_a_root_that_is_gone_is_an_error_and_not_made_again(directory: DelayDirectory) -> None:
+def test_a_missing_root_is_an_error_and_is_not_recreated(directory: DelayDirectory) -> None:
     directory.root.rmdir()
     with pytest.raises(FileNotFoundError):
         directory.write(made().entry, made().content)
@@ -94,15 +94,15 @@ def test_a_root_that_is_gone_is_an_error_and_not_made_again(directory: DelayDire
 
 
 @pytest.mark.parametrize(("size", "on_disk"), [(0, 0), (1, BLOCK), (BLOCK, BLOCK), (BLOCK + 1, 2 * BLOCK)])
-def test_disks_are_used_by_the_block(size: int, on_disk: int) -> None:
+def test_disk_use_is_counted_in_blocks(size: int, on_disk: int) -> None:
     assert disk_bytes(size) == on_disk
 
 
-# A file appears whole or not at all
+# A file appears completely or not at all
 
 
 @pytest.mark.usefixtures("quick_switches")
-def test_nobody_ever_sees_a_part_of_a_file(directory: DelayDirectory) -> None:
+def test_file_appears_whole(directory: DelayDirectory) -> None:
     files = [made(str(number), b"x" * 100_000, number=number) for number in range(100)]
     seen, written = threading.Event(), threading.Event()
 
@@ -118,7 +118,7 @@ def test_nobody_ever_sees_a_part_of_a_file(directory: DelayDirectory) -> None:
         try:
             for file in files:
                 directory.write(file.entry, file.content)
-                assert looking.done() or seen.wait(HANGING_S)  # from the first on, it looks beside the writes
+                assert looking.done() or seen.wait(HANGING_S)  # then looks overlap the writes
         finally:
             written.set()
         looking.result(timeout=HANGING_S)
@@ -134,7 +134,7 @@ DelayDirectory(Path(sys.argv[1])).write(made("torn").entry, made("torn").content
 """
 
 
-def test_what_a_kill_left_is_never_read_and_removed_by_the_first_scan(directory: DelayDirectory) -> None:
+def test_first_scan_removes_leftovers_of_a_kill(directory: DelayDirectory) -> None:
     environment = clean_environment() | {ENVIRONMENT: "files.writing"}
     ended = subprocess.run(
         [sys.executable, "-c", KILLED, str(directory.root)], check=False, env=environment, timeout=HANGING_S
@@ -150,7 +150,7 @@ def test_what_a_kill_left_is_never_read_and_removed_by_the_first_scan(directory:
     assert files_below(directory.root) == {finished.place}
 
 
-def test_short_writes_are_gone_on_with(directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_are_continued(directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     write, sizes = os.write, []
 
     def write_half(fd: int, content: bytes) -> int:
@@ -165,7 +165,7 @@ def test_short_writes_are_gone_on_with(directory: DelayDirectory, monkeypatch: p
     assert len(sizes) > 10
 
 
-@pytest.mark.parametrize("call", ["write", "rename"])
+@pytest.mark.parametrize("call", ["write", "replace"])
 @pytest.mark.parametrize("neighbour", [None, made("neighbour")])
 def test_a_full_disk_leaves_nothing_behind(
     directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch, call: str, neighbour: Made | None
@@ -192,11 +192,11 @@ def test_a_full_disk_leaves_nothing_behind(
     assert directory.read(file.entry) == file.content
 
 
-# Removing never races a save (W7)
+# A removal never races a save (W7)
 
 
 @pytest.mark.usefixtures("quick_switches")
-def test_a_second_can_be_removed_under_those_who_write_to_it(
+def test_a_seconds_directory_can_be_removed_while_files_are_written_to_it(
     directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mkdir = os.mkdir
@@ -217,7 +217,7 @@ def test_a_second_can_be_removed_under_those_who_write_to_it(
             directory.write(file.entry, file.content)
             directory.remove_second(SECOND)
             assert directory.read(file.entry) == file.content
-            assert directory.remove(file.entry) == BLOCK
+            assert directory.remove_file(file.entry) == BLOCK
             directory.remove_second(SECOND)
 
     with ThreadPoolExecutor(together.parties) as threads:
@@ -243,13 +243,13 @@ def test_a_file_can_be_moved_to_a_second_that_is_removed_under_it(directory: Del
                 file.put(directory.root, "7/by-hand")
                 directory.move(7, "by-hand", file.entry)
                 assert directory.read(file.entry) == file.content
-                directory.remove(file.entry)
+                directory.remove_file(file.entry)
         finally:
             moved.set()
         removing.result(timeout=HANGING_S)
 
 
-def test_a_second_that_is_removed_as_soon_as_it_is_made_is_made_again(
+def test_directory_removed_during_a_write_is_recreated(
     directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mkdir = os.mkdir
@@ -268,7 +268,7 @@ def test_a_second_that_is_removed_as_soon_as_it_is_made_is_made_again(
     assert len(made_anew) == 5
 
 
-def test_one_who_always_comes_too_late_gives_up(
+def test_write_gives_up_after_many_lost_races(
     directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries: list[str] = []
@@ -278,11 +278,11 @@ def test_one_who_always_comes_too_late_gives_up(
     assert 10 < len(tries) < 1_000
 
 
-# Durable
+# Durability
 
 
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The inodes of what is synced from now on, in order."""
+    """Record the inodes that are synced from now on, in order."""
     fsync, inodes = os.fsync, []
 
     def record(fd: int) -> None:
@@ -293,7 +293,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return inodes
 
 
-def test_without_a_call_for_all_each_file_and_directory_is_synced(
+def test_files_and_directories_are_synced_without_syncfs(
     directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delay_directory, "system_sync", lambda: None)
@@ -310,9 +310,7 @@ def test_without_a_call_for_all_each_file_and_directory_is_synced(
     assert inodes[-2:] == [root.stat().st_ino, root.parent.stat().st_ino], "from the inside out"
 
 
-def test_one_call_syncs_everything_where_there_is_one(
-    directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_syncfs_call_syncs_all_files(directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     syncfs = delay_directory.system_sync()
     if syncfs is None:
         pytest.skip("the system has no syncfs")
@@ -331,7 +329,7 @@ def test_one_call_syncs_everything_where_there_is_one(
     assert inodes == []
 
 
-def test_a_sync_that_fails_says_why(directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_sync_gives_its_reason(directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delay_directory, "system_sync", lambda: lambda _: errno.EIO)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)) as failure:
         directory.sync([])

@@ -1,4 +1,4 @@
-"""What lies about in a delay directory is named and left alone, and what is damaged is put aside."""
+"""Stray files in a delay directory are reported and left alone; damaged files are quarantined."""
 
 import errno
 import os
@@ -10,14 +10,14 @@ from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, DelayD
 from tests.support.delayed_files import DUE_MS, made
 from tests.unit.compat.directories import BLOCK, SECOND, files_below, names_in, scanned
 
-# What lies about
+# Stray files
 
 
 @pytest.mark.parametrize(
     "name",
     ["orders", "0170", "١٧٠٠", "1_0", "-5", "170.bak", "lost+found", " 170"],
 )
-def test_what_is_no_seconds_directory_is_named_and_left_alone(directory: DelayDirectory, name: str) -> None:
+def test_foreign_directories_are_named_and_left_alone(directory: DelayDirectory, name: str) -> None:
     (directory.root / name).mkdir()
     made().put(directory.root, f"{name}/{made().entry.name}")
     assert scanned(directory) == ([], [name])
@@ -57,7 +57,7 @@ def test_other_files_of_a_second_are_strays(directory: DelayDirectory) -> None:
     assert {name: directory.read_stray(SECOND, name) for name in strays} == strays
 
 
-def test_a_file_that_somebody_copies_here_can_have_a_temporary_name(directory: DelayDirectory) -> None:
+def test_files_being_copied_may_have_temporary_names(directory: DelayDirectory) -> None:
     copying = directory.root / str(SECOND) / "by-hand.tmp"
     made().put(directory.root)
     copying.write_text("half of it")
@@ -66,7 +66,7 @@ def test_a_file_that_somebody_copies_here_can_have_a_temporary_name(directory: D
     assert copying.exists()
 
 
-def test_what_is_named_as_a_message_but_is_no_file_is_a_stray(directory: DelayDirectory) -> None:
+def test_a_directory_named_like_a_message_is_a_stray(directory: DelayDirectory) -> None:
     file = made()
     file.put(directory.root)
     link, folder, pipe, temporary = (made(key).entry.name for key in ("link", "folder", "pipe", "temporary"))
@@ -87,7 +87,7 @@ def test_what_is_named_as_a_message_but_is_no_file_is_a_stray(directory: DelayDi
     assert len(names_in(Path("/dev/fd"))) <= open_files
 
 
-def test_a_scan_counts_the_disk_and_tells_the_last_change(directory: DelayDirectory) -> None:
+def test_scan_counts_disk_use_and_finds_the_last_change(directory: DelayDirectory) -> None:
     small, big = made("A"), made("B", b"x" * 5_000)
     small.put(directory.root)
     big.put(directory.root)
@@ -95,7 +95,7 @@ def test_a_scan_counts_the_disk_and_tells_the_last_change(directory: DelayDirect
     later.put(directory.root)
     places = [directory.root / str(second) for second in (SECOND, SECOND + 1)]
     for place in places:
-        os.utime(place, ns=(1_000, 1_000))  # as of a backup that is copied back: that is a change, too
+        os.utime(place, ns=(1_000, 1_000))  # the time of a restored backup, which counts as a change too
     first_ns, last_ns = (place.stat().st_ctime_ns for place in places)
     found, _ = scanned(directory)
     assert [(one.second, one.disk_bytes, one.changed_ns) for one in found] == [
@@ -113,7 +113,7 @@ def test_a_second_may_vanish_during_a_scan(directory: DelayDirectory) -> None:
     scan = directory.scan(since_ns=1)
     seen = [next(scan)]
     for file in files:
-        directory.remove(file.entry)
+        directory.remove_file(file.entry)
         directory.remove_second(file.entry.second)
     seen += scan
     assert len(seen) < len(files)
@@ -122,7 +122,7 @@ def test_a_second_may_vanish_during_a_scan(directory: DelayDirectory) -> None:
 # The quarantine
 
 
-def test_a_file_is_put_aside_with_the_reason(directory: DelayDirectory) -> None:
+def test_quarantine_keeps_the_file_with_the_reason(directory: DelayDirectory) -> None:
     assert directory.quarantined() == 0
     file = made()
     file.put(directory.root)
@@ -135,7 +135,7 @@ def test_a_file_is_put_aside_with_the_reason(directory: DelayDirectory) -> None:
     assert scanned(directory)[1] == []
 
 
-def test_nothing_in_the_quarantine_is_overwritten(directory: DelayDirectory) -> None:
+def test_quarantine_never_overwrites_files(directory: DelayDirectory) -> None:
     for content in ("first", "second", "third"):
         (directory.root / "7").mkdir(exist_ok=True)
         (directory.root / "7" / "name").write_text(content)
@@ -146,7 +146,7 @@ def test_nothing_in_the_quarantine_is_overwritten(directory: DelayDirectory) -> 
     assert directory.quarantined() == 3
 
 
-def test_any_name_can_be_put_aside(directory: DelayDirectory) -> None:
+def test_any_name_can_be_quarantined(directory: DelayDirectory) -> None:
     place = directory.root / "7"
     place.mkdir()
     names = ["x" * 255, "x" * 254 + "y", os.fsdecode(b"\xff\xfe"), "é" * 127, "a\nb", ".hidden"]
@@ -157,7 +157,7 @@ def test_any_name_can_be_put_aside(directory: DelayDirectory) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_a_file_that_is_gone_cannot_be_put_aside(directory: DelayDirectory) -> None:
+def test_missing_file_cannot_be_quarantined(directory: DelayDirectory) -> None:
     with pytest.raises(FileNotFoundError):
         directory.quarantine(SECOND, "delivered-meanwhile", "whatever")
     assert directory.quarantined() == 0

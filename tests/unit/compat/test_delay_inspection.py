@@ -1,4 +1,4 @@
-"""Looking at a delay directory while a broker delivers from it, or while a disk fails."""
+"""Inspecting a delay directory while a broker delivers from it, or while a disk fails."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ from mocketmq.errors import StoreUnavailableError
 from mocketmq_compat.delay.delayed_file import DamagedFileError
 from mocketmq_compat.delay.directories.delay_inspection import (
     FileLocation,
-    find,
+    find_files,
     in_order,
     list_files,
     message_in,
     read,
     verify,
 )
-from mocketmq_compat.delay.inspection import InspectionProgress, KeptMessage, Trouble
+from mocketmq_compat.delay.inspection import FolderProblem, InspectionProgress, KeptMessage
 from mocketmq_compat.delay.offline import Imported, SchemeFolder, import_messages
 from tests.support.delayed_files import DUE_MS, made
 
@@ -23,7 +23,7 @@ FIRST, SECOND = made("first"), made("second", due_ms=DUE_MS + 1_000)
 
 
 def ignore(_what: str, _done: int, _total: int | None) -> None:
-    """Nobody watches."""
+    """Ignore progress."""
 
 
 def import_files(data: Path, root: Path, progress: InspectionProgress) -> Imported:
@@ -38,7 +38,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def test_what_is_delivered_meanwhile_counts_as_if_it_had_never_been_there(root: Path, tmp_path: Path) -> None:
+def test_messages_delivered_meanwhile_are_ignored(root: Path, tmp_path: Path) -> None:
     places = list_files(root, ignore).places
     gone = root / FIRST.place
 
@@ -51,13 +51,13 @@ def test_what_is_delivered_meanwhile_counts_as_if_it_had_never_been_there(root: 
     assert [each.entry for each in in_order(root, places, ignore) if isinstance(each, KeptMessage)] == [
         SECOND.entry
     ]
-    assert find(root, places, "first") == []
+    assert find_files(root, places, "first") == []
     FIRST.put(root)
     assert import_files(tmp_path / "data", root, deliver).imported == 1
     assert not gone.exists()
 
 
-def test_a_second_that_is_removed_meanwhile_is_passed_over(root: Path) -> None:
+def test_second_removed_meanwhile_is_skipped(root: Path) -> None:
     def remove(*_: object) -> None:
         for path in sorted(root.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
@@ -65,7 +65,7 @@ def test_a_second_that_is_removed_meanwhile_is_passed_over(root: Path) -> None:
     assert len(list_files(root, remove).places) == 1
 
 
-def test_a_file_that_cannot_be_read_is_in_trouble(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(path: Path) -> bytes:
         raise OSError(5, "Input/output error", str(path))
 
@@ -74,7 +74,7 @@ def test_a_file_that_cannot_be_read_is_in_trouble(root: Path, monkeypatch: pytes
     with pytest.raises(DamagedFileError, match="cannot be read: Input/output error"):
         read(root, listing.places[0])
     assert list(in_order(root, listing.places, ignore)) == [
-        Trouble(file.place, "unreadable", "the file cannot be read: Input/output error")
+        FolderProblem(file.place, "unreadable", "the file cannot be read: Input/output error")
         for file in (FIRST, SECOND)
     ]
 
@@ -85,11 +85,11 @@ def test_places() -> None:
     assert FileLocation(entry.second + 1, entry.name).entry is None
     assert FileLocation(entry.second, "by-hand").entry is None
     assert message_in(FileLocation(7, "by-hand"), FIRST.content).entry == entry
-    with pytest.raises(DamagedFileError, match=f"by its header, the file is {FIRST.place}"):
+    with pytest.raises(DamagedFileError, match=f"its header is that of file {FIRST.place}"):
         message_in(FileLocation(SECOND.entry.second, SECOND.entry.name), FIRST.content)
 
 
-def test_progress_is_told_of_every_file(root: Path, tmp_path: Path) -> None:
+def test_progress_is_reported_for_every_file(root: Path, tmp_path: Path) -> None:
     told: list[tuple[str, int, int | None]] = []
     import_files(tmp_path / "data", root, lambda *step: told.append(step))
     assert told == [
@@ -100,9 +100,7 @@ def test_progress_is_told_of_every_file(root: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_an_import_whose_sync_fails_has_failed(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_sync_fails_the_import(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
 

@@ -1,4 +1,4 @@
-"""The file of a delayed message: what is written is read, and nothing else is."""
+"""The file of a delayed message: files that the writer writes can be read, and no others."""
 
 import hashlib
 import json
@@ -58,23 +58,23 @@ headers = st.builds(
 
 
 def with_checksum(rest: bytes, version: int = 1) -> bytes:
-    """A file as somebody without this program would make it."""
+    """Build a file as a person without this program would."""
     digest = hashlib.sha256(rest).hexdigest()
     return f"mocketmq-delayed {version} sha256 {digest}\n".encode() + rest
 
 
 def damage(content: bytes) -> DamagedFileError:
-    """Why the file is refused."""
+    """Return why the file is refused."""
     with pytest.raises(DamagedFileError) as refused:
         decode(content)
     return refused.value
 
 
-# What is written is read
+# Written files can be read
 
 
 @given(headers, st.binary(max_size=2_000))
-def test_any_message_comes_back_as_it_was(header: FileHeader, body: bytes) -> None:
+def test_any_message_is_read_back_unchanged(header: FileHeader, body: bytes) -> None:
     header = msgspec.structs.replace(header, size=len(body))
     content = encode(header, body)
     assert decode(content) == DelayedFile(header, body)
@@ -82,14 +82,14 @@ def test_any_message_comes_back_as_it_was(header: FileHeader, body: bytes) -> No
 
 
 @given(headers)
-def test_a_name_says_what_its_header_says(header: FileHeader) -> None:
+def test_a_name_matches_its_header(header: FileHeader) -> None:
     entry = header.entry
     assert parse_name(entry.name) == entry
     assert (entry.due_us, entry.number) == (header.due_us, header.number)
     assert parse_second(str(entry.second)) == entry.second == header.due_us // 1_000_000
 
 
-def test_the_format_stays_as_it_is() -> None:
+def test_format_matches_the_golden_bytes() -> None:
     file = made(body=b"hello\n", properties={"UNIQ_KEY": "AB01", "KEYS": "é\n"})
     assert file.content == GOLDEN
     assert file.place == "1700000000/1700000000250-0000000000000007-664261b41d8ee4c7.msg"
@@ -107,7 +107,7 @@ def test_entries_are_in_order_of_due_time_then_of_arrival() -> None:
 
 
 @given(st.text())
-def test_hashes_of_keys_fit_a_column_of_the_database(key: str) -> None:
+def test_key_hashes_fit_a_database_column(key: str) -> None:
     assert 0 <= key_hash(key) < 1 << 63
 
 
@@ -135,7 +135,7 @@ def test_hashes_of_keys_fit_a_column_of_the_database(key: str) -> None:
         "",
     ],
 )
-def test_other_names_are_no_entries(name: str) -> None:
+def test_foreign_names_are_no_entries(name: str) -> None:
     assert parse_name(name) is None
 
 
@@ -148,7 +148,7 @@ def test_the_name_of_an_entry() -> None:
 @pytest.mark.parametrize(
     "name", ["", "00", "01", "-1", "+1", "1_0", "1.0", " 1", "1\n", "١", "²", "1e3", "x"]
 )
-def test_other_names_are_no_seconds(name: str) -> None:
+def test_foreign_names_are_no_seconds(name: str) -> None:
     assert parse_second(name) is None
 
 
@@ -157,10 +157,10 @@ def test_the_name_of_a_second(second: int) -> None:
     assert parse_second(str(second)) == second
 
 
-# Nothing else is read
+# No other files can be read
 
 
-def test_every_changed_byte_is_noticed() -> None:
+def test_every_changed_byte_is_detected() -> None:
     for position in range(len(SMALL)):
         for change in range(1, 256):
             changed = bytearray(SMALL)
@@ -169,7 +169,7 @@ def test_every_changed_byte_is_noticed() -> None:
                 decode(bytes(changed))
 
 
-def test_every_truncation_is_noticed_and_within_the_first_line_called_torn() -> None:
+def test_every_truncation_is_detected() -> None:
     first_line = SMALL.index(b"\n")
     for length in range(len(SMALL)):
         kind = damage(SMALL[:length]).kind
@@ -177,16 +177,16 @@ def test_every_truncation_is_noticed_and_within_the_first_line_called_torn() -> 
 
 
 @pytest.mark.parametrize("added", [b"\n", b"\0", SMALL])
-def test_what_is_appended_is_noticed(added: bytes) -> None:
+def test_appended_bytes_are_detected(added: bytes) -> None:
     assert damage(SMALL + added).kind == "checksum"
 
 
-def test_zeros_that_a_power_failure_left_are_torn() -> None:
+def test_zeros_left_by_a_power_failure_count_as_torn() -> None:
     assert damage(bytes(len(SMALL))).kind == "torn"
 
 
 @pytest.mark.parametrize("content", [b"hello", b"mocketmq-delaye", b"mocketmq-delaying 1", b"\n" + SMALL])
-def test_what_begins_otherwise_is_something_else(content: bytes) -> None:
+def test_other_first_bytes_are_another_protocol(content: bytes) -> None:
     assert damage(content).kind == ("torn" if SMALL.startswith(content) else "stray")
 
 
@@ -199,7 +199,7 @@ def test_what_begins_otherwise_is_something_else(content: bytes) -> None:
         b"mocketmq-delayed 10\n",
     ],
 )
-def test_a_file_of_another_version_is_told_apart(content: bytes) -> None:
+def test_files_of_other_versions_are_distinguished(content: bytes) -> None:
     error = damage(content)
     assert error.kind == "version"
     assert str(error).endswith("known: 1")
@@ -230,16 +230,16 @@ def header_line(**changed: object) -> bytes:
         (header_line(due_us=10**30), "due"),
     ],
 )
-def test_a_header_that_means_nothing_is_refused(line: bytes, says: str) -> None:
+def test_a_malformed_header_is_refused(line: bytes, says: str) -> None:
     error = damage(with_checksum(line + b"\na\nb"))
     assert error.kind == "header"
     assert says in str(error)
 
 
 @pytest.mark.parametrize("size", [-1, 0, 2, 4])
-def test_a_body_of_another_size_is_refused(size: int) -> None:
+def test_body_of_a_wrong_size_is_refused(size: int) -> None:
     error = damage(with_checksum(header_line(size=size) + b"\na\nb"))
-    assert (error.kind, str(error)) == ("size", f"the body has 3 bytes, the header says {size}")
+    assert (error.kind, str(error)) == ("size", f"the body has 3 bytes, but the header says {size}")
 
 
 # Without this program

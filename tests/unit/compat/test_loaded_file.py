@@ -1,4 +1,4 @@
-"""A loaded file of the wheel, held to a dictionary through any sequence of steps."""
+"""A loaded file of the wheel behaves like a dictionary in any sequence of steps."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.wheel.loaded_file import LoadedFile
 
-# Few of each, so that seconds, numbers and hashes are met again and again.
+# Few values of each, so that seconds, numbers and hashes repeat often.
 entries = st.builds(
     Entry, st.sampled_from([0, 1, 999, 1_000, 1_500, 2_000, 9_000]), st.integers(0, 3), st.integers(0, 2)
 )
@@ -15,7 +15,7 @@ entries = st.builds(
 @given(
     st.dictionaries(entries, st.integers(0, 9)), st.lists(st.tuples(entries, st.integers(0, 9) | st.none()))
 )
-def test_a_loaded_file_keeps_what_waits_in_order(
+def test_loaded_file_keeps_pending_entries_in_order(
     begun: dict[Entry, int], steps: list[tuple[Entry, int | None]]
 ) -> None:
     loaded, waiting = LoadedFile(begun), dict(begun)
@@ -35,7 +35,7 @@ def test_a_loaded_file_keeps_what_waits_in_order(
         assert sorted(loaded.matching(field, value)) == [e for e in in_order if e[field] == value]
 
 
-def test_what_is_gone_takes_no_more_room_than_what_waits() -> None:
+def test_removed_entries_take_no_more_room_than_waiting_ones() -> None:
     some = [Entry(1_000, number, 7) for number in range(1_000)]
     loaded = LoadedFile({entry: entry.number for entry in some})
     for entry in some[:-10]:

@@ -1,4 +1,4 @@
-"""Which queue a sharding key goes to."""
+"""The queue of a sharding key."""
 
 import pytest
 
@@ -12,10 +12,10 @@ from mocketmq_compat.aliyun_http.properties import sharded_queue_id
         ("a", 97, 1),
         ("order-1", -1207111310, 2),
         ("", 0, 0),
-        ("polygenelubricants", -(1 << 31), 0),  # Java has no positive number for its hash
+        ("polygenelubricants", -(1 << 31), 0),  # the absolute value of this hash overflows in Java
     ],
 )
-def test_by_the_absolute_value_of_javas_hash(key: str, code: int, queue_id: int) -> None:
+def test_queue_is_chosen_by_the_absolute_java_hash(key: str, code: int, queue_id: int) -> None:
     assert java_hash(key) == code
     assert sharded_queue_id(key, 4) == queue_id
     assert sharded_queue_id(key, 1) == 0

@@ -1,4 +1,4 @@
-"""An index of the scheme ``slots`` that somebody changes while the store is open: nothing is lost."""
+"""Nothing is lost if somebody changes an index of the scheme ``slots`` while the store is open."""
 
 import errno
 import os
@@ -17,12 +17,12 @@ from tests.support.delayed_files import DUE_MS, made
 from tests.unit.compat.test_slot_store import opened_again, put, waiting
 
 DUES = (0, 10, 100, 3, 20, HOUR_MS)
-"""Three of one slot, one of it after two others, and one of another hour."""
+"""Due times: three in one slot, another in it after two others, and one in another hour."""
 LAST_OF_THE_HOUR = 5
 
 
 def store_in(root: Path) -> tuple[SlotStore, list[Entry]]:
-    """A store that does not remember where records are; what waits there, in order."""
+    """Return a store that does not remember the places of records, and its entries in order."""
     store = SlotStore(root)
     entries = put(store, *(DUE_MS // 100 * 100 + due for due in DUES))
     store._locations.clear()
@@ -30,12 +30,12 @@ def store_in(root: Path) -> tuple[SlotStore, list[Entry]]:
 
 
 def index_in(root: Path) -> Path:
-    """The index of the first hour."""
+    """Return the index of the first hour."""
     return min((root / "index").iterdir())
 
 
 def overwrite(path: Path, offset: int, content: bytes) -> None:
-    """In place, as no broker does it."""
+    """Overwrite the file in place, which no broker does."""
     with path.open("r+b") as file:
         file.seek(offset)
         file.write(content)
@@ -86,7 +86,7 @@ def removed(path: Path) -> None:
 
 
 def replaced(path: Path) -> None:
-    """By an older copy, as ``mv`` and most editors do."""
+    """Replace the file with an older copy, as ``mv`` and most editors do."""
     copy = path.with_name("older")
     shutil.copy(path, copy)
     os.truncate(copy, item_at(3))
@@ -108,7 +108,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("first", ["first", "read", "forget", "write", "all"])
-def test_whoever_meets_the_damage_nothing_is_lost(tmp_path: Path, damage: str, first: str) -> None:
+def test_damage_loses_no_other_message(tmp_path: Path, damage: str, first: str) -> None:
     store, entries = store_in(tmp_path)
     DAMAGES[damage](index_in(tmp_path))
     if first == "read":
@@ -130,7 +130,7 @@ def test_whoever_meets_the_damage_nothing_is_lost(tmp_path: Path, damage: str, f
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_bytes_that_change_lose_nothing(tmp_path: Path, seed: int) -> None:
+def test_changed_bytes_lose_no_other_message(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     store, entries = store_in(tmp_path)
     path = index_in(tmp_path)
@@ -149,24 +149,24 @@ def test_any_bytes_that_change_lose_nothing(tmp_path: Path, seed: int) -> None:
     assert (waiting(again), again.count) == (entries, len(entries))
 
 
-def test_an_older_copy_without_the_newest_marks_repeats_nothing_and_loses_nothing(tmp_path: Path) -> None:
-    """Its length and its items are right. Counted by it, the day would be over too soon."""
+def test_older_index_copy_repeats_and_loses_no_message(tmp_path: Path) -> None:
+    """The copy's length and items are valid, but its counts would end the day too soon."""
     store, entries = store_in(tmp_path)
     path = index_in(tmp_path)
     older = path.read_bytes()
     store.forget(entries[:3])
     overwrite(path, 0, older)
     store._locations.clear()
-    store.forget(waiting(store)[:2])  # the scheme knows that they are done with, and refuses them
+    store.forget(waiting(store)[:2])  # the scheme knows that they are settled, and refuses them
     assert (waiting(store), store.count, dict(store.damaged)) == (entries[3:], len(entries) - 3, {"index": 1})
     store.close()
     assert waiting(SlotStore(tmp_path)) == entries[3:]
 
 
-def test_an_index_of_other_data_is_seen_by_the_records_that_it_leads_to(tmp_path: Path) -> None:
+def test_index_of_other_data_is_detected_by_its_records(tmp_path: Path) -> None:
     store, entries = store_in(tmp_path / "one")
     other = SlotStore(tmp_path / "other")
-    for entry in sorted(entries, key=lambda entry: -entry.number):  # the same, at other places
+    for entry in sorted(entries, key=lambda entry: -entry.number):  # the same entries, at other places
         file = made(f"K{entry.number}", due_ms=entry.due_ms, number=entry.number)
         assert file.entry == entry
         other.write(entry, file.content)
@@ -180,7 +180,7 @@ def test_an_index_of_other_data_is_seen_by_the_records_that_it_leads_to(tmp_path
     assert (data.count(data_file.MAGIC), data.count(b"DONE")) == (len(DUES), 2)
 
 
-def test_a_record_without_head_and_message_is_put_aside_once(tmp_path: Path) -> None:
+def test_record_without_head_and_body_is_quarantined_once(tmp_path: Path) -> None:
     store, entries = store_in(tmp_path)
     [path] = (tmp_path / "data").iterdir()
     first = path.read_bytes().index(b"K1")
@@ -191,7 +191,7 @@ def test_a_record_without_head_and_message_is_put_aside_once(tmp_path: Path) -> 
     assert dict(store.damaged) == {"index": 1, "torn": 1}
 
 
-def test_files_of_a_day_that_cannot_be_mended_stay_and_are_mended_later(
+def test_unrepairable_files_stay_and_are_repaired_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, entries = store_in(tmp_path)

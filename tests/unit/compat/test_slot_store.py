@@ -25,7 +25,7 @@ DAY_START_MS = DUE_MS // DAY_MS * DAY_MS
 
 
 def put(store: SlotStore, *due_ms: int, first: int = 1) -> list[Entry]:
-    """Write a record for each due time, numbered from ``first``; their entries."""
+    """Write a record for each due time, numbered from ``first``, and return the entries."""
     files = [made(f"K{number}", due_ms=due, number=number) for number, due in enumerate(due_ms, first)]
     for file in files:
         store.write(file.entry, file.content)
@@ -34,7 +34,7 @@ def put(store: SlotStore, *due_ms: int, first: int = 1) -> list[Entry]:
 
 
 def waiting(store: SlotStore) -> list[Entry]:
-    return store.first(10_000, ())
+    return store.first_records(10_000, ())
 
 
 def in_index(root: Path) -> list[str]:
@@ -42,11 +42,11 @@ def in_index(root: Path) -> list[str]:
 
 
 def opened_again(store: SlotStore) -> SlotStore:
-    """As after a kill: nothing is tidied."""
+    """Reopen the store as after a kill, without tidying."""
     return SlotStore(store.root)
 
 
-def test_a_record_goes_to_its_day_and_its_slot(tmp_path: Path) -> None:
+def test_record_is_written_to_its_day_and_slot(tmp_path: Path) -> None:
     store = SlotStore(tmp_path)
     file = made(due_ms=DAY_START_MS + 2 * HOUR_MS + 345, number=9)
     store.write(file.entry, file.content)
@@ -63,7 +63,7 @@ def test_a_record_goes_to_its_day_and_its_slot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_records_come_in_order_whatever_the_order_of_arrival(tmp_path: Path, seed: int) -> None:
+def test_records_are_read_in_order_of_due_time(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     store = SlotStore(tmp_path)
     spans = [100, HOUR_MS, DAY_MS, 366 * DAY_MS]
@@ -72,8 +72,8 @@ def test_records_come_in_order_whatever_the_order_of_arrival(tmp_path: Path, see
     store.forget(gone)
     left = sorted(set(entries) - set(gone))
     assert waiting(store) == left
-    assert store.first(7, ()) == left[:7]
-    assert store.first(7, set(left[:5])) == left[5:12]
+    assert store.first_records(7, ()) == left[:7]
+    assert store.first_records(7, set(left[:5])) == left[5:12]
     assert (
         store.by_arrival(left[0].number, 9)
         == sorted((entry for entry in left if entry.number > left[0].number), key=lambda entry: entry.number)[
@@ -87,7 +87,7 @@ def test_records_come_in_order_whatever_the_order_of_arrival(tmp_path: Path, see
     assert (waiting(again), again.count, again.last_number) == (left, 80, 120)
 
 
-def test_a_record_that_comes_into_a_slot_that_was_passed_is_found(tmp_path: Path) -> None:
+def test_a_record_added_to_a_passed_slot_is_found(tmp_path: Path) -> None:
     store = SlotStore(tmp_path)
     first, second = put(store, DAY_START_MS + 50_000, DAY_START_MS + 60_000)
     store.forget([first])
@@ -96,7 +96,7 @@ def test_a_record_that_comes_into_a_slot_that_was_passed_is_found(tmp_path: Path
     assert waiting(store) == [late, same_slot, second]
 
 
-def test_files_go_when_their_day_is_over_and_not_before(tmp_path: Path) -> None:
+def test_files_are_removed_when_their_day_is_over(tmp_path: Path) -> None:
     store = SlotStore(tmp_path)
     today, later, tomorrow = put(store, DAY_START_MS, DAY_START_MS + HOUR_MS, DAY_START_MS + DAY_MS)
     end_us = (DAY_START_MS + DAY_MS) * US_PER_MS
@@ -117,7 +117,7 @@ def test_files_go_when_their_day_is_over_and_not_before(tmp_path: Path) -> None:
     assert (in_index(tmp_path), store.disk_bytes) == ([], 0)
 
 
-def test_what_others_put_there_is_left_alone(tmp_path: Path) -> None:
+def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
     [entry] = put(SlotStore(tmp_path), DUE_MS)
     for name in ("data/note", "index/-5", "index/0170", "index/lost+found"):
         (tmp_path / name).write_text("somebody's")
@@ -182,7 +182,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], slice, dict[str, int]]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_whatever_is_damaged_all_other_records_are_found(tmp_path: Path, damage: str) -> None:
+def test_damage_spares_other_records(tmp_path: Path, damage: str) -> None:
     act, left, damaged = DAMAGES[damage]
     entries = put(SlotStore(tmp_path), DUE_MS, DUE_MS + 100, DUE_MS + 3 * HOUR_MS, DUE_MS + 1)
     act(tmp_path)
@@ -195,7 +195,7 @@ def test_whatever_is_damaged_all_other_records_are_found(tmp_path: Path, damage:
     assert waiting(again) == sorted([*entries[left], more])
 
 
-def test_marks_outlive_the_loss_of_the_indexes(tmp_path: Path) -> None:
+def test_marks_survive_the_loss_of_indexes(tmp_path: Path) -> None:
     store = SlotStore(tmp_path)
     first, second = put(store, DUE_MS, DUE_MS + 1)
     store.forget([first])
@@ -204,7 +204,7 @@ def test_marks_outlive_the_loss_of_the_indexes(tmp_path: Path) -> None:
     assert (waiting(again), again.count) == ([second], 1)
 
 
-def test_lost_data_is_counted_and_data_of_another_version_put_aside(tmp_path: Path) -> None:
+def test_lost_data_is_counted_and_foreign_versions_quarantined(tmp_path: Path) -> None:
     put(SlotStore(tmp_path), DUE_MS, DUE_MS + 1, DUE_MS + DAY_MS)
     first, second = sorted((tmp_path / "data").iterdir())
     first.unlink()
@@ -221,7 +221,7 @@ def test_lost_data_is_counted_and_data_of_another_version_put_aside(tmp_path: Pa
 def test_a_full_disk_leaves_nothing_of_a_refused_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int
 ) -> None:
-    """The write fails half way, wherever it is: in the data, in the index, in the table."""
+    """The write fails halfway, in the data, in the index or in the table."""
     store = SlotStore(tmp_path)
     entries = put(store, DUE_MS, DUE_MS + 1)
     real, calls = os.pwrite, 0
@@ -254,8 +254,8 @@ store = SlotStore(Path(sys.argv[1]))
 for number in range(1, 5):
     file = made(f"K{number}", due_ms=DUE_MS + number, number=number)
     store.write(file.entry, file.content)
-store.forget(store.first(2, ()))
-store.forget(store.first(2, ()))
+store.forget(store.first_records(2, ()))
+store.forget(store.first_records(2, ()))
 store.remove_over(1 << 62)
 """
 
@@ -270,7 +270,7 @@ store.remove_over(1 << 62)
         ("slots.removed:1", []),
     ],
 )
-def test_a_kill_at_any_point_leaves_files_that_fit(tmp_path: Path, point: str, left: list[int]) -> None:
+def test_kill_at_any_point_leaves_consistent_files(tmp_path: Path, point: str, left: list[int]) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     done = subprocess.run(command, env={**os.environ, ENVIRONMENT: point}, check=False)
     assert done.returncode == -signal.SIGKILL

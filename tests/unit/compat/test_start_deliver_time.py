@@ -1,4 +1,4 @@
-"""Absolute due times: which property counts, what each mode makes of it, and at which instant."""
+"""Absolute due times: which property counts, and how and when each mode interprets it."""
 
 import re
 from typing import get_args
@@ -35,7 +35,7 @@ UPSTREAM = (
 
 
 class Bench:
-    """A judge, and clocks that stand still: the wall clock at NOW_US, the emulated one ahead of it."""
+    """A judge and stopped clocks: the wall clock at NOW_US, and the emulated clock ahead of it."""
 
     def __init__(
         self, mode: StartDeliverMode = "aliyun4", ahead_us: int = 0, window_us: int = WINDOW_MS * US_PER_MS
@@ -60,7 +60,7 @@ class Bench:
 
 @pytest.fixture(params=MODES)
 def bench(request: pytest.FixtureRequest) -> Bench:
-    """In each of the modes."""
+    """Run the test in each mode."""
     return Bench(request.param)
 
 
@@ -73,19 +73,19 @@ def test_the_defaults_are_those_of_aliyun_4() -> None:
 # Which property counts
 
 
-def test_a_message_without_any_is_not_delayed(bench: Bench) -> None:
+def test_message_without_a_delay_property_is_not_delayed(bench: Bench) -> None:
     properties = {"DELAY": "0", TIMER_DEL_UNIQKEY: "x", "__SHARDINGKEY": "1"}
     assert bench.judge.due_us(properties, 0) is None
     assert properties == {"DELAY": "0", TIMER_DEL_UNIQKEY: "x", "__SHARDINGKEY": "1"}
 
 
-def test_a_level_goes_before_everything_and_drops_the_timers(bench: Bench) -> None:
+def test_a_level_takes_precedence_and_drops_the_timers(bench: Bench) -> None:
     properties = dict.fromkeys(TIMERS, "5000") | {START_DELIVER_TIME: "abc", "DELAY": "3", "a": "b"}
     assert bench.judge.due_us(properties, 3) is None
     assert properties == {START_DELIVER_TIME: "abc", "DELAY": "3", "a": "b"}
 
 
-def test_a_start_time_goes_before_timers_and_leaves_them(bench: Bench) -> None:
+def test_a_start_deliver_time_takes_precedence_over_timers_and_keeps_them(bench: Bench) -> None:
     properties = dict.fromkeys(TIMERS, "abc") | {START_DELIVER_TIME: str(NOW_MS + 7), TIMER_OUT_MS: "1"}
     before = dict(properties)
     assert bench.judge.due_us(properties, 0) == (NOW_MS + 7) * US_PER_MS
@@ -94,7 +94,7 @@ def test_a_start_time_goes_before_timers_and_leaves_them(bench: Bench) -> None:
     assert bench.judge.due_us(properties, 0) is None
 
 
-def test_of_the_timers_the_first_counts_and_the_others_are_not_read(bench: Bench) -> None:
+def test_first_of_several_timers_counts(bench: Bench) -> None:
     timers = {TIMER_DELAY_SEC: "5", TIMER_DELAY_MS: "70", TIMER_DELIVER_MS: str(NOW_MS + 900)}
     for due_us in (NOW_US + 5 * US_PER_S, NOW_US + 70 * US_PER_MS, (NOW_MS + 900) * US_PER_MS):
         assert bench.due_us(**timers) == due_us
@@ -103,7 +103,7 @@ def test_of_the_timers_the_first_counts_and_the_others_are_not_read(bench: Bench
         del timers[first]
 
 
-def test_what_was_a_timer_before_is_none(bench: Bench) -> None:
+def test_a_former_timer_is_ignored(bench: Bench) -> None:
     for name in TIMERS:
         properties = {name: "abc", TIMER_OUT_MS: "1"}
         assert bench.judge.due_us(properties, 0) is None
@@ -113,25 +113,25 @@ def test_what_was_a_timer_before_is_none(bench: Bench) -> None:
 # __STARTDELIVERTIME
 
 
-def test_the_property_stays_as_it_is(bench: Bench) -> None:
+def test_property_keeps_its_value(bench: Bench) -> None:
     properties = {START_DELIVER_TIME: f"+00{NOW_MS + 1}"}
     assert bench.judge.due_us(properties, 0) == (NOW_MS + 1) * US_PER_MS
     assert properties == {START_DELIVER_TIME: f"+00{NOW_MS + 1}"}
 
 
 @pytest.mark.parametrize("value", [NOW_MS - 1, 1, 0, -1, -NOW_MS, -(1 << 63)])
-def test_the_past_is_at_once(bench: Bench, value: int) -> None:
+def test_past_due_time_delivers_at_once(bench: Bench, value: int) -> None:
     assert bench.start(value) is None
 
 
 @pytest.mark.parametrize("value", [NOW_MS + 1, NOW_MS + 1_234_567, NOW_MS + WINDOW_MS])
-def test_the_future_in_the_window_is_kept_until_exactly_then(bench: Bench, value: int) -> None:
+def test_due_time_in_the_window_is_exact(bench: Bench, value: int) -> None:
     assert bench.start(value) == value * US_PER_MS
 
 
 @pytest.mark.parametrize(("mode", "delayed"), [("aliyun4", False), ("aliyun5", False), ("dongwo", True)])
 @pytest.mark.parametrize("fraction_us", [-456, 0, 543])
-def test_the_millisecond_that_is_now_is_delayed_by_the_patch_only(
+def test_current_millisecond_is_delayed_by_dongwo_only(
     mode: StartDeliverMode, delayed: bool, fraction_us: int
 ) -> None:
     now_us = NOW_US + fraction_us
@@ -141,7 +141,7 @@ def test_the_millisecond_that_is_now_is_delayed_by_the_patch_only(
 
 
 @pytest.mark.parametrize("value", [NOW_MS + WINDOW_MS + 2, LAST_MS, LAST_MS + 1, (1 << 63) - 1])
-def test_aliyun_4_refuses_what_is_beyond_the_window(value: int) -> None:
+def test_aliyun_4_refuses_due_times_beyond_the_window(value: int) -> None:
     refused = Bench("aliyun4").refused({START_DELIVER_TIME: str(value)})
     assert (wire_codes(refused).remoting, wire_codes(refused).http) == (13, 400)
     assert isinstance(refused, IllegalMessageError)
@@ -155,7 +155,7 @@ def test_aliyun_4_refuses_what_is_beyond_the_window(value: int) -> None:
 
 @pytest.mark.parametrize("window_us", [2_000, 3_500, US_PER_S, 7 * DAY_MS * US_PER_MS])
 @pytest.mark.parametrize("ahead_us", [0, 1_300, US_PER_S])
-def test_the_window_of_aliyun_4_ends_where_the_refusal_says(window_us: int, ahead_us: int) -> None:
+def test_aliyun_4_accepts_due_times_up_to_the_limit_in_the_error(window_us: int, ahead_us: int) -> None:
     bench = Bench("aliyun4", ahead_us, window_us)
     told = re.search("up to ([0-9]+)", str(bench.refused({START_DELIVER_TIME: str(1 << 62)})))
     assert told
@@ -175,11 +175,11 @@ def test_an_empty_window_has_no_room_for_a_delay(mode: StartDeliverMode) -> None
 
 
 @pytest.mark.parametrize("value", [NOW_MS + WINDOW_MS + 2, LAST_MS, LAST_MS + 1, (1 << 63) - 1])
-def test_aliyun_5_delivers_at_once_what_is_beyond_the_window(value: int) -> None:
+def test_aliyun_5_delivers_due_times_beyond_the_window_at_once(value: int) -> None:
     assert Bench("aliyun5").start(value) is None
 
 
-def test_the_patch_knows_no_window_but_the_calendar_has_an_end() -> None:
+def test_dongwo_has_no_window_but_the_calendar_ends() -> None:
     bench = Bench("dongwo", window_us=0)
     assert bench.start(NOW_MS + 100 * WINDOW_MS) == (NOW_MS + 100 * WINDOW_MS) * US_PER_MS
     assert bench.start(LAST_MS) == LAST_MS * US_PER_MS
@@ -193,7 +193,7 @@ def test_the_patch_knows_no_window_but_the_calendar_has_an_end() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("ahead_us", [1, 999, 1_000, 3_600 * US_PER_S + 7])
-def test_the_calendar_ends_for_a_clock_that_was_moved_as_well(mode: StartDeliverMode, ahead_us: int) -> None:
+def test_calendar_ends_for_a_moved_clock_too(mode: StartDeliverMode, ahead_us: int) -> None:
     bench = Bench(mode, ahead_us, window_us=LATEST_US)
     last_ms = (LATEST_US - ahead_us) // US_PER_MS
     assert bench.start(last_ms) == last_ms * US_PER_MS + ahead_us
@@ -224,7 +224,7 @@ MALFORMED = [
 
 @pytest.mark.parametrize("text", MALFORMED)
 @pytest.mark.parametrize("mode", ["aliyun4", "aliyun5"])
-def test_aliyun_refuses_what_is_no_number(mode: StartDeliverMode, text: str) -> None:
+def test_aliyun_refuses_non_numeric_due_times(mode: StartDeliverMode, text: str) -> None:
     refused = Bench(mode).refused({START_DELIVER_TIME: text})
     assert isinstance(refused, IllegalMessageError)
     assert (wire_codes(refused).remoting, refused.field) == (13, "properties.__STARTDELIVERTIME")
@@ -236,7 +236,7 @@ def test_aliyun_refuses_what_is_no_number(mode: StartDeliverMode, text: str) -> 
 
 
 @pytest.mark.parametrize("text", MALFORMED)
-def test_the_patch_answers_with_the_exception_of_java(text: str) -> None:
+def test_dongwo_answers_with_javas_exception(text: str) -> None:
     refused = Bench("dongwo").refused({START_DELIVER_TIME: text})
     assert isinstance(refused, InvalidArgumentError)
     assert (wire_codes(refused).remoting, refused.field) == (1, "properties.__STARTDELIVERTIME")
@@ -247,7 +247,7 @@ def test_the_patch_answers_with_the_exception_of_java(text: str) -> None:
 
 
 @pytest.mark.parametrize("ahead_us", [0, 1_000, 1_234_567, 100 * 365 * DAY_MS * US_PER_MS])
-def test_ten_seconds_from_now_are_that_however_far_the_clock_was_moved(bench: Bench, ahead_us: int) -> None:
+def test_ten_seconds_from_now_ignores_earlier_clock_moves(bench: Bench, ahead_us: int) -> None:
     bench.clock.reach(NOW_US + ahead_us)
     assert bench.start(NOW_MS + 10_000) == (NOW_MS + 10_000) * US_PER_MS + ahead_us
     assert bench.due_us(TIMER_DELIVER_MS=str(NOW_MS + 10_000)) == (NOW_MS + 10_000) * US_PER_MS + ahead_us
@@ -255,13 +255,13 @@ def test_ten_seconds_from_now_are_that_however_far_the_clock_was_moved(bench: Be
     assert bench.start(NOW_MS - 1) is None
 
 
-def test_a_manual_clock_may_be_asked_for_the_whole_window_from_now() -> None:
+def test_manual_clock_accepts_the_whole_window_from_now() -> None:
     wall_us = NOW_US
     clock = Clock(0, NOW_MS * US_PER_MS + 500, wall=lambda: wall_us)
     judge = StartDeliverTime(clock, "aliyun4", WINDOW_MS * US_PER_MS)
     start = {START_DELIVER_TIME: str(wall_us // US_PER_MS + WINDOW_MS)}
     assert judge.due_us(start, 0) == (NOW_MS + WINDOW_MS) * US_PER_MS + 1_000
-    wall_us += US_PER_S  # the request took a second
+    wall_us += US_PER_S  # the request takes a second
     assert judge.due_us(start, 0) == (NOW_MS + WINDOW_MS - 1_000) * US_PER_MS + 1_000
 
 
@@ -272,7 +272,7 @@ def test_a_manual_clock_may_be_asked_for_the_whole_window_from_now() -> None:
     | st.integers(NOW_MS + WINDOW_MS - 3, NOW_MS + WINDOW_MS + 3),
     st.integers(0, 10**13),
 )
-def test_what_is_kept_is_due_when_it_was_asked_for_and_never_before_now(
+def test_kept_messages_are_due_as_requested_and_never_before_now(
     mode: StartDeliverMode, value: int, ahead_us: int
 ) -> None:
     bench = Bench(mode, ahead_us)
@@ -299,7 +299,7 @@ def test_relative_timers_count_from_the_emulated_now(bench: Bench) -> None:
     assert bench.due_us(TIMER_DELAY_MS=str(MAX_TIMER_DELAY_MS)) == NOW_US + MAX_TIMER_DELAY_MS * US_PER_MS
 
 
-def test_the_timer_that_was_accepted_is_marked_with_its_due_time(bench: Bench) -> None:
+def test_accepted_timer_is_marked_with_its_due_time(bench: Bench) -> None:
     for name, text, due_ms in (
         (TIMER_DELAY_SEC, "2", NOW_MS + 2_001),  # rounded up
         (TIMER_DELAY_MS, "2", NOW_MS + 3),
@@ -320,7 +320,7 @@ def test_the_timer_that_was_accepted_is_marked_with_its_due_time(bench: Bench) -
         (TIMER_DELIVER_MS, -5),
     ],
 )
-def test_a_timer_that_is_over_is_at_once_and_not_marked(bench: Bench, name: str, value: int) -> None:
+def test_expired_timer_delivers_at_once_unmarked(bench: Bench, name: str, value: int) -> None:
     properties = {name: str(value)}
     assert bench.judge.due_us(properties, 0) is None
     assert properties == {name: str(value)}
@@ -332,12 +332,12 @@ def test_a_timer_that_is_over_is_at_once_and_not_marked(bench: Bench, name: str,
         (TIMER_DELAY_SEC, 259_201, "3d1s"),
         (TIMER_DELAY_MS, MAX_TIMER_DELAY_MS + 1, "3d1ms"),
         (TIMER_DELIVER_MS, NOW_MS + MAX_TIMER_DELAY_MS + 2, None),
-        (TIMER_DELAY_SEC, (1 << 63) // 1_000, None),  # upstream's product overflows into the past
+        (TIMER_DELAY_SEC, (1 << 63) // 1_000, None),  # upstream's multiplication overflows into the past
         (TIMER_DELAY_MS, (1 << 63) - 1, None),
         (TIMER_DELIVER_MS, (1 << 63) - 1, None),
     ],
 )
-def test_more_than_three_days_are_refused_in_upstreams_words(
+def test_timers_beyond_three_days_are_refused_as_upstream(
     bench: Bench, name: str, value: int, ahead: str | None
 ) -> None:
     refused = bench.refused({name: str(value)})
@@ -349,7 +349,7 @@ def test_more_than_three_days_are_refused_in_upstreams_words(
 
 @pytest.mark.parametrize("text", MALFORMED)
 @pytest.mark.parametrize("name", TIMERS)
-def test_a_timer_that_is_no_number_is_refused_in_every_mode(bench: Bench, name: str, text: str) -> None:
+def test_non_numeric_timer_is_refused_in_every_mode(bench: Bench, name: str, text: str) -> None:
     refused = bench.refused({name: text})
     assert isinstance(refused, IllegalMessageError)
     assert (wire_codes(refused).remoting, refused.field) == (13, f"properties.{name}")
@@ -366,7 +366,7 @@ def test_a_recall_by_property_is_refused_and_never_delivered_as_a_message(bench:
     assert str(refused) == f"{UPSTREAM}; {why}"
 
 
-def test_beyond_the_calendar_instants_are_refused_and_delays_wait_for_ever(bench: Bench) -> None:
+def test_instants_beyond_the_calendar_are_refused_and_delays_accepted(bench: Bench) -> None:
     bench.clock.reach(LATEST_US)
     assert bench.due_us(TIMER_DELAY_SEC="1") == LATEST_US + US_PER_S
     refused = bench.refused({TIMER_DELIVER_MS: str(NOW_MS + 1_000)})
@@ -385,7 +385,7 @@ def test_beyond_the_calendar_instants_are_refused_and_delays_wait_for_ever(bench
         *(("9223372036854775807", (1 << 63) - 1), ("-9223372036854775808", -(1 << 63))),
     ],
 )
-def test_numbers_are_read_as_java_reads_them(text: str, number: int) -> None:
+def test_numbers_are_parsed_as_in_java(text: str, number: int) -> None:
     assert parse_long(text) == number
 
 
@@ -395,7 +395,7 @@ def test_numbers_have_64_bits(number: int) -> None:
 
 
 @given(st.text())
-def test_no_text_is_read_as_anything_but_its_number(text: str) -> None:
+def test_random_text_is_parsed_as_in_java(text: str) -> None:
     number = parse_long(text)
     if number is not None:
         assert int(text) == number

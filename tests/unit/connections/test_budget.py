@@ -1,11 +1,10 @@
-"""The memory that all connections may take together."""
+"""The memory budget that all connections share."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
-from mocketmq.connections import budget as module
 from mocketmq.connections.budget import FREE_BYTES, Budget
 
 LIMIT = 10 * FREE_BYTES
@@ -32,19 +31,19 @@ class Sender:
         self.stop()
 
     def send(self, size: int) -> None:
-        """So much of the frame comes in."""
+        """Let some bytes of the frame arrive."""
         self.incomplete += size
         self.lacking -= size
         self._account(self.incomplete)
 
     def complete(self) -> None:
-        """The rest comes in, and the request is in work."""
+        """Let the rest arrive, so that the request is being processed."""
         self.frames += 1
         held, self.incomplete, self.lacking = self.held + self.lacking, 0, 0
         self._account(held)
 
     def stop(self) -> None:
-        """It is answered, or gone."""
+        """End the request, because it is answered or its connection is closed."""
         self.incomplete = self.lacking = 0
         self._account(0)
         self._budget.leave(self)
@@ -56,7 +55,7 @@ class Sender:
 
 @pytest.fixture
 async def budget() -> AsyncIterator[Budget]:
-    """Made inside of a loop, whose timers it needs."""
+    """Create a budget inside an event loop, because it needs the loop's timers."""
     budget = Budget(LIMIT)
     yield budget
     assert budget.held == 0
@@ -64,7 +63,7 @@ async def budget() -> AsyncIterator[Budget]:
 
 
 async def spent(budget: Budget, *lacking: int) -> list[Sender]:
-    """Senders that hold the whole budget; the first of them waited first."""
+    """Return senders that hold the whole budget; the first sender waited first."""
     senders = [Sender(budget, each + LARGE) for each in lacking]
     for sender in senders:
         sender.send(LARGE)
@@ -74,7 +73,7 @@ async def spent(budget: Budget, *lacking: int) -> list[Sender]:
     return senders
 
 
-async def test_until_it_is_spent_all_read_on(budget: Budget) -> None:
+async def test_below_the_limit_all_connections_read(budget: Budget) -> None:
     one, two = Sender(budget, 2 * LARGE), Sender(budget, 2 * LARGE)
     one.send(LARGE)
     two.send(LARGE)
@@ -83,9 +82,9 @@ async def test_until_it_is_spent_all_read_on(budget: Budget) -> None:
     two.stop()
 
 
-async def test_then_one_reads_on_at_a_time_and_that_which_lacks_least_is_next(budget: Budget) -> None:
+async def test_at_the_limit_one_connection_reads_at_a_time_the_least_incomplete_first(budget: Budget) -> None:
     one, _, three = senders = await spent(budget, 5_000, 9_000, 7_000)
-    assert [sender.reads for sender in senders] == [False, False, True]  # it was the first to find it spent
+    assert [sender.reads for sender in senders] == [False, False, True]  # first to find it spent
     three.complete()
     assert [sender.reads for sender in senders] == [True, False, False]
     one.complete()
@@ -94,9 +93,9 @@ async def test_then_one_reads_on_at_a_time_and_that_which_lacks_least_is_next(bu
         sender.stop()
 
 
-async def test_a_turn_is_for_one_frame(budget: Budget) -> None:
+async def test_turn_covers_one_frame(budget: Budget) -> None:
     *_, three = senders = await spent(budget, 5_000, 9_000, 7_000)
-    three.frames += 1  # and the next one has begun to come in
+    three.frames += 1  # the next frame has begun to arrive
     three.lacking = 20_000
     three.regulate()
     assert [sender.reads for sender in senders] == [True, False, False]
@@ -104,7 +103,7 @@ async def test_a_turn_is_for_one_frame(budget: Budget) -> None:
         sender.stop()
 
 
-async def test_small_requests_go_on_and_senders_of_many_wait_for_their_own_answers(budget: Budget) -> None:
+async def test_senders_of_many_requests_wait_for_their_own_answers(budget: Budget) -> None:
     senders = await spent(budget, 5_000, 9_000, 7_000)
     small = Sender(budget, 100)
     reads = []
@@ -122,7 +121,7 @@ async def test_small_requests_go_on_and_senders_of_many_wait_for_their_own_answe
         sender.stop()
 
 
-async def test_when_there_is_room_again_all_read_on(budget: Budget) -> None:
+async def test_below_the_limit_again_all_connections_read(budget: Budget) -> None:
     one, two, three = senders = await spent(budget, 5_000, 9_000, 7_000)
     two.stop()
     assert not budget.is_spent
@@ -131,24 +130,22 @@ async def test_when_there_is_room_again_all_read_on(budget: Budget) -> None:
     three.stop()
 
 
-async def test_whoever_does_not_use_its_turn_is_closed(
-    budget: Budget, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "TURN_S", 0.0)
+async def test_connection_not_using_its_turn_is_closed(budget: Budget) -> None:
+    budget.turn_s = 0.0
     one, two, three = senders = await spent(budget, 5_000, 9_000, 7_000)
     hog = Sender(budget, LIMIT)
     budget.change(hog, LIMIT)
     while not (one.aborted and two.aborted and three.aborted):  # noqa: ASYNC110 - timers set no event
         await asyncio.sleep(0)
     assert {sender.aborted for sender in senders} == {
-        "others wait for the memory that its unfinished frame takes"
+        "its incomplete frame holds memory that other connections need"
     }
     assert not hog.aborted
     budget.change(hog, 0)
 
 
-async def test_a_turn_that_was_used_ends_quietly(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TURN_S", 0.0)
+async def test_a_turn_that_was_used_ends_quietly(budget: Budget) -> None:
+    budget.turn_s = 0.0
     senders = await spent(budget, 5_000, 9_000, 7_000)
     for sender in senders:
         sender.stop()

@@ -1,4 +1,4 @@
-"""Giving memory back to the system."""
+"""Returning memory to the system."""
 
 import ctypes
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from mocketmq.connections.freed_memory import give_back
 MB = 1 << 20
 
 
-def test_a_system_without_the_call_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_without_malloc_trim_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(error: Exception) -> Callable[[None], None]:
         def load(_: None) -> None:
             raise error
@@ -24,10 +24,10 @@ def test_a_system_without_the_call_is_left_alone(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="the C library has no malloc_trim")
-def test_what_was_freed_returns() -> None:
+def test_freed_memory_is_returned() -> None:
     process = psutil.Process()
     blocks = [b"x" * 100_000 for _ in range(2_000)]
-    kept = blocks[-1:]  # above what is freed, and so in the way
+    kept = blocks[-1:]  # lies above the freed blocks, and so keeps the heap from shrinking
     held = process.memory_info().rss
     blocks.clear()
     give_back()

@@ -1,4 +1,4 @@
-"""Problem documents: every error has a name, a title and a status of its own."""
+"""Problem documents: every error has its own name and title, and a status."""
 
 import logging
 
@@ -32,13 +32,13 @@ def test_names(error: EmulatorError, name: str, title: str, status: int) -> None
     assert problem.detail == str(error)
 
 
-def test_the_field_is_named_where_it_is_known() -> None:
+def test_known_field_is_named() -> None:
     problem = problem_of(InvalidArgumentError("max", 0, "1 to 256"))
     assert (problem.field, problem.allowed) == ("max", "1 to 256")
     assert problem_of(TopicNotFoundError("no")).field is UNSET
 
 
-def test_a_missing_token_is_asked_for() -> None:
+def test_a_missing_token_is_requested() -> None:
     assert problem_response(UnauthorizedError("no")).headers["WWW-Authenticate"] == "Bearer"
 
 
@@ -49,7 +49,7 @@ def test_a_defect_is_logged_and_not_blamed_on_the_client(caplog: pytest.LogCaptu
     assert len(caplog.records) == 1
 
 
-def test_two_errors_never_share_a_name() -> None:
+def test_problem_names_are_unique() -> None:
     def below(kind: type[EmulatorError]) -> list[type[EmulatorError]]:
         return [kind, *(one for child in kind.__subclasses__() for one in below(child))]
 

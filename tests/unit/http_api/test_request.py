@@ -1,4 +1,4 @@
-"""Decoding bodies: what is accepted, and how what is not is named."""
+"""Decoding bodies: accepted values, and error messages for others."""
 
 import asyncio
 import json
@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.event_loop_turns import EventLoopTurns
 from mocketmq.http_api.fields import Input, WaitMs, bound_waits, matching
 from mocketmq.http_api.json_values import MAX_VALUES, TooManyValuesError
 from mocketmq.http_api.problem import MalformedJSONError
 from mocketmq.http_api.request import decode_long, decoder, max_body_bytes
 from mocketmq.settings import Settings
-from mocketmq.turns import Turns
 
 Name = Annotated[str, matching("^[a-z]+$", "small letters")]
 
@@ -63,7 +63,7 @@ decode = decoder(Outer)
         ('{"needed":"a","any_number":"1"}', "any_number", "a whole number", "'1'"),
     ],
 )
-def test_what_is_refused_is_named_with_its_value_and_its_rule(
+def test_a_refused_field_is_named_with_its_value_and_rule(
     body: str, field: str, allowed: str, shown: str
 ) -> None:
     with pytest.raises(InvalidArgumentError) as raised:
@@ -76,7 +76,7 @@ def test_what_is_refused_is_named_with_its_value_and_its_rule(
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"\xff", b'{"needed":"a"}x', b'{"needed":1', b'{"needed":"\xff"}']
 )
-def test_what_is_no_json(body: bytes) -> None:
+def test_invalid_json_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedJSONError):
         decode(body)
 
@@ -106,7 +106,7 @@ def outcome(read: Callable[[bytes], object], content: bytes) -> object:
 
 
 def read_long(content: bytes) -> object:
-    return asyncio.run(decode_long(content, Outer, Turns()))
+    return asyncio.run(decode_long(content, Outer, EventLoopTurns()))
 
 
 VALID = st.fixed_dictionaries(
@@ -122,7 +122,7 @@ VALID = st.fixed_dictionaries(
 
 
 @given((JSON | VALID).map(json.dumps) | st.text(max_size=9))
-def test_long_bodies_are_read_as_short_ones(body: str) -> None:
+def test_long_bodies_are_parsed_like_short_ones(body: str) -> None:
     assert outcome(read_long, body.encode()) == outcome(decode, body.encode())
 
 
@@ -139,7 +139,7 @@ def test_a_long_body_is_read_once(body: str, monkeypatch: pytest.MonkeyPatch) ->
     assert contents == [body.encode()]
 
 
-def test_a_long_body_may_have_so_many_values() -> None:
+def test_long_body_is_limited_in_values() -> None:
     names = {f"{number}": 1 for number in range(MAX_VALUES - 2)}
     with pytest.raises(InvalidArgumentError, match="names"):
         read_long(json.dumps({"needed": "a", "names": names}).encode())
@@ -148,7 +148,7 @@ def test_a_long_body_may_have_so_many_values() -> None:
 
 
 @given(JSON)
-def test_whatever_comes_is_accepted_or_refused_by_field(body: object) -> None:
+def test_any_body_is_accepted_or_refused_by_field(body: object) -> None:
     with suppress(InvalidArgumentError):
         decode(json.dumps(body).encode())
 

@@ -1,4 +1,4 @@
-"""Routing by path: literals, variables, encoding, and what is said when nothing fits."""
+"""Routing by path: literals, variables, encoding, and answers if no route matches."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def router() -> Router[str]:
         ("GET", "/topics/{topic}/queues/{queue_id}"),
         ("GET", "/topics/all"),
     ):
-        router.add(method, path, f"{method} {path}")
+        router.add_route(method, path, f"{method} {path}")
     return router
 
 
@@ -35,16 +35,16 @@ def router() -> Router[str]:
         ("/t%6Fpics", "/topics", {}),
     ],
 )
-def test_paths_that_fit(router: Router[str], path: str, endpoint: str, parameters: dict[str, str]) -> None:
-    assert router.find("GET", path) == (f"GET {endpoint}", parameters)
+def test_matching_paths(router: Router[str], path: str, endpoint: str, parameters: dict[str, str]) -> None:
+    assert router.find_endpoint("GET", path) == (f"GET {endpoint}", parameters)
 
 
 @pytest.mark.parametrize(
     "path", ["/", "", "/topics/a/queues", "/topics/a/messages/", "/topics/all/x", "/x" * 30_000]
 )
-def test_paths_that_do_not(router: Router[str], path: str) -> None:
+def test_unknown_paths(router: Router[str], path: str) -> None:
     with pytest.raises(NoSuchPathError):
-        router.find("GET", path)
+        router.find_endpoint("GET", path)
 
 
 @pytest.mark.parametrize(
@@ -59,18 +59,18 @@ def test_paths_that_do_not(router: Router[str], path: str) -> None:
 )
 def test_the_nearest_path_is_named(router: Router[str], path: str, sentence: str) -> None:
     with pytest.raises(NoSuchPathError) as raised:
-        router.find("GET", path)
+        router.find_endpoint("GET", path)
     assert sentence in str(raised.value)
 
 
-def test_what_is_empty_is_for_its_field_to_refuse(router: Router[str]) -> None:
-    assert router.find("GET", "/topics/").parameters == {"topic": ""}
-    assert router.find("POST", "/topics//messages").parameters == {"topic": ""}
+def test_empty_segments_are_parameters(router: Router[str]) -> None:
+    assert router.find_endpoint("GET", "/topics/").parameters == {"topic": ""}
+    assert router.find_endpoint("POST", "/topics//messages").parameters == {"topic": ""}
 
 
-def test_a_method_that_does_not_fit_is_told_those_that_do(router: Router[str]) -> None:
+def test_a_wrong_method_is_refused_with_the_allowed_ones(router: Router[str]) -> None:
     with pytest.raises(
         MethodNotAllowedError, match=r"/topics/\{topic\} does not take POST; allowed: GET, PUT"
     ) as raised:
-        router.find("POST", "/topics/orders")
+        router.find_endpoint("POST", "/topics/orders")
     assert raised.value.headers == {"Allow": "GET, PUT"}

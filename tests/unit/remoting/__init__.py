@@ -1,1 +1,1 @@
-"""Tests of the remoting door's parts."""
+"""Tests of the parts of the remoting protocol."""

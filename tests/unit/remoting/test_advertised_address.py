@@ -1,10 +1,10 @@
-"""Where clients are told that the broker is."""
+"""The broker's address that clients are given."""
 
 from pathlib import Path
 
 import pytest
 
-from mocketmq.doors import with_port
+from mocketmq.host_port import with_port
 from mocketmq.remoting.listening.advertised_address import Advertiser, container_gateway
 
 PORT = 10_911
@@ -27,7 +27,7 @@ eth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\t0\t0
         ("fe80::1%eth0", "fe80::2%eth0", "[fe80::1]:10911", "127.0.0.1:10911"),
     ],
 )
-def test_it_is_the_address_by_which_the_client_came_in(
+def test_advertised_address_is_the_one_used_by_the_client(
     local: str, peer: str, address: str, store_host: str
 ) -> None:
     for gateway in (None, GATEWAY):
@@ -53,7 +53,7 @@ def test_the_gateway_of_a_container_stands_for_the_host_of_its_ports(peer: str) 
         ("[::1]:1234", "[::1]:1234", "127.0.0.1:1234"),
     ],
 )
-def test_a_setting_overrides_it(fixed: str, address: str, store_host: str) -> None:
+def test_setting_overrides_the_advertised_address(fixed: str, address: str, store_host: str) -> None:
     assert Advertiser(fixed, None).address_for("127.0.0.1", "127.0.0.1", PORT) == (address, store_host)
 
 

@@ -1,4 +1,4 @@
-"""Batches: golden bytes, however they are cut, and what is refused."""
+"""Batches: golden bytes, truncation at any byte, and refusals."""
 
 import struct
 
@@ -10,12 +10,12 @@ from mocketmq.errors import IllegalMessageError
 from mocketmq.remoting.wire.batch import BatchEntry, decode_batch, encode_batch
 
 FIRST = (
-    b"\x00\x00\x00\x22\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05"  # 34 bytes, nothing, nothing, flag
+    b"\x00\x00\x00\x22\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05"  # length 34, two empty fields, flag
     b"\x00\x00\x00\x05hello"
     b"\x00\x07TAGS\x01\xc3\xbc"
 )
 SECOND = b"\x00\x00\x00\x16" + bytes(16) + b"\x00\x00"
-"""Neither a body nor properties."""
+"""A message with neither body nor properties."""
 ENTRIES = {FIRST: BatchEntry(5, b"hello", "TAGS\x01ü"), SECOND: BatchEntry(0, b"", "")}
 
 
@@ -26,23 +26,23 @@ def entry(flag: int, body: bytes, properties: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("pieces", [[FIRST], [SECOND], [FIRST, SECOND], [SECOND, FIRST, FIRST]])
-def test_messages_are_read_one_behind_the_other(pieces: list[bytes]) -> None:
+def test_consecutive_messages_are_read(pieces: list[bytes]) -> None:
     assert decode_batch(b"".join(pieces)) == [ENTRIES[piece] for piece in pieces]
     assert encode_batch(ENTRIES[piece] for piece in pieces) == b"".join(pieces)
 
 
 @pytest.mark.parametrize("piece", [FIRST, SECOND])
-def test_a_batch_that_is_cut_anywhere_is_refused(piece: bytes) -> None:
+def test_a_truncated_batch_is_refused(piece: bytes) -> None:
     for length in range(1, len(piece)):
         with pytest.raises(IllegalMessageError, match="the batch "):
             decode_batch(FIRST + piece[:length])
 
 
-def test_magic_code_and_checksum_are_left_alone() -> None:
+def test_magic_code_and_checksum_are_ignored() -> None:
     assert decode_batch(FIRST[:4] + b"\xda\xa3\x20\xa7\xff\xff\xff\xff" + FIRST[12:]) == [ENTRIES[FIRST]]
 
 
-def test_text_that_is_no_utf8_is_read_all_the_same() -> None:
+def test_invalid_utf8_is_read() -> None:
     assert decode_batch(entry(0, b"x", b"a\x01\xff"))[0].properties == "a\x01\ufffd"
 
 
@@ -64,15 +64,15 @@ def test_text_that_is_no_utf8_is_read_all_the_same() -> None:
         (FIRST[:25] + b"\xff\xff" + FIRST[27:], "the batch has a field of -1 bytes where 7 are left"),
         (
             SECOND + b"\x00\x00\x00\x21" + FIRST[4:],
-            "the batch has a message that says it takes 33 bytes, and takes 34",
+            "the batch has a message that declares 33 bytes but takes 34",
         ),
         (
             b"\xff\xff\xff\xff" + FIRST[4:],
-            "the batch has a message that says it takes -1 bytes, and takes 34",
+            "the batch has a message that declares -1 bytes but takes 34",
         ),
     ],
 )
-def test_what_is_no_batch_is_refused(body: bytes, sentence: str) -> None:
+def test_invalid_batches_are_refused(body: bytes, sentence: str) -> None:
     with pytest.raises(IllegalMessageError) as refused:
         decode_batch(body)
     assert str(refused.value) == sentence
@@ -88,6 +88,6 @@ entries = st.builds(
 
 
 @given(st.lists(entries, min_size=1, max_size=6))
-def test_batches_are_read_as_they_were_written(written: list[BatchEntry]) -> None:
+def test_batches_survive_a_round_trip(written: list[BatchEntry]) -> None:
     body = b"".join(entry(flag, body, properties.encode()) for flag, body, properties in written)
     assert decode_batch(body) == written

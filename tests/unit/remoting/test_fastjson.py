@@ -1,4 +1,4 @@
-"""JSON and fastjson's dialect: what is read, what is written, what is refused."""
+"""JSON and fastjson's dialect: reading, writing and refusals."""
 
 import json
 from typing import Any
@@ -76,7 +76,7 @@ READ: dict[str, tuple[bytes, Any]] = {
 
 
 @pytest.mark.parametrize("name", READ)
-def test_what_clients_write_is_read(name: str) -> None:
+def test_json_of_clients_is_read(name: str) -> None:
     data, value = READ[name]
     if value is None:
         value = 1
@@ -86,41 +86,41 @@ def test_what_clients_write_is_read(name: str) -> None:
 
 
 REFUSED = {
-    "nothing": (b"", "no JSON: at character 0 stands '' where a value is expected"),
-    "white space only": (b" \n", "no JSON: at character 2 stands '' where a value is expected"),
-    "a word": (b"hello", "no JSON: 'hello' without quotes is no value"),
-    "a long word": (b"a" * 60_000, "no JSON: 'aaaaaaaaaaaaaaaaaaaa' without quotes is no value"),
-    "no number": (b"[NaN]", "no JSON: 'NaN' without quotes is no value"),
-    "a key alone": (b'{"a"}', "no JSON: at character 4 stands '}' where ':' is expected"),
-    "a key without a value": (b'{"a":}', "no JSON: at character 5 stands '}' where a value is expected"),
-    "a comma too many": (b"{,}", "no JSON: at character 1 stands ',}' where a key is expected"),
-    "another one": (b"[1,,2]", "no JSON: at character 3 stands ',2]' where a value is expected"),
-    "a comma too few": (b"[1 2]", "no JSON: at character 3 stands '2]' where ',' or ']' is expected"),
-    "a long one": (b"[1" + b"x" * 30, "at character 2 stands 'xxxxxxxxxxxxxxxxxxxx' where"),
-    "in an object": (b"{a:1 b:2}", "no JSON: at character 5 stands 'b:2}' where ',' or '}' is expected"),
-    "an array as key": (b"{[1]:2}", "no JSON: at character 1 stands '[1]:2}' where a key is expected"),
-    "the wrong bracket": (b"{a:[1}", "no JSON: at character 5 stands '}' where ',' or ']' is expected"),
+    "nothing": (b"", "not JSON: at character 0 a value is expected, not ''"),
+    "white space only": (b" \n", "not JSON: at character 2 a value is expected, not ''"),
+    "a word": (b"hello", "not JSON: 'hello' without quotes is not a value"),
+    "a long word": (b"a" * 60_000, "not JSON: 'aaaaaaaaaaaaaaaaaaaa' without quotes is not a value"),
+    "no number": (b"[NaN]", "not JSON: 'NaN' without quotes is not a value"),
+    "a key alone": (b'{"a"}', "not JSON: at character 4 ':' is expected, not '}'"),
+    "a key without a value": (b'{"a":}', "not JSON: at character 5 a value is expected, not '}'"),
+    "a comma too many": (b"{,}", "not JSON: at character 1 a key is expected, not ',}'"),
+    "another one": (b"[1,,2]", "not JSON: at character 3 a value is expected, not ',2]'"),
+    "a comma too few": (b"[1 2]", "not JSON: at character 3 ',' or ']' is expected, not '2]'"),
+    "a long one": (b"[1" + b"x" * 30, "expected, not 'xxxxxxxxxxxxxxxxxxxx'"),
+    "in an object": (b"{a:1 b:2}", "not JSON: at character 5 ',' or '}' is expected, not 'b:2}'"),
+    "an array as key": (b"{[1]:2}", "not JSON: at character 1 a key is expected, not '[1]:2}'"),
+    "the wrong bracket": (b"{a:[1}", "not JSON: at character 5 ',' or ']' is expected, not '}'"),
     "an object that does not end": (
         b"{a:1",
-        "no JSON: at character 4 stands '' where ',' or '}' is expected",
+        "not JSON: at character 4 ',' or '}' is expected, not ''",
     ),
-    "text that does not end": (b'{a:"bc\\"', "at character 3 stands '\"bc\\\\\"' where a string that ends"),
-    "the wrong quote": (b"{a:\"b'}", "where a string that ends is expected"),
-    "an escape at the end": (b'{a:"\\', "where a string that ends is expected"),
-    "more behind": (b"{a:1}}", "no JSON: at character 5 stands '}' where the end is expected"),
-    "two values": (b"{} {}", "no JSON: at character 3 stands '{}' where the end is expected"),
-    "half a fraction": (b"[1.]", "no JSON: at character 2 stands '.]' where ',' or ']' is expected"),
-    "half an exponent": (b"[1e]", "no JSON: at character 2 stands 'e]' where ',' or ']' is expected"),
-    "a minus alone": (b"[-]", "no JSON: at character 1 stands '-]' where a number is expected"),
-    "an unknown escape": (rb'{a:"\x41"}', r"no JSON: '\\x' in a string stands for nothing"),
-    "half an escape": (rb'{a:"\u12"}', r"no JSON: '\\u' in a string stands for nothing"),
-    "a negative infinite number": (b"[-1e999]", "no JSON: a number out of range"),
-    "an infinite number": (b"[1e999]", "no JSON: a number out of range"),
-    "a number that is too long": (b"1" * 5_000, "no JSON: a number out of range"),
-    "what is too deep": (b"[" * (MAX_DEPTH + 1), "no JSON: more than 64 objects and arrays in each other"),
+    "text that does not end": (b'{a:"bc\\"', "at character 3 a string with a closing quote is expected"),
+    "the wrong quote": (b"{a:\"b'}", "a string with a closing quote is expected"),
+    "an escape at the end": (b'{a:"\\', "a string with a closing quote is expected"),
+    "more behind": (b"{a:1}}", "not JSON: at character 5 the end is expected, not '}'"),
+    "two values": (b"{} {}", "not JSON: at character 3 the end is expected, not '{}'"),
+    "half a fraction": (b"[1.]", "not JSON: at character 2 ',' or ']' is expected, not '.]'"),
+    "half an exponent": (b"[1e]", "not JSON: at character 2 ',' or ']' is expected, not 'e]'"),
+    "a minus alone": (b"[-]", "not JSON: at character 1 a number is expected, not '-]'"),
+    "an unknown escape": (rb'{a:"\x41"}', r"not JSON: '\\x' is not an escape"),
+    "half an escape": (rb'{a:"\u12"}', r"not JSON: '\\u' is not an escape"),
+    "a negative infinite number": (b"[-1e999]", "not JSON: a number out of range"),
+    "an infinite number": (b"[1e999]", "not JSON: a number out of range"),
+    "a number that is too long": (b"1" * 5_000, "not JSON: a number out of range"),
+    "what is too deep": (b"[" * (MAX_DEPTH + 1), "not JSON: nested more than 64 levels deep"),
     "keys that are too deep": (
         b"{" * (MAX_DEPTH + 1),
-        "no JSON: more than 64 objects and arrays in each other",
+        "not JSON: nested more than 64 levels deep",
     ),
     "a dialect that is too large": (
         b'{a:"' + b"x" * MAX_DIALECT + b'"}',
@@ -135,7 +135,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_json_is_refused(name: str) -> None:
+def test_invalid_json_is_refused(name: str) -> None:
     data, sentence = REFUSED[name]
     with pytest.raises(InvalidArgumentError) as refused:
         loads(data)
@@ -143,15 +143,15 @@ def test_what_is_no_json_is_refused(name: str) -> None:
     assert len(str(refused.value)) < 200
 
 
-def test_the_largest_are_read() -> None:
+def test_largest_documents_are_read() -> None:
     text = b"x" * (MAX_JSON - 2)
     assert loads(b'"%b"' % text) == text.decode()
     text = b"x" * (MAX_DIALECT - 2)
     assert loads(b"'%b'" % text) == text.decode()
 
 
-def test_keys_in_keys_do_not_grow() -> None:
-    """Each level that quoted the text of the one below would double it."""
+def test_nested_object_keys_grow_linearly() -> None:
+    """If each level quoted the text of the level below, each level would double the size."""
     value = loads(b"{" * 60 + b'"":1' + b"}:1" * 59 + b"}")
     ((key, one),) = value.items()
     assert one == 1
@@ -162,7 +162,7 @@ def test_json_is_written_compact() -> None:
     assert dumps({"b": [1, "ü", None, True], "a": {}}) == '{"b":[1,"ü",null,true],"a":{}}'.encode()
 
 
-def test_objects_as_keys_are_written_as_java_and_go_want_them() -> None:
+def test_object_keys_are_written_for_java_and_go() -> None:
     queues = [{"brokerName": "broker-a", "queueId": number, "topic": "t"} for number in range(2)]
     body = dumps({"offsetTable": object_keys(zip(queues, (5, 7), strict=True))})
     assert body == (
@@ -185,19 +185,19 @@ values = st.recursive(
 
 
 @given(values)
-def test_standard_json_is_read_as_by_others(value: Any) -> None:
+def test_standard_json_is_read_as_by_other_parsers(value: Any) -> None:
     assert loads(json.dumps(value).encode()) == value
     assert loads(dumps(value)) == value
 
 
 @given(values)
 def test_the_dialect_is_a_superset(value: Any) -> None:
-    """A comma after the last element is what makes it one."""
+    """The dialect also allows a comma after the last element."""
     assert loads(b"[%b,]" % json.dumps(value, indent=1).encode()) == [value]
 
 
 def in_dialect(value: Any) -> str:
-    """The value with single quotes, and commas wherever they may stand."""
+    """Write the value with single quotes, and with commas wherever the dialect allows them."""
     if isinstance(value, dict):
         return "{" + "".join(f"{in_dialect(key)}:{in_dialect(item)}," for key, item in value.items()) + "}"
     if isinstance(value, list):
@@ -213,7 +213,7 @@ def test_the_dialect_is_read(value: Any) -> None:
 
 
 @given(st.binary(max_size=60) | st.text("{}[]:,'\"\\01ae-+. u", max_size=60).map(str.encode))
-def test_anything_is_a_value_or_refused(data: bytes) -> None:
+def test_any_bytes_are_a_value_or_refused(data: bytes) -> None:
     try:
         value = loads(data)
     except InvalidArgumentError:

@@ -1,4 +1,4 @@
-"""Frames: golden bytes of both header forms, however they are cut, and what is refused."""
+"""Frames: golden bytes of both header formats, in pieces of any size, and refusals."""
 
 import struct
 import tracemalloc
@@ -17,8 +17,8 @@ def json_frame(header: bytes, body: bytes = b"", form: int = 0) -> bytes:
     return struct.pack(">iBxH", 4 + len(header) + len(body), form, len(header)) + header + body
 
 
-def binary_frame(header: bytes, body: bytes = b"") -> bytes:
-    return json_frame(header, body, form=1)
+def binary_frame(header: bytes) -> bytes:
+    return json_frame(header, form=1)
 
 
 NEXT_FRAME = b'\x00\x00\x00\x1d\x00\x00\x00\x18{"code":34,"opaque":999}\n'
@@ -92,7 +92,7 @@ READ = {
         json_frame(b"{'code':'34',language:'JAVA','version':409,'opaque':'6','extFields':{1:2}}"),
         Command(code=34, opaque=6, ext={"1": "2"}),
     ),
-    "text that is no UTF-8": (
+    "text that is not UTF-8": (
         json_frame(b'{"code":10,"language":"JAVA","version":409,"extFields":{"a":"\xd6\xd0","b":"\\ud83d"}}'),
         Command(code=10, ext={"a": "\ufffd\ufffd", "b": "\ufffd"}),
     ),
@@ -125,7 +125,7 @@ READ = {
         binary_frame(struct.pack(">hbHiiii", 11, 12, 1, 1, 0, 0, 7) + b"\x00\x01a\x00\x00\x00\x00"),
         Command(code=11, language="RUST", version=1, opaque=1, serialization=ROCKETMQ),
     ),
-    "binary text that is no UTF-8": (
+    "binary text that is not UTF-8": (
         binary_frame(
             struct.pack(">hbHi", 10, 0, 1, 1) + bytes(4) + b"\0\0\0\1\xff" + b"\0\0\0\x08\0\1\xd6\0\0\0\1\xd0"
         ),
@@ -141,7 +141,7 @@ READ = {
 
 
 def fed(data: bytes, size: int) -> list[Command]:
-    """What is read of the data, in pieces of so many bytes."""
+    """Read the data in pieces of this many bytes, and return the commands."""
     reader = FrameReader()
     commands = []
     for start in range(0, len(data), size):
@@ -151,7 +151,7 @@ def fed(data: bytes, size: int) -> list[Command]:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_a_frame_is_read_however_it_is_cut(name: str) -> None:
+def test_frame_is_read_in_any_pieces(name: str) -> None:
     frame, command = READ[name]
     assert fed(frame, len(frame)) == [command]
     assert fed(frame, 1) == [command]
@@ -160,12 +160,12 @@ def test_a_frame_is_read_however_it_is_cut(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_what_was_read_is_the_same_when_written_and_read_again(name: str) -> None:
+def test_commands_survive_a_round_trip(name: str) -> None:
     command = READ[name][1]
     assert fed(encode(command), 10_000) == [command]
 
 
-def test_a_command_comes_as_soon_as_its_last_byte() -> None:
+def test_a_command_is_returned_with_its_last_byte() -> None:
     reader = FrameReader()
     frame = READ["a send of Java"][0]
     for at, byte in enumerate(frame):
@@ -181,7 +181,7 @@ def test_a_command_comes_as_soon_as_its_last_byte() -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
-def test_a_long_frame_may_be_cut_in_its_lengths(cut: int) -> None:
+def test_long_frame_may_be_split_within_its_lengths(cut: int) -> None:
     frame = struct.pack(">ii", 200_014, 10) + b'{"code":1}' + bytes(200_000)
     reader = FrameReader()
     assert reader.feed(frame[:cut]) == []
@@ -198,7 +198,7 @@ def test_languages_by_number(language: int, name: str) -> None:
 
 
 @pytest.mark.parametrize("language", [b'"GOLANG"', b'"java"', b"null", b'""', b'"12"'])
-def test_a_language_that_nobody_knows_is_another(language: bytes) -> None:
+def test_an_unknown_language_is_shown_as_other(language: bytes) -> None:
     (command,) = FrameReader().feed(json_frame(b'{"code":1,"language":%b}' % language))
     assert command.language == "OTHER"
 
@@ -287,10 +287,10 @@ REFUSED = {
         "a header of form 2; allowed: 0 (JSON) and 1 (ROCKETMQ)",
     ),
     "the highest header form": (b"\x00\x00\x00\x06\xff\x00\x00\x02{}", "a header of form 255;"),
-    "no header": (b"\x00\x00\x00\x04\x00\x00\x00\x00", "a header that cannot be read: no JSON: "),
-    "no JSON": (json_frame(b"hello"), "a header that cannot be read: no JSON: 'hello' without quotes"),
-    "JSON that ends too early": (json_frame(b'{"code":1'), "a header that cannot be read: no JSON: "),
-    "JSON with more behind": (json_frame(b'{"code":1}{}'), "a header that cannot be read: no JSON: "),
+    "no header": (b"\x00\x00\x00\x04\x00\x00\x00\x00", "a header that cannot be read: not JSON: "),
+    "no JSON": (json_frame(b"hello"), "a header that cannot be read: not JSON: 'hello' without quotes"),
+    "JSON that ends too early": (json_frame(b'{"code":1'), "a header that cannot be read: not JSON: "),
+    "JSON with more behind": (json_frame(b'{"code":1}{}'), "a header that cannot be read: not JSON: "),
     "no object": (json_frame(b"[1]"), "a header that cannot be read: Expected `object`, got `array`"),
     "no code": (json_frame(b'{"opaque":1}'), "missing required field `code`"),
     "a code that is no number": (json_frame(b'{"code":"x"}'), "Expected `int`, got `str` - at `$.code`"),
@@ -304,15 +304,15 @@ REFUSED = {
     "ext fields that are no object": (json_frame(b'{"code":1,"extFields":[]}'), "at `$.extFields`"),
     "JSON without a bottom": (
         json_frame(b"[" * 60_000),
-        "a header that cannot be read: no JSON: more than 64",
+        "a header that cannot be read: not JSON: nested more than 64",
     ),
     "an unknown field without a bottom": (
         json_frame(b'{"code":1,"new":' + b"[" * 60_000),
-        "a header that cannot be read: no JSON: more than 64",
+        "a header that cannot be read: not JSON: nested more than 64",
     ),
     "an ext field without a bottom": (
         json_frame(b'{"code":1,"extFields":{"a":' + b"[" * 60_000),
-        "a header that cannot be read: no JSON: more than 64",
+        "a header that cannot be read: not JSON: nested more than 64",
     ),
     "a binary header of nothing": (
         binary_frame(b""),
@@ -347,13 +347,13 @@ REFUSED = {
     ),
     "a value that goes on behind the ext fields": (
         binary(ext=8, rest=b"\x00\x01a\x00\x00\x00\x02bc"),
-        "ext fields of 8 bytes end in the middle of a field",
+        "the ext fields are 8 bytes long, but the last field ends beyond them",
     ),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_frame_is_refused_however_it_is_cut(name: str) -> None:
+def test_invalid_frames_are_refused_in_any_pieces(name: str) -> None:
     frame, sentence = REFUSED[name]
     for data in (frame, NEXT_FRAME + frame, frame + NEXT_FRAME):
         for size in (1, len(data)):
@@ -364,7 +364,7 @@ def test_what_is_no_frame_is_refused_however_it_is_cut(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_came_in_whole_before_it_is_not_lost(name: str) -> None:
+def test_complete_commands_before_an_invalid_frame_are_kept(name: str) -> None:
     with pytest.raises(FrameError) as refused:
         FrameReader().feed(NEXT_FRAME + NEXT_FRAME + REFUSED[name][0])
     assert refused.value.before == [NEXT, NEXT]
@@ -384,7 +384,7 @@ def test_the_longest_header_is_read() -> None:
     assert len(command.ext["a"]) == MAX_HEADER - len(start) - 3
 
 
-def test_as_much_is_written() -> None:
+def test_the_largest_frame_is_written() -> None:
     rest = len(encode(Command(code=1, ext={"a": ""})))
     assert len(encode(Command(code=1, ext={"a": ""}, body=bytes(MAX_FRAME - rest)))) == MAX_FRAME
     assert len(encode(Command(code=1, ext={"a": "x" * (MAX_HEADER + 8 - rest)}))) == MAX_HEADER + 8
@@ -407,7 +407,7 @@ def test_as_much_is_written() -> None:
         ),
     ],
 )
-def test_what_could_not_be_read_again_is_not_written(command: Command, sentence: str) -> None:
+def test_frames_too_large_to_read_are_not_written(command: Command, sentence: str) -> None:
     with pytest.raises(FrameError, match=sentence):
         encode(command)
 
@@ -424,7 +424,7 @@ def test_what_could_not_be_read_again_is_not_written(command: Command, sentence:
         binary(ext=8, rest=b"\x00\x01a\x7f\xff\xff\xff"),
     ],
 )
-def test_no_memory_is_taken_for_what_only_a_length_promises(data: bytes) -> None:
+def test_announced_length_allocates_no_memory(data: bytes) -> None:
     tracemalloc.start()
     try:
         FrameReader().feed(data)
@@ -437,7 +437,7 @@ def test_no_memory_is_taken_for_what_only_a_length_promises(data: bytes) -> None
 
 
 def test_a_large_frame_in_small_pieces_is_not_copied_again_and_again() -> None:
-    """One that did would copy 2 GB here, and take seconds."""
+    """A reader that copied the frame for each piece would copy 2 GB here, and take seconds."""
     body = bytes(4_000_000)
     frame = struct.pack(">ii", 14 + len(body), 10) + b'{"code":1}' + body
     tracemalloc.start()
@@ -480,5 +480,5 @@ binary_commands = st.builds(
 
 
 @given(st.lists(commands | binary_commands, max_size=5), st.integers(1, 400))
-def test_commands_are_read_back_as_they_were_written(written: list[Command], size: int) -> None:
+def test_random_commands_survive_a_round_trip(written: list[Command], size: int) -> None:
     assert fed(b"".join(map(encode, written)), size) == written

@@ -1,4 +1,4 @@
-"""Hostile bytes: a reader gives a value or refuses, and takes memory in proportion to its input."""
+"""Hostile bytes: a reader returns a value or refuses, and uses memory in proportion to its input."""
 
 import struct
 import tracemalloc
@@ -27,7 +27,7 @@ BYTES_AT_LEAST = 100_000
 
 
 def frames(data: bytes) -> None:
-    """At once and in pieces it is the same; what was read can be written, and its header looked at."""
+    """Reading at once or in pieces gives the same result, which can be written and inspected."""
     whole, pieces = FrameReader(), FrameReader()
     try:
         commands = whole.feed(data)
@@ -50,30 +50,30 @@ def frames(data: bytes) -> None:
 
 
 def headers(data: bytes) -> None:
-    """In both forms."""
+    """Read headers in both formats."""
     for form in (0, 1):
         frames(struct.pack(">iI", 4 + len(data), form << 24 | len(data)) + data)
 
 
 def records(data: bytes) -> None:
-    """A record is never larger than the bytes that it was read of."""
+    """Read a record, which must not be larger than its bytes."""
     assert sum(len(record.body) for record in decode_records(data)) <= len(data)
 
 
 def batches(data: bytes) -> None:
-    """Nor is a batch."""
+    """Read a batch, which must not be larger than its bytes."""
     assert sum(len(entry.body) for entry in decode_batch(data)) <= len(data)
 
 
 def properties(data: bytes) -> None:
-    """Names and values are never empty; where they can be written, they are read again."""
+    """Read properties, whose names and values are never empty; written again, they read the same."""
     found = decode_properties(data.decode("utf-8", "replace"))
     assert all(found) and all(found.values())
     assert decode_properties(encode_properties(found)) == found
 
 
 def json(data: bytes) -> None:
-    """Also as the body of a request, where only objects are looked into."""
+    """Read JSON, also as the body of a request, which looks only into objects."""
     assert fastjson.loads(fastjson.dumps(fastjson.loads(data))) == fastjson.loads(data)
     found = body.object_of(data)
     for name in found:
@@ -106,7 +106,7 @@ NUMBERS = [
 
 @st.composite
 def mutated(draw: st.DrawFn, kind: str) -> bytes:
-    """A seed with a few changes, or two of them in a row."""
+    """Return a seed with a few changes, or two seeds in a row."""
     seed = st.sampled_from(SEEDS[kind])
     data = bytearray(draw(seed))
     for change in draw(
@@ -133,7 +133,7 @@ def mutated(draw: st.DrawFn, kind: str) -> bytes:
 
 def tried(read: Callable[[bytes], None], data: bytes) -> None:
     with suppress(EmulatorError):
-        read(data)  # what Python makes once and keeps is not of this message
+        read(data)  # Python's one-time allocations must not count for this message
     tracemalloc.start()
     try:
         with suppress(EmulatorError):

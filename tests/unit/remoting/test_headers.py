@@ -1,4 +1,4 @@
-"""Headers: every request's fields by their names on the wire, and what is refused."""
+"""Headers: every request's fields by their wire names, and refusals."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.remoting.requests.acknowledging import AckMessageHeader, ChangeInvisibleTimeHeader
 from mocketmq.remoting.requests.families import FAMILIES, REQUESTS
 from mocketmq.remoting.requests.lookup import QueryMessageHeader, ViewMessageHeader
 from mocketmq.remoting.requests.membership import UnregisterClientHeader
@@ -28,7 +29,6 @@ from mocketmq.remoting.requests.recall import RecallMessageHeader
 from mocketmq.remoting.requests.resets import ResetOffsetHeader
 from mocketmq.remoting.requests.send_back import SendBackHeader
 from mocketmq.remoting.requests.sending import SendMessageHeader
-from mocketmq.remoting.requests.settling import AckMessageHeader, ChangeInvisibleTimeHeader
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader, TopicHeader
 from tests.support.remoting import READERS
@@ -205,7 +205,7 @@ def test_each_code_is_declared_once() -> None:
 
 
 @pytest.mark.parametrize("code", REQUESTS)
-def test_every_header_says_what_it_lacks(code: int) -> None:
+def test_a_missing_mandatory_field_is_reported_by_its_name(code: int) -> None:
     reader = READERS[code]
     whole = {name: "true" if allowed == "true or false" else "1" for name, _, allowed, *_ in reader._fields}
     assert type(reader.read(whole)) is REQUESTS[code].header
@@ -222,7 +222,7 @@ def test_a_header_is_read(code: RequestCode) -> None:
 
 
 @pytest.mark.parametrize("code", FULL)
-def test_a_field_is_optional_or_missed_in_upstreams_words(code: RequestCode) -> None:
+def test_missing_field_is_optional_or_refused_as_upstream(code: RequestCode) -> None:
     ext, header = FULL[code]
     names = [name for name in ext if name not in ("n", "acceptStandardJsonOnly")]
     mandatory = len(names) - len(header._field_defaults)
@@ -266,7 +266,7 @@ def test_the_cpp_client_writes_booleans_as_numbers(text: str, is_batch: bool) ->
         (12, "_UNIQUE_KEY_QUERY", "yes", "_UNIQUE_KEY_QUERY is 'yes'; allowed: true or false"),
     ],
 )
-def test_what_cannot_be_read_is_refused(code: int, name: str, text: str, sentence: str) -> None:
+def test_unreadable_fields_are_refused(code: int, name: str, text: str, sentence: str) -> None:
     ext = FULL[RequestCode(code)][0]
     with pytest.raises(InvalidArgumentError) as refused:
         READERS[code].read({**ext, name: text})
@@ -282,7 +282,7 @@ def test_what_cannot_be_read_is_refused(code: int, name: str, text: str, sentenc
         st.text(max_size=8) | st.integers().map(str) | st.sampled_from(["true", "false", "null"]),
     ),
 )
-def test_anything_is_a_header_or_refused(code: RequestCode, changes: Ext) -> None:
+def test_any_fields_are_a_header_or_refused(code: RequestCode, changes: Ext) -> None:
     try:
         header = READERS[code].read({**FULL[code][0], **changes})
     except InvalidArgumentError:

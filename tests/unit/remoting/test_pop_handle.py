@@ -1,4 +1,4 @@
-"""Texts by which popped messages are named, read back as clients read them (ExtraInfoUtil of 5.3.3)."""
+"""Handles of popped messages, parsed as clients parse them (ExtraInfoUtil of 5.3.3)."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ INFOS = st.builds(ExtraInfo, LONGS, LONGS, LONGS, st.sampled_from([0, IN_ORDER])
 
 
 def parsed(text: str) -> dict[str, str]:
-    """As parseMsgOffsetInfo and its kin: what is of no use to them is an error there."""
+    """Parse as parseMsgOffsetInfo and related functions do, which fail on entries they cannot use."""
     found: dict[str, str] = {}
     for one in text.split(";") if text else ():
         kind, queue, value = one.split(" ")
@@ -35,13 +35,13 @@ def parsed(text: str) -> dict[str, str]:
 
 
 @given(INFOS)
-def test_a_handle_is_read_as_it_was_written(info: ExtraInfo) -> None:
+def test_handle_survives_a_round_trip(info: ExtraInfo) -> None:
     assert parse_extra_info(info.text()) == info
     assert len(info.text().split(" ")) == 8
 
 
 @given(OFFSETS)
-def test_places_of_messages_are_read_as_they_were_written(offsets: dict[PoppedQueue, list[int]]) -> None:
+def test_message_offsets_survive_a_round_trip(offsets: dict[PoppedQueue, list[int]]) -> None:
     keys = {queue: f"{queue.kind}@{queue.queue_id}" for queue in offsets}
     starts, messages = parsed(start_offsets(offsets)), parsed(message_offsets(offsets))
     assert starts == {keys[queue]: str(some[0]) for queue, some in offsets.items()}
@@ -51,7 +51,7 @@ def test_places_of_messages_are_read_as_they_were_written(offsets: dict[PoppedQu
 
 
 @given(st.dictionaries(PLACES, st.dictionaries(LONGS, st.integers(0, 20), min_size=1), max_size=8))
-def test_counts_are_read_as_they_were_written(counts: dict[PoppedQueue, dict[int, int]]) -> None:
+def test_retry_counts_survive_a_round_trip(counts: dict[PoppedQueue, dict[int, int]]) -> None:
     rows = [(queue, offset, count) for queue, some in counts.items() for offset, count in some.items()]
     found = parsed(order_counts(rows))
     for (kind, queue_id), offset, count in rows:
@@ -71,11 +71,11 @@ def test_counts_are_read_as_they_were_written(counts: dict[PoppedQueue, dict[int
         "a b c d e f g h",
     ],
 )
-def test_what_is_no_handle_is_refused(text: str) -> None:
+def test_invalid_handles_are_refused(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="extraInfo is"):
         parse_extra_info(text)
 
 
-def test_queues_of_retries_are_told_apart() -> None:
+def test_retry_queues_are_distinguished() -> None:
     assert popped_queue("orders", 3) == ("0", 3)
     assert popped_queue("%RETRY%billing", 0) == ("1", 0)

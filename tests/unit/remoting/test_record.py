@@ -1,4 +1,4 @@
-"""Records and the property strings in them: golden bytes, what is read, what is refused."""
+"""Records and their property strings: golden bytes, accepted input, and refusals."""
 
 import struct
 import zlib
@@ -59,7 +59,7 @@ V1 = (
     b"\x00\x00\x00\x00\x00\x00\x00\x00"
     b"\x00\x00\x00\x05hello"
     b"\x06TopicA"
-    b"\x00\x07TAGS\x01\xc3\xbc"  # and no separator at the end, as in 4.9.8
+    b"\x00\x07TAGS\x01\xc3\xbc"  # no separator at the end, as in 4.9.8
 )
 V2_IPV6 = (
     b"\x00\x00\x00\x7b\xda\xa3\x20\xab\x00\x00\x00\x00"
@@ -110,7 +110,7 @@ def test_a_committed_message_names_its_half_one() -> None:
 
 
 @pytest.mark.parametrize(("version", "more"), [(0, ""), (409, ""), (413, REGION), (2_147_481_762, REGION)])
-def test_clients_of_5_are_told_the_region(version: int, more: str) -> None:
+def test_clients_of_5_receive_the_region(version: int, more: str) -> None:
     for properties in (STORED.properties, STORED.properties + REGION):
         message = STORED._replace(properties=properties)
         [record] = decode_records(encode_record(message, "TopicA", 2, "127.0.0.1:10911", version))
@@ -120,7 +120,7 @@ def test_clients_of_5_are_told_the_region(version: int, more: str) -> None:
             assert record.properties == properties.removesuffix("\x02")
 
 
-def test_records_of_both_versions_are_read_one_behind_the_other() -> None:
+def test_consecutive_records_of_both_versions_are_read() -> None:
     assert decode_records(b"") == []
     assert decode_records(V1) == [RECORD]
     assert decode_records(V2_IPV6) == [READ_V2_IPV6]
@@ -128,7 +128,7 @@ def test_records_of_both_versions_are_read_one_behind_the_other() -> None:
 
 
 @pytest.mark.parametrize("data", [V1, V2_IPV6])
-def test_a_record_that_is_cut_anywhere_is_refused(data: bytes) -> None:
+def test_a_truncated_record_is_refused(data: bytes) -> None:
     for length in range(1, len(data)):
         with pytest.raises(IllegalMessageError, match="a record "):
             decode_records(V1 + data[:length])
@@ -163,13 +163,13 @@ def test_a_host_is_written_as_ipv4(host: str, read: str) -> None:
     assert (record.born_host, record.store_host) == (read, read)
 
 
-def test_flags_that_say_ipv6_are_not_kept() -> None:
+def test_ipv6_flags_are_dropped() -> None:
     (record,) = decode_records(encoded(STORED._replace(sys_flag=0x331)))
     assert record.sys_flag == 0x301
 
 
 @pytest.mark.parametrize(("length", "magic"), [(1, b"\xa7"), (127, b"\xa7"), (128, b"\xab"), (262, b"\xab")])
-def test_only_a_topic_that_is_too_long_for_one_byte_takes_two(length: int, magic: bytes) -> None:
+def test_topic_length_takes_two_bytes_only_when_needed(length: int, magic: bytes) -> None:
     data = encoded(topic="t" * length)
     assert data[7:8] == magic
     assert decode_records(data + V1) == [RECORD._replace(topic="t" * length), RECORD]
@@ -181,7 +181,7 @@ def test_properties_up_to_the_limit_are_kept() -> None:
     assert record.properties == properties.removesuffix("\x02")
 
 
-def test_properties_that_do_not_fit_are_left_out_as_a_whole() -> None:
+def test_oversized_properties_are_left_out_whole() -> None:
     kept = f"a\x01{'ü' * 16_380}\x02"
     for more in ("REAL_TOPIC\x01t\x02REAL_QID\x010\x02", "b\x01c\x02d\x01e\x02"):
         data = encoded(STORED._replace(properties=kept + more))
@@ -191,7 +191,7 @@ def test_properties_that_do_not_fit_are_left_out_as_a_whole() -> None:
     assert record.properties == ""
 
 
-def test_text_that_is_no_utf8_is_read_all_the_same() -> None:
+def test_invalid_utf8_is_read() -> None:
     (record,) = decode_records(V1.replace(b"TopicA", b"Topic\xff").replace(b"\xc3\xbc", b"\xc3\x20"))
     assert (record.topic, record.properties) == ("Topic\ufffd", "TAGS\x01\ufffd ")
 
@@ -207,10 +207,10 @@ def changed(at: int, number: int, form: str = ">i") -> bytes:
     [
         (V1[:40], "a record ends in the middle of a field"),
         (V1[:-1], "a record has a field of 7 bytes where 6 are left"),
-        (changed(0, 108), "a record says that it takes 108 bytes, and takes 109"),
-        (V1 + changed(0, 108), "a record says that it takes 108 bytes, and takes 109"),
-        (changed(0, 110), "a record says that it takes 110 bytes, and takes 109"),
-        (changed(0, -1), "a record says that it takes 4294967295 bytes, and takes 109"),
+        (changed(0, 108), "a record declares 108 bytes but takes 109"),
+        (V1 + changed(0, 108), "a record declares 108 bytes but takes 109"),
+        (changed(0, 110), "a record declares 110 bytes but takes 109"),
+        (changed(0, -1), "a record declares 4294967295 bytes but takes 109"),
         (changed(4, 0), "a record has magic code 0x0; allowed: 0xdaa320a7 and 0xdaa320ab"),
         (changed(84, -1), "a record has a field of -1 bytes where 21 are left"),
         (changed(84, 2**31 - 1), "a record has a field of 2147483647 bytes where 21 are left"),
@@ -219,7 +219,7 @@ def changed(at: int, number: int, form: str = ">i") -> bytes:
         (changed(100, 8, ">h"), "a record has a field of 8 bytes where 7 are left"),
     ],
 )
-def test_what_is_no_record_is_refused(data: bytes, sentence: str) -> None:
+def test_invalid_records_are_refused(data: bytes, sentence: str) -> None:
     with pytest.raises(IllegalMessageError) as refused:
         decode_records(data)
     assert str(refused.value) == sentence
@@ -251,7 +251,7 @@ records = st.builds(
 
 
 @given(st.lists(records, max_size=4))
-def test_records_are_read_back_as_they_were_written(written: list[WireRecord]) -> None:
+def test_records_survive_a_round_trip(written: list[WireRecord]) -> None:
     data = b"".join(
         encode_record(
             STORED._replace(
@@ -294,10 +294,10 @@ def test_records_are_read_back_as_they_were_written(written: list[WireRecord]) -
         ("a\x01b\x01c\x02", {"a": "b\x01c"}),
         ("ab", {}),
         ("ü\x01\u8ba2\u5355\x02", {"ü": "\u8ba2\u5355"}),
-        ("a\x011\x02a\x01\x02", {"a": "1"}),  # what vanishes does not win
+        ("a\x011\x02a\x01\x02", {"a": "1"}),  # a dropped empty value does not override
     ],
 )
-def test_properties_are_read_as_java_reads_them(text: str, properties: dict[str, str]) -> None:
+def test_properties_are_parsed_as_in_java(text: str, properties: dict[str, str]) -> None:
     assert decode_properties(text) == properties
 
 
@@ -305,12 +305,12 @@ parts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
 
 
 @given(st.dictionaries(parts, parts))
-def test_properties_are_read_back_as_they_were_written(properties: dict[str, str]) -> None:
+def test_properties_survive_a_round_trip(properties: dict[str, str]) -> None:
     assert decode_properties(encode_properties(properties)) == properties
 
 
 def javas(text: str) -> dict[str, str]:
-    """MessageDecoder.string2messageProperties of 4.9.8, retold."""
+    """Reimplements MessageDecoder.string2messageProperties of 4.9.8."""
     properties = {}
     index = 0
     while index < len(text):
@@ -325,5 +325,5 @@ def javas(text: str) -> dict[str, str]:
 
 
 @given(st.text("\x01\x02ab", max_size=30))
-def test_no_string_is_read_otherwise_than_by_java(text: str) -> None:
+def test_random_property_strings_are_parsed_as_in_java(text: str) -> None:
     assert decode_properties(text) == javas(text)

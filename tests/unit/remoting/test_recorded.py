@@ -1,4 +1,4 @@
-"""What unmodified clients sent is read to the last field; recorded/README.md says how it was recorded."""
+"""Every field of recorded requests of unmodified clients can be read (recorded/README.md)."""
 
 import pytest
 
@@ -22,7 +22,7 @@ BASICS = {
     RequestCode.GET_CONSUMER_LIST_BY_GROUP,
     RequestCode.CONSUMER_SEND_MSG_BACK,
 }
-"""What every client sends that produces, consumes and retries."""
+"""Requests of every client that produces, consumes and retries."""
 
 
 def command_of(frame: bytes) -> Command:
@@ -37,7 +37,7 @@ def test_every_client_was_recorded() -> None:
 
 
 @pytest.mark.parametrize("client", FILES)
-def test_frames_are_read_however_they_are_cut(client: str) -> None:
+def test_recorded_frames_are_read_in_any_pieces(client: str) -> None:
     whole = [command_of(frame) for frame in frames(client)]
     together = b"".join(frames(client))
     assert FrameReader().feed(together) == whole
@@ -48,14 +48,14 @@ def test_frames_are_read_however_they_are_cut(client: str) -> None:
 
 
 @pytest.mark.parametrize("client", FILES)
-def test_commands_are_the_same_when_written_and_read_again(client: str) -> None:
+def test_recorded_commands_survive_a_round_trip(client: str) -> None:
     for frame in frames(client):
         command = command_of(frame)
         assert command_of(encode(command)) == command
 
 
 @pytest.mark.parametrize("client", FILES)
-def test_headers_and_bodies_are_read(client: str) -> None:
+def test_recorded_headers_and_bodies_are_read(client: str) -> None:
     for frame in frames(client):
         command = command_of(frame)
         header = READERS[command.code].read(command.ext)

@@ -1,4 +1,4 @@
-"""Signatures, by what unmodified clients sent."""
+"""Signatures, checked with requests of unmodified clients."""
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from tests.clients.access import SECRET
 from tests.unit.remoting.recorded import SIGNED_FILES, frames, signed_frames
 
 UNASKED = RequestCode.GET_ROUTEINFO_BY_TOPIC
-"""Takes no key, and ons-client signs it in a way of its own."""
+"""A request that needs no key, and that ons-client signs in its own way."""
 
 
 def commands(whole: list[bytes]) -> list[Command]:
@@ -34,8 +34,8 @@ def test_the_vector_of_aliyun() -> None:
 
 
 @pytest.mark.parametrize("name", ["SecurityToken", "_UNIQUE_KEY_QUERY"])
-def test_what_clients_sign_or_not(name: str) -> None:
-    """Go leaves the token out, and 5.3's Java client signs the mark of a look-up, which 4.9's does not."""
+def test_fields_that_clients_sign_or_not(name: str) -> None:
+    """Go omits the token. The 5.3 Java client signs the marker of a lookup, and the 4.9 client does not."""
     ext = {"AccessKey": "ak", "topic": "orders", name: "true"}
     for text in ("akorders", {"SecurityToken": "aktrueorders", "_UNIQUE_KEY_QUERY": "aktrueorders"}[name]):
         signature = sign("sk", text.encode()).decode()
@@ -43,21 +43,21 @@ def test_what_clients_sign_or_not(name: str) -> None:
         assert not is_signed(Command(code=12, ext=ext | {"Signature": signature}, body=b"x"), "sk")
 
 
-def test_both_of_them() -> None:
+def test_either_optional_field_may_be_signed() -> None:
     ext = {"AccessKey": "ak", "topic": "orders", "SecurityToken": "t", "_UNIQUE_KEY_QUERY": "true"}
     for text in ("akttrueorders", "aktrueorders", "aktorders", "akorders"):
         assert is_signed(Command(code=12, ext=ext | {"Signature": sign("sk", text.encode()).decode()}), "sk")
 
 
 @pytest.mark.parametrize("signature", [None, "", "\ud800", "é", "DgxICs53obDlzqb9TocnAHWGwLc"])
-def test_what_is_no_signature(signature: str | None) -> None:
+def test_invalid_signatures(signature: str | None) -> None:
     ext = {"AccessKey": "ak", "topic": "\ud800"}
     command = Command(code=12, ext=ext if signature is None else ext | {"Signature": signature})
     assert not is_signed(command, "sk")
 
 
 @pytest.mark.parametrize("client", SIGNED_FILES)
-def test_what_clients_signed(client: str) -> None:
+def test_signatures_of_clients(client: str) -> None:
     signed = [command for command in commands(signed_frames(client)) if command.code != UNASKED]
     assert {command.code for command in signed} >= {RequestCode.HEART_BEAT, RequestCode.PULL_MESSAGE}
     for command in signed:
@@ -69,7 +69,7 @@ def test_what_clients_signed(client: str) -> None:
 
 
 @pytest.mark.parametrize(("client", "secret"), [("node", "any"), ("ons-java", "any secret")])
-def test_more_of_what_clients_of_aliyun_signed(client: str, secret: str) -> None:
+def test_more_signatures_of_aliyun_clients(client: str, secret: str) -> None:
     signed = [one for one in commands(frames(client)) if "AccessKey" in one.ext and one.code != UNASKED]
     assert RequestCode.CONSUMER_SEND_MSG_BACK in {command.code for command in signed}
     for command in signed:

@@ -20,9 +20,9 @@ class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.rows: dict[str, list[list[str]]] = {}  # of the tables in a section, folded ones, too
+        self.rows: dict[str, list[list[str]]] = {}  # rows of all tables by section, even folded tables
         self.texts: Counter[str] = Counter()
-        self.words: dict[str, str] = {"": ""}  # of a section
+        self.words: dict[str, str] = {"": ""}  # text by section
         self.scripts: list[str] = []
         self._open: list[str] = []
         self._section = ""
@@ -65,7 +65,7 @@ class Page(HTMLParser):
             self.rows[self._section][-1][-1] += data
 
     def row(self, section: str, first: str) -> list[str]:
-        """The first row of a section whose first cell is this."""
+        """Return the first row of a section with this first cell."""
         return next(row for row in self.rows[section] if row[0] == first)
 
 
@@ -80,7 +80,7 @@ def read() -> Page:
 
 
 def page(**changes: Any) -> Page:
-    """The page of a report without charts, which takes less time to make."""
+    """Return the page of a report without charts, which is faster to make."""
     report = sample_report()
     quiet = d.Timeline(
         step_us=1_000_000, instants=[], cells=[], markers=[], markers_left_out=changes.pop("left_out", 0)

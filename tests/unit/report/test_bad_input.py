@@ -1,4 +1,4 @@
-"""Damaged, empty, mixed or nonsensical data ends in a sentence; good data beside it is still read."""
+"""Damaged, empty, mixed or nonsensical data gives a clear error, and good data next to it is read."""
 
 import csv
 import gzip
@@ -26,7 +26,7 @@ def reasons(broken: list[BrokenSource]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("runs", [5, pytest.param(100, marks=pytest.mark.slow)])
-def test_of_many_runs_one_is_broken(tmp_path: Path, runs: int) -> None:
+def test_broken_source_does_not_hide_others(tmp_path: Path, runs: int) -> None:
     write_store(tmp_path / "s", 50)
     for n in range(runs):
         (tmp_path / f"n{n}.csv").write_text(f"{LEAST}m{n},5,6\n")
@@ -62,7 +62,7 @@ def test_damaged_sources_are_named_and_others_are_read(tmp_path: Path) -> None:
     )
     assert re.fullmatch("part-0.parquet: it is damaged, or no Parquet file: .+", found["e0"])
     assert found["e1"] == "part-0.parquet has no column due_us, state"
-    assert found["e2"] == "the folder runs of an export is not there"
+    assert found["e2"] == "the export has no folder runs"
     assert found["e3"] == "the folder runs of an export is empty"
     assert found["packed.csv.gz"].startswith("it cannot be read: ")
     assert "\n" not in found["packed.csv.gz"]
@@ -72,7 +72,7 @@ def test_damaged_sources_are_named_and_others_are_read(tmp_path: Path) -> None:
     assert judged.kept == judged.read > 20_500
 
 
-def test_a_truncated_store_alone_is_a_sentence(tmp_path: Path) -> None:
+def test_a_truncated_store_is_reported_in_a_sentence(tmp_path: Path) -> None:
     write_store(tmp_path, 500)
     with (tmp_path / "mocketmq.db").open("r+b") as file:
         file.truncate(50_000)
@@ -120,7 +120,7 @@ def test_negative_and_missing_times_are_dropped_and_too_many_refused(tmp_path: P
         quality.check(judged)
 
 
-def test_the_example_of_the_docs_is_read_as_it_says(tmp_path: Path) -> None:
+def test_documented_example_is_read_as_described(tmp_path: Path) -> None:
     text = DOC.read_text()
     example = re.search(r"```csv\n(.+?)```", text, re.DOTALL)
     assert example

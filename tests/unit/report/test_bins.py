@@ -1,4 +1,4 @@
-"""Bins and ranks, against plain Python."""
+"""Bins and ranks, compared with plain Python."""
 
 from random import Random
 
@@ -12,7 +12,7 @@ CUTOFFS_US = [0, 10_000, 60_000_000]
 
 
 def _values() -> list[int]:
-    """Values of every size, and the values around each power of two."""
+    """Return values of every size, and the values around each power of two."""
     random = Random(1)
     edges = [(1 << bits) + near for bits in range(62) for near in (-1, 0, 1)]
     values = [*edges, *(random.getrandbits(random.randrange(1, 62)) for _ in range(500)), *CUTOFFS_US, 10_001]
@@ -43,7 +43,7 @@ def test_bins_are_numbered_in_order(bits: int) -> None:
 
 
 def _numbers_below(limit: int, bits: int) -> list[int]:
-    """The numbers of the bins of 0, 1, 2 and so on."""
+    """Return the bin numbers of 0, 1, 2 and so on."""
     lows = [bin_of(value, 1 << bits)[0] for value in range(limit)]
     return [sorted({*lows}).index(low) for low in lows]
 
@@ -64,7 +64,7 @@ def test_bins_are_split_behind_cutoffs() -> None:
     assert bins.keys(ARRAY, []).tolist() == bins.lowest(ARRAY).tolist()
 
 
-def test_values_have_the_same_code_if_they_are_in_the_same_bin() -> None:
+def test_values_of_one_bin_share_a_code() -> None:
     small = ARRAY[abs(ARRAY) < 1 << 40]
     for cutoffs in (CUTOFFS_US, [], None):
         keys, codes = bins.keys(small, cutoffs).tolist(), bins.codes(small, cutoffs)
@@ -79,6 +79,6 @@ def test_a_percentile_is_the_nearest_rank(count: int) -> None:
     values = [Random(count).randrange(50) for _ in range(count)]
     found, counts = np.unique(values, return_counts=True)
     for percentile in (0.1, 12.5, 33.3, 50, 90, 99, 99.9):
-        place = bins.place(percentile, np.cumsum(counts))
+        place = bins.rank_of(percentile, np.cumsum(counts))
         expected = nearest(values, percentile, lambda value: value)
         assert (None if place is None else int(found[place])) == expected

@@ -1,4 +1,4 @@
-"""Cells of rows with the same keys, against plain Python."""
+"""Cells of rows with the same keys, compared with plain Python."""
 
 from random import Random
 from typing import Any
@@ -31,7 +31,7 @@ def codes_of(name: str, values: list[Any]) -> Codes:
 @pytest.mark.parametrize(
     "names", [["near"], ["texts", "truths"], ["nullable", "far"], [*KEYS], ["far", "far", "far", "near"]]
 )
-def test_cells_add_up_what_has_the_same_keys(names: list[str], rows: int) -> None:
+def test_cells_aggregate_rows_with_equal_keys(names: list[str], rows: int) -> None:
     random = Random(rows)
     columns = [[random.choice(KEYS[name]) for _ in range(rows)] for name in names]
     values = [random.randrange(-(1 << 50), 1 << 50) for _ in range(rows)]

@@ -1,4 +1,4 @@
-"""The charts of a report, as specified for its script: which data, where, in which colours."""
+"""Chart specifications for a report's script: which data, where, in which colours."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mocketmq_report import document as d
 from mocketmq_report import figures
-from mocketmq_report.judge.limits import drawn_limits
+from mocketmq_report.judge.drawn_limits import drawn_limits
 from mocketmq_report.judge.thresholds import parse
 from mocketmq_report.report.chart import Chart, LatenessAxis
 from mocketmq_report.report.charts import bucket_names, buckets, charts
@@ -31,7 +31,7 @@ def drawn() -> dict[str, Chart]:
 
 
 def rows(chart: Chart, *fields: str) -> list[dict[str, Any]]:
-    """The rows of the chart that have these fields."""
+    """Return the rows of the chart with these fields."""
     return [
         dict(zip(mark["fields"], row, strict=True))
         for mark in chart.spec["marks"]
@@ -41,7 +41,7 @@ def rows(chart: Chart, *fields: str) -> list[dict[str, Any]]:
 
 
 def strings(value: Any, key: str = "") -> list[tuple[str, str]]:
-    """All strings below a value, each with its key."""
+    """Yield all strings below a value, each with its key."""
     if isinstance(value, dict):
         return [found for name, each in value.items() for found in strings(each, name)]
     if isinstance(value, list):
@@ -81,7 +81,7 @@ def test_a_chart_fetches_nothing(name: str) -> None:
     assert not [text for _, text in strings(drawn()[name].spec) if "://" in text]
 
 
-def test_every_colour_is_a_variable_so_that_themes_need_no_new_drawing() -> None:
+def test_colours_are_css_variables() -> None:
     for chart in [*drawn().values(), comparison_chart(sample_comparison())]:
         assert chart is not None
         text = json.dumps(chart.spec)
@@ -104,16 +104,14 @@ def test_every_colour_is_a_variable_so_that_themes_need_no_new_drawing() -> None
         ([1e15], (864_000_000_000_000, 8_640_000_000_000_000)),
     ],
 )
-def test_an_axis_of_lateness_goes_from_tick_to_tick(
-    values: list[float | None], ends: tuple[float, float]
-) -> None:
+def test_lateness_axis_ends_at_ticks(values: list[float | None], ends: tuple[float, float]) -> None:
     y = LatenessAxis(values).axis()
     assert tuple(y["domain"]) == ends
     assert (y["ticks"][0][0], y["ticks"][-1][0]) == ends
     assert y["log"]
 
 
-def test_what_is_not_later_than_the_axis_stands_on_it() -> None:
+def test_values_below_the_axis_are_drawn_on_it() -> None:
     late = LatenessAxis([500, 70_000])
     assert [late.at(value) for value in (-3, 0, 99, 100, 2_000, None)] == [100, 100, 100, 100, 2_000, None]
 
@@ -121,7 +119,7 @@ def test_what_is_not_later_than_the_axis_stands_on_it() -> None:
 def test_a_chart_can_begin_below_its_axis_of_lateness() -> None:
     y = LatenessAxis([500, 70_000]).axis(30)
     assert y["domain"][0] == 30
-    assert y["ticks"][0] == (100, "100us")
+    assert y["ticks"][0] == (100, "100µs")
 
 
 def spectrum(name: str, *points: tuple[float, int, int]) -> d.Spectrum:
@@ -142,7 +140,7 @@ def spectrum_of(spectra: list[d.Spectrum], *texts: str, **limits: Any) -> Chart:
     return chart
 
 
-def test_a_point_of_the_spectrum_stands_where_one_of_so_many_is_later() -> None:
+def test_spectrum_places_a_percentile_at_one_in_n() -> None:
     chart = spectrum_of([spectrum("total", (0, -3, 1), (50, 800, 50), (99, 9_000, 99), (100, 70_000, 120))])
     points = rows(chart, "share")
     assert [point["x"] for point in points] == [1, 2, 100, 120]
@@ -152,7 +150,7 @@ def test_a_point_of_the_spectrum_stands_where_one_of_so_many_is_later() -> None:
     assert [point["count"] for point in points] == [1, 50, 99, 120]
 
 
-def test_the_latest_never_stands_before_a_lower_percentile() -> None:
+def test_spectrum_keeps_the_maximum_behind_other_percentiles() -> None:
     chart = spectrum_of([spectrum("total", (99.9, 900, 10), (100, 900, 10))])
     assert [point["x"] for point in rows(chart, "share")] == [1_000, 1_000]
 
@@ -171,11 +169,11 @@ def test_the_spectrum_shows_first_the_level_with_the_worst_p99() -> None:
 
 def test_the_spectrum_shows_first_a_level_that_failed_its_threshold() -> None:
     spectra = [spectrum("1", (99, 10, 9)), spectrum("2", (99, 2_000, 9))]
-    chart = spectrum_of(spectra, "level=1 p50 <= 1us", "level=2 p50 <= 1h")
+    chart = spectrum_of(spectra, "level=1 p50 <= 1µs", "level=2 p50 <= 1h")
     assert chart.spec["choice"]["value"] == "level 1 (1s)"
 
 
-def test_without_levels_there_is_nothing_to_choose() -> None:
+def test_spectrum_without_levels_offers_no_choice() -> None:
     chart = spectrum_of([spectrum("total", (50, 10, 9))])
     assert "choice" not in chart.spec
     assert [key.label for key in chart.keys] == ["total"]
@@ -186,7 +184,7 @@ def test_thresholds_of_percentiles_and_max_are_lines_of_their_groups() -> None:
         "level=3 p99 <= 50ms",
         "p50 <= 1h",
         "level=* max <= 10m",
-        "level=* p99.9 <= 1s",  # nowhere enough deliveries
+        "level=* p99.9 <= 1s",  # no level has enough deliveries
         "topic=orders p99 <= 1s",
         "level=3 mean <= 1s",
         "early == 0",
@@ -202,22 +200,22 @@ def test_thresholds_of_percentiles_and_max_are_lines_of_their_groups() -> None:
         ("level 3 (10s)", "level=* max <= 10m", "threshold, passed"),
         ("level 4 (30s)", "level=* max <= 10m", "threshold, passed"),
     ]
-    assert [limit["x"] for limit in limits] == [2, 40, 40, 40]  # p99 is beyond the end of the chart
+    assert [limit["x"] for limit in limits] == [2, 40, 40, 40]  # p99 lies beyond the chart's end
     assert [limit["y"] for limit in limits] == [3_600_000_000, 50_000, 600_000_000, 600_000_000]
     assert limits[1]["actual"] == level.percentiles["p99"]
-    assert chart.spec["y"]["domain"][1] == 3_600_000_000  # has room for the lines, too
+    assert chart.spec["y"]["domain"][1] == 3_600_000_000  # leaves room for the lines too
     assert {key.label for key in chart.keys if key.label.startswith("threshold")} == {
         "threshold, passed",
         "threshold, failed",
     }
 
 
-def test_a_kind_of_threshold_that_there_is_none_of_is_not_explained() -> None:
+def test_unused_kinds_of_thresholds_are_not_explained() -> None:
     chart = spectrum_of([spectrum("total", (50, 800, 5))], "p50 <= 1h")
     assert [key.label for key in chart.keys] == ["total", "threshold, passed"]
 
 
-def test_each_step_is_a_line_of_its_own_length_and_a_gap_is_none() -> None:
+def test_timeline_draws_a_line_per_step_and_none_in_gaps() -> None:
     chart = next(time_charts(timeline(at(0), at(1), at(4))))
     line = [row for row in rows(chart, "of", "y") if row["of"] == "p99"]
     minutes = [(row["t"] - T_US / 1_000) / 60_000 for row in line]
@@ -227,7 +225,7 @@ def test_each_step_is_a_line_of_its_own_length_and_a_gap_is_none() -> None:
     ]
 
 
-def test_a_step_without_deliveries_is_a_gap_too_but_part_of_the_axis() -> None:
+def test_step_without_deliveries_is_a_gap_on_the_axis() -> None:
     chart = next(time_charts(timeline(at(0, 0, None), at(1), at(2, 0, None))))
     assert {row["t"] for row in rows(chart, "of", "y")} == {T_US / 1_000 + 60_000, T_US / 1_000 + 120_000}
     assert chart.spec["x"]["domain"] == [T_US / 1_000, T_US / 1_000 + 3 * 60_000]
@@ -247,7 +245,7 @@ def test_the_unit_of_the_rate_fits_the_run(step_us: int, rates: list[float], tit
     assert {row["end"] - row["t"] for row in rows(rate, "rate")} == {step_us / 1_000}
 
 
-def test_a_legend_names_only_lines_that_are_there() -> None:
+def test_legend_names_only_drawn_lines() -> None:
     steps = timeline(d.Instant(at_us=T_US, count=5, p50_us=7, p99_us=None, max_us=9))
     assert [key.label for key in next(time_charts(steps)).keys] == ["p50", "max"]
 
@@ -283,7 +281,7 @@ def heat(*cells: d.Cell) -> Chart:
     return list(time_charts(timeline(at(0), cells=list(cells))))[2]
 
 
-def test_the_heat_map_has_every_cell_and_the_early_ones_apart() -> None:
+def test_heat_map_has_every_cell_and_an_early_row() -> None:
     chart = heat(cell(-500, -200, 3), cell(-200, 0, 1), cell(0, 100, 2), cell(100, 200, 900))
     cells, early = [
         [row for row in rows(chart, "heat") if (row["heat"] == "early") is is_early]
@@ -301,7 +299,7 @@ def test_the_heat_map_has_no_early_row_without_early_cells() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 7, 27, 64, 1_000, 123_456])
-def test_each_number_of_a_cell_has_exactly_one_colour(most: int) -> None:
+def test_heat_map_colours_cover_every_count_once(most: int) -> None:
     counts = sorted({1, *(round(most ** (n / 20)) for n in range(21))})
     chart = heat(*(cell(100, 200, count) for count in counts))
     ranges = [tuple(int(n) for n in key.label.split("–")) for key in chart.keys]
@@ -315,7 +313,7 @@ def test_each_number_of_a_cell_has_exactly_one_colour(most: int) -> None:
         assert low <= int(row["count"]) <= high
 
 
-def test_buckets_hold_everything_once() -> None:
+def test_each_message_is_in_one_bucket() -> None:
     report = sample_report()
     for row in report.lateness:
         assert sum(buckets(row)) == row.measured
@@ -325,7 +323,7 @@ def test_buckets_hold_everything_once() -> None:
     assert bucket_names(report.header)[-2:] == ["≤ 1m", "> 1m"]
 
 
-def test_each_level_with_deliveries_has_a_whole_bar_of_buckets() -> None:
+def test_buckets_of_each_level_add_up_to_the_whole() -> None:
     report = sample_report()
     bars: Counter[str] = Counter()
     for part in rows(drawn()["buckets"], "bucket"):
@@ -336,7 +334,7 @@ def test_each_level_with_deliveries_has_a_whole_bar_of_buckets() -> None:
     assert list(bars.values()) == pytest.approx([1] * len(bars))
 
 
-def test_the_colours_of_buckets_reach_from_good_to_bad_however_many_there_are() -> None:
+def test_bucket_colours_span_good_to_bad() -> None:
     header = replace(sample_report().header, cutoffs_us=[50_000])
     lateness = [replace(row, within=row.within[:1]) for row in sample_report().lateness]
     chart = next(c for c in charts(sample_report(header=header, lateness=lateness)) if c.name == "buckets")
@@ -362,7 +360,7 @@ def test_the_stages_of_a_bar_add_up_to_the_time_of_its_messages() -> None:
     }
 
 
-def test_stages_stand_in_the_order_of_a_messages_way() -> None:
+def test_stages_are_in_the_order_of_a_delivery() -> None:
     parts = [part for part in rows(drawn()["stages"], "mean") if part["group"] == "total"]
     assert [part["stage"] for part in parts] == [figures.stage(stage) for stage in d.STAGES]
 
@@ -380,7 +378,7 @@ def test_the_herd_has_three_marks_for_each_number_of_messages_due() -> None:
     assert marks[0]["due"] == "1"
 
 
-def test_sides_of_a_comparison_differ_in_colour_and_dash() -> None:
+def test_compared_reports_differ_in_colour_and_dash() -> None:
     comparison = sample_comparison()
     side = comparison.sides[0]
     comparison = replace(comparison, sides=[replace(side, name=f"run {number}") for number in range(4)])
@@ -391,7 +389,7 @@ def test_sides_of_a_comparison_differ_in_colour_and_dash() -> None:
     assert [key.shape for key in chart.keys] == ["line", "dash", "dot", "line"]
 
 
-def test_a_comparison_can_be_looked_at_by_level_and_begins_with_the_total() -> None:
+def test_comparison_starts_with_the_total_and_offers_levels() -> None:
     chart = comparison_chart(sample_comparison())
     assert chart is not None
     choice = chart.spec["choice"]

@@ -1,4 +1,4 @@
-"""A class archive is made whole or not at all, and never more than one is kept. A shell plays the JVM."""
+"""A class archive is created completely or not at all, and only one is kept. A shell plays the JVM."""
 
 import shlex
 import subprocess
@@ -23,13 +23,13 @@ def place(tmp_path: Path) -> Path:
 
 
 def option(archive: ClassArchive, java: str = JAVA) -> tuple[str, Path]:
-    """What the JVM is to do, and with which file."""
+    """Return the JVM's option and its file."""
     name, file = shlex.split(archive.options(java))[0].split("=")
     return name, Path(file)
 
 
 def make(archive: ClassArchive, script: str = WRITES, java: str = JAVA) -> Path:
-    """Have it made, and return where the JVM was to write it."""
+    """Request an archive, and return the path to which the JVM was told to write."""
     with archive:
         name, file = option(archive, java)
         assert (name, archive.is_made) == ("-XX:ArchiveClassesAtExit", True)
@@ -38,7 +38,7 @@ def make(archive: ClassArchive, script: str = WRITES, java: str = JAVA) -> Path:
     return file
 
 
-def test_it_is_made_and_used(place: Path) -> None:
+def test_archive_is_made_and_reused(place: Path) -> None:
     make(made := ClassArchive(place))
     (kept,) = place.iterdir()
     used = ClassArchive(place)
@@ -48,7 +48,7 @@ def test_it_is_made_and_used(place: Path) -> None:
     assert kept.read_text() == "classes"
 
 
-def test_a_damaged_one_is_made_anew(place: Path) -> None:
+def test_a_damaged_archive_is_rebuilt(place: Path) -> None:
     make(ClassArchive(place))
     (kept,) = place.iterdir()
     kept.write_text("classe")
@@ -56,7 +56,7 @@ def test_a_damaged_one_is_made_anew(place: Path) -> None:
     assert ([*place.iterdir()], kept.read_text()) == ([kept], "classes")
 
 
-def test_that_of_another_java_gives_way_and_other_files_stay(place: Path) -> None:
+def test_an_archive_of_another_java_is_replaced_and_other_files_stay(place: Path) -> None:
     make(ClassArchive(place))
     (place / "mocketmq-new-0123456789abcdef.jsa").write_text("of a report that was killed")
     (place / "notes").write_text("somebody's")
@@ -66,17 +66,17 @@ def test_that_of_another_java_gives_way_and_other_files_stay(place: Path) -> Non
     assert (notes.name, kept == old, kept.name.startswith("mocketmq-new")) == ("notes", False, False)
 
 
-def test_one_makes_it_while_others_do_without(place: Path) -> None:
+def test_concurrent_reports_run_without_an_archive_in_progress(place: Path) -> None:
     first, second = ClassArchive(place), ClassArchive(place)
     with first:
         assert option(first)[0] == "-XX:ArchiveClassesAtExit"
         with second:
             assert (second.options(JAVA), second.is_made) == ("", False)
-        assert second.problem == f"there is no class archive in {place}: another report is making it"
+        assert second.problem == f"there is no class archive in {place}: another report is making one"
     make(ClassArchive(place))
 
 
-def test_what_java_did_not_write_is_said(place: Path) -> None:
+def test_missing_archive_after_a_run_is_reported(place: Path) -> None:
     for script, code in (('cat; printf clas > "$0"; exit 1', 1), ("cat", 0)):
         make(archive := ClassArchive(place), script)
         why = f"Java wrote none, and ended with code {code}; the disk may be full"
@@ -84,7 +84,7 @@ def test_what_java_did_not_write_is_said(place: Path) -> None:
         assert not [*place.iterdir()]
 
 
-def test_a_failed_report_leaves_none(place: Path) -> None:
+def test_failed_report_leaves_no_archive(place: Path) -> None:
     archive = ClassArchive(place)
     with pytest.raises(ZeroDivisionError), archive:
         _, file = option(archive)
@@ -96,7 +96,7 @@ def test_a_failed_report_leaves_none(place: Path) -> None:
     make(ClassArchive(place))
 
 
-def test_a_place_that_cannot_be_used_is_said(place: Path) -> None:
+def test_an_unusable_path_is_reported(place: Path) -> None:
     place.write_text("a file")
     archive = ClassArchive(place)
     with archive:
@@ -104,7 +104,7 @@ def test_a_place_that_cannot_be_used_is_said(place: Path) -> None:
     assert archive.problem == f"there is no class archive in {place}: [Errno 17] File exists: '{place}'"
 
 
-def test_settings_on_the_class_path_are_said(
+def test_settings_on_the_class_path_are_reported(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
@@ -113,6 +113,6 @@ def test_settings_on_the_class_path_are_said(
     archive = ClassArchive(place)
     with archive:
         assert archive.options(JAVA) == ""
-    why = f"Java makes none while {tmp_path}/conf, which is on Spark's class path, holds files"
+    why = f"Java makes none while {tmp_path}/conf, which is on Spark's class path, contains files"
     assert archive.problem == f"there is no class archive in {place}: {why}"
     assert not place.exists()

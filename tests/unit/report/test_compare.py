@@ -17,7 +17,7 @@ MOVED = simulated("moved", "exact", True, 4)
 
 
 def changed(report: Report, dimension: str, name: str, **changes: Any) -> Report:
-    """The report with other figures for one group."""
+    """Return the report with other figures for one group."""
     rows: dict[str, list[Any]] = {"lateness": [], "reconciliation": []}
     for table, found in rows.items():
         for row in getattr(report, table):
@@ -31,7 +31,7 @@ def titled(report: Report, title: str, **changes: Any) -> Report:
 
 
 def of_runs(report: Report, **changes: Any) -> Report:
-    """The report with other runs."""
+    """Return the report with other runs."""
     return titled(report, "other", runs=[replace(run, **changes) for run in report.header.runs])
 
 
@@ -64,7 +64,7 @@ def test_the_baseline_is_the_first_side_and_the_report_the_last() -> None:
         (["a (2)", "a", "a"], ["a (2)", "a", "a (3)"]),
     ],
 )
-def test_names_are_told_apart(titles: list[str], names: list[str]) -> None:
+def test_equal_names_are_distinguished(titles: list[str], names: list[str]) -> None:
     reports = [titled(EXACT, title) for title in titles]
     assert [side.name for side in compare(reports[-1], reports[:-1]).sides] == names
 
@@ -88,7 +88,7 @@ def test_changes_are_to_the_first_baseline() -> None:
     assert changes["measured"].values == [1_000, 1_500, 800]
 
 
-def test_every_figure_of_every_group_is_there_once() -> None:
+def test_every_figure_of_every_group_is_compared_once() -> None:
     changes = compare(FAITHFUL, [EXACT]).changes
     metrics = [one.metric for one in changes if one.dimension == "total"]
     assert metrics == [
@@ -109,7 +109,7 @@ def test_every_figure_of_every_group_is_there_once() -> None:
     assert next(one for one in changes if one.metric == "lost").values == [1, 1]
 
 
-def test_what_is_in_one_report_only_has_no_change() -> None:
+def test_figures_of_one_report_only_have_no_change() -> None:
     row = replace(next(row for row in EXACT.lateness if row.dimension == "topic"), name="refunds")
     more = replace(EXACT, lateness=[*EXACT.lateness, row])
     found = change(more, EXACT, "max", "refunds")
@@ -123,7 +123,7 @@ def test_what_is_in_one_report_only_has_no_change() -> None:
 
 
 @pytest.mark.parametrize(("base", "ratios"), [(0, [None, None]), (-5, [None, None]), (5, [1, 2])])
-def test_only_what_is_above_0_has_multiples(base: int, ratios: list[float | None]) -> None:
+def test_only_values_above_0_have_multiples(base: int, ratios: list[float | None]) -> None:
     baseline, candidate = (changed(EXACT, "total", "total", min_us=value) for value in (base, 10))
     found = change(candidate, baseline, "min")
     assert (found.deltas, found.ratios) == ([0, 10 - base], ratios)
@@ -170,13 +170,13 @@ def test_on_time_by_two_measures_is_not_compared() -> None:
         ({"deliveries": 100, "per_second": 0.1}, "the load differs: 0.39/s in exact and 0.1/s in other"),
     ],
 )
-def test_headers_that_differ_are_told(changes: dict[str, Any], sentence: str) -> None:
+def test_differing_headers_are_reported(changes: dict[str, Any], sentence: str) -> None:
     differences = compare(of_runs(EXACT, **changes), [EXACT]).differences
     assert len(differences) == 1
     assert differences[0].startswith(sentence)
 
 
-def test_the_method_is_told_and_runs_that_differ_among_themselves() -> None:
+def test_the_method_and_differing_runs_are_reported() -> None:
     runs = [replace(run, host=host) for run, host in zip(EXACT.header.runs, "aba", strict=True)]
     other = titled(EXACT, "other", method="bins", runs=runs)
     assert compare(other, [EXACT]).differences == [
@@ -230,36 +230,40 @@ _ABSOLUTE = "an absolute limit is a threshold, not a rule"
         (
             "p99 > 50ms",
             7,
-            "'50ms' is no limit relative to the baseline; p99 takes 1.5x, +10ms, -10ms or +10%",
+            "'50ms' is not a limit relative to the baseline; p99 takes 1.5x, +10ms, -10ms or +10%",
         ),
-        ("p99 > +50", 7, "'+50' is no limit relative to the baseline; p99 takes 1.5x, +10ms, -10ms or +10%"),
-        ("p99 > -x", 7, "'-x' is no limit relative to the baseline; p99 takes 1.5x, +10ms, -10ms or +10%"),
+        (
+            "p99 > +50",
+            7,
+            "'+50' is not a limit relative to the baseline; p99 takes 1.5x, +10ms, -10ms or +10%",
+        ),
+        ("p99 > -x", 7, "'-x' is not a limit relative to the baseline; p99 takes 1.5x, +10ms, -10ms or +10%"),
         (
             "p99 > +1.5x",
             7,
-            "'+1.5x' is no limit relative to the baseline; p99 takes 1.5x, +10ms, -10ms or +10%",
+            "'+1.5x' is not a limit relative to the baseline; p99 takes 1.5x, +10ms, -10ms or +10%",
         ),
-        ("lost > 0", 8, "'0' is no limit relative to the baseline; lost takes 1.5x, +3, -3 or +10%"),
-        ("lost > +1ms", 8, "'+1ms' is no limit relative to the baseline; lost takes 1.5x, +3, -3 or +10%"),
+        ("lost > 0", 8, "'0' is not a limit relative to the baseline; lost takes 1.5x, +3, -3 or +10%"),
+        ("lost > +1ms", 8, "'+1ms' is not a limit relative to the baseline; lost takes 1.5x, +3, -3 or +10%"),
         (
             "on_time < +5ms",
             11,
-            "'+5ms' is no limit relative to the baseline; on_time takes 1.5x, or points such as -0.1%",
+            "'+5ms' is not a limit relative to the baseline; on_time takes 1.5x, or points such as -0.1%",
         ),
         (
             "on_time < -5",
             11,
-            "'-5' is no limit relative to the baseline; on_time takes 1.5x, or points such as -0.1%",
+            "'-5' is not a limit relative to the baseline; on_time takes 1.5x, or points such as -0.1%",
         ),
     ],
 )
-def test_a_limit_that_is_not_relative_is_refused(text: str, column: int, problem: str) -> None:
+def test_absolute_limit_is_refused(text: str, column: int, problem: str) -> None:
     with pytest.raises(InvalidThresholdError) as caught:
         parse_rule(text)
     assert str(caught.value) == f"{text!r}, column {column}: {problem}; {_ABSOLUTE}"
 
 
-def test_the_rest_of_a_rule_is_read_as_a_thresholds() -> None:
+def test_rule_operands_are_parsed_like_thresholds() -> None:
     with pytest.raises(InvalidThresholdError, match="'lots'"):
         parse_rule("lots > +1")
 
@@ -288,7 +292,7 @@ def test_a_rule_fails_the_report_when_it_holds(text: str, value: int, passes: bo
     assert judged(text, candidate, baseline).passed == passes
 
 
-def test_a_judgement_says_the_change_as_the_rule_does() -> None:
+def test_judgement_shows_the_change_in_the_form_of_the_rule() -> None:
     baseline = changed(EXACT, "total", "total", max_us=1_000, on_time=9_990, measured=10_000, early=4)
     candidate = changed(EXACT, "total", "total", max_us=1_234, on_time=9_976, measured=10_000, early=3)
     found = {
@@ -305,7 +309,7 @@ def test_a_judgement_says_the_change_as_the_rule_does() -> None:
     }
     assert {text: (one.passed, one.actual) for text, one in found.items()} == {
         "max > 1.2x": (False, "1.23x"),
-        "max > +10us": (False, "+234us"),
+        "max > +10us": (False, "+234µs"),
         "max > +10%": (False, "+23.4%"),
         "max < -10%": (True, "+23.4%"),
         "on_time < -0.1%": (False, "-0.14%"),
@@ -316,7 +320,7 @@ def test_a_judgement_says_the_change_as_the_rule_does() -> None:
     assert found["on_time < -0.1%"].reason == "total: on_time is 99.76% (baseline 99.9%)"
 
 
-def test_any_multiple_of_nothing_is_nothing() -> None:
+def test_any_growth_from_zero_exceeds_every_multiple() -> None:
     nothing, some = (changed(EXACT, "total", "total", early=early) for early in (0, 1))
     assert judged("early > 1.5x", nothing, nothing).passed
     assert judged("early > 1.5x", nothing, nothing).actual == "+0"
@@ -324,7 +328,7 @@ def test_any_multiple_of_nothing_is_nothing() -> None:
     assert judged("early > +10%", some, nothing).actual == "+1"
 
 
-def test_what_is_below_0_has_no_multiple() -> None:
+def test_values_below_0_have_no_multiple() -> None:
     early = changed(EXACT, "total", "total", min_us=-10)
     assert judged("min < 2x", early, early) == Judgement(
         text="min < 2x",
@@ -338,20 +342,20 @@ def test_what_is_below_0_has_no_multiple() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("level=13 p50 > 2x", "nothing was measured of level 13 (9m)"),
-        ("level=17 p99 > 2x", "p99 of level 17 (1h) needs more than the 76 that were measured"),
+        ("level=13 p50 > 2x", "no measurements of level 13 (9m)"),
+        ("level=17 p99 > 2x", "p99 of level 17 (1h) needs more than 76 deliveries"),
         ("topic=a p50 > 2x", "the report has no topic 'a'; its topics are 'orders' and 'payments'"),
         ("p99.95 > 2x", "p99.95 was not computed"),
     ],
 )
-def test_what_cannot_be_compared_fails(text: str, reason: str) -> None:
+def test_incomparable_figures_fail(text: str, reason: str) -> None:
     assert judged(text) == Judgement(text=text, passed=False, actual="not measured", reason=reason)
 
 
-def test_what_the_baseline_lacks_fails() -> None:
+def test_figures_missing_in_the_baseline_fail() -> None:
     without = changed(EXACT, "level", "3", measured=0)
     assert judged("level=3 p50 > 2x", FAITHFUL, without).reason == (
-        "in the baseline nothing was measured of level 3 (10s)"
+        "in the baseline no measurements of level 3 (10s)"
     )
     assert not judged("level=3 p50 > 2x", FAITHFUL, without).passed
 
@@ -363,7 +367,7 @@ def test_times_of_a_moved_clock_are_not_judged_but_counts_are() -> None:
                 text=text,
                 passed=False,
                 actual="not measured",
-                reason="the clock was moved or not real, so this says nothing about speed",
+                reason="the clock was moved or not real, so this does not measure speed",
             )
     assert judged("early > +10", MOVED, EXACT).passed
     assert not judged("early > +0", MOVED, EXACT).passed
@@ -386,11 +390,11 @@ def test_every_level_is_compared_with_itself() -> None:
     assert judged("level=* max > 1.5x", EXACT, EXACT).actual == "1.00x"
 
 
-def test_a_level_that_fell_silent_fails_and_a_new_one_is_remarked() -> None:
+def test_silent_level_fails_and_new_level_is_noted() -> None:
     without = changed(EXACT, "level", "3", measured=0, sent=0)
     judgement = judged("level=* p50 > 2x", without, EXACT)
     assert not judgement.passed
-    assert judgement.reason.endswith("; nothing was measured of level 3 (10s)")
+    assert judgement.reason.endswith("; no measurements of level 3 (10s)")
     judgement = judged("level=* p50 > 2x", EXACT, without)
     assert judgement.passed
     assert judgement.reason.endswith("; level 3 has no deliveries in the baseline")
@@ -398,7 +402,7 @@ def test_a_level_that_fell_silent_fails_and_a_new_one_is_remarked() -> None:
     assert not judged("level=* lost > +0", more_lost, without).passed
 
 
-def test_levels_without_deliveries_on_either_side_are_no_pass() -> None:
+def test_levels_without_deliveries_on_either_side_fail() -> None:
     def only(level: str) -> Report:
         rows = [replace(row, measured=row.measured * (row.name == level)) for row in EXACT.lateness]
         return replace(EXACT, lateness=rows)
@@ -413,7 +417,7 @@ def test_levels_without_deliveries_on_either_side_are_no_pass() -> None:
 # Earlier reports.
 
 
-def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_report_survives_a_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     report = sample_report(comparison=compare(FAITHFUL, [EXACT]))
     path.write_bytes(msgspec.json.encode(report))
@@ -453,14 +457,14 @@ def test_a_report_of_another_major_version_is_refused(tmp_path: Path, version: s
         (b'{"schema_version":1}', "Expected `str`, got `int` - at `$.schema_version`"),
     ],
 )
-def test_what_is_no_report_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
+def test_an_invalid_report_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
     path = tmp_path / "report.json"
     path.write_bytes(content)
     with pytest.raises(ReportUnreadableError) as caught:
         load_report(path)
-    assert str(caught.value) == f"{path} is no report.json of a lateness report: {why}"
+    assert str(caught.value) == f"{path} is not a report.json of a lateness report: {why}"
 
 
-def test_a_report_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_report_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReportUnreadableError, match=r"report\.json .*No such file or directory"):
         load_report(tmp_path / "report.json")

@@ -14,30 +14,27 @@ from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableEr
 from mocketmq_compat.delay.directories.delay_directory import FOLDER
 from mocketmq_report.ledger import columns, export, store_snapshot
 from mocketmq_report.ledger.export import Exported
+from mocketmq_report.progress import ignore_progress
 from tests.support.brokers import S
 from tests.support.delayed_files import made
 from tests.support.stores import START_US, STORE, MadeStore, leave_store
 
 DAY_US = 86_400 * S
 SECOND = "20261101T010000.000000Z"
-"""The name of the second run of a made store."""
-
-
-def quiet(*_: object) -> None:
-    """A callback for progress that nobody watches."""
+"""Name of the second run of a made store."""
 
 
 def write(data: Path, out: Path) -> Exported:
-    return export.export(data, out, quiet)
+    return export.export(data, out, ignore_progress)
 
 
 def files(out: Path) -> list[str]:
-    """Every file of a folder, even hidden ones."""
+    """Return every file of a folder, even hidden files."""
     return sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
 
 
 def offsets(out: Path) -> dict[str, list[int | None]]:
-    """The numbers of the deliveries in each file, in order."""
+    """Return the delivery numbers in each file, in order."""
     found = {}
     for path in sorted((out / "deliveries").rglob("*.parquet")):
         numbers = pq.ParquetFile(path).read(["delivered_offset"])["delivered_offset"]
@@ -46,17 +43,17 @@ def offsets(out: Path) -> dict[str, list[int | None]]:
 
 
 def table(out: Path, name: str) -> list[dict[str, Any]]:
-    """All rows that a reader finds in a folder."""
+    """Return all rows that a reader finds in a folder."""
     rows: list[dict[str, Any]] = ds.dataset(out / name, partitioning="hive").to_table().to_pylist()
     return rows
 
 
-def two_days(data: Path, *, runs: int = 2) -> MadeStore:
-    """A store with deliveries 1 to 6 over two days and runs, and one pending message."""
-    made_store = MadeStore(data, runs=runs)
+def two_days(data: Path) -> MadeStore:
+    """Create a store with deliveries 1 to 6 over two days and runs, and one pending message."""
+    made_store = MadeStore(data, runs=2)
     for number in range(1, 7):
         due_us = START_US + (DAY_US if number in (3, 5, 6) else 10)
-        made_store.deliver(number, 100 + number, due_us=due_us, run=1 if number < 5 else runs)
+        made_store.deliver(number, 100 + number, due_us=due_us, run=1 if number < 5 else 2)
     made_store.park(50, due_us=START_US + DAY_US)
     return made_store
 
@@ -91,12 +88,12 @@ def test_long_numbers_are_differences_and_other_columns_codes(tmp_path: Path) ->
             assert each.has_dictionary_page is is_coded, name
 
 
-async def test_what_is_read_back_is_what_was_in_the_store(tmp_path: Path) -> None:
+async def test_an_export_has_the_rows_of_the_store(tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     data.mkdir()
     await leave_store(data)
     done = write(data, out)
-    found = store_snapshot.take_snapshot(data, quiet)
+    found = store_snapshot.take_snapshot(data, ignore_progress)
     expected = [
         row
         for span in found.ranges
@@ -124,7 +121,7 @@ def test_an_empty_ledger_has_runs_and_no_deliveries(tmp_path: Path) -> None:
     assert [row["run"] for row in table(out, "runs")] == [STORE]
 
 
-def test_what_is_due_after_the_last_day_is_on_that_day(tmp_path: Path) -> None:
+def test_due_times_after_the_last_day_are_on_that_day(tmp_path: Path) -> None:
     MadeStore(tmp_path / "data")
     for number, due_ms in enumerate([9 * 10**14, 253_402_300_799_999, 0], start=1):
         made(f"K{number}", number=number, due_ms=due_ms).put(tmp_path / "data" / FOLDER)
@@ -146,7 +143,7 @@ def test_memory_and_open_files_are_bounded(tmp_path: Path, monkeypatch: pytest.M
     for number, day in enumerate(days):
         made_store.deliver(number, due_us=START_US + day * DAY_US)
     assert write(data, out).rows == len(days)
-    # Each time four wait, those of the day that has most of them are written.
+    # Whenever four rows are buffered, the rows of the day with the most are written.
     assert offsets(out) == {
         f"day=2026-11-01/run={STORE}/part-00000.parquet": [0, 1, 3],
         f"day=2026-11-01/run={STORE}/part-00001.parquet": [7, 8, 10],
@@ -161,7 +158,7 @@ def test_memory_and_open_files_are_bounded(tmp_path: Path, monkeypatch: pytest.M
     assert [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)] == [3, 3]
 
 
-# Again
+# Repeated exports
 
 
 def test_exporting_again_replaces_the_files_of_that_store(tmp_path: Path) -> None:
@@ -190,10 +187,10 @@ def test_exporting_again_replaces_the_files_of_that_store(tmp_path: Path) -> Non
 
 
 class KilledError(BaseException):
-    """Stands for a kill in the middle of an export."""
+    """Simulates a kill in the middle of an export."""
 
 
-def test_what_faults_struck_is_a_file_that_goes_with_them(tmp_path: Path) -> None:
+def test_export_has_a_file_of_requests_hit_by_faults(tmp_path: Path) -> None:
     store, out = two_days(tmp_path / "data"), tmp_path / "out"
     hit = "INSERT INTO fault_hits (at_us, fault, do, door, operation, topic, group_name, to_us) VALUES "
     store.run(f"{hit} (1, 'busy', 'refuse', 'http', 'receive', 'orders', 'g', NULL)")
@@ -211,15 +208,13 @@ def test_what_faults_struck_is_a_file_that_goes_with_them(tmp_path: Path) -> Non
     assert not list((out / "faults").iterdir())
 
 
-def test_a_kill_while_files_are_written_leaves_those_of_the_last_export(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kill_while_writing_keeps_the_last_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made_store, out = two_days(tmp_path / "data"), tmp_path / "out"
     write(made_store.data, out)
     before = files(out)
     made_store.deliver(9)
     rmtree = shutil.rmtree
-    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)  # nobody tidies after a kill
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)  # nothing tidies up after a kill
 
     def kill(*_: object, **__: object) -> None:
         raise KilledError
@@ -239,7 +234,7 @@ def test_a_kill_while_files_are_written_leaves_those_of_the_last_export(
 
 
 @pytest.mark.parametrize("moved", range(5))
-def test_a_kill_while_files_are_moved_can_be_told_and_repaired(
+def test_kill_while_moving_is_detected_and_repaired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: int
 ) -> None:
     made_store, out = two_days(tmp_path / "data"), tmp_path / "out"
@@ -267,17 +262,19 @@ def test_a_kill_while_files_are_moved_can_be_told_and_repaired(
     assert len(table(out, "runs")) == 2
 
 
-# What does not work
+# Failures
 
 
-def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
     MadeStore(tmp_path / "data")
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(StoreUnavailableError, match=r"file/out.*Not a directory"):
         write(tmp_path / "data", tmp_path / "file" / "out")
 
 
-def test_a_broken_store_is_said_and_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_store_is_reported_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made_store, out = two_days(tmp_path / "data"), tmp_path / "out"
     write(made_store.data, out)
     before = files(out)
@@ -295,7 +292,7 @@ def test_a_broken_store_is_said_and_changes_nothing(tmp_path: Path, monkeypatch:
     assert files(out) == before
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     two_days(tmp_path / "data")
     told: list[tuple[str, int, int | None]] = []
     export.export(tmp_path / "data", tmp_path / "out", lambda *step: told.append(step))

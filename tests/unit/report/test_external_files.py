@@ -1,4 +1,4 @@
-"""CSV, JSON lines and Parquet from elsewhere: which values are read, and how others are reported."""
+"""External CSV, JSON lines and Parquet: which values are accepted, and how others are reported."""
 
 import gzip
 import json
@@ -72,7 +72,7 @@ def write(folder: Path, texts: dict[str, str]) -> list[Path]:
 
 def look(*paths: Path) -> list[external_files.ExternalFile]:
     places = Places(None)
-    return [external_files.inspect(places, places.find(str(path))) for path in paths]
+    return [external_files.inspect(places, places.find_data(str(path))) for path in paths]
 
 
 def rows_of(*paths: Path) -> list[dict[str, Any]]:
@@ -87,7 +87,7 @@ def rows_of(*paths: Path) -> list[dict[str, Any]]:
 
 
 def read(*paths: Path) -> dict[str | None, dict[str, Any]]:
-    """The rows by message id."""
+    """Return the rows by message id."""
     rows = rows_of(*paths)
     found = {row["message_id"]: row for row in rows}
     assert len(found) == len(rows)
@@ -105,7 +105,7 @@ def wrong(path: Path) -> str:
     return str(broken.value)
 
 
-def test_all_columns_are_the_same_from_every_kind_of_file(tmp_path: Path) -> None:
+def test_every_file_format_gives_the_same_columns(tmp_path: Path) -> None:
     texts = {name: str(value).lower() if value is True else str(value) for name, value in GIVEN.items()}
     paths = write(
         tmp_path / "odd [name], {100%} *",
@@ -223,14 +223,14 @@ def test_a_large_text_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.Monke
     text = LEAST if "csv" in ending else ""
     line = "{n},1,2\n" if "csv" in ending else '{{"message_id":{n},"due_us":1,"delivered_us":2}}\n'
     text += "".join(line.format(n=n) for n in range(90))
-    with pa.output_stream(path) as file:  # packed as its name says
+    with pa.output_stream(path) as file:  # compressed according to its name
         file.write(text.strip().encode())
     assert [row["message_id"] for row in rows_of(path)] == [str(n) for n in range(90)]
     (file_,) = look(path)
     assert (len(list(external_parts.parts_of(file_))) > 5) == (path.suffix in (".csv", ".jsonl"))
 
 
-def test_a_line_that_is_no_object_is_one_bad_row(tmp_path: Path) -> None:
+def test_line_without_an_object_is_one_bad_row(tmp_path: Path) -> None:
     lines = {
         '{"message_id": ': (None, "no JSON object"),
         "[1]": (None, "no JSON object"),
@@ -276,7 +276,7 @@ def test_doubles_of_parquet_must_be_whole(tmp_path: Path) -> None:
     assert (found["E"]["due_us"], found["E"]["state"], found["E"]["topic"]) == (None, "pending", "")
 
 
-def test_files_with_the_same_columns_are_one_read(tmp_path: Path) -> None:
+def test_files_with_equal_columns_are_read_together(tmp_path: Path) -> None:
     paths = write(tmp_path, {f"n{n}.csv": f"{LEAST}{n},1,2\n" for n in range(5)})
     paths += write(tmp_path, {"other.csv": "due_us,message_id,delivered_us\n1,5,2\n"})
     paths += write(
@@ -307,12 +307,12 @@ def test_spark_reads_the_same_rows(spark: "SparkSession", tmp_path: Path, ending
         else:
             path.write_text("\n".join(texts[ending]))
     places = HadoopPlaces()
-    files = [external_files.inspect(places, places.find(str(path))) for path in paths]
+    files = [external_files.inspect(places, places.find_data(str(path))) for path in paths]
     assert [file.columns for file in files] == [file.columns for file in look(*paths)]
     found = spark_rows.external(spark, files).toArrow().to_pylist()
 
     def of_interest(rows: list[dict[str, Any]]) -> list[str]:
-        # Of a line that is broken, Spark tells the values before the damage.
+        # For a broken line, Spark returns the values before the damage.
         broken = {"no JSON object", BROKEN}
         return sorted(
             str(row if row["unreadable"] not in broken else (row["unreadable"], row["source"]))
@@ -322,7 +322,7 @@ def test_spark_reads_the_same_rows(spark: "SparkSession", tmp_path: Path, ending
     assert of_interest(found) == of_interest(rows_of(*paths))
 
 
-def test_a_folder_with_the_name_of_a_file_is_one(tmp_path: Path) -> None:
+def test_a_folder_named_like_a_file_is_treated_as_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "all.csv"
     write(folder, {"part-0.csv": f"{LEAST}A,1,2\n", "part-1.csv": f"{LEAST}B,1,2\n", "_SUCCESS": ""})
     assert read(folder) == {name: row(name, folder) for name in "AB"}
@@ -353,7 +353,7 @@ NEEDED = (
         (
             "a.csv",
             "message_id,due_us,delivered_us,delivered_ms\n",
-            "it has both delivered_us and delivered_ms; allowed is one of them",
+            "it has both delivered_us and delivered_ms; allowed: one of them",
         ),
         ("a.jsonl", "1\nx\n", "none of its first 2 lines is a JSON object"),
         (
@@ -364,7 +364,7 @@ NEEDED = (
         ("a.xlsx", "", f"its name has none of the endings of a ledger: {FORMATS}"),
     ],
 )
-def test_what_a_file_lacks_is_said(tmp_path: Path, name: str, text: str, reason: str) -> None:
+def test_missing_columns_are_reported(tmp_path: Path, name: str, text: str, reason: str) -> None:
     (path,) = write(tmp_path, {name: text})
     assert wrong(path) == reason
 
@@ -381,13 +381,13 @@ def test_what_a_file_lacks_is_said(tmp_path: Path, name: str, text: str, reason:
         (pa.array([[1]]), "list<element: int64>; allowed: a whole number of 64 bits"),
     ],
 )
-def test_a_parquet_column_of_another_kind_is_said(tmp_path: Path, column: pa.Array, reason: str) -> None:
+def test_a_parquet_column_of_a_wrong_type_is_reported(tmp_path: Path, column: pa.Array, reason: str) -> None:
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"message_id": ["A"], "due_us": column, "state": ["lost"]}), path)
     assert wrong(path) == f"its column due_us is {reason}"
 
 
-def test_an_empty_file_of_lines_and_a_header_alone_are_empty_ledgers(tmp_path: Path) -> None:
+def test_empty_files_are_empty_ledgers(tmp_path: Path) -> None:
     assert read(*write(tmp_path, {"a.csv": LEAST, "b.jsonl": "", "c.csv": LEAST.strip()})) == {}
 
 

@@ -12,10 +12,10 @@ from mocketmq_report import figures
     [
         (None, "–"),
         (0, "0"),
-        (0.4, "0.4us"),
+        (0.4, "0.4µs"),
         (0.004, "0"),
-        (1, "1us"),
-        (999, "999us"),
+        (1, "1µs"),
+        (999, "999µs"),
         (999.6, "1ms"),
         (1_000, "1ms"),
         (1_234, "1.23ms"),
@@ -39,16 +39,16 @@ def test_durations_have_three_digits_and_a_unit(us: float | None, text: str) -> 
     assert figures.duration(us) == text
 
 
-_UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+_UNITS_US = {"µs": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 
 
 @given(st.integers(1, 10**12))
 def test_a_duration_is_never_off_by_more_than_its_last_digit(us: int) -> None:
     text = figures.duration(us)
-    parts = re.findall(r"([0-9.]+)(us|ms|[smhd])", text)
+    parts = re.findall(r"([0-9.]+)(µs|ms|[smhd])", text)
     assert "".join(number + unit for number, unit in parts) == text
     shown_us = sum(float(number) * _UNITS_US[unit] for number, unit in parts)
-    assert abs(shown_us - us) <= us * 0.0085  # a second of a minute
+    assert abs(shown_us - us) <= us * 0.0085  # at most a second in a minute
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_duration_is_never_off_by_more_than_its_last_digit(us: int) -> None:
         (0, "0%"),
         (1, "100%"),
         (0.5, "50%"),
-        (0.98765, "98.77%"),  # as many as say something
+        (0.98765, "98.77%"),  # as many digits as are meaningful
         (0.9999, "99.99%"),
         (0.99996, "99.996%"),
         (0.9999999, "99.99999%"),
@@ -67,7 +67,7 @@ def test_a_duration_is_never_off_by_more_than_its_last_digit(us: int) -> None:
         (1e-12, "<0.000001%"),
     ],
 )
-def test_nearly_all_is_not_all_and_nearly_none_is_not_none(part: float | None, text: str) -> None:
+def test_shares_near_0_and_100_percent_are_not_rounded_to_them(part: float | None, text: str) -> None:
     assert figures.share(part) == text
 
 
@@ -92,10 +92,10 @@ def test_counts_ratios_and_rates(number: float | None, count: str, ratio: str, r
     assert figures.rate(number) == rate
 
 
-def test_instants_are_utc_and_cut_not_rounded() -> None:
+def test_instants_are_utc_and_truncated() -> None:
     assert figures.instant(1_795_212_000_123_999) == "2026-11-20T22:00:00.123Z"
     assert figures.instant(-1) == "1969-12-31T23:59:59.999Z"
-    assert figures.instant(10**18) == "1000000000000000000 us"
+    assert figures.instant(10**18) == "1000000000000000 ms"
     assert figures.instant(None) == "–"
 
 
@@ -103,22 +103,22 @@ def test_instants_are_utc_and_cut_not_rounded() -> None:
     ("metric", "value", "delta", "text", "change"),
     [
         ("p99.9", 1_500, -1_500, "1.5ms", "-1.5ms"),
-        ("p0.5", 7, None, "7us", "–"),
-        ("mean", 1_500.5, 20, "1.5ms", "+20us"),
+        ("p0.5", 7, None, "7µs", "–"),
+        ("mean", 1_500.5, 20, "1.5ms", "+20µs"),
         ("max", None, None, "–", "–"),
         ("on_time_share", 0.999, -0.0123, "99.9%", "-1.23 points"),
         ("lost", 12_345, 1_000, "12,345", "+1,000"),
         ("pending", 3, 0, "3", "±0"),
     ],
 )
-def test_the_metric_says_in_which_unit_a_value_is(
+def test_metric_decides_the_unit(
     metric: str, value: float | None, delta: float | None, text: str, change: str
 ) -> None:
     assert figures.figure(metric, value) == text
     assert figures.change(metric, delta) == change
 
 
-def test_a_group_is_named_without_what_a_terminal_would_obey() -> None:
+def test_control_characters_in_group_names_are_escaped() -> None:
     assert figures.group("total", "anything") == "total"
     assert figures.group("level", "3", "10s") == "level 3 (10s)"
     assert figures.group("topic", "a\x1b[2J\nb") == r"topic a\x1b[2J\nb"

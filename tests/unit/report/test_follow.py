@@ -1,4 +1,4 @@
-"""The parts of the rolling table: the stream of deliveries, their windows, and the table itself."""
+"""Parts of the rolling table: the stream of deliveries, their windows, and the table itself."""
 
 import io
 import math
@@ -36,7 +36,7 @@ def reader(data: Path, since_us: int = START_US) -> Any:
 
 
 def read(found: Any, start: int, end: int) -> list[tuple[int, int, int]]:
-    """Level, lateness and instant of the deliveries between two offsets."""
+    """Return level, lateness and instant of the deliveries between two offsets."""
     batches = [
         batch
         for partition in found.partitions({"delivered": start}, {"delivered": end})
@@ -51,7 +51,7 @@ def read(found: Any, start: int, end: int) -> list[tuple[int, int, int]]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> MadeStore:
-    """Deliveries numbered 10, 20 to 50, a second apart; the third was forced, the last has no level."""
+    """A store with deliveries 10, 20 to 50, a second apart. The third is forced; the last has no level."""
     made = MadeStore(tmp_path / "data")
     for place in range(5):
         changed: dict[str, Any] = {"forced": int(place == 2), "level": None if place == 4 else 3}
@@ -66,7 +66,7 @@ def test_the_stream_begins_after_older_deliveries(store: MadeStore, since_us: in
     assert reader(store.data, since_us).initialOffset() == {"delivered": offset}
 
 
-def test_the_stream_has_what_came_since(store: MadeStore) -> None:
+def test_the_stream_resumes_with_newer_events(store: MadeStore) -> None:
     found = reader(store.data)
     assert found.latestOffset({"delivered": -1}, ReadAllAvailable()) == {"delivered": 50}
     assert found.latestOffset({"delivered": 10}, ReadMaxRows(2)) == {"delivered": 30}
@@ -74,14 +74,14 @@ def test_the_stream_has_what_came_since(store: MadeStore) -> None:
     assert found.getDefaultReadLimit() == ReadMaxRows(BATCH_ROWS)
 
 
-def test_the_stream_has_each_delivery_once_except_forced_ones(store: MadeStore) -> None:
+def test_stream_has_each_delivery_once_and_no_forced_ones(store: MadeStore) -> None:
     found = reader(store.data)
     assert found.partitions({"delivered": 10}, {"delivered": 10}) == []
     assert read(found, -1, 20) == [(3, 0, START_US), (3, S, START_US + S)]
     assert read(found, 20, 50) == [(3, 3 * S, START_US + 3 * S), (NO_LEVEL, 4 * S, START_US + 4 * S)]
 
 
-def test_a_store_that_is_not_there_has_nothing_new(store: MadeStore) -> None:
+def test_a_missing_store_has_nothing_new(store: MadeStore) -> None:
     found = reader(store.data)
     store.database.unlink()
     assert found.latestOffset({"delivered": 20}, ReadAllAvailable()) == {"delivered": 20}
@@ -89,7 +89,7 @@ def test_a_store_that_is_not_there_has_nothing_new(store: MadeStore) -> None:
         read(found, 20, 50)
 
 
-def test_the_first_count_is_that_of_the_windows(spark: SparkSession, store: MadeStore) -> None:
+def test_first_count_equals_that_of_the_windows(spark: SparkSession, store: MadeStore) -> None:
     stream = read(reader(store.data, START_US + S), 10, 50)
     rows = [(*row, bin_of(row[1])[-1]) for row in stream]
     columns = "level long, late_us long, delivered_us long, bin_us long"
@@ -154,7 +154,7 @@ def at(now_us: int, **changed: Any) -> BrokerStatus:
 
 
 def shown(table: RollingTable, now: BrokerStatus) -> dict[str, list[str]]:
-    """The cells of each level."""
+    """Return the cells of each level."""
     console = Console(file=io.StringIO(), width=200)
     rendered = table.render(now, console.width)
     columns = [[str(cell) for cell in column.cells] for column in rendered.columns]
@@ -166,32 +166,32 @@ ALL = "level  delay  delivered  rate  p50  p99  max  early  pending  overdue  to
 NOTHING = ["0", "–", "–", "–", "–", "–", "0", "–", "0", "–", "–"]
 
 
-def test_before_anything_is_counted_nothing_is_claimed() -> None:
+def test_no_rate_is_shown_before_the_first_count() -> None:
     cells = shown(RollingTable(WINDOW_US, START_US), at(NOW_US))
     assert cells == {
         level: [delay, "–", *NOTHING[1:8], "–", "–", "–"] for level, delay in (("1", "1s"), ("2", "10m"))
     }
 
 
-def test_the_window_that_ends_with_the_present_step_is_shown() -> None:
+def test_window_ending_with_the_present_step_is_shown() -> None:
     table = RollingTable(WINDOW_US, START_US)
     table.update([window(1, NOW_US - WINDOW_US + step * STEP_US, 600 + step) for step in range(3)])
     cells = shown(table, at(NOW_US + STEP_US - 1))
-    assert cells["1"] == ["1s", "601", "10/s", "300us", "800us", "900us", "–", "0", "–", "600", "900us", "–"]
+    assert cells["1"] == ["1s", "601", "10/s", "300µs", "800µs", "900µs", "–", "0", "–", "600", "900µs", "–"]
     assert cells["2"] == ["10m", *NOTHING]
     assert shown(table, at(NOW_US - 1))["1"][1] == "600"
     assert shown(table, at(NOW_US + STEP_US))["1"][1] == "602"
-    assert shown(table, at(NOW_US + 2 * STEP_US))["1"] == ["1s", *NOTHING[:8], "600", "900us", "–"]
+    assert shown(table, at(NOW_US + 2 * STEP_US))["1"] == ["1s", *NOTHING[:8], "600", "900µs", "–"]
 
 
-def test_the_rate_is_of_the_time_since_the_broker_began() -> None:
+def test_rate_covers_the_time_since_the_start() -> None:
     table = RollingTable(WINDOW_US, START_US)
     table.update([window(1, NOW_US - WINDOW_US + STEP_US, 40)])
     assert shown(table, at(NOW_US, first_us=NOW_US - 20 * S))["1"][2] == "2/s"
-    assert shown(table, at(NOW_US, first_us=NOW_US))["1"][2] == "8/s"  # at least of a step
+    assert shown(table, at(NOW_US, first_us=NOW_US))["1"][2] == "8/s"  # the rate covers at least one step
 
 
-def test_windows_that_change_are_summed_once() -> None:
+def test_changed_windows_are_summed_once() -> None:
     table = RollingTable(WINDOW_US, START_US)
     table.update(
         [window(1, NOW_US, 3, early=1, max_us=50), window(1, NOW_US + STEP_US, 3, early=1, max_us=50)]
@@ -200,10 +200,10 @@ def test_windows_that_change_are_summed_once() -> None:
     table.update([window(1, NOW_US + WINDOW_US, 5, early=0, max_us=20)])
     cells = shown(table, at(NOW_US + WINDOW_US))
     assert cells["1"][-3:] == ["15", "40ms", "2"]
-    assert cells["2"][-3:] == ["7", "900us", "–"]
+    assert cells["2"][-3:] == ["7", "900µs", "–"]
 
 
-def test_what_is_over_is_forgotten_but_not_what_may_still_be_shown() -> None:
+def test_old_windows_are_forgotten_unless_they_may_be_shown() -> None:
     table = RollingTable(WINDOW_US, START_US)
     for step in range(-STEPS, 3 * STEPS):
         table.update([window(1, NOW_US + step * STEP_US, 100 + step)])
@@ -214,10 +214,10 @@ def test_what_is_over_is_forgotten_but_not_what_may_still_be_shown() -> None:
     assert shown(table, at(NOW_US + 3_660 * S - 1))["1"][1] == "1"
 
 
-def test_what_waits_and_what_should_not_be_is_shown() -> None:
+def test_pending_and_overdue_messages_are_shown() -> None:
     table = RollingTable(WINDOW_US, START_US)
     from_us = NOW_US - WINDOW_US + STEP_US
-    for start_us in (from_us, NOW_US):  # NOW_US is where one begins that is summed
+    for start_us in (from_us, NOW_US):  # a summed window begins at NOW_US
         table.update([window(NO_LEVEL, start_us, 2, early=2), window(19, start_us, 4)])
     cells = shown(table, at(NOW_US, waiting={2: Backlog(1_234, 12), NO_LEVEL: Backlog(7, 0)}))
     assert list(cells) == ["1", "2", "19", "other"]
@@ -235,7 +235,7 @@ def test_what_waits_and_what_should_not_be_is_shown() -> None:
         (160, "level|delay|delivered|rate|p50|p99|max|early|pending|overdue|total|total max|total early"),
     ],
 )
-def test_what_fits_the_terminal_is_shown_whole(width: int, headings: str) -> None:
+def test_content_fitting_the_terminal_is_shown_whole(width: int, headings: str) -> None:
     table = RollingTable(WINDOW_US, START_US)
     table.update([window(1, NOW_US - WINDOW_US + STEP_US, 123_456, early=1), window(2, NOW_US, 7_654_321)])
     screen = io.StringIO()
@@ -246,7 +246,7 @@ def test_what_fits_the_terminal_is_shown_whole(width: int, headings: str) -> Non
     assert all(len(line) <= width and "…" not in line for line in lines)
 
 
-def test_its_title_says_what_is_shown() -> None:
+def test_the_title_names_the_window_and_the_run() -> None:
     title = str(RollingTable(WINDOW_US, START_US).render(at(NOW_US, run=3), 200).title)
     assert title == (
         "1m up to 2026-11-01T01:00:00.000Z, total since 2026-11-01T00:00:00.000Z;"
@@ -263,6 +263,6 @@ def test_its_title_says_what_is_shown() -> None:
         ({"newest": 6}, None),
     ],
 )
-def test_what_happened_is_said(changed: dict[str, int], sentence: str | None) -> None:
+def test_events_are_reported(changed: dict[str, int], sentence: str | None) -> None:
     found = news(at(NOW_US), at(NOW_US + US_PER_S, **changed))
     assert found == (sentence and f"2026-11-01T01:00:01.000Z: {sentence}")

@@ -32,11 +32,11 @@ def test_the_verdict_counts(thresholds: list[Judgement], rules: list[Judgement],
         assert headline.verdict(replace(report, comparison=None)) == verdict
 
 
-def test_a_report_that_failed_says_so_even_where_nothing_tells_why() -> None:
+def test_a_failed_report_is_shown_as_failed_even_without_a_reason() -> None:
     assert headline.verdict(replace(EXACT, passed=False)) == "failed"
 
 
-def test_what_was_measured_where_and_under_which_clock() -> None:
+def test_headline_has_subject_place_and_clock() -> None:
     assert headline.measured(sample_report().header) == (
         "broker 0.4.0 on runner-7, profile exact, clock real and moved once, durability full,"
         " 2,546 deliveries in 3 runs at 0.36/s"
@@ -56,16 +56,17 @@ def test_what_was_measured_where_and_under_which_clock() -> None:
     assert headline.measured(replace(EXACT.header, runs=[other])).endswith("1 delivery in 1 run")
 
 
-def test_how_it_was_computed() -> None:
+def test_headline_names_the_method() -> None:
     made = "made 2026-11-21T00:01:30.000Z by mocketmq 0.4.0, Spark 4.3.0"
-    assert headline.computed(EXACT.header) == f"on time is up to 100ms; percentiles are exact; {made}"
+    assert headline.computed(EXACT.header) == f"on time: up to 100ms late; percentiles are exact; {made}"
     binned = replace(EXACT.header, method="bins", error=0.001, on_time_us=1_500_000)
     assert (
-        headline.computed(binned) == f"on time is up to 1.5s; percentiles are from bins, within 0.1%; {made}"
+        headline.computed(binned)
+        == f"on time: up to 1.5s late; percentiles are from bins, within 0.1%; {made}"
     )
 
 
-def test_the_load_is_that_of_all_runs_together() -> None:
+def test_load_covers_all_runs() -> None:
     run = EXACT.header.runs[0]
     runs = [
         replace(run, deliveries=100, per_second=10.0),  # 10 s

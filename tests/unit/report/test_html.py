@@ -1,4 +1,4 @@
-"""The page of a report, parsed as a browser does."""
+"""The page of a report, parsed as a browser would parse it."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ from tests.support.reports import sample_comparison, sample_report
 from tests.unit.report.pages import Page, page, read
 
 
-def test_all_levels_are_there_with_what_was_measured() -> None:
+def test_all_levels_are_listed_with_their_figures() -> None:
     report = sample_report()
     header, total, *levels, by_time = read().rows["levels"]
     assert [row[0] for row in levels] == [str(level) for level in range(1, 18) if level != 13]
@@ -30,10 +30,10 @@ def test_all_levels_are_there_with_what_was_measured() -> None:
     assert total[2] == figures.count(report.lateness[0].measured)
     assert "2 without deliveries" in read().words["levels"]
     assert "level 13 (9m), level 18 (2h)" in read().words["levels"]
-    assert "–” means that nothing was measured, or too little" in read().words["levels"]
+    assert "“–” means no deliveries, or too few" in read().words["levels"]
 
 
-def test_a_percentile_that_only_some_groups_have_has_a_column() -> None:
+def test_percentile_of_some_groups_has_a_column() -> None:
     lateness = list(sample_report().lateness)
     lateness[3] = replace(lateness[3], percentiles=lateness[3].percentiles | {"p99.99": 7_000, "p9.5": 3})
     found = page(lateness=lateness)
@@ -52,7 +52,7 @@ def test_other_groups_have_tables_of_their_own() -> None:
     ]
 
 
-def test_what_grows_with_the_data_is_folded() -> None:
+def test_long_tables_are_folded() -> None:
     topic = next(row for row in sample_report().lateness if row.dimension == "topic")
     lateness = [
         sample_report().lateness[0],
@@ -79,14 +79,14 @@ def test_what_grows_with_the_data_is_folded() -> None:
         ),
     ],
 )
-def test_the_verdict_stands_on_top(changes: dict[str, Any], sentence: str, kind: str) -> None:
+def test_the_verdict_is_on_top(changes: dict[str, Any], sentence: str, kind: str) -> None:
     found = page(**changes)
     assert sentence in found.words[""]
     verdict = next(a for _, a in found.elements if (a.get("class") or "").startswith("verdict"))
     assert (verdict["class"] or "").split() == ["verdict", *filter(None, [kind])]
 
 
-def test_thresholds_are_listed_with_what_is_and_why() -> None:
+def test_thresholds_are_listed_with_value_and_reason() -> None:
     found = read().rows["thresholds"]
     assert found[0] == ["verdict", "threshold", "is", "why"]
     for row, judgement in zip(found[1:], sample_report().judgements, strict=True):
@@ -95,7 +95,7 @@ def test_thresholds_are_listed_with_what_is_and_why() -> None:
     assert "thresholds" not in page(judgements=[]).rows
 
 
-def test_a_moved_clock_is_never_shown_as_performance() -> None:
+def test_moved_clock_is_marked_as_no_performance() -> None:
     report = sample_report()
     assert "Moved clock: not a performance measurement." in page().words[""]
     header = replace(report.header, is_performance=True, warnings=[])
@@ -105,7 +105,7 @@ def test_a_moved_clock_is_never_shown_as_performance() -> None:
     assert "Not a comparison of performance." not in read().words["comparison"]
 
 
-def test_the_header_says_what_was_measured_where_and_how() -> None:
+def test_header_names_subject_place_and_method() -> None:
     words = " ".join(read().words[""].split())
     for said in (
         "measured2,550 delayed deliveries in 3 runs",
@@ -126,7 +126,7 @@ def test_the_header_says_what_was_measured_where_and_how() -> None:
     assert "Percentiles are exact" in read().words["levels"]
 
 
-def test_percentiles_from_bins_say_how_far_they_may_be_off() -> None:
+def test_percentiles_from_bins_show_their_error() -> None:
     found = page(header=replace(sample_report().header, method="bins", error=0.001))
     assert "from bins, ±0.1%" in found.words[""]
     assert "from bins, and at most 0.1% from the exact value" in found.words["levels"]
@@ -143,7 +143,7 @@ def test_runs_differ_in_the_columns_that_they_have() -> None:
     assert "clock moved3 times" in found.words[""]
 
 
-def test_a_run_that_nothing_is_known_of_is_shown() -> None:
+def test_an_unknown_run_is_shown() -> None:
     header = sample_report().header
     run = replace(header.runs[0], started_wall_us=None, as_of_us=None, per_second=None, moves=0)
     found = page(header=replace(header, runs=[run]))
@@ -152,7 +152,7 @@ def test_a_run_that_nothing_is_known_of_is_shown() -> None:
     assert "clock moved" not in found.words[""]
 
 
-def test_the_first_screen_names_what_failed_and_what_was_lost() -> None:
+def test_first_screen_names_failures_and_losses() -> None:
     words = " ".join(read().words[""].split())
     failed = [each for each in sample_report().judgements if not each.passed]
     assert len(failed) == 5
@@ -165,7 +165,7 @@ def test_the_first_screen_names_what_failed_and_what_was_lost() -> None:
     assert "lost" not in page(reconciliation=kept, judgements=[]).words[""]
 
 
-def test_of_a_moved_clock_there_are_no_tables_of_zeros() -> None:
+def test_moved_clock_omits_tables_of_zeros() -> None:
     report = sample_report()
     zero = dict.fromkeys(("min_us", "mean_us", "max_us", "early"), 0)
     lateness = [replace(row, **zero) for row in report.lateness]
@@ -187,7 +187,7 @@ def test_groups_of_consumers_have_their_stages() -> None:
     assert "consumers" not in read().words
 
 
-def test_messages_are_reconciled_in_sight() -> None:
+def test_reconciliation_is_shown() -> None:
     words = " ".join(read().words["messages"].split())
     assert "2,750 sent = 2,545 delivered + 191 pending + 9 cancelled + 4 expired + 1 lost" in words
     assert "level 16 (30m) is silent" in words
@@ -202,12 +202,12 @@ def test_messages_are_reconciled_in_sight() -> None:
     assert "do not add up" not in words
 
 
-def test_messages_that_do_not_add_up_are_told_of() -> None:
+def test_unbalanced_message_counts_are_reported() -> None:
     rows = list(sample_report().reconciliation)
     rows[0] = replace(rows[0], sent=rows[0].sent + 1)
     words = " ".join(page(reconciliation=rows).words["messages"].split())
     assert "2,751 sent ≠ 2,545 delivered" in words
-    assert "total: the parts do not add up to what was sent." in words
+    assert "total: the parts do not add up to the messages sent." in words
 
 
 def test_levels_out_of_order_are_listed() -> None:
@@ -216,11 +216,8 @@ def test_levels_out_of_order_are_listed() -> None:
     named = [*(str(each.level) for each in wrong), "start-deliver time"]
     assert [row[1] for row in page(disorder=[*wrong, timed]).rows["order"][1:]] == named
     kept = [each for each in sample_report().disorder if not each.violations]
-    assert (
-        "Each level, and start-deliver times too, delivered in the order"
-        in page(disorder=kept).words["order"]
-    )
-    assert "Nothing was delivered that could be out of order." in page(disorder=[]).words["order"]
+    assert "Every level and scheme delivered in the order of due times." in page(disorder=kept).words["order"]
+    assert "There are no deliveries whose order could be checked." in page(disorder=[]).words["order"]
 
 
 def test_the_worst_have_their_ids_and_the_time_of_every_stage() -> None:
@@ -245,10 +242,10 @@ def test_the_worst_have_their_ids_and_the_time_of_every_stage() -> None:
     )
     found = page(worst=[worst])
     assert found.rows["worst"][1] == [
-        *("1.5ms", "delivered", "3", "1970-01-01T00:00:11.002Z", "2ms", "1ms", "500us", "100ms", "–"),
+        *("1.5ms", "delivered", "3", "1970-01-01T00:00:11.002Z", "2ms", "1ms", "500µs", "100ms", "–"),
     ]
     assert found.rows["worst"][2] == ["7F0A orders · queue 2 · offset 17 · attempt 2 · run r1"]
-    assert found.words["worst"].startswith("The 1 latest, by their lateness\n")
+    assert found.words["worst"].startswith("The 1 latest messages\n")
     bare = replace(worst, queue_id=None, queue_offset=None, attempt=1, level=None, born_us=None)
     found = page(worst=[bare])
     assert found.rows["worst"][1][2:5] == ["–", "1970-01-01T00:00:11.002Z", "–"]
@@ -339,16 +336,16 @@ def test_each_side_has_a_table_that_shows_same_and_missing_figures() -> None:
         ["level 1 (1s)", "1mssame", "3was 0+3", "–", "7mswas –", "–"],
         ["level 3 (1s)", "–was 5ms", "–", "–", "–", "–"],
         ["of", "p50", "lost", "p99", "max", "measured"],
-        ["topic orders", "4ussame", "–", "–", "–", "–"],
+        ["topic orders", "4µssame", "–", "–", "–", "–"],
         ["of", "p50", "lost", "p99", "max", "measured"],
         ["level 1 (1s)", "2mswas 1ms+1ms2.00x", "0same", "–", "–", "–"],
         ["level 3 (1s)", "–was 5ms", "–", "–", "–", "–"],
         ["of", "p50", "lost", "p99", "max", "measured"],
-        ["topic orders", "4ussame", "–", "–", "–", "–"],
+        ["topic orders", "4µssame", "–", "–", "–", "–"],
     ]
 
 
-def test_a_report_of_nothing_is_a_page() -> None:
+def test_empty_report_is_a_page() -> None:
     report = sample_report()
     nothing = d.Lateness(
         dimension="total",

@@ -1,4 +1,4 @@
-"""The page of a report is small, loads nothing, and never runs data as code."""
+"""The page of a report is small, loads nothing, and never executes data as code."""
 
 import json
 import re
@@ -18,7 +18,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)>\x00\x1b[31m\u202e&amp;\ud800"
 SHOWN = "</script><img src=x onerror=alert(1)>\\x00\\x1b[31m\\u202e&amp;\\ud800"
 
 
-def test_a_page_refers_to_nothing_outside_of_itself() -> None:
+def test_page_has_no_external_references() -> None:
     for tag, attributes in read().elements:
         for name in ("src", "href", "action", "data", "srcset", "poster"):
             value = attributes.get(name)
@@ -29,7 +29,7 @@ def test_a_page_refers_to_nothing_outside_of_itself() -> None:
     assert "@import" not in style
 
 
-def test_a_policy_forbids_the_page_to_load_anything() -> None:
+def test_policy_forbids_loading_resources() -> None:
     policy = next(
         a["content"] for _, a in read().elements if a.get("http-equiv") == "Content-Security-Policy"
     )
@@ -42,7 +42,7 @@ def test_a_policy_forbids_the_page_to_load_anything() -> None:
     }
 
 
-def test_every_anchor_leads_somewhere_and_no_name_is_taken_twice() -> None:
+def test_anchors_have_unique_targets() -> None:
     names = Counter(attributes["id"] for _, attributes in read().elements if "id" in attributes)
     assert set(names.values()) == {1}
     for found in (read(), page(judgements=[])):
@@ -52,11 +52,11 @@ def test_every_anchor_leads_somewhere_and_no_name_is_taken_twice() -> None:
                 assert names[href[1:]] == 1, href
 
 
-def test_a_page_is_small_enough_to_be_sent_around() -> None:
+def test_page_size_is_limited() -> None:
     assert len(full().encode()) < 1_500_000
 
 
-def test_a_page_of_three_hundred_steps_is_not_much_larger() -> None:
+def test_page_of_three_hundred_steps_is_little_larger() -> None:
     report = sample_report()
     start, step = report.timeline.instants[0].at_us, 60_000_000
     timeline = replace(
@@ -84,14 +84,14 @@ def test_each_chart_has_a_place_a_description_and_its_data() -> None:
     specs = json.loads(read().scripts[0])
     places = [a for _, a in read().elements if a.get("class") == "chart"]
     figures_ = [(a["id"] or "").removeprefix("chart-") for tag, a in read().elements if tag == "figure"]
-    assert list(specs) == [*figures_[1:], figures_[0]]  # that of the comparison stands first on the page
+    assert list(specs) == [*figures_[1:], figures_[0]]  # the chart of the comparison is first on the page
     assert len(figures_) == len(places) == 8
     assert all(a["role"] == "img" and "Chart: " in (a["aria-label"] or "") for a in places)
     assert "JavaScript, which draws the charts, is switched off" in read().words[""]
 
 
 @pytest.mark.parametrize("where", ["topic", "title", "message_id", "run", "reason", "side", "threshold"])
-def test_what_comes_from_data_is_text_whatever_it_looks_like(where: str) -> None:
+def test_text_of_data_is_escaped(where: str) -> None:
     report = sample_report()
     lateness = [replace(row, name=HOSTILE) if row.dimension == "topic" else row for row in report.lateness]
     run = replace(report.header.runs[0], run=HOSTILE, host=HOSTILE, source=HOSTILE)
@@ -120,7 +120,7 @@ def test_what_comes_from_data_is_text_whatever_it_looks_like(where: str) -> None
     assert not [name for _, attributes in found.elements for name in attributes if name.startswith("on")]
 
 
-def test_data_of_charts_is_the_same_after_it_was_embedded() -> None:
+def test_chart_data_survives_embedding() -> None:
     report = sample_report()
     markers = [
         d.Marker(kind="start", run=HOSTILE, at_us=at, to_us=at) for at in [report.timeline.markers[0].at_us]

@@ -19,7 +19,7 @@ def parsed(report: Report) -> ET.Element:
     return ET.fromstring(junit(report).encode())  # noqa: S314 - our own
 
 
-def test_the_document_is_as_before() -> None:
+def test_document_matches_the_golden_file() -> None:
     golden.check(GOLDEN / "junit.xml", junit(sample_report(comparison=sample_comparison())))
 
 
@@ -45,7 +45,7 @@ def test_each_threshold_and_rule_is_a_case_and_the_counts_agree() -> None:
     ]
 
 
-def test_the_data_is_a_case_and_a_source_that_was_not_read_a_skipped_one() -> None:
+def test_data_is_a_case_and_unread_sources_are_skipped_ones() -> None:
     quality = replace(
         EXACT.quality, read=12_345, kept=12_000, broken=[BrokenSource(source="a & b", reason="it is <cut>")]
     )
@@ -56,7 +56,7 @@ def test_the_data_is_a_case_and_a_source_that_was_not_read_a_skipped_one() -> No
     assert (broken.get("name"), skipped.get("message")) == ("a & b", "it is <cut>")
 
 
-def test_the_suite_is_called_as_the_report_and_has_its_time() -> None:
+def test_suite_has_name_and_time_of_the_report() -> None:
     suite = parsed(EXACT)[0]
     assert (suite.get("name"), suite.get("timestamp")) == ("exact", "2026-11-21T00:01:30.000")
 
@@ -64,7 +64,7 @@ def test_the_suite_is_called_as_the_report_and_has_its_time() -> None:
 @given(
     st.text() | st.text(st.characters(max_codepoint=160) | st.sampled_from("\ud800\ufffe\uffff\U0010ffff"))
 )
-def test_whatever_a_user_wrote_is_well_formed(text: str) -> None:
+def test_text_of_users_is_well_formed(text: str) -> None:
     judgement = Judgement(text=text, passed=False, actual=text, reason=text)
     report = replace(
         EXACT,
@@ -84,7 +84,7 @@ def test_whatever_a_user_wrote_is_well_formed(text: str) -> None:
         ("größer 😀 <&>\"'", "größer 😀 <&>\"'"),
     ],
 )
-def test_only_characters_that_xml_cannot_hold_are_spelled_out(text: str, shown: str) -> None:
+def test_only_characters_invalid_in_xml_are_escaped(text: str, shown: str) -> None:
     judgement = Judgement(text=text, passed=False, actual="0", reason="")
     case = parsed(replace(EXACT, judgements=[judgement])).find(
         ".//testcase[@classname='lateness.thresholds']"

@@ -1,4 +1,4 @@
-"""The report of a lab: its JSON and the schema of that, its page and its Markdown."""
+"""The report of a lab: its JSON with the schema, its page and its Markdown."""
 
 import json
 import re
@@ -20,12 +20,12 @@ FILE = Path(__file__).parents[3] / "docs" / "lab.schema.json"
 LAB_REPORT = sample_lab()
 
 
-def test_the_schema_is_what_the_code_makes() -> None:
+def test_schema_file_matches_the_code() -> None:
     assert FILE.read_text() == text(LAB), "python -m mocketmq_report.lab.schema > docs/lab.schema.json"
     jsonschema.Draft202012Validator.check_schema(schema(LAB))
 
 
-def test_a_report_is_valid_and_others_are_not() -> None:
+def test_schema_accepts_only_lab_reports() -> None:
     validator = jsonschema.Draft202012Validator(json.loads(FILE.read_text()))
     made = json.loads(lab_json(LAB_REPORT))
     validator.validate(made)
@@ -34,13 +34,13 @@ def test_a_report_is_valid_and_others_are_not() -> None:
     assert not validator.is_valid({name: each for name, each in made.items() if name != "subjects"})
 
 
-def test_all_forms_are_written(tmp_path: Path) -> None:
+def test_every_output_format_is_written(tmp_path: Path) -> None:
     page = Path(write_lab(LAB_REPORT, str(tmp_path / "out")))
     assert {each.name for each in page.parent.iterdir()} == {"lab.html", "lab.json", "lab.md"}
     assert page.read_text().startswith("<!doctype html>")
 
 
-def test_the_page_has_every_chart_and_names_do_nothing() -> None:
+def test_page_has_every_chart_and_escapes_names() -> None:
     page = lab_html(LAB_REPORT)
     assert "<img" not in page
     assert "\x1b" not in page
@@ -51,7 +51,7 @@ def test_the_page_has_every_chart_and_names_do_nothing() -> None:
     assert set(specs) == set(re.findall(r'<figure id="chart-(\w+)">', page))
 
 
-def test_a_cluster_alone_has_no_charts_of_what_it_does_not_tell() -> None:
+def test_a_cluster_has_no_charts_of_unmeasured_figures() -> None:
     lab = replace(LAB_REPORT, subjects=[cluster()], left_out=[])
     assert [chart.name for chart in lab_charts(lab)] == ["spectrum"]
     assert 'id="pending"' not in lab_html(lab)
@@ -60,8 +60,8 @@ def test_a_cluster_alone_has_no_charts_of_what_it_does_not_tell() -> None:
 
 def test_the_markdown_has_the_tables() -> None:
     shown = lab_markdown(LAB_REPORT)
-    assert "| levels | 2,000 | 0 | 0 | 800us | 1.6ms | 8ms | – | 16ms |" in shown
-    assert "| levels | 5s | 2,000 | 0 | 0 | 800us |" in shown
+    assert "| levels | 2,000 | 0 | 0 | 800µs | 1.6ms | 8ms | – | 16ms |" in shown
+    assert "| levels | 5s | 2,000 | 0 | 0 | 800µs |" in shown
     assert "| levels | 5,000/s | 9,876/s | 8ms | 16ms | 80ms | – | 160ms |" in shown
     assert "| levels | 100,000 | 480ms | 64.0 MB | 40 B | 80.0 MB | 800 B |" in shown
     assert "<img" not in shown
@@ -73,5 +73,5 @@ def test_sizes_have_units() -> None:
     ]
 
 
-def test_a_report_can_be_read_again() -> None:
+def test_report_survives_a_round_trip() -> None:
     assert msgspec.json.decode(lab_json(LAB_REPORT), type=type(LAB_REPORT)) == LAB_REPORT

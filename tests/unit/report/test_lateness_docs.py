@@ -1,4 +1,4 @@
-"""The examples and metrics in docs/lateness.md are those that the parser knows."""
+"""The parser knows the examples and metrics in docs/lateness.md, and the page names all metrics."""
 
 import re
 from pathlib import Path
@@ -15,11 +15,11 @@ SECTIONS = dict(zip(*[iter(re.split(r"^## (.*)$", TEXT, flags=re.MULTILINE)[1:])
 
 
 def examples(section: str) -> list[list[str]]:
-    """The lines of each block."""
+    """Return the lines of each block."""
     return [block.splitlines() for block in re.findall(r"```\n(.*?)```", SECTIONS[section], re.DOTALL)]
 
 
-def test_the_examples_are_understood() -> None:
+def test_documented_examples_parse() -> None:
     thresholds, (error,) = examples("Thresholds")
     assert [str(parse(line)) for line in thresholds] == [line.removeprefix("total ") for line in thresholds]
     with pytest.raises(InvalidThresholdError) as caught:

@@ -1,4 +1,4 @@
-"""The table of columns in docs/ledger-format.md is made from ``ledger/columns.py``."""
+"""The table of columns in docs/ledger-format.md is generated from ``ledger/columns.py``."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ TYPES = {
 
 
 def table() -> Iterator[str]:
-    """Needed columns first, then the others, then those about a run."""
+    """Return the table: required columns first, then the others, then columns about a run."""
     yield "| column | type | meaning | if it is missing |"
     yield "|---|---|---|---|"
     columns = {column.name: column for column in DELIVERY_COLUMNS}
@@ -35,4 +35,4 @@ def table() -> Iterator[str]:
 def test_the_page_has_every_column() -> None:
     text = PAGE.read_text()
     made = re.sub(r"(?m)^\| column \|(.*\n\|)*.*$", lambda _: "\n".join(table()), text, count=1)
-    golden.check(PAGE, made)  # GOLDEN=write writes the table anew
+    golden.check(PAGE, made)  # GOLDEN=write updates the table

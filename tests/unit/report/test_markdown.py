@@ -27,7 +27,7 @@ def rendered(report: Report) -> str:
 
 
 def tables(page: str) -> list[list[list[str]]]:
-    """The text of every cell."""
+    """Return the text of every cell."""
     return [
         [
             [html.unescape(_TAG.sub("", cell)) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
@@ -38,17 +38,17 @@ def tables(page: str) -> list[list[list[str]]]:
 
 
 def only(**changes: Any) -> Report:
-    """A short report with these changes."""
+    """Return a short report with these changes."""
     nothing = replace(EXACT, judgements=[], lateness=[], reconciliation=[], worst=[])
     return replace(nothing, **changes)
 
 
-def test_the_comment_is_as_before() -> None:
+def test_comment_matches_the_golden_file() -> None:
     golden.check(GOLDEN / "report.md", markdown(sample_report()))
     golden.check(GOLDEN / "comparison.md", markdown(SAMPLE))
 
 
-def test_the_verdict_comes_first_and_what_failed_before_what_passed() -> None:
+def test_the_verdict_comes_first_and_failures_before_passes() -> None:
     page = rendered(SAMPLE)
     assert page.startswith("<h2>Lateness of nightly: failed 5 of 9 thresholds and 2 of 4 rules</h2>")
     judged = [row for table in tables(page) if table[0][0] in ("threshold", "fail if") for row in table[1:]]
@@ -71,25 +71,25 @@ def test_every_level_has_its_row() -> None:
     assert levels[3][:5] == ["level 2 (5s)", "147", "99.32%", "1", "0"]
 
 
-def test_all_cells_are_where_they_belong() -> None:
+def test_every_cell_is_drawn_at_its_place() -> None:
     for table in tables(rendered(SAMPLE)):
         assert {len(row) for row in table} == {len(table[0])}
 
 
-def test_only_what_was_moved_is_no_measure_of_speed() -> None:
+def test_moved_clock_carries_a_remark() -> None:
     sentence = "Moved clock: not a performance measurement."
     assert sentence in rendered(sample_report())
     assert sentence not in rendered(EXACT)
 
 
-def test_silent_levels_and_warnings_are_told() -> None:
+def test_silent_levels_and_warnings_are_reported() -> None:
     page = rendered(sample_report())
-    assert "<strong>Silent</strong>, though something is due: level 16 (30m)." in page
+    assert "<strong>Silent</strong> although messages are overdue: level 16 (30m)." in page
     assert "<li>the clock of run 20261120T232006.000000Z was moved" in page
     assert "Silent" not in rendered(only())
 
 
-def test_a_comparison_shows_the_total_and_the_levels_that_have_something() -> None:
+def test_a_comparison_shows_the_total_and_the_levels_with_deliveries() -> None:
     found = tables(rendered(SAMPLE))
     (total,) = [table for table in found if table[0] == ["total", "exact", "rocketmq4", "change", "ratio"]]
     assert ["p50", "1.09ms", "55.6ms", "+54.6ms", "50.9x"] in total
@@ -127,7 +127,7 @@ def test_a_comparison_shows_the_total_and_the_levels_that_have_something() -> No
         "größer 😀",
     ],
 )
-def test_what_a_user_wrote_is_shown_as_it_is(text: str) -> None:
+def test_text_of_users_is_shown_unchanged(text: str) -> None:
     judgement = Judgement(text=text, passed=False, actual=text, reason=text)
     lateness = [replace(row, name=text) for row in EXACT.lateness if row.dimension == "topic"]
     worst = [replace(EXACT.worst[0], topic=text, message_id=text, scheme=text, level=None)]
@@ -142,7 +142,7 @@ def test_what_a_user_wrote_is_shown_as_it_is(text: str) -> None:
     assert sorted(len(row) for row in found) == [4, 6]
 
 
-def test_nobody_is_called_and_no_issue_is_linked() -> None:
+def test_text_creates_no_mention_or_issue_link() -> None:
     text = "@everyone and #1"
     judgement = Judgement(text=text, passed=True, actual=text, reason=text)
     comment = markdown(
@@ -170,14 +170,14 @@ def test_no_text_breaks_a_table(text: str) -> None:
     }
 
 
-def test_control_characters_are_spelled_out_and_long_texts_cut() -> None:
+def test_control_characters_are_escaped_and_long_texts_cut() -> None:
     judgement = Judgement(text="a\x1b[2J\u202eb\n", passed=False, actual="0", reason="x" * 5_000)
     comment = markdown(only(judgements=[judgement]))
     assert "`a\\x1b[2J\\u202eb\\n`" in comment
     assert f"| {'x' * 599}… |" in comment
 
 
-def test_a_comment_is_never_longer_than_the_place_takes() -> None:
+def test_comment_never_exceeds_the_limit_of_github() -> None:
     worst = [replace(EXACT.worst[0], topic="|" * 500, message_id="é" * 500)] * 50
     broken = [BrokenSource(source="<" * 300, reason=">" * 300)] * 500
     topics = [row for row in EXACT.lateness if row.dimension == "topic"]
@@ -197,7 +197,7 @@ def test_a_comment_is_never_longer_than_the_place_takes() -> None:
         assert "\n\n## " not in comment
 
 
-def test_a_hundred_topics_are_fifty_and_a_number() -> None:
+def test_long_tables_show_fifty_rows_and_the_rest_as_a_number() -> None:
     topic = next(row for row in EXACT.lateness if row.dimension == "topic")
     rows = [replace(topic, name=f"topic{number}") for number in range(1_100)]
     found = next(table for table in tables(rendered(only(lateness=rows))) if len(table) > 20)
@@ -206,4 +206,4 @@ def test_a_hundred_topics_are_fifty_and_a_number() -> None:
     broken = [BrokenSource(source=f"run{number}", reason="it is cut off") for number in range(60)]
     page = rendered(only(quality=replace(EXACT.quality, broken=broken)))
     assert page.count("it is cut off") == 50
-    assert "<li>and 10 more that could not be read</li>" in page
+    assert "<li>and 10 more unreadable sources</li>" in page

@@ -1,4 +1,4 @@
-"""Rows are dropped for a reason, and odd ones are counted."""
+"""Rows are dropped with a reason, and odd rows are counted."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -77,7 +77,7 @@ def rows(*dicts: dict[str, Any]) -> Rows:
 
 
 def assessed(*dicts: dict[str, Any]) -> Quality:
-    """The quality of these rows, as the kernel adds it up."""
+    """Return the quality of these rows, as the kernel sums it."""
     found = rows(*dicts)
     reasons = quality.faults(found)
     good = found.where(reasons.is_null().to_numpy(zero_copy_only=False))
@@ -91,17 +91,17 @@ def made(read: int = 0, kept: int = 0, dropped: Sequence[Drop] = ()) -> Quality:
     return Quality(read=read, kept=kept, dropped=list(dropped), skewed=0, disorder=[], broken=[])
 
 
-def test_each_fault_has_its_reason_and_the_rest_has_none() -> None:
+def test_each_bad_row_has_its_reason() -> None:
     found = quality.faults(rows(*(row for row, _ in FAULTS), *GOOD_ONES)).to_pylist()
     assert found == [reason for _, reason in FAULTS] + [None] * len(GOOD_ONES)
 
 
-def test_everything_is_counted_in_one_pass() -> None:
+def test_rows_are_counted_in_one_pass() -> None:
     found = assessed(
         *(row for row, _ in FAULTS),
         *GOOD_ONES,
         *(row for row, _ in ODD),
-        GOOD | {"born_us": 21, "acked_us": 29, "message_id": None},  # odd, but it does not count any more
+        GOOD | {"born_us": 21, "acked_us": 29, "message_id": None},  # odd, but dropped, so not counted as odd
     )
     assert (found.read, found.kept) == (
         len(FAULTS) + len(GOOD_ONES) + len(ODD) + 1,
@@ -132,7 +132,7 @@ def test_rows_may_be_dropped_up_to_the_limit(read: int, kept: int, limit: float)
     quality.check(made(read=read, kept=kept), limit)
 
 
-def test_beyond_the_limit_the_reasons_are_said() -> None:
+def test_exceeding_the_limit_lists_the_reasons() -> None:
     dropped = [Drop(reason="no due_us", rows=1_200), Drop(reason="acked_us is negative", rows=34)]
     bad = made(read=100_000, kept=98_766, dropped=dropped)
     with pytest.raises(RefusedError) as refused:
@@ -145,6 +145,6 @@ def test_beyond_the_limit_the_reasons_are_said() -> None:
     quality.check(made(read=100, kept=99, dropped=dropped))
 
 
-def test_if_nothing_is_left_no_limit_helps() -> None:
+def test_a_report_without_usable_rows_fails_whatever_the_limit() -> None:
     with pytest.raises(RefusedError, match=r"^3 of 3 rows \(100.00%\) .*no run: 3$"):
         quality.check(made(read=3, kept=0, dropped=[Drop(reason="no run", rows=3)]), 1.0)

@@ -1,4 +1,4 @@
-"""Rollups that cannot be read. ``test_tables`` compares the content of others."""
+"""Unreadable rollups. ``test_tables`` compares the content of readable rollups."""
 
 from pathlib import Path
 
@@ -14,18 +14,15 @@ from mocketmq_report.ledger.ledger import Extent, Ledger
 from mocketmq_report.ledger.places import Places
 from mocketmq_report.ledger.table_files import TableFiles
 from mocketmq_report.ledger.work import carry_here
+from mocketmq_report.progress import ignore_progress
 
 FILES = TableFiles(None)
 PLACES = Places(None)
 
 
-def silent(_what: str, _done: int, _total: int | None) -> None:
-    """A callback for progress that nobody watches."""
-
-
 @pytest.fixture
 def saved(tmp_path: Path) -> str:
-    """The rollup of a run without deliveries, written twice."""
+    """Write the rollup of a run without deliveries twice."""
     values = ("a1", "a1", "here", "0.4", "h", "exact", "real", "1s", "full", 1, 1, 2)
     run = dict(zip(RUNS.names, values, strict=True))
     runs = pa.Table.from_pylist([run], RUNS)
@@ -33,19 +30,22 @@ def saved(tmp_path: Path) -> str:
     path = str(tmp_path / "rollups" / "one")
     measured = measure(ledger, carry_here, (), None, CUTOFFS_US)
     for _ in range(2):
-        rollup.save(measured, ledger.runs, ledger.moves, path, FILES, silent)
+        rollup.save(measured, ledger.runs, ledger.moves, path, FILES, ignore_progress)
     return path
 
 
-def test_what_was_saved_is_a_rollup(saved: str) -> None:
+def test_a_saved_rollup_is_found(saved: str) -> None:
     url = Path(saved).as_uri().replace("file:///", "file:/")
     folder = str(Path(saved).parent)
     assert (
-        rollup.find(PLACES, [saved]) == rollup.find(PLACES, [folder]) == rollup.find(PLACES, [url]) == [saved]
+        rollup.find_rollups(PLACES, [saved])
+        == rollup.find_rollups(PLACES, [folder])
+        == rollup.find_rollups(PLACES, [url])
+        == [saved]
     )
-    assert rollup.find(PLACES, [__file__, "nowhere"]) == []
+    assert rollup.find_rollups(PLACES, [__file__, "nowhere"]) == []
     with pytest.raises(BrokenRollupError, match="nowhere"):
-        rollup.find(PLACES, [saved, "nowhere"])
+        rollup.find_rollups(PLACES, [saved, "nowhere"])
     found = rollup.load([saved], FILES)
     assert found.runs["run"].to_pylist() == ["a1"]
     assert found.measured.summary.lateness.num_rows == 0
@@ -59,12 +59,12 @@ def test_a_run_counts_once(saved: str) -> None:
     )
 
 
-def test_one_that_is_not_there(saved: str) -> None:
+def test_a_missing_rollup(saved: str) -> None:
     with pytest.raises(BrokenRollupError, match="elsewhere/about"):
         rollup.load([saved, f"{saved}/elsewhere"], FILES)
 
 
-def test_one_that_was_not_finished(saved: str) -> None:
+def test_an_incomplete_rollup(saved: str) -> None:
     FILES.write(pa.table({"path": [saved], "is_whole": [False]}), f"{saved}/about")
     with pytest.raises(BrokenRollupError) as raised:
         rollup.load([saved], FILES)

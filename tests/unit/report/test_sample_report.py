@@ -1,4 +1,4 @@
-"""The report that other tests use agrees with itself."""
+"""The sample report of other tests is consistent."""
 
 import pytest
 
@@ -13,7 +13,7 @@ REPORTS = [
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.header.title)
-def test_the_parts_add_up(report: Report) -> None:
+def test_sample_report_is_consistent(report: Report) -> None:
     total, *groups = report.lateness
     for dimension in ("scheme", "profile", "topic", "run"):
         of_it = [row for row in groups if row.dimension == dimension]

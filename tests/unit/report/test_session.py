@@ -1,4 +1,4 @@
-"""The session of a report needs a new enough Java, and is quiet."""
+"""The Spark session of a report requires a recent Java, and prints nothing."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mocketmq_report.session import JAVA, JavaError, check_java
+from mocketmq_report.java import JAVA, JavaError, check_java
 from tests.support.process import clean_environment
 
 ADVICE = r": install a Java runtime 17 or newer \(.*\), or let JAVA_HOME name one; only reports need it"
@@ -34,7 +34,7 @@ assert "emulated-client" in compilers, compilers  # Java's word for the first co
 
 
 def java(home: Path, says: str, code: int = 0) -> Path:
-    """Put a Java with this answer into a home, and return the directory of its program."""
+    """Install a fake Java with this answer in a home, and return the directory of its program."""
     made = home / "bin" / "java"
     made.parent.mkdir(parents=True)
     made.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit {code}\n")
@@ -47,14 +47,14 @@ def no_java_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
 
 
-def test_it_counts(spark: SparkSession) -> None:
+def test_spark_session_counts_rows(spark: SparkSession) -> None:
     assert spark.range(10).count() == 10
 
 
 @pytest.mark.parametrize(
     "says", ['openjdk version "17"', 'openjdk version "21.0.2" 2024-01-16', 'java version "25-ea" 2025-09-16']
 )
-def test_a_new_enough_java_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+def test_supported_java_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
     monkeypatch.setenv("PATH", str(java(tmp_path, says)))
     check_java()
 
@@ -70,7 +70,7 @@ def test_an_old_java_is_refused(
         check_java()
 
 
-def test_no_java_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(JavaError, match=f"PATH{ADVICE}"):
         check_java()
@@ -87,7 +87,7 @@ def test_java_home_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(("says", "code"), [("a library is missing", 1), ("hello", 0)])
-def test_a_java_that_does_not_run_is_said(
+def test_unrunnable_java_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, code: int
 ) -> None:
     monkeypatch.setenv("PATH", str(java(tmp_path, says, code)))
@@ -96,13 +96,13 @@ def test_a_java_that_does_not_run_is_said(
 
 
 def environment() -> dict[str, str]:
-    """Without settings of Spark, and without a JVM that it is to use."""
+    """Remove Spark's settings and the JVM from the environment."""
     names = ("PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR")
     return {name: value for name, value in clean_environment().items() if name not in names}
 
 
 @pytest.mark.slow
-def test_what_spark_says_is_on_the_screen_if_it_is_asked_for() -> None:
+def test_output_of_spark_is_shown_on_request() -> None:
     done = subprocess.run(
         [sys.executable, "-c", START.format(True)],
         env=environment(),
@@ -114,7 +114,7 @@ def test_what_spark_says_is_on_the_screen_if_it_is_asked_for() -> None:
     assert "WARN" in done.stderr
 
 
-def test_a_jvm_that_does_not_start_shows_why(tmp_path: Path) -> None:
+def test_failed_jvm_start_shows_its_reason(tmp_path: Path) -> None:
     made = java(tmp_path, 'openjdk version "17"') / "java"
     made.write_text(f'{made.read_text()[:-7]}[ "$1" = -version ] || {{ echo no memory >&2; exit 1; }}\n')
     done = subprocess.run(
@@ -129,7 +129,7 @@ def test_a_jvm_that_does_not_start_shows_why(tmp_path: Path) -> None:
     assert "JAVA_GATEWAY_EXITED" in done.stderr
 
 
-def test_it_starts_sparingly_and_only_what_this_process_says_is_on_the_screen(tmp_path: Path) -> None:
+def test_session_hides_output_of_the_jvm_and_starts_few_services(tmp_path: Path) -> None:
     real = shutil.which("java")
     made = java(tmp_path, "") / "java"
     made.write_text(

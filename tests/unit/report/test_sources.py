@@ -1,4 +1,4 @@
-"""Stores, exports, files and folders of them, read as one ledger."""
+"""Stores, exports, files and folders are read as one ledger."""
 
 from collections import Counter
 from pathlib import Path
@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mocketmq_report.job import Engine, Job, run
+from mocketmq_report.job import Job, ReportRunner, run
 from mocketmq_report.ledger import sources
 from mocketmq_report.ledger.columns import MOVES, RUNS
 from mocketmq_report.ledger.ledger import BrokenLedgerError
@@ -33,7 +33,7 @@ def runs(reading: LedgerReading) -> dict[str, dict[str, Any]]:
     return found
 
 
-def test_an_export_is_read_as_it_was_written(spark: SparkSession, tmp_path: Path) -> None:
+def test_export_survives_a_round_trip(spark: SparkSession, tmp_path: Path) -> None:
     shape = write_parquet(tmp_path / "e[1]", ROWS, days=2, runs=3)
     move = {"run": run_name(shape.start_us), "wall_us": 1, "from_us": 2, "to_us": 3}
     pq.write_table(
@@ -44,7 +44,7 @@ def test_an_export_is_read_as_it_was_written(spark: SparkSession, tmp_path: Path
     assert (reading.broken, reading.warnings) == ([], [])
     assert (read.runs.schema, read.moves.schema) == (RUNS, MOVES)
     written = [
-        row | {"run": path.parent.name.removeprefix("run="), "fault": None}  # exports may lack it
+        row | {"run": path.parent.name.removeprefix("run="), "fault": None}  # exports may lack the fault
         for path in (tmp_path / "e[1]").glob("deliveries/*/*/*.parquet")
         for row in pq.read_table(path, partitioning=None).to_pylist()
     ]
@@ -62,12 +62,12 @@ def test_an_export_is_read_as_it_was_written(spark: SparkSession, tmp_path: Path
     assert (first["source"], first["as_of_us"]) == (str(tmp_path / "e[1]"), shape.end_us)
 
 
-def test_of_a_run_that_an_export_does_not_describe_the_name_is_known(tmp_path: Path) -> None:
+def test_a_run_missing_from_an_export_is_shown_by_name(tmp_path: Path) -> None:
     write_parquet(tmp_path, ROWS)
     write_parquet(tmp_path, ROWS, start_us=START_US + DAY_US)
     first, second = run_name(START_US), run_name(START_US + DAY_US)
     (tmp_path / "runs" / f"{second}.parquet").unlink()
-    report = run(Engine(None), Job([str(tmp_path)]), ignore_progress)
+    report = run(ReportRunner(None), Job([str(tmp_path)]), ignore_progress)
     assert {each.run: (each.clock, each.as_of_us is None) for each in report.header.runs} == {
         first: ("real", False),
         second: ("unknown", True),
@@ -75,7 +75,7 @@ def test_of_a_run_that_an_export_does_not_describe_the_name_is_known(tmp_path: P
     assert all(each.deliveries > ROWS * 0.9 for each in report.header.runs)
 
 
-def test_many_of_everything_are_one_ledger(spark: SparkSession, tmp_path: Path) -> None:
+def test_sources_of_every_kind_form_one_ledger(spark: SparkSession, tmp_path: Path) -> None:
     for n in range(3):
         write_parquet(tmp_path / "nightly" / f"e{n}", ROWS, start_us=START_US + n * DAY_US)
         write_store(tmp_path / "nightly" / "s" / f"s{n}", ROWS, start_us=START_US + (3 + n) * DAY_US)
@@ -97,12 +97,10 @@ def test_many_of_everything_are_one_ledger(spark: SparkSession, tmp_path: Path) 
     assert counts(again) == found
 
 
-def test_runs_that_are_in_two_places_are_counted_where_more_is_known(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_duplicate_run_is_read_from_the_fuller_source(spark: SparkSession, tmp_path: Path) -> None:
     old, new, store = tmp_path / "old", tmp_path / "new", tmp_path / "store"
     write_parquet(old, ROWS, days=1, runs=2)
-    write_parquet(new, ROWS * 2, days=3, runs=3)  # its first run is that of the other two, and goes on
+    write_parquet(new, ROWS * 2, days=3, runs=3)  # its first run continues the run of the other two
     write_store(store, ROWS, days=1, runs=2)
     reading = sources.read([str(old), str(new), str(store)], lambda: spark)
     first, half = run_name(START_US), run_name(START_US + DAY_US // 2)
@@ -118,7 +116,7 @@ def test_runs_that_are_in_two_places_are_counted_where_more_is_known(
     ]
 
 
-def test_runs_of_files_are_what_their_rows_say(spark: SparkSession, tmp_path: Path) -> None:
+def test_runs_of_files_are_derived_from_their_rows(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     (tmp_path / "a" / "x.csv").write_text(f"{LEAST}A,90,95\nB,200,\nC,10,999999999999999999\n")
@@ -170,7 +168,7 @@ def test_ignored_columns_are_named_once(spark: SparkSession, tmp_path: Path) -> 
     ]
 
 
-def test_when_it_is_is_asked_of_stores_too(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_as_of_time_considers_stores_too(spark: SparkSession, tmp_path: Path) -> None:
     write_store(tmp_path / "s", ROWS)
     write_parquet(tmp_path / "e", ROWS, start_us=START_US - DAY_US)
     at_us = START_US + 5 * DAY_US
@@ -185,7 +183,7 @@ ALLOWED = (
 )
 
 
-def test_if_nothing_can_be_read_all_reasons_are_given(spark: SparkSession, tmp_path: Path) -> None:
+def test_unreadable_sources_are_all_reported(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "empty" / "deeper").mkdir(parents=True)
     (tmp_path / "notes.txt").write_text("")
     with pytest.raises(BrokenLedgerError) as broken:

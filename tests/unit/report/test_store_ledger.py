@@ -1,4 +1,4 @@
-"""A broker's store as a ledger: which rows are read, and how broken stores are reported."""
+"""A broker's store as a ledger: which rows are read, and how damaged stores are reported."""
 
 import os
 import sqlite3
@@ -19,34 +19,31 @@ from mocketmq_report.ledger import columns, sources, spark_rows, store_snapshot
 from mocketmq_report.ledger.ledger import BrokenLedgerError
 from mocketmq_report.ledger.store_reader import OLDEST_REVISION, StoreReader
 from mocketmq_report.ledger.store_snapshot import read, take_snapshot
+from mocketmq_report.progress import ignore_progress
 from tests.support.brokers import S, rows
 from tests.support.ledger_rows import rows_of
 from tests.support.stores import START_US, STORE, MadeStore, leave_store
 
 
-def quiet(*_: object) -> None:
-    """A callback for progress that nobody watches."""
-
-
 def look(path: Path, as_of_us: int | None = None) -> store_snapshot.StoreSnapshot:
-    return take_snapshot(path, quiet, as_of_us)
+    return take_snapshot(path, ignore_progress, as_of_us)
 
 
 def delivered(path: Path) -> list[dict[str, Any]]:
-    """The deliveries of a store, read without Spark."""
+    """Return the deliveries of a store, read without Spark."""
     found = look(path)
     batches = (batch for span in found.ranges for batch in read(found.database, found.names, span))
     return [row for batch in batches for row in batch.to_pylist()]
 
 
 def name_of(started_wall_us: int) -> str:
-    """The name of a run, made independently."""
+    """Compute the name of a run independently."""
     whole, rest = divmod(started_wall_us, S)
     return f"{datetime.fromtimestamp(whole, UTC):%Y%m%dT%H%M%S}.{rest:06}Z"
 
 
 def expected(data: Path) -> list[dict[str, Any]]:
-    """The rows that a store's deliveries must become, made independently."""
+    """Compute the expected rows of a store's deliveries independently."""
     names = {row["run"]: name_of(row["started_wall_us"]) for row in rows(data, "SELECT * FROM runs")}
     found = []
     for row in rows(data, "SELECT * FROM deliveries ORDER BY delivered_offset"):
@@ -57,11 +54,11 @@ def expected(data: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["DELIVERIES", "RUNS", "MOVES"])
-def test_arrow_has_the_columns_that_spark_has(name: str) -> None:
+def test_arrow_and_spark_have_equal_columns(name: str) -> None:
     assert getattr(columns, name) == to_arrow_schema(getattr(spark_rows, name))
 
 
-async def test_what_a_real_broker_left_is_read(tmp_path: Path) -> None:
+async def test_the_store_of_a_real_broker_is_read(tmp_path: Path) -> None:
     await leave_store(tmp_path)
     found = look(tmp_path)
     assert delivered(tmp_path) == expected(tmp_path)
@@ -81,7 +78,7 @@ async def test_what_a_real_broker_left_is_read(tmp_path: Path) -> None:
     assert found.delivered_us == (min(times), max(times))
 
 
-def test_ranges_hold_each_row_once_however_they_fall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranges_cover_each_row_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = MadeStore(tmp_path)
     with closing(sqlite3.connect(made.database)) as connection, connection:
         made.deliver(1)
@@ -99,9 +96,7 @@ def test_ranges_hold_each_row_once_however_they_fall(tmp_path: Path, monkeypatch
         assert [row["delivered_offset"] for row in delivered(tmp_path)] == offsets
 
 
-def test_a_column_that_begins_with_nothing_goes_on_with_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_column_with_leading_nulls_is_read_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mocketmq_report.ledger.store_reader.BATCH_ROWS", 2)
     made = MadeStore(tmp_path)
     groups = [None, None, None, "billing", None]
@@ -112,7 +107,7 @@ def test_a_column_that_begins_with_nothing_goes_on_with_text(
     assert [row["forced"] for row in found] == [False, True, False, True, False]
 
 
-def test_rows_that_come_later_are_not_in_it(tmp_path: Path) -> None:
+def test_later_rows_are_excluded(tmp_path: Path) -> None:
     made = MadeStore(tmp_path)
     made.park(0)
     made.deliver(1, 5)
@@ -123,7 +118,7 @@ def test_rows_that_come_later_are_not_in_it(tmp_path: Path) -> None:
     assert sorted(found) == [("delivered", 5), ("pending", 0)]
 
 
-def test_an_empty_ledger_is_not_a_broken_one(tmp_path: Path) -> None:
+def test_empty_ledger_is_valid(tmp_path: Path) -> None:
     MadeStore(tmp_path)
     ledger = sources.read([str(tmp_path)]).ledger
     assert (rows_of(ledger), ledger.runs.num_rows, ledger.moves.num_rows) == ([], 1, 0)
@@ -140,7 +135,7 @@ def test_a_database_with_another_name_is_read_alone(tmp_path: Path) -> None:
     assert look(made.database).runs["source"].to_pylist() == [str(made.database)]
 
 
-# Nothing is changed
+# Reading changes nothing
 
 
 def listing(data: Path) -> dict[str, bytes]:
@@ -156,10 +151,10 @@ def test_reading_a_stopped_store_leaves_nothing_behind(tmp_path: Path) -> None:
     assert listing(tmp_path) == before
 
 
-def test_what_is_only_in_the_log_is_read_and_stays_there(tmp_path: Path) -> None:
+def test_rows_in_the_write_ahead_log_are_read_and_stay_there(tmp_path: Path) -> None:
     made = MadeStore(tmp_path)
     with closing(sqlite3.connect(made.database)) as holder:
-        holder.execute("SELECT * FROM runs").fetchall()  # so that the log stays
+        holder.execute("SELECT * FROM runs").fetchall()  # keeps the log
         made.deliver(1)
         copy = tmp_path / "copy"
         copy.mkdir()
@@ -170,10 +165,10 @@ def test_what_is_only_in_the_log_is_read_and_stays_there(tmp_path: Path) -> None
     assert {name: listing(copy)[name] for name in before} == before
 
 
-def test_all_answers_are_of_one_state(tmp_path: Path) -> None:
+def test_reader_sees_one_snapshot(tmp_path: Path) -> None:
     made = MadeStore(tmp_path)
     with closing(sqlite3.connect(made.database)) as holder:
-        holder.execute("SELECT * FROM runs").fetchall()  # so that the log stays
+        holder.execute("SELECT * FROM runs").fetchall()  # keeps the log
         made.deliver(1)
         with StoreReader(made.database) as reader:
             assert reader.table("SELECT * FROM deliveries").num_rows == 1
@@ -196,17 +191,17 @@ def test_a_store_is_refused_if_a_broker_starts_on_it_meanwhile(tmp_path: Path) -
             list(answer)
 
 
-# When it is
+# The instant of the ledger
 
 
 def as_of_us(data: Path) -> int:
-    """The instant by which messages of a store are overdue."""
+    """Return the instant against which messages of a store are overdue."""
     first, *others = set(look(data).runs["as_of_us"].to_pylist())
     assert others == []
     return int(first)
 
 
-def test_it_is_as_of_the_latest_instant_that_is_stored(tmp_path: Path) -> None:
+def test_ledger_is_as_of_its_latest_stored_instant(tmp_path: Path) -> None:
     made = MadeStore(tmp_path, runs=2)
     start_us = START_US + 3600 * S
     assert as_of_us(tmp_path) == start_us
@@ -222,7 +217,7 @@ def test_it_is_as_of_the_latest_instant_that_is_stored(tmp_path: Path) -> None:
     assert look(tmp_path, as_of_us=7).runs["as_of_us"].to_pylist() == [7, 7]
 
 
-def test_where_a_broker_runs_it_is_as_of_now_by_its_clock(
+def test_ledger_of_a_running_broker_is_as_of_its_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = MadeStore(tmp_path, runs=2)
@@ -233,11 +228,11 @@ def test_where_a_broker_runs_it_is_as_of_now_by_its_clock(
         made.run("UPDATE runs SET clock = iif(run = 2, ?, 'x99')", mode)
 
     with closing(sqlite3.connect(made.database)) as holder:
-        holder.execute("SELECT * FROM runs").fetchall()  # so that the log stays
+        holder.execute("SELECT * FROM runs").fetchall()  # keeps the log
         set_clock("real")
         assert as_of_us(tmp_path) == start_us  # no lock
         DirectoryLock(tmp_path).close()
-        assert as_of_us(tmp_path) == start_us  # a broker that was killed
+        assert as_of_us(tmp_path) == start_us  # the broker was killed
         with closing(DirectoryLock(tmp_path)):
             assert as_of_us(tmp_path) == start_us + 60 * S
             set_clock("x10")
@@ -256,7 +251,7 @@ def test_where_a_broker_runs_it_is_as_of_now_by_its_clock(
             set_clock("x10")
             assert as_of_us(tmp_path) == start_us + 5100 * S
             made.intervene(1, at_us=start_us + 5101 * S)
-            assert as_of_us(tmp_path) == start_us + 5101 * S  # never before what is stored
+            assert as_of_us(tmp_path) == start_us + 5101 * S  # never before the last stored time
 
 
 def test_a_broker_without_a_log_is_not_asked_for_its_lock(tmp_path: Path) -> None:
@@ -265,7 +260,7 @@ def test_a_broker_without_a_log_is_not_asked_for_its_lock(tmp_path: Path) -> Non
         assert look(tmp_path).runs["as_of_us"].to_pylist() == [START_US]
 
 
-# What is broken
+# Damage
 
 
 def cut(data: Path, size: int) -> None:
@@ -317,9 +312,9 @@ STRANGE = " is damaged: it has rows of a run that is not among its runs; restore
             sql("DROP TABLE alembic_version"),
             " is a database of another program, it has a table 'clock_moves': ",
         ),
-        (sql("DROP TABLE runs"), " is damaged: the table runs is not there"),
-        (sql("DROP TABLE timed_messages"), " is damaged: the table timed_messages is not there"),
-        (sql("DELETE FROM runs"), " has no run of a broker: none was ever started on it"),
+        (sql("DROP TABLE runs"), " is damaged: it has no table runs"),
+        (sql("DROP TABLE timed_messages"), " is damaged: it has no table timed_messages"),
+        (sql("DELETE FROM runs"), " has no runs: no broker was ever started on it"),
         (sql(SCHEMA.format("0001")), f" has the schema 0001, {READS}: {OLDER}"),
         (sql(SCHEMA.format("9999")), f" has the schema 9999, {READS}: {NEWER}"),
         (sql("DELETE FROM alembic_version"), " has the schema of no version, this version of mocketmq reads"),
@@ -359,7 +354,7 @@ def test_unreadable_stores_are_reported(tmp_path: Path, monkeypatch: pytest.Monk
         look(tmp_path / "data")
 
 
-def test_a_ledger_is_given_the_sentence(tmp_path: Path) -> None:
+def test_broken_ledger_error_names_the_ledger(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"")
     with pytest.raises(BrokenLedgerError, match=f"{tmp_path}: {tmp_path}/{FILE_NAME} is empty"):
         sources.read([str(tmp_path)])

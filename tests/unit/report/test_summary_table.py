@@ -29,7 +29,7 @@ def printed(report: Report, width: int = 120, color: bool = False) -> str:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_summary_is_as_before_and_not_too_wide(width: int) -> None:
+def test_summary_matches_the_golden_file_and_fits(width: int) -> None:
     text = printed(sample_report(comparison=sample_comparison()), width)
     assert max(map(len, text.splitlines())) <= width
     golden.check(GOLDEN / f"summary-{width}.txt", "".join(f"{line.rstrip()}\n" for line in text.splitlines()))
@@ -51,7 +51,7 @@ def test_unused_levels_are_left_out_and_missing_thresholds_mentioned() -> None:
     assert text.endswith("\nnot judged: there are no thresholds\n")
 
 
-def test_what_must_be_0_is_red_when_it_is_not() -> None:
+def test_nonzero_fault_counts_are_red() -> None:
     rows = [row for row in EXACT.lateness if row.name in ("1", "2")]
     lines = printed(replace(EXACT, lateness=rows), color=True).splitlines()
     (one,) = (line for line in lines if line.startswith("level 1 (1s)"))
@@ -60,20 +60,20 @@ def test_what_must_be_0_is_red_when_it_is_not() -> None:
     assert two.count("\x1b[1;31m") == 1
 
 
-def test_what_is_wrong_with_the_data_is_told_but_not_a_hundred_times() -> None:
+def test_data_problems_are_listed_up_to_a_limit() -> None:
     broken = [BrokenSource(source=f"run{number}", reason="it is cut off") for number in range(100)]
     text = printed(replace(EXACT, quality=replace(EXACT.quality, broken=broken)))
     assert text.count("it is cut off") == 7
     assert "not read: run0: it is cut off\n" in text
     assert "dropped 2: due_us is missing\n" in text
-    assert "and 95 more, which are in the report\n" in text
+    assert "and 95 more, see the report\n" in text
     whole = printed(EXACT)
-    assert "silent, though something is due: level 16 (30m)\n" in whole
+    assert "silent although messages are overdue: level 16 (30m)\n" in whole
     assert "lost: 1\n" in whole
     assert "no measure of speed" not in whole
 
 
-def test_what_a_user_wrote_is_neither_obeyed_nor_markup() -> None:
+def test_text_of_users_is_neither_control_codes_nor_markup() -> None:
     nasty = "[bold]x[/bold]\x1b[2J\n"
     lateness = [replace(row, name=nasty) if row.dimension == "scheme" else row for row in EXACT.lateness]
     judgement = Judgement(text=nasty, passed=False, actual=nasty, reason=nasty)
@@ -100,7 +100,7 @@ def test_an_empty_report_is_shown() -> None:
     assert "0 deliveries in 0 runs" in printed(empty)
 
 
-def test_from_a_hundred_columns_on_every_percentile_is_shown() -> None:
+def test_hundred_columns_show_every_percentile() -> None:
     assert [("p99.9" in printed(EXACT, width), "p90" in printed(EXACT, width)) for width in (99, 100)] == [
         (False, False),
         (True, True),

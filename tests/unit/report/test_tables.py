@@ -1,4 +1,4 @@
-"""Every table of random ledgers, against plain Python: exact, in bins, and merged from rollups."""
+"""Every table of random ledgers, compared with plain Python: exact, in bins, merged from rollups."""
 
 from collections.abc import Sequence
 from random import Random
@@ -19,6 +19,7 @@ from mocketmq_report.ledger.ledger import Extent, Ledger, Loaded
 from mocketmq_report.ledger.places import Places
 from mocketmq_report.ledger.table_files import TableFiles
 from mocketmq_report.ledger.work import carry_here
+from mocketmq_report.progress import ignore_progress
 from tests.support.oracle import Oracle, Rows, bin_of, exactly, in_bins
 
 START_US = 1_795_000_000_000_000
@@ -31,7 +32,7 @@ MINUTE_US = 60_000_000
 
 
 def run_row(run: str, store: str | None = None, **changes: Any) -> dict[str, Any]:
-    """A run with a real clock; without ``store`` it is the first run of its own store."""
+    """Return a run with a real clock; without ``store`` it is the first run of its own store."""
     return {
         "run": run,
         "store": store or run,
@@ -65,7 +66,7 @@ RUNS_OF = [
 
 
 def random_rows(seed: int, runs: Sequence[dict[str, Any]], count: int) -> Rows:
-    """Deliveries of every kind; stores use the same offsets, and later runs repeat some."""
+    """Return deliveries of every kind; stores share offsets, and later runs repeat some of them."""
     random = Random(seed)
     rows = []
     for number in range(count):
@@ -117,7 +118,7 @@ def moves_of(run: str, count: int) -> Rows:
 
 
 def ledger_of(rows: Rows, runs: Rows, moves: Rows, parts: int = 2) -> Ledger:
-    """A ledger that is divided into parts of every so many rows, of which nothing is known before."""
+    """Return a ledger divided into parts of this many rows, without prior knowledge of the parts."""
     return Ledger(
         [Loaded(pa.Table.from_pylist(rows[first::parts], DELIVERIES)) for first in range(parts)],
         pa.Table.from_pylist(runs, RUNS),
@@ -131,29 +132,30 @@ def tables_of(ledger: Ledger, *, is_exact: bool | None = None) -> ReportTables:
     return tables(measured, ledger.runs, ledger.moves, PLAN, ledger.struck)
 
 
-def silent(_what: str, _done: int, _total: int | None) -> None:
-    """A callback for progress that nobody watches."""
-
-
 class Case(NamedTuple):
-    """The tables that were found, and those that should have been."""
+    """The tables found, and the expected tables."""
 
     found: ReportTables
     oracle: Oracle
 
 
 ROWS = random_rows(5, RUNS_OF, 700)
-MOVES_OF = moves_of("b1", 3)
+MOVES_OF = [
+    {"run": "b1", "wall_us": START_US + n, "from_us": at_us + 10_000, "to_us": at_us + 60_000}
+    for n in range(121)
+    for at_us in [START_US + n * 500_000]
+]
+"""Clock moves that each skip part of the time in which consumers pull and acknowledge a herd."""
 
 
 @pytest.fixture(scope="module", params=["exact", "bins", "merged"])
 def case(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Case:
     ledger = ledger_of(ROWS, RUNS_OF, MOVES_OF)
     if request.param == "exact":
-        return Case(tables_of(ledger), Oracle(ROWS, RUNS_OF, exactly))
+        return Case(tables_of(ledger), Oracle(ROWS, RUNS_OF, exactly, MOVES_OF))
     if request.param == "bins":
         found = tables_of(ledger, is_exact=False)
-        return Case(found, Oracle(ROWS, RUNS_OF, in_bins([*CUTOFFS_US, PLAN.on_time_us])))
+        return Case(found, Oracle(ROWS, RUNS_OF, in_bins([*CUTOFFS_US, PLAN.on_time_us]), MOVES_OF))
     paths = []
     files = TableFiles(None)
     for name in ("a", "others"):
@@ -165,18 +167,18 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Case:
         part = ledger_of(rows, runs, moves)
         paths.append(str(tmp_path_factory.mktemp("rollups") / name))
         measured = measure(part, carry_here, PLAN.split_us, None, KEPT_CUTOFFS_US)
-        rollup.save(measured, part.runs, part.moves, paths[-1], files, silent)
-        assert rollup.find(Places(None), [paths[-1]])
+        rollup.save(measured, part.runs, part.moves, paths[-1], files, ignore_progress)
+        assert rollup.find_rollups(Places(None), [paths[-1]])
     loaded = rollup.load(paths, files)
     return Case(
         tables(loaded.measured, loaded.runs, loaded.moves, PLAN),
-        Oracle(ROWS, RUNS_OF, in_bins(KEPT_CUTOFFS_US)),
+        Oracle(ROWS, RUNS_OF, in_bins(KEPT_CUTOFFS_US), MOVES_OF),
     )
 
 
 def test_lateness(case: Case) -> None:
     expected = case.oracle.lateness(PLAN.on_time_us, CUTOFFS_US, PERCENTILES)
-    if case.found.warnings:  # a rollup was not made for this limit: what is in its bin may be left out
+    if case.found.warnings:  # the rollup lacks this limit, so values in its bin may be left out
         least = case.oracle.lateness(bin_of(PLAN.on_time_us).start - 1, CUTOFFS_US, PERCENTILES)
         for found, low, row in zip(case.found.lateness, least, expected, strict=True):
             assert low.on_time <= found.on_time <= row.on_time
@@ -188,7 +190,7 @@ def test_reconciliation(case: Case) -> None:
     assert case.found.reconciliation == case.oracle.reconciliation(PLAN.on_time_us)
 
 
-def test_messages_are_what_became_of_them(case: Case) -> None:
+def test_messages_are_counted_by_outcome(case: Case) -> None:
     total = case.found.reconciliation[0]
     assert total.repeats > 0
     assert total.sent == total.delivered + total.pending + total.cancelled + total.expired + total.lost
@@ -239,7 +241,7 @@ def test_runs(case: Case) -> None:
         ("foreign", 0),
         ("a1", 0),
         ("a2", 0),
-        ("b1", 3),
+        ("b1", 121),
     ]
     assert runs["foreign"].version == "unknown"
     delivered = [row["delivered_us"] for row in ROWS if row["run"] == "a1" and row["state"] == "delivered"]
@@ -248,7 +250,7 @@ def test_runs(case: Case) -> None:
 
 
 def delivery(number: int, lateness_us: int | None, **changes: Any) -> dict[str, Any]:
-    """A row of run a1 at level 1; without a lateness it is pending."""
+    """Return a row of run a1 at level 1; without a lateness it is pending."""
     due = START_US + number * 1_000
     delivered = None if lateness_us is None else due + lateness_us
     return (
@@ -288,12 +290,12 @@ WAITING = [
         pytest.param(WAITING, id="waits"),
     ],
 )
-def test_ledgers_with_little_in_them(rows: Rows) -> None:
+def test_small_ledgers_have_valid_tables(rows: Rows) -> None:
     runs = RUNS_OF[:1]
     found = tables_of(ledger_of(rows, runs, moves_of("a1", 1_000)))
     oracle = Oracle(rows, runs, exactly)
     late = oracle.lateness(PLAN.on_time_us, CUTOFFS_US, PERCENTILES)
-    if rows is EARLY:  # one topic of 101 is left out, the last of the least busy
+    if rows is EARLY:  # one of 101 topics is left out, the last among the least busy
         assert found.warnings == ["only the 100 topics with the most deliveries are shown, there are more"]
         late = [row for row in late if row.name != "topic-99"]
     assert found.lateness == late
@@ -309,12 +311,12 @@ def test_ledgers_with_little_in_them(rows: Rows) -> None:
     assert found.timeline.markers[0].kind == "start"
 
 
-def test_what_is_equal_is_in_order_and_not_silent() -> None:
+def test_ties_are_in_order_and_not_silent() -> None:
     runs = [RUNS_OF[0], RUNS_OF[2]]
     rows = [
         *(delivery(n, 0, due_us=START_US + due) for n, due in enumerate([10, 5, 10, 10])),
         delivery(9, 0, level=None),
-        delivery(10, 0, level=None, due_us=START_US),  # stored as late as the one before was due
+        delivery(10, 0, level=None, due_us=START_US),  # stored only when the previous message was due
         delivery(11, 0, level=None, due_us=START_US - 1),
         *(delivery(20, n, run=run, delivered_offset=n) for run in ("a1", "b1") for n in (20, 21)),
         delivery(30, None, level=2, due_us=RUNS_OF[0]["as_of_us"] - PLAN.on_time_us),
@@ -347,7 +349,7 @@ def test_steps_are_round() -> None:
     ends=st.integers(1, 4),
     is_exact=st.booleans(),
 )
-def test_every_table_of_random_ledgers_however_they_are_divided(
+def test_tables_of_random_ledgers_do_not_depend_on_their_parts(
     seed: int, count: int, parts: int, batch_rows: int, ends: int, is_exact: bool
 ) -> None:
     rows = random_rows(seed, RUNS_OF, count)
@@ -360,7 +362,8 @@ def test_every_table_of_random_ledgers_however_they_are_divided(
         ledger = ledger_of(rows, RUNS_OF, MOVES_OF, parts)
         divided = [Loaded(_divided(part.table, batch_rows)) for part in ledger.parts]  # type: ignore[attr-defined]
         found = tables_of(ledger._replace(parts=[*divided]), is_exact=is_exact)
-    oracle = Oracle(rows, RUNS_OF, exactly if is_exact else in_bins([*CUTOFFS_US, PLAN.on_time_us]))
+    key = exactly if is_exact else in_bins([*CUTOFFS_US, PLAN.on_time_us])
+    oracle = Oracle(rows, RUNS_OF, key, MOVES_OF)
     assert found.lateness == oracle.lateness(PLAN.on_time_us, CUTOFFS_US, PERCENTILES)
     assert found.reconciliation == oracle.reconciliation(PLAN.on_time_us)
     assert found.stages == oracle.stages()
@@ -373,5 +376,5 @@ def test_every_table_of_random_ledgers_however_they_are_divided(
 
 
 def _divided(table: pa.Table, rows: int) -> pa.Table:
-    """The same rows in batches of so many."""
+    """Return the same rows in batches of this size."""
     return pa.Table.from_batches(table.combine_chunks().to_batches(max_chunksize=rows), table.schema)

@@ -28,8 +28,8 @@ from mocketmq_report.judge.thresholds import RequiredFigures, Threshold, parse, 
             "on_time(100ms) > 99.9%",
         ),
         ("level=* p99.90 != 0", ("level", "*"), ("p99.9",), "!=", 0, "level=* p99.9 != 0"),
-        ("p50.0 < 1us", ("total", "total"), ("p50",), "<", 1, "p50 < 1us"),
-        ("p0.5 < 1us", ("total", "total"), ("p0.5",), "<", 1, "p0.5 < 1us"),
+        ("p50.0 < 1us", ("total", "total"), ("p50",), "<", 1, "p50 < 1µs"),
+        ("p0.5 < 1us", ("total", "total"), ("p0.5",), "<", 1, "p0.5 < 1µs"),
         ("min >= -5ms", ("total", "total"), ("min",), ">=", -5_000, "min >= -5ms"),
         ("topic=%RETRY%g|1 count > 7", ("topic", "%RETRY%g|1"), ("measured",), ">", 7, None),
         (r'topic="a \"b\" \\" mean < 1s', ("topic", 'a "b" \\'), ("mean",), "<", 1_000_000, None),
@@ -98,12 +98,12 @@ def _thresholds(draw: st.DrawFn) -> Threshold:
 
 
 @given(_thresholds())
-def test_every_threshold_is_read_as_it_is_written(threshold: Threshold) -> None:
+def test_thresholds_survive_a_round_trip(threshold: Threshold) -> None:
     assert parse(str(threshold)) == threshold
 
 
 @given(st.text() | st.text(alphabet='level=topic"*\\ p9.<>!(%)0', max_size=40))
-def test_whatever_is_written_is_read_or_refused(text: str) -> None:
+def test_any_text_is_read_or_refused(text: str) -> None:
     for read in (parse, parse_rule):
         try:
             read(text)
@@ -121,8 +121,8 @@ _COUNT = "which takes a whole number such as 0, without a unit"
 _SHARE = "which takes a share from 0% to 100%, such as 99.9%"
 _OPERATORS = "allowed: <= < >= > == !="
 _PERCENTILE = (
-    "is no percentile; allowed: above 0 and below 100, such as p50 or p99.95, and min and max; no more than"
-    " six decimals"
+    "is not a percentile; allowed: above 0 and below 100, such as p50 or p99.95, and min and max; no more"
+    " than six decimals"
 )
 _SCOPES = "allowed: total, level=, scheme=, profile=, topic=, run="
 
@@ -137,24 +137,24 @@ _SCOPES = "allowed: total, level=, scheme=, profile=, topic=, run="
         ("p99 50ms", 5, f"an operator is missing after p99; {_OPERATORS}"),
         ("on_time( <= 5%", 8, f"an operator is missing after on_time; {_OPERATORS}"),
         ("p99 <= ", 8, "the limit is missing after <="),
-        ("p99 =< 5ms", 5, f"=< is no operator (did you mean <=?); {_OPERATORS}"),
-        ("p99 = 5ms", 5, f"= is no operator (did you mean ==?); {_OPERATORS}"),
-        ("p99 ≥ 5ms", 5, f"≥ is no operator (did you mean >=?); {_OPERATORS}"),
-        ("p99 ~ 5ms", 5, f"~ is no operator; {_OPERATORS}"),
-        ("p99=5ms", 1, "= is no operator; did you mean p99 == 5ms?"),
-        ("early=5", 1, "= is no operator; did you mean early == 5?"),
-        ("p99 <= 50", 8, f"'50' is no limit of p99, {_TIME} (did you mean 50ms?)"),
-        ("p99 <= 50%", 8, f"'50%' is no limit of p99, {_TIME}"),
-        ("p99 <= 5 ms", 8, f"'5 ms' is no limit of p99, {_TIME}"),
-        ("max <= --5ms", 8, f"'--5ms' is no limit of max, {_TIME}"),
-        ("max <= 5ms or so", 8, f"'5ms or so' is no limit of max, {_TIME}"),
-        ("on_time >= 99.9", 12, f"'99.9' is no limit of on_time, {_SHARE} (did you mean 99.9%?)"),
-        ("on_time >= 100.1%", 12, f"'100.1%' is no limit of on_time, {_SHARE}"),
-        ("on_time(1s) >= 5ms", 16, f"'5ms' is no limit of on_time(1s), {_SHARE}"),
-        ("lost == 0ms", 9, f"'0ms' is no limit of lost, {_COUNT}"),
-        ("lost == -1", 9, f"'-1' is no limit of lost, {_COUNT}"),
-        ("lost == 1.5", 9, f"'1.5' is no limit of lost, {_COUNT}"),
-        ("lost == ٣", 9, f"'٣' is no limit of lost, {_COUNT}"),
+        ("p99 =< 5ms", 5, f"=< is not an operator (did you mean <=?); {_OPERATORS}"),
+        ("p99 = 5ms", 5, f"= is not an operator (did you mean ==?); {_OPERATORS}"),
+        ("p99 ≥ 5ms", 5, f"≥ is not an operator (did you mean >=?); {_OPERATORS}"),
+        ("p99 ~ 5ms", 5, f"~ is not an operator; {_OPERATORS}"),
+        ("p99=5ms", 1, "= is not an operator; did you mean p99 == 5ms?"),
+        ("early=5", 1, "= is not an operator; did you mean early == 5?"),
+        ("p99 <= 50", 8, f"'50' is not a limit of p99, {_TIME} (did you mean 50ms?)"),
+        ("p99 <= 50%", 8, f"'50%' is not a limit of p99, {_TIME}"),
+        ("p99 <= 5 ms", 8, f"'5 ms' is not a limit of p99, {_TIME}"),
+        ("max <= --5ms", 8, f"'--5ms' is not a limit of max, {_TIME}"),
+        ("max <= 5ms or so", 8, f"'5ms or so' is not a limit of max, {_TIME}"),
+        ("on_time >= 99.9", 12, f"'99.9' is not a limit of on_time, {_SHARE} (did you mean 99.9%?)"),
+        ("on_time >= 100.1%", 12, f"'100.1%' is not a limit of on_time, {_SHARE}"),
+        ("on_time(1s) >= 5ms", 16, f"'5ms' is not a limit of on_time(1s), {_SHARE}"),
+        ("lost == 0ms", 9, f"'0ms' is not a limit of lost, {_COUNT}"),
+        ("lost == -1", 9, f"'-1' is not a limit of lost, {_COUNT}"),
+        ("lost == 1.5", 9, f"'1.5' is not a limit of lost, {_COUNT}"),
+        ("lost == ٣", 9, f"'٣' is not a limit of lost, {_COUNT}"),
         ("p100 <= 1s", 1, f"p100 {_PERCENTILE}"),
         ("p0 <= 1s", 1, f"p0 {_PERCENTILE}"),
         ("p0.0 <= 1s", 1, f"p0.0 {_PERCENTILE}"),
@@ -171,10 +171,10 @@ _SCOPES = "allowed: total, level=, scheme=, profile=, topic=, run="
             "on_time's duration is '5'; allowed: a duration such as 200ms, 1.5s, 10s, 1h30m or 2d, from 0 to"
             " 36500d in whole microseconds",
         ),
-        ("level=0 p99 < 1s", 1, "level=0 is no level; allowed: 1 to 1000, or *"),
-        ("level=1001 p99 < 1s", 1, "level=1001 is no level; allowed: 1 to 1000, or *"),
-        ("level=03 p99 < 1s", 1, "level=03 is no level; allowed: 1 to 1000, or *"),
-        ("level= p99 < 1s", 1, "level= is no level; allowed: 1 to 1000, or *"),
+        ("level=0 p99 < 1s", 1, "level=0 is not a level; allowed: 1 to 1000, or *"),
+        ("level=1001 p99 < 1s", 1, "level=1001 is not a level; allowed: 1 to 1000, or *"),
+        ("level=03 p99 < 1s", 1, "level=03 is not a level; allowed: 1 to 1000, or *"),
+        ("level= p99 < 1s", 1, "level= is not a level; allowed: 1 to 1000, or *"),
         (
             "level = 3 p99 < 1s",
             1,
@@ -203,15 +203,13 @@ _SCOPES = "allowed: total, level=, scheme=, profile=, topic=, run="
         ("level=1 dropped == 0", 9, "dropped is not counted by level, only in total"),
     ],
 )
-def test_what_is_not_understood_is_an_error_that_names_the_place(
-    text: str, column: int, problem: str
-) -> None:
+def test_a_syntax_error_names_the_place(text: str, column: int, problem: str) -> None:
     with pytest.raises(InvalidThresholdError) as caught:
         parse(text)
     assert str(caught.value) == f"{text!r}, column {column}: {problem}"
 
 
-def test_a_file_has_a_threshold_a_line(tmp_path: Path) -> None:
+def test_file_has_one_threshold_per_line(tmp_path: Path) -> None:
     path = tmp_path / "nightly"
     path.write_text(
         "\ufeff# what must hold\n\n  early == 0  # never\n\ttopic=a#b max < 1s#\n".replace("1s#", "1s")
@@ -229,18 +227,20 @@ def test_an_error_in_a_file_names_file_and_line(tmp_path: Path) -> None:
     path.write_text("early == 0\n\nlost == 0%\n")
     with pytest.raises(InvalidThresholdError) as caught:
         parse_file(path)
-    assert str(caught.value) == f"{path}, line 3: 'lost == 0%', column 9: '0%' is no limit of lost, {_COUNT}"
+    assert (
+        str(caught.value) == f"{path}, line 3: 'lost == 0%', column 9: '0%' is not a limit of lost, {_COUNT}"
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"\n # nothing\n"])
-def test_a_file_without_thresholds_would_pass_silently(tmp_path: Path, content: bytes) -> None:
+def test_file_without_thresholds_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "nightly"
     path.write_bytes(content)
     with pytest.raises(InvalidThresholdError, match="early == 0"):
         parse_file(path)
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_binary_threshold_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "nightly"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidThresholdError, match=str(path)):
@@ -249,7 +249,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         parse_file(tmp_path / "nowhere")
 
 
-def test_what_has_to_be_computed_is_known_beforehand() -> None:
+def test_required_figures_are_derived_from_the_thresholds() -> None:
     asked = [
         parse(text) for text in ("p99.95 < 1s", "level=2 p5 < 1s", "p99.950 < 2s", "early == 0", "max < 1s")
     ]

@@ -7,32 +7,37 @@ from typing import Any
 
 import pytest
 
+import mocketmq_migrations
 from mocketmq.broker.removal.retention import Retention
 from mocketmq.errors import StoreUnavailableError
+from mocketmq.faults.rule import FaultRule
 from mocketmq.message.message import Message
 from mocketmq.message.message_id import key_hash
+from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.message.properties import DELAY, TIMER_DELAY_MS
 from mocketmq.store.database import FILE_NAME
 from mocketmq_compat.delay.directories.delay_directory import FOLDER, QUARANTINE
 from mocketmq_report.ledger import undelivered
+from mocketmq_report.ledger.store_reader import OLDEST_REVISION
 from mocketmq_report.ledger.store_snapshot import take_snapshot
 from tests.support.brokers import TOPIC, S, rows, running_broker, send
 from tests.support.delayed_files import DUE_MS, made
 from tests.support.second_directories import no_removal_left, send_in
 from tests.support.stores import START_US, STORE, TIMED, MadeStore, leave_store
+from tests.unit.store.test_migrations import STORIES
 
 SECOND = "20261101T010000.000000Z"
-"""The name of the second run of a made store."""
+"""Name of the second run of a made store."""
 
 
 def found(data: Path) -> list[dict[str, Any]]:
-    """Every row, without its nulls."""
+    """Return every row without its nulls."""
     table = take_snapshot(data, lambda *_: None).undelivered
     return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
 
 
 def states(data: Path) -> dict[str, str]:
-    """The state of each message by its id; no id occurs twice."""
+    """Return the state of each message by id; checks that no id occurs twice."""
     rows_ = [(row["message_id"], row["state"]) for row in found(data)]
     assert len(dict(rows_)) == len(rows_)
     return dict(rows_)
@@ -70,7 +75,7 @@ def test_a_message_waits_until_the_delay_offset_passes_it(tmp_path: Path) -> Non
     assert states(tmp_path) == {"K5": "pending", "K6": "pending"}
 
 
-def test_without_a_delay_offset_a_level_begins_where_its_queue_does(tmp_path: Path) -> None:
+def test_level_without_a_delay_offset_starts_with_its_queue(tmp_path: Path) -> None:
     store = MadeStore(tmp_path)
     for number in range(3):
         store.park(number, queue_offset=number)
@@ -88,7 +93,7 @@ def test_a_delivered_message_is_not_pending_if_the_delay_offset_lags(tmp_path: P
     assert states(tmp_path) == {"K12": "pending"}
 
 
-def test_what_was_cancelled_or_forced_neither_waits_nor_is_lost(tmp_path: Path) -> None:
+def test_cancelled_and_forced_messages_are_neither_pending_nor_lost(tmp_path: Path) -> None:
     store = MadeStore(tmp_path, runs=2)
     for number in range(6):
         store.park(number, queue_offset=number)
@@ -132,7 +137,7 @@ def test_a_message_is_not_lost_if_retention_may_have_removed_its_delivery(tmp_pa
     store.run("UPDATE queues SET min_offset = 1 WHERE topic = 'orders'")
     assert states(tmp_path) == {}
     store.run("UPDATE deliveries SET delivered_us = ? WHERE delivered_offset = 50", due_us - 1)
-    assert states(tmp_path) == {"K0": "lost"}  # its delivery would be younger than one that is there
+    assert states(tmp_path) == {"K0": "lost"}  # its delivery would be newer than an existing delivery
     store.run("DELETE FROM deliveries")
     assert states(tmp_path) == {}
     store.run("UPDATE delay_offsets SET next_offset = 0")
@@ -176,7 +181,7 @@ def test_many_messages_are_selected_in_parts(tmp_path: Path, monkeypatch: pytest
 # By due time
 
 
-def test_a_file_that_can_be_delivered_waits(tmp_path: Path) -> None:
+def test_deliverable_file_is_pending(tmp_path: Path) -> None:
     MadeStore(tmp_path, runs=2)
     file = made("AB01", b"12345678", due_ms=DUE_MS, number=77, reconsume_times=1)
     file.put(tmp_path / FOLDER)
@@ -200,7 +205,7 @@ def test_a_file_that_can_be_delivered_waits(tmp_path: Path) -> None:
     ]
 
 
-def test_a_damaged_file_is_lost_without_a_good_copy_unless_it_is_done_with(
+def test_damaged_file_without_a_copy_is_lost_unless_settled(
     tmp_path: Path,
 ) -> None:
     store = MadeStore(tmp_path)
@@ -210,7 +215,7 @@ def test_a_damaged_file_is_lost_without_a_good_copy_unless_it_is_done_with(
         file.put(root).write_bytes(b"damage")
     files[1].put(root, f"{files[1].entry.second}/another name")
     store.settle(3, files[2].entry.key_hash, "delivered")
-    store.settle(4, files[3].entry.key_hash + 1, "delivered")  # another message of that number
+    store.settle(4, files[3].entry.key_hash + 1, "delivered")  # another message with that number
     (root / str(files[4].entry.second) / files[4].entry.name).unlink()
     (root / str(files[4].entry.second) / "not one of ours").write_bytes(b"damage")
     ids = {number: f"{number:016x}-{file.entry.key_hash:016x}" for number, file in enumerate(files, start=1)}
@@ -229,7 +234,7 @@ def test_a_damaged_file_is_lost_without_a_good_copy_unless_it_is_done_with(
     ]
 
 
-def test_what_lies_in_the_quarantine_is_lost_until_it_is_repaired(tmp_path: Path) -> None:
+def test_quarantined_messages_are_lost_until_repaired(tmp_path: Path) -> None:
     MadeStore(tmp_path)
     root = tmp_path / FOLDER
     one, two = made("K1", number=1), made("K2", number=2)
@@ -243,9 +248,7 @@ def test_what_lies_in_the_quarantine_is_lost_until_it_is_repaired(tmp_path: Path
     assert states(tmp_path) == {ids[0]: "lost", "K2": "pending"}
 
 
-def test_a_file_that_cannot_be_read_is_not_called_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_file_is_not_called_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     MadeStore(tmp_path)
     file = made().put(tmp_path / FOLDER)
 
@@ -261,7 +264,7 @@ def test_a_file_that_cannot_be_read_is_not_called_lost(
         found(tmp_path)
 
 
-def test_what_was_cleared_is_expired_and_what_was_delivered_is_not(tmp_path: Path) -> None:
+def test_cleared_messages_are_expired_and_delivered_ones_are_not(tmp_path: Path) -> None:
     store = MadeStore(tmp_path, runs=2)
     for number, outcome in enumerate(["delivered", "forced", "cancelled", "cleared"], start=1):
         store.settle(number, 0xAB, outcome, 40 + number)
@@ -279,7 +282,7 @@ def test_what_was_cleared_is_expired_and_what_was_delivered_is_not(tmp_path: Pat
     ]
 
 
-def test_what_waits_is_of_the_scheme_that_delivered_last(tmp_path: Path) -> None:
+def test_pending_messages_belong_to_the_last_delivering_scheme(tmp_path: Path) -> None:
     store = MadeStore(tmp_path)
     made("K1").put(tmp_path / FOLDER)
     store.settle(8, 8, "cleared")
@@ -290,10 +293,10 @@ def test_what_waits_is_of_the_scheme_that_delivered_last(tmp_path: Path) -> None
     assert {row["scheme"] for row in found(tmp_path)} == {"dongwo"}
 
 
-# Of real brokers
+# Stores of real brokers
 
 
-async def test_a_real_broker_leaves_what_it_did_not_deliver(tmp_path: Path) -> None:
+async def test_a_real_broker_leaves_undelivered_messages(tmp_path: Path) -> None:
     sent = await leave_store(tmp_path)
     bodies = {
         row["unique_key"]: row["body"].decode()
@@ -316,6 +319,48 @@ async def test_a_real_broker_leaves_what_it_did_not_deliver(tmp_path: Path) -> N
     assert (timed["parked_offset"], timed["due_us"]) == (known["number"], known["due_ms"] * 1000)
     assert timed["scheme"] == "directories"
     assert "stored_us" not in timed
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_held_messages_are_pending_and_name_their_fault(tmp_path: Path, is_cancelled: bool) -> None:
+    async with running_broker(tmp_path) as broker:
+        await broker.faults.add_rule(FaultRule(do="hold", name="held back"))
+        sent = {"levels": await send(broker, level=1), "directories": await send_in(broker, 1_000)}
+        await broker.mover.advance(10 * S)
+        if is_cancelled:
+            for each in sent.values():
+                await broker.pending.cancel(each.stored.unique_key)
+    ids = {scheme: each.stored.unique_key for scheme, each in sent.items()}
+    by_id = {row["message_id"]: row for row in found(tmp_path)}
+    assert len(by_id) == 2
+    for scheme, level in (("levels", 1), ("directories", None)):
+        row = by_id[ids[scheme]]
+        assert (row["scheme"], row.get("level")) == (scheme, level)
+        expected = ("cancelled", None) if is_cancelled else ("pending", "held back")
+        assert (row["state"], row.get("fault")) == expected
+
+
+@pytest.mark.parametrize("revision", [OLDEST_REVISION, "0007", "0010", "0011", "0012", "0013"])
+async def test_stores_of_earlier_versions_tell_the_same(tmp_path: Path, revision: str) -> None:
+    """Each store has a pending message of a level; its cancelled message is changed to a timed message."""
+    mocketmq_migrations.upgrade(str(tmp_path / FILE_NAME), revision)
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        connection.executescript((STORIES / f"{revision}.sql").read_text("utf-8"))
+        connection.executescript(f"""
+            DELETE FROM timed_messages;
+            INSERT INTO queues (key, topic, queue_id, min_offset, next_offset)
+             VALUES (18, '{TIMER_TOPIC}', 0, 0, 1);
+            UPDATE messages SET queue_key = 18, queue_offset = 0 WHERE unique_key = 'U4';
+            INSERT INTO timed_messages VALUES (77, 5, 1700000007900, 'cancelled', 14)""")
+        if revision >= "0013":
+            connection.execute("UPDATE messages SET kind = 'cancelled' WHERE unique_key = 'U4'")
+        connection.commit()
+    by_id = {row["message_id"]: row for row in found(tmp_path)}
+    assert {name: (row["state"], row["scheme"], row.get("level")) for name, row in by_id.items()} == {
+        "U4": ("cancelled", "directories", None),
+        "U5": ("pending", "levels", 1),
+    }
+    assert (by_id["U4"]["parked_offset"], "stored_us" in by_id["U4"]) == (77, False)
 
 
 async def test_a_topic_reset_cancels_messages_and_a_full_reset_expires_files(tmp_path: Path) -> None:
@@ -343,11 +388,11 @@ async def test_a_killed_rocketmq4_still_counts_deliveries_after_its_saved_offset
             copy = tmp_path / "copy"
             copy.mkdir()
             with closing(sqlite3.connect(copy / FILE_NAME)) as target:
-                connection.backup(target)  # as a kill leaves it
+                connection.backup(target)  # the state after a kill
     assert list(states(copy).values()) == ["pending"]
 
 
-async def test_half_messages_are_none_until_they_are_committed(tmp_path: Path) -> None:
+async def test_half_messages_are_invisible_until_committed(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         level, timed, _ = [
             await broker.popped_halves.prepare(Message(TOPIC, b"half", dict([delay])), 60 * S)
@@ -358,7 +403,7 @@ async def test_half_messages_are_none_until_they_are_committed(tmp_path: Path) -
     assert states(tmp_path) == {each.stored.unique_key: "pending" for each in (level, timed)}
 
 
-async def test_what_retention_removed_is_in_no_state(tmp_path: Path) -> None:
+async def test_messages_removed_by_retention_have_no_state(tmp_path: Path) -> None:
     async with running_broker(tmp_path, profile="rocketmq4") as broker:
         retention = Retention(
             broker.store, broker.registry, broker.consuming_groups, broker.schemes, age_us=0, max_bytes=1
@@ -367,8 +412,8 @@ async def test_what_retention_removed_is_in_no_state(tmp_path: Path) -> None:
         cancelled = await send_in(broker, 60_000)
         await broker.pending.cancel(cancelled.stored.unique_key)
         await broker.mover.advance(2 * S)
-        assert await retention.turn() == 2  # the record, and what was delivered, but not what was parked
-        assert states(tmp_path) == {sent: "pending"}  # a kill would deliver it again
+        assert await retention.turn() == 2  # the record and the delivered message, but not the parked message
+        assert states(tmp_path) == {sent: "pending"}  # after a kill, the broker would deliver it again
         await broker.mover.advance(10 * S)
         assert rows(tmp_path, "SELECT * FROM delay_offsets WHERE level = 1") == [
             {"level": 1, "next_offset": 1}

@@ -1,4 +1,4 @@
-"""The level table: what it reads, what it refuses, and the level that a message asks for."""
+"""The level table: accepted and refused texts, and the level that a message requests."""
 
 import pytest
 
@@ -18,12 +18,12 @@ def test_the_default_table_is_upstreams() -> None:
     assert [DEFAULT.describe(level) for level in (1, 5, 14, 18)] == ["1s", "1m", "10m", "2h"]
 
 
-def test_levels_are_numbered_by_position_in_whatever_order() -> None:
+def test_levels_are_numbered_by_position() -> None:
     table = LevelTable.parse("2d 0s -5s +3m 007h")
     assert [delay_us // US_PER_S for delay_us in table.delays_us] == [172_800, 0, -5, 180, 25_200]
 
 
-def test_a_level_that_is_no_longer_in_the_table_has_one_second() -> None:
+def test_a_removed_level_has_a_delay_of_one_second() -> None:
     assert LevelTable.parse("5s").delay_us(2) == US_PER_S
 
 
@@ -57,13 +57,13 @@ def test_a_bad_token_is_named(text: str, position: int, token: str) -> None:
     assert "from -36500d to 36500d" in refused.value.allowed
 
 
-def test_a_bad_token_is_shown_in_part_when_it_is_long() -> None:
+def test_long_bad_token_is_shortened() -> None:
     with pytest.raises(SettingError, match=r"number 1, 'x+…") as refused:
         LevelTable.parse("x" * 10_000)
     assert len(str(refused.value)) < 400
 
 
-def test_delays_and_tables_up_to_their_limits_are_taken() -> None:
+def test_delays_and_tables_up_to_their_limits_are_accepted() -> None:
     century_us = 36_500 * 86_400 * US_PER_S
     assert LevelTable.parse("36500d -36500d 876000h").delays_us == (century_us, -century_us, century_us)
     assert LevelTable.parse(" ".join(["1s"] * 1_000)).highest == 1_000
@@ -88,7 +88,7 @@ def test_a_table_of_more_than_1_000_levels_is_refused_with_their_number() -> Non
         (str(-(1 << 31)), 0),
     ],
 )
-def test_the_level_of_a_message(text: str, level: int) -> None:
+def test_level_is_read_from_the_property(text: str, level: int) -> None:
     properties = {DELAY: text}
     assert DEFAULT.level_of(properties) == level
     assert properties == {DELAY: text}
@@ -123,7 +123,7 @@ def test_no_property_is_no_delay() -> None:
         "-" + "9" * 10_000,
     ],
 )
-def test_what_is_no_number_is_refused_with_the_limits(text: str) -> None:
+def test_an_invalid_number_is_refused_with_the_limits(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="1 to 18") as refused:
         DEFAULT.level_of({DELAY: text})
     assert refused.value.field == "delay_level"

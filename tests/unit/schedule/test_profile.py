@@ -1,4 +1,4 @@
-"""The profiles: when the head of a level goes out, and when the offset table is saved."""
+"""Profiles: when the head of a level is delivered, and when the offset table is saved."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ def test_profiles_are_known_by_their_names() -> None:
 
 
 @given(instants, instants)
-def test_exact_goes_by_the_due_time_alone(due_us: int, now_us: int) -> None:
+def test_exact_delivers_at_the_due_time(due_us: int, now_us: int) -> None:
     assert Exact().fires_at(due_us, 0, now_us) == due_us
 
 
@@ -49,7 +49,7 @@ def test_rocketmq4_is_never_early_and_at_most_one_look_late(due_us: int, now_us:
 
 
 @pytest.mark.parametrize("now_ms", [1000, 1030, 5000])
-def test_a_due_time_beyond_the_whole_delay_is_not_believed(now_ms: int) -> None:
+def test_due_time_beyond_the_whole_delay_fires_at_once(now_ms: int) -> None:
     now_us = START_US + now_ms * MS
     profile = Rocketmq4(START_US)
     for corrected_us in (now_us + 10 * US_PER_S + 1, now_us + HOUR_US):

@@ -1,4 +1,4 @@
-"""The timer: everything in the order of its due time, whichever source it comes from, and nothing early."""
+"""The timer delivers everything in order of due time, from any source, and nothing early."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -18,7 +18,7 @@ NOW_US = 1_700_000_000_000_000
 
 
 class Source:
-    """Due at some instants; prepares at most two at a time, and notes when they were fired."""
+    """A source with given due times that prepares at most two at a time, and records when they fire."""
 
     def __init__(self, name: str, log: list[tuple[str, int]], *due_us: int) -> None:
         self.name, self.log = name, log
@@ -61,7 +61,7 @@ async def timer_of(clock: Clock, *sources: DueSource, retry_s: float = RETRY_S) 
     writer = Writer(database, clock, "127.0.0.1:10911", 0, 0)
     timer = Timer(clock, writer, retry_s=retry_s)
     for source in sources:
-        timer.add(source)
+        timer.add_source(source)
     try:
         yield timer
     finally:
@@ -88,7 +88,7 @@ async def test_a_move_fires_all_sources_in_the_order_of_their_due_times() -> Non
     assert move == (NOW_US, NOW_US + 10, 9)
 
 
-async def test_what_is_due_in_turns_is_fired_together() -> None:
+async def test_alternating_entries_of_two_sources_fire_in_one_batch() -> None:
     clock, log = Clock(0, NOW_US), list[tuple[str, int]]()
     async with timer_of(clock, *(Source(name, log, n, n + 4) for n, name in enumerate("abcd", 1))) as timer:
         await timer.move(lambda now_us: now_us + 10, arriving(clock))
@@ -96,7 +96,7 @@ async def test_what_is_due_in_turns_is_fired_together() -> None:
     assert sorted(log, key=lambda fired: fired[1]) == log
 
 
-async def test_a_source_that_becomes_due_meanwhile_is_not_passed() -> None:
+async def test_source_becoming_due_in_a_batch_is_not_skipped() -> None:
     clock, log = Clock(0, NOW_US), list[tuple[str, int]]()
     late = Source("late", log, 3)
 
@@ -114,7 +114,7 @@ async def test_a_source_that_becomes_due_meanwhile_is_not_passed() -> None:
     assert log[:3] == [("slow", 2), ("late", 3), ("slow", 4)]
 
 
-async def test_a_source_that_cannot_be_read_does_not_keep_back_the_others() -> None:
+async def test_an_unreadable_source_does_not_delay_the_others() -> None:
     clock, log = Clock(0, NOW_US), list[tuple[str, int]]()
     broken, other = Source("broken", log, -2), Source("other", log, -1, 0)
     broken.failures = 1_000_000
@@ -126,7 +126,7 @@ async def test_a_source_that_cannot_be_read_does_not_keep_back_the_others() -> N
             await timer.move(lambda now_us: now_us + 10, arriving(clock))
 
 
-async def test_the_next_due_time_is_asked_for_when_it_is_known() -> None:
+async def test_the_timer_sleeps_until_the_next_known_due_time() -> None:
     clock = Clock(0, NOW_US)
     source = Source("a", [], 5)
     source.is_read = False
@@ -135,13 +135,13 @@ async def test_the_next_due_time_is_asked_for_when_it_is_known() -> None:
     assert move == (NOW_US, NOW_US + 5, 1)
 
 
-async def test_a_move_arrives_only_when_nothing_is_due_before() -> None:
+async def test_move_ends_after_everything_due_before_it() -> None:
     clock, log = Clock(0, NOW_US), list[tuple[str, int]]()
     arrivals: list[tuple[int, int, bool]] = []
 
     async def arrive(from_us: int, to_us: int, is_clear: Callable[[], bool]) -> bool:
         if not arrivals:
-            timer.add(Source("sent meanwhile", log, 3))
+            timer.add_source(Source("sent meanwhile", log, 3))
         arrivals.append((from_us - NOW_US, to_us - NOW_US, is_clear()))
         return is_clear()
 
@@ -153,7 +153,7 @@ async def test_a_move_arrives_only_when_nothing_is_due_before() -> None:
     assert len(arrivals) == 2
 
 
-async def test_a_running_timer_fires_by_itself_and_never_early() -> None:
+async def test_running_timer_is_never_early() -> None:
     late_us: list[int] = []
 
     class Punctual(Source):
@@ -170,19 +170,19 @@ async def test_a_running_timer_fires_by_itself_and_never_early() -> None:
     assert min(late_us) >= 0
 
 
-async def test_something_that_becomes_due_earlier_is_not_slept_over() -> None:
+async def test_an_earlier_due_time_wakes_the_timer() -> None:
     clock = Clock(1, NOW_US)
     source = Source("a", [], 3_600_000_000)
     async with timer_of(clock, source) as timer:
         timer.start()
         early = Source("b", source.log, 1_000)
-        timer.add(early)
+        timer.add_source(early)
         timer.changed()
         await early.done.wait()
     assert source.log == [("b", 1_000)]
 
 
-async def test_what_could_not_be_stored_is_tried_again(
+async def test_a_failed_batch_is_retried(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     source = Source("a", [], 0)

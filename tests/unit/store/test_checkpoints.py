@@ -1,4 +1,4 @@
-"""Checkpoints bound the log, and stop commits for moments only; one that fails is tried again."""
+"""Checkpoints bound the log and block commits only briefly; a failed checkpoint is retried."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ from tests.unit.store.test_writer import append, running_writer
 
 
 class Connector:
-    """Opens connections, after so many attempts that fail."""
+    """Opens connections after a number of failed attempts."""
 
     def __init__(self, failures: int) -> None:
         self.attempted = asyncio.Event()
@@ -38,7 +38,7 @@ class Connector:
 
 
 class Log:
-    """Stands for a connection: notes whether commits could run during each copy, and how long it took."""
+    """A fake connection that records how long each copy took, and whether commits could run then."""
 
     def __init__(self, writing: asyncio.Lock, pages: int, held: int, takes_us: int) -> None:
         self.could_commit: list[bool] = []
@@ -67,7 +67,7 @@ class Log:
         pytest.param(TOO_LONG * LONG, 1, QUICK_US + 1, [True, True, False], id="too long"),
     ],
 )
-async def test_commits_wait_for_a_copy_if_it_is_quick_or_the_log_too_long(
+async def test_commits_wait_for_quick_or_overdue_checkpoints(
     pages: int, held: int, takes_us: int, could_commit: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writing = asyncio.Lock()
@@ -96,8 +96,8 @@ async def test_a_long_message_counts_as_many_rows(tmp_path: Path) -> None:
         assert writer._database._checkpoints._task is not None
 
 
-async def test_no_commit_copies(tmp_path: Path) -> None:
-    """SQLite tells nobody of a sync that fails there, so what is not durable would be called so."""
+async def test_automatic_checkpoints_are_off(tmp_path: Path) -> None:
+    """SQLite does not report a failed sync there, so lost data would count as durable."""
     database = await Database.open(str(tmp_path), "full")
     for connection in database._connections:
         [row] = await connection.execute_fetchall("PRAGMA wal_autocheckpoint")
@@ -105,7 +105,7 @@ async def test_no_commit_copies(tmp_path: Path) -> None:
     await database.close()
 
 
-async def test_a_connection_that_fails_is_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_connection_that_fails_is_logged_and_retried(caplog: pytest.LogCaptureFixture) -> None:
     connect = Connector(failures=1)
     checkpoints = Checkpoints(connect, asyncio.Lock())
     async with asyncio.timeout(PATIENCE_S):
@@ -143,10 +143,8 @@ async def test_closing_never_fails(caplog: pytest.LogCaptureFixture, monkeypatch
     ]
 
 
-async def test_a_log_that_never_rests_is_written_from_its_start_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A transaction follows the other, so no copy finds the log at its end unless they wait for it."""
+async def test_busy_log_restarts_at_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transactions follow each other, so no copy reaches the end of the log unless they wait for it."""
     monkeypatch.setattr(checkpoints_module, "ROWS", 40)
     monkeypatch.setattr(checkpoints_module, "LONG", 200)
     database = await Database.open(str(tmp_path), "full")
@@ -162,7 +160,7 @@ async def test_a_log_that_never_rests_is_written_from_its_start_again(
     await database.close()
 
 
-async def test_a_log_that_grew_under_a_reader_is_cut_afterwards(
+async def test_log_grown_under_a_reader_is_truncated_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints_module, "ROWS", 40)
@@ -187,7 +185,7 @@ async def test_a_log_that_grew_under_a_reader_is_cut_afterwards(
     await database.close()
 
 
-async def test_after_a_failed_sync_nothing_is_copied_written_or_called_durable(
+async def test_failed_sync_ends_checkpoints_and_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(checkpoints_module, "ROWS", 1)

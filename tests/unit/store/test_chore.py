@@ -1,4 +1,4 @@
-"""Work in the background: what fails is tried again, unless nothing is written any more."""
+"""Background work: failed work is retried, unless the store no longer writes."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from tests.support.patience import PATIENCE_S
 
 
 class Failing(Chore):
-    """Fails at each turn, without a rest between them."""
+    """A chore that fails at each turn, without pauses in between."""
 
     name = "the chore"
     interval_s = 0.0
@@ -21,12 +21,12 @@ class Failing(Chore):
         self._error = error
 
     async def turn(self) -> None:
-        """Count it."""
+        """Count the turn, and fail."""
         self.turns += 1
         raise self._error
 
 
-async def test_a_turn_that_fails_is_told_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_round_is_reported_and_retried(caplog: pytest.LogCaptureFixture) -> None:
     chore = Failing(StoreUnavailableError("no space left"))
     chore.start()
     async with asyncio.timeout(PATIENCE_S):
@@ -37,7 +37,9 @@ async def test_a_turn_that_fails_is_told_and_tried_again(caplog: pytest.LogCaptu
     assert [record.message for record in caplog.records] == [told] * chore.turns
 
 
-async def test_after_a_failed_sync_nothing_is_tried_or_told_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failed_sync_is_reported_once_and_not_retried(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     chore = Failing(StoreFailedError("a sync of the disk failed"))
     task = chore.start()
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Damage of the database: found before a start after an unclean end, and met while it is used."""
+"""Damage of the database, found before a start after an unclean end, and found during use."""
 
 import logging
 import os
@@ -35,13 +35,13 @@ async def make_store(data: Path) -> Path:
 
 
 def left_by_a_kill(database: Path) -> None:
-    """Write on in a process that ends without closing the database."""
+    """Continue to write in a process that exits without closing the database."""
     subprocess.run([sys.executable, "-c", KILLED, str(database)], check=True)
     assert Path(f"{database}-wal").stat().st_size
 
 
 def contents(data: Path) -> dict[str, bytes]:
-    """Every file but the index of the log, which each reader writes."""
+    """Return every file except the index of the log, which each reader writes."""
     return {path.name: path.read_bytes() for path in data.iterdir() if not path.name.endswith("-shm")}
 
 
@@ -55,7 +55,7 @@ async def test_damage_has_the_name_of_its_table(tmp_path: Path, table: str) -> N
         assert summary(found).startswith(f"table {table}: ")
 
 
-async def test_an_index_that_lacks_a_row_is_found_by_the_long_check_alone(tmp_path: Path) -> None:
+async def test_missing_index_row_is_found_by_the_full_check_only(tmp_path: Path) -> None:
     path = await make_store(tmp_path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("INSERT INTO queues VALUES (1, 'orders', 0, 0, 0, 0)")
@@ -74,7 +74,7 @@ async def test_an_index_that_lacks_a_row_is_found_by_the_long_check_alone(tmp_pa
     assert [done for _, done, _ in steps] == list(range(len(steps)))
 
 
-async def test_text_that_quotes_damage_is_one_harmless_line(tmp_path: Path) -> None:
+async def test_quoted_damage_is_one_escaped_line(tmp_path: Path) -> None:
     path = await make_store(tmp_path)
     for broken in (b"\xff\x1b[2J\n", b"\x1b]0;x\x07\n"):
         content = path.read_bytes()
@@ -101,7 +101,7 @@ async def test_after_a_kill_a_damaged_store_is_refused_and_left_as_it_is(
     tmp_path: Path, is_suspect: bool
 ) -> None:
     path = await make_store(tmp_path)
-    if not is_suspect:  # the log alone tells it
+    if not is_suspect:  # only the log shows it
         left_by_a_kill(path)
     zero_root(tmp_path, "topics")
     before = contents(tmp_path)
@@ -114,9 +114,7 @@ async def test_after_a_kill_a_damaged_store_is_refused_and_left_as_it_is(
     assert contents(tmp_path) == before
 
 
-async def test_after_an_orderly_end_nothing_is_checked(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_orderly_end_skips_the_check(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = await make_store(tmp_path)
     zero_root(tmp_path, "kv_configs")
     with caplog.at_level(logging.INFO):
@@ -126,7 +124,7 @@ async def test_after_an_orderly_end_nothing_is_checked(
 
 
 @pytest.mark.parametrize(("quick_s", "lines"), [(start_check.QUICK_S, 1), (0, 2)])
-async def test_a_check_is_logged_and_a_long_one_while_it_goes_on(
+async def test_checks_are_logged_and_long_ones_report_progress(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -138,12 +136,12 @@ async def test_a_check_is_logged_and_a_long_one_while_it_goes_on(
     with caplog.at_level(logging.INFO):
         await (await Database.open(str(tmp_path), "full")).close()
     assert [each.getMessage().partition(str(tmp_path))[0] for each in caplog.records] == [
-        "the last run did not end in order: checking ",
-        "the last run did not end in order: checked ",
+        "the last run was not shut down cleanly: checking ",
+        "the last run was not shut down cleanly: checked ",
     ][-lines:]
 
 
-async def test_damage_that_is_met_is_logged_once_and_ends_all_writing(
+async def test_damage_found_is_logged_once_and_ends_writing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await make_store(tmp_path)
@@ -166,7 +164,7 @@ async def test_damage_that_is_met_is_logged_once_and_ends_all_writing(
     await database.close()
 
 
-async def test_a_write_that_meets_damage_says_so(tmp_path: Path) -> None:
+async def test_a_write_that_finds_damage_reports_it(tmp_path: Path) -> None:
     await make_store(tmp_path)
     zero_root(tmp_path, "topics")
     database = await Database.open(str(tmp_path), "full")
@@ -175,7 +173,7 @@ async def test_a_write_that_meets_damage_says_so(tmp_path: Path) -> None:
     await database.close()
 
 
-async def test_text_that_is_not_utf_8_is_damage(tmp_path: Path) -> None:
+async def test_invalid_utf_8_is_damage(tmp_path: Path) -> None:
     path = await make_store(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"counter 7", b"counter \xff"))
     database = await Database.open(str(tmp_path), "full")
@@ -184,7 +182,7 @@ async def test_text_that_is_not_utf_8_is_damage(tmp_path: Path) -> None:
     await database.close()
 
 
-async def test_a_key_that_is_there_already_has_its_reason_elsewhere(tmp_path: Path) -> None:
+async def test_duplicate_key_is_refused_with_its_reason(tmp_path: Path) -> None:
     await make_store(tmp_path)
     database = await Database.open(str(tmp_path), "full")
     with pytest.raises(StoreUnavailableError, match=r"UNIQUE .*mocketmq verify --data "):
@@ -205,7 +203,7 @@ async def test_a_start_that_fails_on_a_damaged_store_names_the_damage(
             raise raised
 
 
-async def test_a_start_that_fails_on_a_whole_store_keeps_its_error(tmp_path: Path) -> None:
+async def test_a_failed_start_on_an_intact_store_keeps_its_error(tmp_path: Path) -> None:
     path = await make_store(tmp_path)
     with pytest.raises(ValueError, match=r"^nonsense$"):
         async with naming_damage(path):
@@ -216,7 +214,7 @@ async def test_a_start_that_fails_on_a_whole_store_keeps_its_error(tmp_path: Pat
     assert str(refused.value).startswith(f"cannot start on {path}: the disk is full; make room on its disk")
 
 
-async def test_what_is_no_file_that_can_be_read_is_said(tmp_path: Path) -> None:
+async def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.mkdir()
     with pytest.raises(StoreUnavailableError) as refused:
@@ -230,10 +228,8 @@ async def test_what_is_no_file_that_can_be_read_is_said(tmp_path: Path) -> None:
         await Database.open(str(tmp_path), "full")
 
 
-async def test_an_opening_that_fails_leaves_no_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A thread that outlives the loop prints a stack, since it cannot tell the loop that it has ended."""
+async def test_failed_opening_leaves_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that outlives the loop prints a stack trace, because it cannot notify the loop."""
     monkeypatch.setattr("mocketmq.store.database.check_file", lambda _: None)
     (tmp_path / FILE_NAME).mkdir()
     before = set(threading.enumerate())
@@ -242,10 +238,10 @@ async def test_an_opening_that_fails_leaves_no_thread(
     assert set(threading.enumerate()) <= before
 
 
-def test_a_file_that_is_not_there_has_no_damage(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_damage(tmp_path: Path) -> None:
     assert find_damage(tmp_path / FILE_NAME) == []
 
 
-def test_a_file_that_is_no_database_has_damage_of_no_table(tmp_path: Path) -> None:
+def test_foreign_file_is_damage_of_no_table(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(bytes(4_096))
     assert find_damage(tmp_path / FILE_NAME) == [Damage(None, "file is not a database")]

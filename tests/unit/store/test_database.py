@@ -1,4 +1,4 @@
-"""Opening the database: what is not ours is left alone to the last byte."""
+"""Opening the database must not change a single byte of foreign files."""
 
 import asyncio
 import sqlite3
@@ -16,7 +16,7 @@ from tests.support.patience import HANGING_S
 
 
 class HeldReads:
-    """Reads of ``SELECT held()`` end when the context does. Made by :func:`holding`."""
+    """Holds up reads of ``SELECT held()`` until the context ends; created by :func:`holding`."""
 
     SQL = "SELECT held()"
 
@@ -27,7 +27,7 @@ class HeldReads:
         self._loop = asyncio.get_running_loop()
 
     def held(self) -> int:
-        """Runs in the thread of a connection."""
+        """Wait, in the thread of a connection."""
         self.count += 1
         self._loop.call_soon_threadsafe(self.begun.set)
         assert self.go_on.wait(HANGING_S)
@@ -58,7 +58,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 async def refused(directory: Path, match: str) -> None:
-    """Opening is refused twice, and leaves the directory as it was."""
+    """Check that opening is refused twice, and leaves the directory unchanged."""
     before = contents(directory)
     for _ in range(2):
         with pytest.raises(StoreUnreadableError, match=match) as error:
@@ -100,8 +100,8 @@ async def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("durability", ["full", "normal"])
-async def test_commits_are_synced_apart_if_at_all(tmp_path: Path, durability: str) -> None:
-    """Never 0: SQLite's syncs around a copy of the log keep the file whole."""
+async def test_commits_are_not_synced_by_sqlite(tmp_path: Path, durability: str) -> None:
+    """The setting must never be 0, because SQLite's syncs around a log copy keep the file intact."""
     database = await Database.open(str(tmp_path), durability)
     assert await database.rows("PRAGMA synchronous") == [(1,)]
     assert await database.rows("PRAGMA journal_mode") == [("wal",)]
@@ -119,7 +119,7 @@ async def test_a_copy_in_another_journal_mode_gets_a_log(tmp_path: Path) -> None
     await database.close()
 
 
-async def test_a_sync_by_sqlite_that_fails_does_not_say_that_nothing_was_kept(
+async def test_failed_sqlite_sync_is_reported_as_a_failed_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = await Database.open(str(tmp_path), "full")
@@ -152,8 +152,8 @@ async def test_a_transaction_is_kept_as_a_whole_or_not_at_all(tmp_path: Path, is
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 31, 32, 33, 41, 77, 200])
-async def test_rows_are_inserted_in_their_order_however_many_go_at_once(count: int) -> None:
-    """Without a rowid column of its own, the table says in which order they came."""
+async def test_rows_are_inserted_in_order_in_any_batch_size(count: int) -> None:
+    """The table has no rowid column of its own, so its implicit rowids show the insertion order."""
     database = await Database.open(MEMORY, "full")
     rows = [(count - n, "topic", n, n, n) for n in range(count)]
     await database.transact(
@@ -172,8 +172,8 @@ async def test_rows_are_inserted_in_their_order_however_many_go_at_once(count: i
 
 
 @pytest.mark.parametrize("count", [1, 9, 32, 77])
-async def test_rows_that_select_others_go_together_as_well(count: int) -> None:
-    """Whatever such a statement begins with, the transaction is kept as a whole or not at all."""
+async def test_selecting_inserts_are_batched(count: int) -> None:
+    """Whatever these statements begin with, the transaction is kept completely or not at all."""
     database = await Database.open(MEMORY, "full")
     await database.transact({"INSERT INTO counters VALUES (?, ?)": [(f"{n}", n) for n in range(count)]})
     copy = (
@@ -192,7 +192,7 @@ async def test_rows_that_select_others_go_together_as_well(count: int) -> None:
 
 
 @pytest.mark.parametrize("is_in_memory", [False, True])
-async def test_nobody_reads_what_is_not_committed(tmp_path: Path, is_in_memory: bool) -> None:
+async def test_uncommitted_messages_are_invisible(tmp_path: Path, is_in_memory: bool) -> None:
     database = await Database.open(MEMORY if is_in_memory else str(tmp_path), "full")
     rows = [(f"{n}", n) for n in range(20_000)]
     writing = asyncio.create_task(database.transact({"INSERT INTO counters VALUES (?, ?)": rows}))
@@ -206,10 +206,10 @@ async def test_nobody_reads_what_is_not_committed(tmp_path: Path, is_in_memory: 
 
 
 @pytest.mark.parametrize("is_in_memory", [False, True])
-async def test_a_reader_that_goes_away_breaks_no_connection(tmp_path: Path, is_in_memory: bool) -> None:
+async def test_a_cancelled_reader_does_not_break_the_connection(tmp_path: Path, is_in_memory: bool) -> None:
     database = await Database.open(MEMORY if is_in_memory else str(tmp_path), "full")
     async with holding(database) as reads:
-        for _ in range(4):  # more than there are connections
+        for _ in range(4):  # more reads than connections
             reading = asyncio.create_task(database.rows(reads.SQL))
             await reads.begun.wait()
             reading.cancel()
@@ -221,7 +221,7 @@ async def test_a_reader_that_goes_away_breaks_no_connection(tmp_path: Path, is_i
     await database.close()
 
 
-async def test_a_read_that_had_not_begun_goes_with_its_reader() -> None:
+async def test_a_queued_read_is_cancelled_with_its_reader() -> None:
     database = await Database.open(MEMORY, "full")
     async with holding(database) as reads:
         readings = [asyncio.create_task(database.rows(reads.SQL)) for _ in range(20)]

@@ -1,4 +1,4 @@
-"""The index by key: it follows behind, and a look-up never notices."""
+"""The key index lags behind the store, but lookups never see the lag."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ def keys_of_broker(broker: Broker) -> MessageKeys:
     return broker.histories._keys
 
 
-async def test_a_look_up_sees_what_was_just_sent(tmp_path: Path) -> None:
+async def test_a_lookup_finds_a_message_just_sent(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for n in range(50):
             sent = await send(broker, KEYS=f"k{n}")
@@ -25,19 +25,17 @@ async def test_a_look_up_sees_what_was_just_sent(tmp_path: Path) -> None:
             assert await broker.histories.by_key(f"k{n}") == [sent.stored]
 
 
-async def test_a_look_up_catches_up_over_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_keys, "STEP", 10)
+async def test_lookup_catches_up_in_many_steps() -> None:
     async with running_broker() as broker:
+        broker.message_keys.step = 10
         await broker.sender.send_batch([Message(TOPIC, b"%d" % n, {"KEYS": "all"}) for n in range(105)])
         assert len(await broker.histories.by_key("all", limit=1_000)) == 105
         assert bodies(await broker.histories.by_key("all", limit=25)) == [str(n) for n in range(25)]
 
 
-async def test_the_newest_are_found_over_many_steps_and_given_in_their_order(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(message_keys, "STEP", 10)
+async def test_newest_messages_are_found_over_many_steps() -> None:
     async with running_broker() as broker:
+        broker.message_keys.step = 10
         await broker.sender.send_batch([Message(TOPIC, b"%d" % n, {"KEYS": "all"}) for n in range(105)])
         newest = keys_of_broker(broker).newest
         assert bodies(await newest("all", 25, lambda _: True)) == [str(n) for n in range(80, 105)]
@@ -46,7 +44,7 @@ async def test_the_newest_are_found_over_many_steps_and_given_in_their_order(
         assert await newest("none", 9, lambda _: True) == []
 
 
-async def test_of_both_ends_as_many_are_read_as_fit() -> None:
+async def test_lookup_from_either_end_reads_up_to_the_limit() -> None:
     async with running_broker() as broker:
         await broker.sender.send_batch([Message(TOPIC, b"%04d" % n, {"KEYS": "all"}) for n in range(9)])
         histories, newest = broker.histories, keys_of_broker(broker).newest
@@ -56,7 +54,7 @@ async def test_of_both_ends_as_many_are_read_as_fit() -> None:
             assert bodies(last) == [f"{n:04}" for n in range(9 - count, 9)]
 
 
-async def test_different_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_different_keys_with_one_hash_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_keys, "index_hash", lambda _key: 7)
     async with running_broker() as broker:
         sent = [(await send(broker, KEYS=f"k{n}")).stored for n in range(5)]
@@ -67,7 +65,7 @@ async def test_different_keys_of_one_hash_are_told_apart(monkeypatch: pytest.Mon
             assert await broker.histories.records(sent[n].unique_key) == [sent[n]]
 
 
-async def test_a_unique_key_is_not_a_key_and_a_key_no_unique_key() -> None:
+async def test_keys_and_unique_keys_are_separate() -> None:
     async with running_broker() as broker:
         one = (await send(broker, UNIQ_KEY="one", KEYS="two")).stored
         two = (await send(broker, UNIQ_KEY="two", KEYS="one")).stored
@@ -88,7 +86,7 @@ async def test_the_index_follows_in_the_background(tmp_path: Path, monkeypatch: 
         assert len(rows(tmp_path, "SELECT * FROM message_keys")) == 3
 
 
-async def test_two_who_bring_the_index_up_to_date_write_it_once() -> None:
+async def test_two_concurrent_updates_write_the_index_once() -> None:
     async with running_broker() as broker:
         await send(broker, KEYS="a")
         before = broker.store.writer.commits
@@ -96,7 +94,7 @@ async def test_two_who_bring_the_index_up_to_date_write_it_once() -> None:
         assert broker.store.writer.commits <= before + 1
 
 
-async def test_the_index_goes_on_after_a_restart_where_it_had_come_to(tmp_path: Path) -> None:
+async def test_index_resumes_after_a_restart(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         first = (await send(broker, KEYS="k")).stored
         assert await broker.histories.by_key("k") == [first]

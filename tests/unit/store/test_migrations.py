@@ -1,31 +1,31 @@
-"""The schema's history: it ends at exactly the tables that the code uses, and loses no data on the way."""
+"""Migrations end at exactly the tables that the code uses, and lose no data on the way."""
 
+import re
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic.script import ScriptDirectory
 
 import mocketmq_migrations
 from mocketmq.store.database import FILE_NAME, Database
 from mocketmq.store.tables import HEAD_REVISION, SCHEMA
+from mocketmq_migrations import UPGRADES
+from tests.support import golden
 from tests.support.brokers import S, bodies, receive, rows, running_broker
 
 STORIES = Path(__file__).parent / "revisions"
-"""One SQL file per revision, which fills a database of that revision. All tell the same."""
+"""One SQL file per revision, which fills a database of that revision with the same data."""
 
 
-def script_directory() -> ScriptDirectory:
-    return ScriptDirectory.from_config(mocketmq_migrations.alembic_config())
-
-
-REVISIONS = [script.revision for script in reversed(list(script_directory().walk_revisions()))]
+REVISIONS = re.findall(r"^-- Running upgrade \w* -> (\w+)$", UPGRADES.read_text("utf-8"), re.MULTILINE)
 
 
 def shape(connection: sqlite3.Connection) -> dict[str, Any]:
-    """Every table, column and index as SQLite has them."""
+    """Return every table, column and index from SQLite."""
     found: dict[str, Any] = {}
     for _, name, kind, *flags in connection.execute("PRAGMA table_list"):
         if not name.startswith("sqlite_"):
@@ -38,7 +38,7 @@ def shape(connection: sqlite3.Connection) -> dict[str, Any]:
     return found
 
 
-def test_the_newest_revision_makes_exactly_the_tables_of_the_code(tmp_path: Path) -> None:
+def test_newest_revision_matches_the_tables_of_the_code(tmp_path: Path) -> None:
     mocketmq_migrations.upgrade(str(tmp_path / "migrated.db"))
     with (
         closing(sqlite3.connect(tmp_path / "migrated.db")) as migrated,
@@ -48,18 +48,32 @@ def test_the_newest_revision_makes_exactly_the_tables_of_the_code(tmp_path: Path
         assert shape(migrated) == shape(made)
 
 
-def test_the_code_knows_the_newest_revision_and_there_is_one_line_of_them() -> None:
-    assert script_directory().get_heads() == [HEAD_REVISION] == REVISIONS[-1:]
+def test_the_sql_of_the_migrations_is_what_alembic_makes_of_them() -> None:
+    """After changing a migration, run ``python -m mocketmq_migrations.as_sql``."""
+    from mocketmq_migrations.as_sql import sql  # Alembic is for development only
+
+    golden.check(UPGRADES, sql())
 
 
-def test_every_revision_has_its_story() -> None:
+def test_the_code_knows_the_newest_revision() -> None:
+    assert REVISIONS[-1] == HEAD_REVISION
+    assert sorted(REVISIONS) == REVISIONS
+
+
+def test_upgrades_need_neither_alembic_nor_sqlalchemy(tmp_path: Path) -> None:
+    program = (
+        "import sys, mocketmq_migrations as m; m.upgrade(sys.argv[1]);"
+        "assert not {'alembic', 'sqlalchemy'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "new.db")], check=True)
+
+
+def test_every_revision_has_a_data_test() -> None:
     assert sorted(path.stem for path in STORIES.glob("*.sql")) == sorted(REVISIONS)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_store_of_every_revision_is_brought_up_to_date_with_all_it_holds(
-    tmp_path: Path, revision: str
-) -> None:
+async def test_upgrade_from_every_revision_keeps_all_data(tmp_path: Path, revision: str) -> None:
     mocketmq_migrations.upgrade(str(tmp_path / FILE_NAME), revision)
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
         connection.executescript((STORIES / f"{revision}.sql").read_text("utf-8"))
@@ -82,7 +96,7 @@ async def test_a_store_of_every_revision_is_brought_up_to_date_with_all_it_holds
     assert rows(tmp_path, "SELECT min(log_offset) AS n FROM messages WHERE log_offset > 15") == [{"n": 100}]
 
 
-async def test_a_store_that_is_new_or_up_to_date_is_opened_without_alembic(
+async def test_a_store_that_is_new_or_up_to_date_is_opened_without_the_migrations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mocketmq_migrations, "upgrade", None)
@@ -90,21 +104,19 @@ async def test_a_store_that_is_new_or_up_to_date_is_opened_without_alembic(
     await (await Database.open(str(tmp_path), "full")).close()
 
 
-async def test_an_upgrade_that_fails_leaves_the_old_schema(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_upgrade_leaves_the_old_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_point: str) -> None:
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched:
-        patched.setattr("mocketmq.failpoint.pass_point", fail)
+        patched.setattr("mocketmq_migrations.pass_point", fail)
         with pytest.raises(ZeroDivisionError):
             mocketmq_migrations.upgrade(str(tmp_path / FILE_NAME))
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
         assert shape(connection) == {}
 
 
-async def test_the_ledger_of_an_older_store_calls_its_scheme_as_the_setting_does(tmp_path: Path) -> None:
+async def test_upgrade_renames_the_scheme_in_the_ledger(tmp_path: Path) -> None:
     mocketmq_migrations.upgrade(str(tmp_path / FILE_NAME), "0011")
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
         connection.executescript((STORIES / "0011.sql").read_text("utf-8"))

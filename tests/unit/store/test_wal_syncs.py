@@ -1,4 +1,4 @@
-"""Syncs of the log: who waits for one, what it covers, and what its failure costs."""
+"""Syncs of the log: which callers wait for a sync, what it covers, and effects of a failure."""
 
 import asyncio
 import errno
@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from mocketmq.errors import StoppingError, StoreBusyError, StoreFailedError
-from mocketmq.store import writer as writer_module
 from mocketmq.store.database import MEMORY, Database
-from mocketmq.store.writer import Batch, Until, Work, Writer
+from mocketmq.store.writer import Batch, Until, Work, Writer, WriterLimits
 from tests.support.patience import PATIENCE_S
 from tests.unit.store.test_writer import running_writer
 
@@ -19,7 +18,7 @@ SAVE = "INSERT INTO counters VALUES (?, 1)"
 
 
 class Disk:
-    """Counts syncs; each ends when it is allowed to, or fails."""
+    """Counts syncs; each ends when the test allows it, or fails."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -69,8 +68,8 @@ def save(name: str) -> Work:
     return lambda batch: batch.execute(SAVE, (name,))
 
 
-def committing(writer: Writer, name: str, until: Until = "durable") -> asyncio.Task[None]:
-    return asyncio.create_task(writer.commit(save(name), until=until))
+def committing(writer: Writer, name: str) -> asyncio.Task[None]:
+    return asyncio.create_task(writer.commit(save(name), until="durable"))
 
 
 async def names(writer: Writer) -> set[str]:
@@ -82,7 +81,7 @@ async def ended(*tasks: asyncio.Task[None]) -> list[BaseException | None]:
         return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_what_is_promised_waits_for_a_sync_and_what_is_not_for_none(disk: Disk, writer: Writer) -> None:
+async def test_only_promises_wait_for_a_sync(disk: Disk, writer: Writer) -> None:
     await writer.commit(save("a"), until="visible")
     assert disk.begun == 0
     promised = committing(writer, "b")
@@ -94,11 +93,11 @@ async def test_what_is_promised_waits_for_a_sync_and_what_is_not_for_none(disk: 
     await ended(promised)
 
 
-async def test_a_sync_covers_what_was_committed_before_it_began(disk: Disk, writer: Writer) -> None:
+async def test_sync_covers_commits_before_its_start(disk: Disk, writer: Writer) -> None:
     first = committing(writer, "a")
     await disk.begins()
     during = [committing(writer, name) for name in ("b", "c")]
-    await writer.commit(save("d"), until="visible")  # so these are committed, too
+    await writer.commit(save("d"), until="visible")  # so the earlier rows are committed too
     disk.let_end()
     await disk.begins()
     assert first.done()
@@ -108,9 +107,9 @@ async def test_a_sync_covers_what_was_committed_before_it_began(disk: Disk, writ
     assert disk.begun == 2
 
 
-async def test_what_changes_nothing_waits_for_what_it_may_have_seen(disk: Disk, writer: Writer) -> None:
+async def test_work_without_changes_waits_for_the_sync_of_earlier_commits(disk: Disk, writer: Writer) -> None:
     disk.let_end()
-    await writer.synced()  # the broker before may have been killed
+    await writer.synced()  # the previous broker may have been killed
     assert disk.begun == 1
     await writer.commit(lambda _batch: None)
     await writer.synced()
@@ -124,7 +123,7 @@ async def test_what_changes_nothing_waits_for_what_it_may_have_seen(disk: Disk, 
     await ended(*waiting)
 
 
-async def test_a_failed_sync_fails_what_waited_and_all_that_comes(disk: Disk, writer: Writer) -> None:
+async def test_a_failed_sync_fails_waiting_and_future_work(disk: Disk, writer: Writer) -> None:
     before = committing(writer, "before")
     await disk.begins()
     disk.let_end()
@@ -142,8 +141,8 @@ async def test_a_failed_sync_fails_what_waited_and_all_that_comes(disk: Disk, wr
     for error in errors:
         assert isinstance(error, StoreFailedError)
         assert str(error) == (
-            "the store cannot be written: a sync of the disk failed (Input/output error); whether this"
-            " request was kept is known after a restart, until which nothing more is written"
+            "the store cannot be written: a sync of the disk failed (Input/output error); a restart"
+            " shows whether this request was kept; until then, nothing more is written"
         )
     untils: list[Until] = ["visible", "durable"]
     for until in untils:
@@ -153,9 +152,7 @@ async def test_a_failed_sync_fails_what_waited_and_all_that_comes(disk: Disk, wr
     assert disk.begun == 2
 
 
-async def test_work_that_was_handed_over_before_a_failure_is_refused_after_it(
-    disk: Disk, writer: Writer
-) -> None:
+async def test_work_queued_before_a_failed_sync_is_refused(disk: Disk, writer: Writer) -> None:
     disk.error = OSError(errno.EIO, "Input/output error")
     waited = committing(writer, "waited")
     await disk.begins()
@@ -196,14 +193,12 @@ async def test_a_cancelled_caller_waits_for_the_sync(disk: Disk, writer: Writer)
     assert isinstance(error, asyncio.CancelledError)
 
 
-async def test_what_waits_for_a_sync_counts_as_waiting(
-    disk: Disk, writer: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_work_waiting_for_a_sync_counts_as_waiting(disk: Disk, writer: Writer) -> None:
     first = committing(writer, "a")
     await disk.begins()
     second = committing(writer, "b")
-    await writer.commit(save("c"), until="visible")  # so the second is committed, too
-    monkeypatch.setattr(writer_module, "MAX_WAITING", 2)
+    await writer.commit(save("c"), until="visible")  # so the second is committed too
+    writer.limits = WriterLimits(waiting=2)
     assert writer.waiting == 2
     with pytest.raises(StoreBusyError):
         await writer.commit(save("d"))
@@ -213,16 +208,14 @@ async def test_what_waits_for_a_sync_counts_as_waiting(
 
 
 @pytest.mark.parametrize(("data", "durability"), [(MEMORY, "full"), ("", "normal")])
-async def test_without_syncs_a_commit_is_enough(
-    disk: Disk, tmp_path: Path, data: str, durability: str
-) -> None:
+async def test_commit_suffices_without_syncs(disk: Disk, tmp_path: Path, data: str, durability: str) -> None:
     async with running_writer(data or tmp_path, durability=durability) as writer:
         await writer.commit(save("a"))
         await writer.synced()
     assert disk.begun == 0
 
 
-async def test_a_sync_makes_the_log_durable_and_first_its_name(
+async def test_first_sync_makes_the_name_of_the_log_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []

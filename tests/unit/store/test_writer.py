@@ -1,4 +1,4 @@
-"""The writer: group commit, and what a refusal or a failure costs whom."""
+"""The writer: group commit, and which callers a refusal or a failure affects."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -17,10 +17,9 @@ from mocketmq.errors import (
     StoreUnavailableError,
 )
 from mocketmq.message.message import Draft, Message, StoredMessage, draft
-from mocketmq.store import writer as writer_module
 from mocketmq.store.database import MEMORY, Database, Rows
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import Batch, Work, Writer
+from mocketmq.store.writer import Batch, Work, Writer, WriterLimits
 
 NOW_US = 1_700_000_000_000_000
 SAVE = "INSERT INTO counters VALUES (?, ?)"
@@ -59,7 +58,7 @@ def append(queue: Queue, body: bytes = b"x") -> Work:
 
 
 def violate(batch: Batch) -> None:
-    """A row that SQLite refuses when it is written, long after the work was formed."""
+    """Create a row that SQLite refuses only at the write, long after the work was submitted."""
     batch.execute(SAVE, ("broken", None))
 
 
@@ -72,7 +71,7 @@ async def stored(
 # Group commit
 
 
-async def test_what_arrives_during_a_commit_becomes_one_transaction(writer: Writer, queue: Queue) -> None:
+async def test_work_arriving_during_a_commit_forms_one_transaction(writer: Writer, queue: Queue) -> None:
     results: list[StoredMessage] = await asyncio.gather(
         *(writer.commit(append(queue, b"%d" % n)) for n in range(500))
     )
@@ -95,18 +94,16 @@ async def test_offsets_rise_without_gaps_and_only_with_the_commit(writer: Writer
     assert (writer.next_log_offset, queues[0].next_offset, queues[1].next_offset) == (6, 4, 2)
 
 
-async def test_a_full_transaction_is_written_before_more_is_added(
-    writer: Writer, queue: Queue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer_module, "MAX_BATCH_ROWS", 10)
+async def test_a_full_transaction_is_written_before_more_is_added(writer: Writer, queue: Queue) -> None:
+    writer.limits = WriterLimits(batch_rows=10)
     await asyncio.gather(*(writer.commit(append(queue)) for _ in range(100)))
     assert writer.commits == 10
-    monkeypatch.setattr(writer_module, "MAX_BATCH_BYTES", 2_000)
+    writer.limits = WriterLimits(batch_bytes=2_000)
     await asyncio.gather(*(writer.commit(append(queue, b"x" * 1_000)) for _ in range(10)))
     assert writer.commits == 15
 
 
-async def test_work_that_asks_for_it_is_alone_in_its_transaction(writer: Writer, queue: Queue) -> None:
+async def test_exclusive_work_is_alone_in_its_transaction(writer: Writer, queue: Queue) -> None:
     rows: list[int] = []
 
     def alone(batch: Batch) -> None:
@@ -138,7 +135,7 @@ async def test_store_times_never_go_back(queue: Queue) -> None:
     assert [m.store_us - NOW_US for m in (first, reached, after)] == [5, 9, 9]
 
 
-async def test_after_the_commit_memory_changes_then_listeners_hear_then_callers_know(queue: Queue) -> None:
+async def test_commit_changes_memory_before_listeners_and_callers(queue: Queue) -> None:
     order: list[str] = []
 
     def work(batch: Batch) -> None:
@@ -154,7 +151,7 @@ async def test_after_the_commit_memory_changes_then_listeners_hear_then_callers_
     assert order == ["applied 1", "arrived 1", "told"]
 
 
-async def test_what_each_commit_appended_is_told(queue: Queue) -> None:
+async def test_listeners_get_the_messages_of_each_commit(queue: Queue) -> None:
     other, told = Queue(2, "orders", 1), []
 
     def work(batch: Batch) -> None:
@@ -176,7 +173,7 @@ async def test_what_each_commit_appended_is_told(queue: Queue) -> None:
 # Refusals and failures
 
 
-async def test_work_that_refuses_hurts_nobody_else(writer: Writer, queue: Queue) -> None:
+async def test_refusing_work_does_not_affect_other_work(writer: Writer, queue: Queue) -> None:
     def refuse(_batch: Batch) -> None:
         raise InvalidArgumentError("n", 1, "2")
 
@@ -199,7 +196,7 @@ async def test_work_that_refuses_hurts_nobody_else(writer: Writer, queue: Queue)
     assert len(await stored(writer)) == 2
 
 
-async def test_a_failing_transaction_fails_its_callers_and_nobody_else(writer: Writer, queue: Queue) -> None:
+async def test_a_failed_transaction_fails_only_its_callers(writer: Writer, queue: Queue) -> None:
     undone: list[int] = []
 
     def failing(batch: Batch) -> None:
@@ -225,7 +222,7 @@ async def test_a_failing_transaction_fails_its_callers_and_nobody_else(writer: W
     assert (writer.commits, writer.failures) == (2, 1)
 
 
-async def test_a_full_disk_fails_what_does_not_fit_until_there_is_room(tmp_path: Path, queue: Queue) -> None:
+async def test_a_full_disk_fails_writes_until_there_is_room(tmp_path: Path, queue: Queue) -> None:
     async with running_writer(tmp_path) as writer:
         await writer.commit(append(queue, b"before"))
         connection = writer._database._writer
@@ -243,20 +240,18 @@ async def test_a_full_disk_fails_what_does_not_fit_until_there_is_room(tmp_path:
         ]
 
 
-async def test_more_than_the_writer_takes_is_refused_at_once(
-    writer: Writer, queue: Queue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer_module, "MAX_WAITING", 10)
+async def test_work_beyond_the_limit_is_refused_at_once(writer: Writer, queue: Queue) -> None:
+    writer.limits = WriterLimits(waiting=10)
     results = await asyncio.gather(*(writer.commit(append(queue)) for _ in range(15)), return_exceptions=True)
     assert [isinstance(result, StoreBusyError) for result in results] == [False] * 10 + [True] * 5
     await writer.commit(append(queue))
     assert len(await stored(writer)) == 11
 
 
-async def test_a_caller_that_goes_away_leaves_only_when_its_work_is_done(
+async def test_a_cancelled_caller_returns_only_when_its_work_is_done(
     writer: Writer, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may hold a lock, and what the lock guards has not changed before the commit."""
+    """The caller may hold a lock, and the guarded state changes only at the commit."""
     writing, disk, transact = asyncio.Event(), asyncio.Event(), writer._database.transact
 
     async def slow(statements: Mapping[str, Rows]) -> None:
@@ -274,10 +269,10 @@ async def test_a_caller_that_goes_away_leaves_only_when_its_work_is_done(
     assert (waiting.cancelled(), queue.next_offset) == (True, 1)
 
 
-# The end
+# Closing
 
 
-async def test_closing_finishes_what_waits_and_refuses_what_comes(queue: Queue) -> None:
+async def test_closing_finishes_waiting_work_and_refuses_new_work(queue: Queue) -> None:
     async with running_writer() as writer:
         tasks = [asyncio.create_task(writer.commit(append(queue))) for _ in range(50)]
         await writer.commit(append(queue))
@@ -289,7 +284,7 @@ async def test_closing_finishes_what_waits_and_refuses_what_comes(queue: Queue) 
         assert queue.next_offset == 51
 
 
-async def test_offsets_go_on_after_a_restart(tmp_path: Path, queue: Queue) -> None:
+async def test_offsets_continue_after_a_restart(tmp_path: Path, queue: Queue) -> None:
     async with running_writer(tmp_path) as writer:
         await writer.commit(append(queue))
     async with running_writer(tmp_path) as writer:

@@ -1,1 +1,1 @@
-"""Second directories: a directory per second, a file per message."""
+"""The scheme ``directories``: a directory for each second, with a file for each message due in it."""

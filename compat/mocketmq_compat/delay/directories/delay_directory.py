@@ -1,8 +1,8 @@
 """The delay directory on disk: ``<root>/<epoch second>/<one file per message>``.
 
-All methods block, and run in threads. A file appears under its name only when it is complete: it is written
-under a temporary name in the same directory and renamed. A save creates its directory again if that was
-removed meanwhile, so removing never races a save.
+All methods block and run in threads. A file gets its name only when it is complete: it is written under a
+temporary name in the same directory and renamed. A save creates its directory again if another thread has
+removed it meanwhile, so removal never races with a save.
 """
 
 import contextlib
@@ -10,6 +10,7 @@ import errno
 import io
 import itertools
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
@@ -17,32 +18,34 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mocketmq.failpoint import pass_point
+from mocketmq.store.sync_path import sync_path
 from mocketmq_compat.delay.delayed_file import Entry, parse_name, parse_second
 
 FOLDER: Final = "delay"
-"""The delay directory of a data directory."""
+"""Name of the delay directory in a data directory."""
 QUARANTINE: Final = ".bad"
 REASON: Final = ".reason"
 TEMPORARY: Final = ".tmp"
 BLOCK_BYTES: Final = 4_096
 _TRIES: Final = 100
 _LONGEST_NAME: Final = 200
-_READ_FILES: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""Follow no links, and do not wait for the writer of a pipe."""
+_BINARY: Final[int] = getattr(os, "O_BINARY", 0)  # without this flag, Windows changes line ends
+_READ_FILES: Final[int] = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Flags that refuse links, and do not block on a pipe without a writer, where the system has such flags."""
 
 
 class FoundDirectory(NamedTuple):
-    """What a scan found in one second's directory."""
+    """The result of scanning one second's directory."""
 
     second: int
-    entries: list[Entry]  # files with right names
+    entries: list[Entry]  # files with valid names
     strays: list[str]  # names of all other files
-    disk_bytes: int  # of the entries
-    changed_ns: int  # of the last change of the directory, by the system's clock
+    disk_bytes: int  # disk space of the entries
+    changed_ns: int  # when the directory last changed, by the system's clock
 
 
 def disk_bytes(size: int) -> int:
-    """The disk space of a file of this size, in bytes."""
+    """Return the disk space of a file of this size, in bytes."""
     return -(-size // BLOCK_BYTES) * BLOCK_BYTES
 
 
@@ -54,11 +57,11 @@ class DelayDirectory:
         self._prefix = f"{root}/"
         self._removing = threading.Lock()  # held to remove a second, or to make one and put a file into it
         root.mkdir(parents=True, exist_ok=True)
-        self._fd = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = None if system_sync() is None else os.open(root, os.O_RDONLY)
 
     def close(self) -> None:
-        """Close the directory."""
-        os.close(self._fd)
+        if self._fd is not None:
+            os.close(self._fd)
 
     def write(self, entry: Entry, content: bytes) -> None:
         """Write the entry's file; it is durable after :meth:`sync`."""
@@ -69,7 +72,7 @@ class DelayDirectory:
             try:
                 _write_whole(temporary, content)
                 pass_point("files.writing")
-                os.rename(temporary, path)  # noqa: PTH104 - twice as fast as a Path
+                os.replace(temporary, path)  # noqa: PTH105 - twice as fast as a Path
             except OSError:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)  # noqa: PTH108
@@ -80,10 +83,10 @@ class DelayDirectory:
     def sync(self, entries: Iterable[Entry]) -> None:
         """Make everything written so far durable, including these entries.
 
-        One call for all where the system has it; otherwise a sync of each file and directory.
+        Calls ``syncfs`` once where the system has it; otherwise syncs each file and directory.
         """
         sync_all = system_sync()
-        if sync_all is not None:
+        if sync_all is not None and self._fd is not None:
             if code := sync_all(self._fd):
                 raise OSError(code, os.strerror(code), str(self.root))
             return
@@ -91,16 +94,18 @@ class DelayDirectory:
         for entry in entries:
             directory = f"{self._prefix}{entry.second}"
             directories.add(directory)
-            _sync(f"{directory}/{entry.name}")
+            with contextlib.suppress(FileNotFoundError):  # delivered meanwhile
+                sync_path(f"{directory}/{entry.name}")
         for directory in (*directories, str(self.root), str(self.root.parent)):
-            _sync(directory)
+            with contextlib.suppress(FileNotFoundError):
+                sync_path(directory)
 
     def read(self, entry: Entry) -> bytes:
-        """The content of the entry's file."""
+        """Read the entry's file."""
         return self.read_stray(entry.second, entry.name)
 
     def read_stray(self, second: int, name: str) -> bytes:
-        """The content of any file in a second's directory."""
+        """Read any file in a second's directory."""
         fd = os.open(f"{self._prefix}{second}/{name}", _READ_FILES)
         try:
             with io.FileIO(fd, closefd=False) as file:
@@ -108,12 +113,12 @@ class DelayDirectory:
         finally:
             os.close(fd)
 
-    def remove(self, entry: Entry) -> int:
-        """Remove the entry's file; the disk space in bytes that it took, 0 if it was gone."""
+    def remove_file(self, entry: Entry) -> int:
+        """Remove the entry's file. Returns the bytes of disk space freed, 0 if it was gone."""
         return self.remove_stray(entry.second, entry.name)
 
     def remove_stray(self, second: int, name: str) -> int:
-        """As ``remove``, for any file of a second's directory."""
+        """Like ``remove_file``, for any file in a second's directory."""
         path = f"{self._prefix}{second}/{name}"
         try:
             size = os.stat(path, follow_symlinks=False).st_size  # noqa: PTH116 - see write
@@ -134,10 +139,10 @@ class DelayDirectory:
     def move(self, second: int, name: str, entry: Entry) -> None:
         """Rename a file to the name of this entry, in the entry's directory."""
         target = f"{self._prefix}{entry.second}/{entry.name}"
-        self._in_second(entry.second, partial(os.rename, f"{self._prefix}{second}/{name}", target))
+        self._in_second(entry.second, partial(os.replace, f"{self._prefix}{second}/{name}", target))
 
     def _in_second(self, second: int, act: Callable[[], None]) -> None:
-        """Call ``act`` with the second's directory in place, created again if it was removed."""
+        """Call ``act`` while the second's directory exists, creating it again if it was removed."""
         try:
             with contextlib.suppress(FileNotFoundError):
                 return act()
@@ -154,7 +159,7 @@ class DelayDirectory:
             raise
 
     def quarantine(self, second: int, name: str, reason: str) -> int:
-        """Move a file to ``.bad``, beside a text with the reason; the disk space in bytes that it takes."""
+        """Move a file to ``.bad``, beside a text file with the reason. Returns the file's disk space."""
         bad = self.root / QUARANTINE
         bad.mkdir(exist_ok=True)
         cut = os.fsdecode(os.fsencode(f"{second}-{name}")[:_LONGEST_NAME])
@@ -166,22 +171,22 @@ class DelayDirectory:
         return disk_bytes(target.lstat().st_size)
 
     def quarantined(self) -> int:
-        """The number of files in ``.bad``."""
+        """Count the files in ``.bad``."""
         with contextlib.suppress(FileNotFoundError):
             return sum(not name.endswith(REASON) for name in os.listdir(self.root / QUARANTINE))  # noqa: PTH208
         return 0
 
     def scan(self, since_ns: int = 0) -> Iterator[FoundDirectory | str]:
-        """The directories of seconds changed since ``since_ns``; of everything else the name.
+        """Yield directories of seconds changed since ``since_ns``, and the names of everything else.
 
-        A scan from 0 removes files that a kill left under temporary names: their senders got no answer.
+        A scan from 0 removes temporary files that a kill left, because their senders got no response.
         """
         with os.scandir(self.root) as root:
             for directory in root:
                 second = parse_second(directory.name)
                 if second is not None and directory.is_dir(follow_symlinks=False):
                     with contextlib.suppress(FileNotFoundError):  # delivered meanwhile
-                        # Not st_mtime: whoever copies a directory back keeps that.
+                        # Not st_mtime, because tools that copy a directory back preserve it.
                         changed_ns = directory.stat(follow_symlinks=False).st_ctime_ns
                         if changed_ns >= since_ns:
                             yield self._scan_second(second, changed_ns, is_starting=since_ns == 0)
@@ -196,20 +201,20 @@ class DelayDirectory:
                 is_temporary = name.endswith(TEMPORARY)
                 entry = parse_name(name.removesuffix(TEMPORARY) if is_temporary else name)
                 if entry is None or entry.second != second or not file.is_file(follow_symlinks=False):
-                    if is_starting or not is_temporary:  # it may just be copied
+                    if is_starting or not is_temporary:  # a temporary file may be a copy in progress
                         strays.append(name)
                 elif not is_temporary:
                     entries.append(entry)
                     if is_starting:
                         size += disk_bytes(file.stat(follow_symlinks=False).st_size)
                 elif is_starting:
-                    with contextlib.suppress(OSError):  # it is harmless
+                    with contextlib.suppress(OSError):  # a leftover is harmless
                         self.remove_stray(second, name)
         return FoundDirectory(second, entries, strays, size, changed_ns)
 
 
 def _write_whole(path: str, content: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, 0o644)
     try:
         written = os.write(fd, content)
         while written < len(content):
@@ -220,19 +225,10 @@ def _write_whole(path: str, content: bytes) -> None:
 
 @cache
 def system_sync() -> Callable[[int], int] | None:
-    """The system's ``syncfs``, which returns 0 or an error's number; None where there is none."""
-    import ctypes  # noqa: PLC0415 - takes long, and many brokers never keep a file
+    """Return the system's ``syncfs``, which returns 0 or an errno; None where it does not exist."""
+    if sys.platform == "win32":
+        return None
+    import ctypes  # noqa: PLC0415 - slow to import, and many brokers never keep a file
 
     syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     return None if syncfs is None else lambda fd: ctypes.get_errno() if syncfs(fd) else 0
-
-
-def _sync(path: str) -> None:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return  # delivered meanwhile
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

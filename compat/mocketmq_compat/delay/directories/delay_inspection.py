@@ -1,7 +1,7 @@
 """Inspect a delay directory: list, find and check its files.
 
-Nothing is changed, so a broker may be using the directory. A file that disappears meanwhile was delivered,
-and is not counted.
+Inspection changes nothing, so a broker may be using the directory. A file that disappears meanwhile was
+delivered, and is not counted.
 """
 
 import os
@@ -22,11 +22,11 @@ from mocketmq_compat.delay.delayed_file import (
 from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, TEMPORARY
 from mocketmq_compat.delay.inspection import (
     FolderInspector,
+    FolderProblem,
     Inspection,
     InspectionProgress,
     KeptMessage,
     Page,
-    Trouble,
     quarantined,
     readable,
 )
@@ -34,59 +34,57 @@ from mocketmq_compat.delay.parked_message import check_deliverable
 
 
 class FileLocation(NamedTuple):
-    """The location of a file: the second of its directory, and its name."""
+    """The location of a file, which is the second of its directory, and its name."""
 
     second: int
     name: str
 
     @property
     def entry(self) -> Entry | None:
-        """The entry that belongs here; None if no entry has this name."""
+        """The entry with this name; None for a foreign name."""
         entry = parse_name(self.name)
         return entry if entry is not None and entry.second == self.second else None
 
     @property
     def path(self) -> str:
-        """Its path below the delay directory, for people."""
+        """The printable path below the delay directory."""
         return readable(f"{self.second}/{self.name}")
 
 
 class Listing(NamedTuple):
-    """The files of a directory, by their names alone."""
+    """The files in a delay directory, by name alone."""
 
     places: list[FileLocation]
-    strays: list[Trouble]  # files that cannot be messages
-    quarantined: list[Trouble]
+    strays: list[FolderProblem]  # files that cannot be messages
+    quarantined: list[FolderProblem]
     temporary: int  # files being written, or left by a kill, which the next start removes
 
 
 class DirectoryInspector(FolderInspector):
-    """Reads no more files than it has to, as their names tell due times, numbers and key hashes."""
+    """Reads as few files as possible, because due times, numbers and key hashes are in the names."""
 
-    def first(self, limit: int, *, topic: str | None = None, after: Entry | None = None) -> Page:
-        """As :class:`FolderInspector`."""
+    def first_messages(self, limit: int, *, topic: str | None = None, after: Entry | None = None) -> Page:
         listing = list_files(self._root, self._progress)
         page = Page([], [*listing.strays])
         for each in in_order(self._root, listing.places, self._progress, after):
-            if isinstance(each, Trouble):
-                page.troubles.append(each)
+            if isinstance(each, FolderProblem):
+                page.problems.append(each)
             elif topic in (None, each.message.header.topic):
                 page.messages.append(each)
                 if len(page.messages) == limit:
                     break
         return page
 
-    def find(self, wanted: str) -> list[KeptMessage | Trouble]:
-        """As :class:`FolderInspector`."""
-        return find(self._root, list_files(self._root, self._progress).places, wanted)
+    def find_messages(self, wanted: str) -> list[KeptMessage | FolderProblem]:
+        return find_files(self._root, list_files(self._root, self._progress).places, wanted)
 
     def verify(self) -> Inspection:
-        """As :class:`FolderInspector`; names and locations are checked as well."""
+        """Like :meth:`FolderInspector.verify`; also checks names and locations."""
         return verify(self._root, self._progress)
 
 
 def list_files(root: Path, progress: InspectionProgress) -> Listing:
-    """The files below ``root``, in order of their seconds and names. Raises OSError."""
+    """List the files below ``root``, in order of seconds and names. Raises OSError."""
     listing = Listing([], [], [], 0)
     temporary = 0
     with os.scandir(root) as directories:
@@ -99,7 +97,9 @@ def list_files(root: Path, progress: InspectionProgress) -> Listing:
                 for name, is_file in _files_in(directory.path):
                     if not is_file:
                         path = FileLocation(second, name).path
-                        listing.strays.append(Trouble(path, "stray", "it is a directory, a link or a device"))
+                        listing.strays.append(
+                            FolderProblem(path, "stray", "it is a directory, a link or a device")
+                        )
                     elif _is_temporary(name):
                         temporary += 1
                     else:
@@ -107,14 +107,14 @@ def list_files(root: Path, progress: InspectionProgress) -> Listing:
                 progress("looking for files", len(listing.places), None)
             else:
                 reason = "it is not a directory named by an epoch second"
-                listing.strays.append(Trouble(readable(directory.name), "stray", reason))
+                listing.strays.append(FolderProblem(readable(directory.name), "stray", reason))
     for each in (listing.places, listing.strays, listing.quarantined):
         each.sort()
     return listing._replace(temporary=temporary)
 
 
 def read(root: Path, place: FileLocation) -> bytes | None:
-    """The file's content; None when it is gone. Raises DamagedFileError when it cannot be read."""
+    """Read a file; None when it is gone. Raises DamagedFileError when it cannot be read."""
     try:
         return (root / str(place.second) / place.name).read_bytes()
     except FileNotFoundError:
@@ -124,16 +124,16 @@ def read(root: Path, place: FileLocation) -> bytes | None:
 
 
 def deliverable(content: bytes) -> DelayedFile:
-    """The message of a file in any location. Raises DamagedFileError when it cannot be delivered."""
+    """Decode a file in any location. Raises DamagedFileError when its message cannot be delivered."""
     file = decode(content)
     check_deliverable(file)
     return file
 
 
 def message_in(place: FileLocation, content: bytes) -> KeptMessage:
-    """The message of a file. Raises DamagedFileError when it would not be delivered from this location.
+    """Decode a file. Raises DamagedFileError when its message would not be delivered from this location.
 
-    A file with a foreign name gets its right name from the broker, and is delivered.
+    The broker renames a file with a foreign name, and delivers it.
     """
     message = KeptMessage(place.path, deliverable(content))
     if place.entry not in (None, message.entry):
@@ -143,17 +143,17 @@ def message_in(place: FileLocation, content: bytes) -> KeptMessage:
 
 def in_order(
     root: Path, places: Sequence[FileLocation], progress: InspectionProgress, after: Entry | None = None
-) -> Iterator[KeptMessage | Trouble]:
-    """The messages behind ``after`` in order of due time, and the damaged files among them.
+) -> Iterator[KeptMessage | FolderProblem]:
+    """Yield the messages after ``after`` in order of due time, and the damaged files among them.
 
-    Files are read one by one; those whose names do not tell the due time are read first.
+    Reads files one by one, first the files with foreign names, whose due time is only in their content.
     """
     turns: list[tuple[Entry, FileLocation]] = []
     for place in places:
         entry = place.entry
         if entry is None:
-            found = _message_or_trouble(root, place)
-            if isinstance(found, Trouble):
+            found = _message_or_problem(root, place)
+            if isinstance(found, FolderProblem):
                 yield found
             if not isinstance(found, KeptMessage):
                 continue
@@ -162,23 +162,23 @@ def in_order(
             turns.append((entry, place))
     for done, (_, place) in enumerate(sorted(turns)):
         progress("reading files", done, len(turns))
-        found = _message_or_trouble(root, place)
+        found = _message_or_problem(root, place)
         if found is not None:
             yield found
 
 
-def find(root: Path, places: Iterable[FileLocation], wanted: str) -> list[KeptMessage | Trouble]:
-    """The messages with this unique key or offset message id, or in the file of this name.
+def find_files(root: Path, places: Iterable[FileLocation], wanted: str) -> list[KeptMessage | FolderProblem]:
+    """Find messages by unique key, offset message id, or file name.
 
-    A damaged file is found by its name, and by the number and key hash in it.
+    A damaged file is found by its name, and by the number and key hash in the name.
     """
     number, digest = log_offset_of(wanted), key_hash(wanted)
-    found: list[KeptMessage | Trouble] = []
+    found: list[KeptMessage | FolderProblem] = []
     for place in places:
         entry = place.entry
         is_named = wanted in (place.name, f"{place.second}/{place.name}")
         if is_named or entry is None or entry.key_hash == digest or entry.number == number:
-            each = _message_or_trouble(root, place)
+            each = _message_or_problem(root, place)
             if isinstance(each, KeptMessage):
                 if is_named or each.has_id(wanted):
                     found.append(each)
@@ -193,7 +193,7 @@ def verify(root: Path, progress: InspectionProgress) -> Inspection:
     Raises OSError when the directory cannot be read.
     """
     listing = list_files(root, progress)
-    troubles = [*listing.strays]
+    problems = [*listing.strays]
     seen: dict[Identity, FileLocation] = {}
     topics: Counter[str] = Counter()
     dues_ms: list[int] = []
@@ -208,7 +208,7 @@ def verify(root: Path, progress: InspectionProgress) -> Inspection:
             size += len(content)
             message = _only_message_in(place, content, seen)
         except DamagedFileError as error:
-            troubles.append(Trouble(place.path, error.kind, str(error)))
+            problems.append(FolderProblem(place.path, error.kind, str(error)))
         else:
             topics[message.message.header.topic] += 1
             dues_ms.append(message.entry.due_ms)
@@ -219,14 +219,14 @@ def verify(root: Path, progress: InspectionProgress) -> Inspection:
         min(dues_ms, default=None),
         max(dues_ms, default=None),
         dict(sorted(topics.items())),
-        sorted(troubles),
+        sorted(problems),
         listing.quarantined,
         listing.temporary,
     )
 
 
 def _only_message_in(place: FileLocation, content: bytes, seen: dict[Identity, FileLocation]) -> KeptMessage:
-    """As ``message_in``; also raises DamagedFileError for a repeated message or a wrong name."""
+    """Like ``message_in``; also raises DamagedFileError for a repeated message or a wrong name."""
     message = message_in(place, content)
     first = seen.setdefault(message.entry.identity, place)
     if first is not place:
@@ -237,19 +237,19 @@ def _only_message_in(place: FileLocation, content: bytes, seen: dict[Identity, F
 
 
 def _belongs(entry: Entry) -> str:
-    return f"by its header, the file is {entry.second}/{entry.name}"
+    return f"its header is that of file {entry.second}/{entry.name}"
 
 
-def _message_or_trouble(root: Path, place: FileLocation) -> KeptMessage | Trouble | None:
+def _message_or_problem(root: Path, place: FileLocation) -> KeptMessage | FolderProblem | None:
     try:
         content = read(root, place)
         return None if content is None else message_in(place, content)
     except DamagedFileError as error:
-        return Trouble(place.path, error.kind, str(error))
+        return FolderProblem(place.path, error.kind, str(error))
 
 
 def _files_in(directory: str) -> list[tuple[str, bool]]:
-    """Each name, with whether it is a file."""
+    """Return each name with whether it is a file."""
     try:
         with os.scandir(directory) as files:
             return [(file.name, file.is_file(follow_symlinks=False)) for file in files]

@@ -1,8 +1,8 @@
-"""The delay directory as a store: an index in memory over one file per message.
+"""The store of the scheme ``directories``: one file per message, and an index in memory.
 
-The index is built once, from the names of directories and files, when the store is opened. From then on it
-follows what this store writes and removes; ``adopt`` looks for files that others have put into the directory,
-and adopts them. The lock guards the index and is never held over access to the disk.
+The index is built once, from the names of directories and files, when the store is opened, and then updated
+with each write and removal; ``adopt`` looks for files that other programs have put into the directory, and
+adds them. The lock guards the index and is never held during disk I/O.
 """
 
 import heapq
@@ -24,40 +24,50 @@ _FIELDS = len(Entry._fields)
 
 
 class SecondIndex:
-    """The entries of each second. An untouched second takes three numbers per file in an array."""
+    """The entries of each second. An unused second takes three numbers per file, in an array.
+
+    A second becomes a set when one of its entries is looked up or removed. Saves must not do that, and must
+    not compare many entries either, because thousands of messages may be due in one second.
+    """
 
     def __init__(self) -> None:
         self._packed: dict[int, array[int]] = {}
         self._open: dict[int, set[Entry]] = {}
+        self._newest = 0
         self.count = 0
 
     def __contains__(self, entry: Entry) -> bool:
-        return entry in self.of(entry.second)
+        packed = self._packed.get(entry.second)
+        if packed is not None:
+            if entry.number > self._newest or entry.number not in packed:
+                return False
+            self._unpack(entry.second)
+        return entry in self._open.get(entry.second, ())
 
     def by_second(self) -> dict[int, int]:
-        """How many files wait in each second."""
         counts = {second: len(packed) // _FIELDS for second, packed in self._packed.items()}
         return counts | {second: len(opened) for second, opened in self._open.items()}
 
     def seconds(self) -> list[int]:
-        """The seconds with files, in any order."""
+        """Return the seconds with files, in any order."""
         return [*self._packed, *self._open]
 
     def of(self, second: int) -> Iterable[Entry]:
-        """The entries of a second, in any order."""
+        """Return the entries of a second, in any order."""
         opened = self._open.get(second)
         return _unpacked(self._packed.get(second, _EMPTY)) if opened is None else opened
 
     def matching(self, second: int, field: int, value: int) -> list[Entry]:
-        """The entries of a second that have this value in a field."""
+        """Return the entries of a second with this value in a field."""
         packed = self._packed.get(second)
         if packed is not None and value not in packed:
             return []
         return [entry for entry in self.of(second) if entry[field] == value]
 
     def add(self, entry: Entry) -> None:
-        """Add a file that is not there yet."""
+        """Add the entry of a new file."""
         self.count += 1
+        self._newest = max(self._newest, entry.number)
         opened = self._open.get(entry.second)
         if opened is not None:
             opened.add(entry)
@@ -65,10 +75,9 @@ class SecondIndex:
             self._packed.setdefault(entry.second, array("q")).extend(entry)
 
     def remove(self, entry: Entry) -> bool:
-        """Remove a file, if it is there; whether its second is empty now."""
+        """Remove an entry if it is there. Returns whether its second is empty now."""
         second = entry.second
-        if (packed := self._packed.pop(second, None)) is not None:
-            self._open[second] = set(_unpacked(packed))
+        self._unpack(second)
         opened = self._open.get(second, set())
         if entry not in opened:
             return not opened
@@ -77,6 +86,10 @@ class SecondIndex:
         if not opened:
             del self._open[second]
         return not opened
+
+    def _unpack(self, second: int) -> None:
+        if (packed := self._packed.pop(second, None)) is not None:
+            self._open[second] = set(_unpacked(packed))
 
 
 _EMPTY: "array[int]" = array("q")
@@ -88,7 +101,7 @@ def _unpacked(packed: "array[int]") -> Iterator[Entry]:
 
 
 class DirectoryStore:
-    """As :class:`~mocketmq_compat.delay.store.DelayStore`. Opening raises OSError."""
+    """A :class:`~mocketmq_compat.delay.store.DelayStore` over second directories. Opening raises OSError."""
 
     def __init__(self, root: Path) -> None:
         self.directory = DelayDirectory(root)
@@ -102,9 +115,7 @@ class DirectoryStore:
         self._being_written: set[Entry] = set()
         self._ignored: set[str] = set()
         self._seen_ns = 0
-        self._left_over: list[
-            FoundDirectory
-        ] = []  # found at the start, and to be looked at by the first tidying
+        self._left_over: list[FoundDirectory] = []  # found when opened, for the first ``adopt``
         self._open()
         self.quarantined = self.directory.quarantined()
 
@@ -121,36 +132,31 @@ class DirectoryStore:
             changed_ns = max(changed_ns, found.changed_ns)
             if found.strays or not found.entries:
                 self._left_over.append(found._replace(entries=found.entries[:1]))
-        self._seen_ns = max(1, changed_ns)  # 0: never
+        self._seen_ns = max(1, changed_ns)  # 0 means never
 
     def close(self) -> None:
-        """Close the directory."""
         self.directory.close()
 
     @property
     def count(self) -> int:
-        """How many files wait."""
         return self._index.count
 
     @property
     def parts(self) -> int:
-        """How many seconds hold files."""
         with self._lock:
             return len(self._index.seconds())
 
     def by_second(self) -> dict[int, int]:
-        """How many files wait in each second."""
         with self._lock:
             return self._index.by_second()
 
     def disk_bytes_of(self, size: int) -> int:
-        """Whole blocks."""
+        """Return the size in whole blocks."""
         return disk_bytes(size)
 
-    # Files that come
+    # Saving
 
     def write(self, entry: Entry, content: bytes) -> None:
-        """Write the entry's file."""
         with self._lock:
             if entry in self._index:
                 return
@@ -168,25 +174,25 @@ class DirectoryStore:
             self.disk_bytes += disk_bytes(size)
 
     def sync(self, entries: Iterable[Entry]) -> None:
-        """One call for the file system where the system has it."""
+        """Sync all files with a single ``syncfs`` call where the system has it."""
         self.directory.sync(entries)
 
-    def remove(self, entry: Entry) -> None:
-        """Remove the file, whose sender is refused."""
-        freed = self.directory.remove(entry)
+    def remove_record(self, entry: Entry) -> None:
+        """Remove the file of a refused message."""
+        freed = self.directory.remove_file(entry)
         with self._lock:
             self.disk_bytes -= freed
             is_last = self._index.remove(entry)
         if is_last:
             self.directory.remove_second(entry.second)
 
-    # What waits
+    # Pending files
 
-    def first(self, limit: int, without: Container[Entry]) -> list[Entry]:
-        """The first files: only the seconds that come first are put in order."""
+    def first_records(self, limit: int, without: Container[Entry]) -> list[Entry]:
+        """Return the first entries, sorting only the seconds that it needs."""
         found: list[Entry] = []
         seconds = self._seconds()
-        # Not sorted as a whole: that would hold up the event loop, and most seconds are not needed.
+        # Sorting all entries would hold up the event loop, and only a few seconds are needed.
         while seconds and len(found) < limit:
             some = heapq.nsmallest(limit, seconds)
             seconds = [second for second in seconds if second > some[-1]]
@@ -197,23 +203,21 @@ class DirectoryStore:
         return found[:limit]
 
     def holds(self, entry: Entry) -> bool:
-        """Whether this file waits."""
         with self._lock:
             return entry in self._index
 
     def read(self, entry: Entry) -> bytes:
-        """The content of the file. Raises DamagedFileError when it is the file that cannot be read."""
+        """Read the file. Raises DamagedFileError when the file, not the system, is at fault."""
         try:
             return self.directory.read(entry)
         except OSError as error:
             raise unreadable(error) from error
 
     def with_number(self, number: int) -> list[Entry]:
-        """One, or several after two directories were put together."""
+        """Return the entries with this number: one, or several after two directories were merged."""
         return self._with(1, number)
 
     def with_key(self, key_hash: int) -> list[Entry]:
-        """By the names of the files."""
         return self._with(2, key_hash)
 
     def _with(self, field: int, value: int) -> list[Entry]:
@@ -224,12 +228,10 @@ class DirectoryStore:
         return sorted(found)
 
     def by_arrival(self, after: int, limit: int) -> list[Entry]:
-        """In order of their numbers."""
         later = (entry for entry in self.all() if entry.number > after)
         return heapq.nsmallest(limit, later, key=lambda entry: entry.number)
 
     def all(self) -> Iterator[Entry]:
-        """Every file, second by second."""
         for second in self._seconds():
             yield from self._of(second)
 
@@ -241,17 +243,21 @@ class DirectoryStore:
         with self._lock:
             return [*self._index.of(second)]
 
-    # Files that leave
+    # Removal
 
     def forget(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Remove the files, and directories that become empty; returns those that cannot be removed."""
+        """Remove the files, and directories that become empty. Returns the files that cannot be removed."""
         kept: list[Entry] = []
         for entry in entries:
             try:
-                self.remove(entry)
+                self.remove_record(entry)
                 pass_point("files.removed")
             except OSError as error:
-                log.warning("%s is no longer needed, but cannot be removed: %s", entry.name, error.strerror)
+                log.warning(
+                    "cannot remove the file of settled message %s, trying again later: %s",
+                    entry.name,
+                    error.strerror,
+                )
                 kept.append(entry)
         return kept
 
@@ -268,24 +274,24 @@ class DirectoryStore:
         try:
             size = self.directory.quarantine(second, name, reason)
         except OSError as error:
-            log.warning("%d/%s cannot be moved into the quarantine: %s", second, name, error)
+            log.warning("cannot quarantine the delayed message %d/%s: %s", second, name, error)
             return 0
         self.quarantined += 1
         return size
 
     def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
-        """Directories are removed with their last file."""
+        """Do nothing, because ``forget`` removes a directory with its last file."""
 
-    # Files that others put there
+    # Files from other programs
 
     def adopt(self, now_us: int) -> list[Entry]:
-        """Adopt foreign files in directories that have changed, and remove empty ones that are due (D-13)."""
+        """Adopt foreign files in changed directories, and remove empty directories that are due (D-13)."""
         adopted: list[Entry] = []
         everything, self._left_over = [*self._left_over, *self._changed()], []
         for found in everything:
-            names = [entry.name for entry in found.entries if not self._knows(entry)]
+            names = [entry.name for entry in self._unknown(found)]
             adopted += self._take_in(found, names, now_us)
-        for found in everything:  # after the files in their places, of which these may be copies
+        for found in everything:  # last, because strays may be copies of files with valid names
             adopted += self._take_in(found, found.strays, now_us)
         self._seen_ns = max([self._seen_ns, *(found.changed_ns for found in everything)])
         return adopted
@@ -296,6 +302,11 @@ class DirectoryStore:
                 yield found
             else:
                 self._ignore(found)
+
+    def _unknown(self, found: FoundDirectory) -> list[Entry]:
+        with self._lock:
+            known = {*self._index.of(found.second), *self._being_written}
+        return [entry for entry in found.entries if entry not in known]
 
     def _knows(self, entry: Entry) -> bool:
         with self._lock:
@@ -317,23 +328,23 @@ class DirectoryStore:
                 self._leave(str(found.second), error)
 
     def _leave(self, what: str, error: OSError) -> None:
-        """Skip a file that cannot be accessed. Raises the error again if it may be temporary."""
+        """Skip a file that cannot be accessed. Re-raises an error that may be temporary."""
         if error.errno in TRY_AGAIN:
             raise error
         if not isinstance(error, FileNotFoundError):  # delivered meanwhile
             self._ignore(f"{what} ({error.strerror})")
 
     def _adopt(self, second: int, name: str) -> Entry | None:
-        """Give a foreign file its right name, or quarantine it; None if it brings no message."""
+        """Rename a foreign file to its valid name, or quarantine it. Returns None if it adds no message."""
         content = self.directory.read_stray(second, name)
         try:
             entry = decode(content).header.entry
         except DamagedFileError as error:
-            log.warning("the delayed message %d/%s is put aside: %s", second, name, error)
+            log.warning("quarantining the delayed message %d/%s: %s", second, name, error)
             self._quarantine(second, name, error.kind, str(error))
             return None
         if self._knows(entry):
-            if (second, name) != (entry.second, entry.name):  # else a copy got this name meanwhile
+            if (second, name) != (entry.second, entry.name):  # equal if a copy got this name meanwhile
                 self.repeats += 1
                 self.directory.remove_stray(second, name)
             return None
@@ -342,8 +353,8 @@ class DirectoryStore:
         return entry
 
     def _ignore(self, what: str) -> None:
-        """Leave it, and log that once per name: it may belong to a mount point or to the user."""
+        """Leave an unknown file alone; it may be a mount point's or the user's. Logs each name once."""
         if what not in self._ignored:
             self._ignored.add(what)
             self.damaged["ignored"] += 1
-            log.warning("the delay directory holds %s, which is not ours and is left alone", what)
+            log.warning("ignoring %s in the delay directory: not a file of mocketmq", what)

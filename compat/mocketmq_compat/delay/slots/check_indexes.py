@@ -1,7 +1,7 @@
-"""Compare the indexes of a folder, which a broker may be using, with its data.
+"""Check the indexes of a ``slots`` folder, which a broker may be using, against its data.
 
-A record is written before its item, and an index is removed before the data. So the data is read first, and
-what it lacks of an index is no damage of that.
+The broker writes a record before its item, and removes an index before its data. The check reads the data
+first, so an item whose record was written after that is not damage.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from mocketmq_compat.delay.delayed_file import parse_second
-from mocketmq_compat.delay.inspection import FolderInspector, Trouble
+from mocketmq_compat.delay.inspection import FolderInspector, FolderProblem
 from mocketmq_compat.delay.slots import data_file, index_file
 from mocketmq_compat.delay.slots.data_file import DAY_MS, SlotDamage
 from mocketmq_compat.delay.slots.hour_index import index_name
@@ -20,14 +20,14 @@ _HOURS: Final = DAY_MS // HOUR_MS
 
 
 class SlotInspector(FolderInspector):
-    """Compares the indexes with the data, too."""
+    """Inspects the folder ``slots``, and also checks its indexes against its data."""
 
-    def _check(self) -> Iterator[Trouble]:
+    def _check(self) -> Iterator[FolderProblem]:
         return check_indexes(self._root)
 
 
-def check_indexes(root: Path) -> Iterator[Trouble]:
-    """Each index that does not lead to every record that waits. Raises OSError."""
+def check_indexes(root: Path) -> Iterator[FolderProblem]:
+    """Yield each index that does not list every pending record. Raises OSError."""
     data, indexes = _numbers(root / "data"), _numbers(root / "index")
     for day in sorted(data):
         with suppress(FileNotFoundError), (root / "data" / str(day)).open("rb", buffering=0) as file:
@@ -37,12 +37,12 @@ def check_indexes(root: Path) -> Iterator[Trouble]:
             with suppress(FileNotFoundError):
                 totals = _totals(root, hour, [])
                 if totals is not None and totals.waiting:
-                    reason = f"{index_name(hour)} names {totals.waiting} messages in it that wait"
-                    yield Trouble(f"data/{hour // _HOURS}", "missing", reason)
+                    reason = f"it is missing; {index_name(hour)} lists {totals.waiting} pending messages"
+                    yield FolderProblem(f"data/{hour // _HOURS}", "missing", reason)
 
 
-def _check_day(root: Path, data: int) -> Iterator[Trouble]:
-    offsets: dict[int, list[int]] = {}  # of each hour: how many records, and the sum of their offsets
+def _check_day(root: Path, data: int) -> Iterator[FolderProblem]:
+    offsets: dict[int, list[int]] = {}  # by hour: the number of records, and the sum of their offsets
     waiting: set[int] = set()
     damages: list[range] = []
     last = end = 0
@@ -60,18 +60,18 @@ def _check_day(root: Path, data: int) -> Iterator[Trouble]:
     damages.append(range(end, 1 << 63))
     for hour in sorted(waiting):
         count, total = offsets[hour]
-        good = {(count, total), (count - 1, total - last)}  # an item may be just being written
-        # Looked at twice, and only if it is needed: a broker may have been in the middle of a change.
+        good = {(count, total), (count - 1, total - last)}  # the last item may still be missing
+        # Check a second time on failure, because a broker may have been in the middle of a change.
         if (
             _reason(root, hour, damages, good)
             and _has_waiting(data, hour)
             and (reason := _reason(root, hour, damages, good))
         ):
-            yield Trouble(index_name(hour), "index", f"{reason}; the broker makes it again from the data")
+            yield FolderProblem(index_name(hour), "index", f"{reason}; the broker rebuilds it from the data")
 
 
 def _reason(root: Path, hour: int, left_out: list[range], good: set[tuple[int, int]]) -> str | None:
-    """What is wrong with an index that should have one of these numbers of records and sums of offsets."""
+    """Say what is wrong with an index, given the possible numbers of records and sums of offsets; or None."""
     try:
         totals = _totals(root, hour, left_out)
     except FileNotFoundError:
@@ -79,12 +79,12 @@ def _reason(root: Path, hour: int, left_out: list[range], good: set[tuple[int, i
     except DamagedIndexError:
         totals = None
     if totals is None:
-        return "it has changed"
-    return None if (totals.items, totals.offsets) in good else "it does not name all records of the data"
+        return "it is damaged"
+    return None if (totals.items, totals.offsets) in good else "it does not list all records of the data"
 
 
 def _totals(root: Path, hour: int, left_out: list[range]) -> IndexTotals | None:
-    """What an index names, but for records in these ranges; None if it is damaged."""
+    """Count the records outside of these ranges that an index lists; None if the index is damaged."""
     with (root / index_name(hour)).open("rb", buffering=0) as file:
         return index_file.check(
             file.fileno(), hour, lambda offset: not any(offset in each for each in left_out)
@@ -92,7 +92,7 @@ def _totals(root: Path, hour: int, left_out: list[range]) -> IndexTotals | None:
 
 
 def _has_waiting(data: int, hour: int) -> bool:
-    """Whether a record of this hour waits still: else a broker may have removed the index."""
+    """Return whether a record of this hour is still pending; otherwise the broker may remove the index."""
     return any(
         not isinstance(part, SlotDamage) and not part.is_done and part.entry.due_ms // HOUR_MS == hour
         for part in data_file.records(data)

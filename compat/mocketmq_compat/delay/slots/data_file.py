@@ -1,13 +1,13 @@
-"""The format of a day's data: the records of the messages that are due on that day, in order of arrival.
+"""The format of a day's data file in ``slots``: the records of messages due on that day, in order of arrival.
 
-``data/<day>``, named by the days since the epoch, in little-endian numbers::
+The file is ``data/<day>``; days count from the epoch. Numbers are little-endian::
 
     0   64 bytes  ``mocketmq-slots-data 1 <day>``, filled up with zeros
     64  records: ``MQSD`` · mark 4 · due_ms 8 · number 8 · key_hash 8 · size 4 · check 4 · content
 
 ``size`` is the length of the content in bytes, ``check`` the CRC-32 of the 28 bytes before it, and ``mark``
-``DONE`` for a message that waits no more. The content is that of a delayed message's file, with a checksum
-of its own.
+is ``DONE`` once the message is settled. The content is that of a delayed message's file
+(``delayed_file.py``), which has a checksum too.
 """
 
 import os
@@ -28,7 +28,7 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 class SlotRecord(NamedTuple):
-    """Where a record lies; ``size`` is that of the whole, in bytes."""
+    """A record's location; ``size`` is the length of the whole record in bytes."""
 
     offset: int
     size: int
@@ -37,7 +37,7 @@ class SlotRecord(NamedTuple):
 
 
 class SlotDamage(NamedTuple):
-    """A part that holds no record; ``is_last``, if the file ends with it."""
+    """Bytes that are not a record; ``is_last`` if the file ends with them."""
 
     offset: int
     size: int
@@ -45,30 +45,30 @@ class SlotDamage(NamedTuple):
 
 
 def encode(entry: Entry, content: bytes) -> bytes:
-    """The record of a message that waits."""
+    """Encode the record of a pending message."""
     plain = _RECORD.pack(MAGIC, 0, *entry, len(content), 0)
     return _RECORD.pack(MAGIC, 0, *entry, len(content), zlib.crc32(plain[8:-4])) + content
 
 
 def set_done(fd: int, offset: int) -> None:
-    """Mark the record at this place."""
+    """Mark the record at this offset as settled."""
     write_whole(fd, _MARK.pack(DONE), offset + len(MAGIC))
 
 
 def is_done(fd: int, offset: int) -> bool:
-    """Whether the record at this place is marked."""
+    """Return whether the record at this offset is marked as settled."""
     return os.pread(fd, _MARK.size, offset + len(MAGIC)) == _MARK.pack(DONE)
 
 
 def begins(fd: int, offset: int, size: int, entry: Entry) -> bool:
-    """Whether the record of this entry begins there, which has this size as a whole."""
+    """Return whether this entry's record begins at the offset; ``size`` is the length of the whole record."""
     found = os.pread(fd, PREFIX_BYTES, offset)
     expected = _RECORD.pack(MAGIC, 0, *entry, size - PREFIX_BYTES, 0)
     return found.startswith(MAGIC) and found[8:-4] == expected[8:-4]
 
 
 def records(fd: int) -> Iterator[SlotRecord | SlotDamage]:
-    """Everything behind the header, in order."""
+    """Yield all records and damage after the header, in order."""
     end = os.fstat(fd).st_size
     offset = HEADER_BYTES
     while offset < end:
@@ -83,7 +83,7 @@ def records(fd: int) -> Iterator[SlotRecord | SlotDamage]:
 
 
 def is_begun(fd: int, damage: SlotDamage) -> bool:
-    """Whether it is the beginning of a record, or empty: its sender got no answer."""
+    """Return whether the bytes may be left by an interrupted save: the beginning of a record, or zeros."""
     if not damage.is_last:
         return False
     prefix = os.pread(fd, PREFIX_BYTES, damage.offset)
@@ -109,7 +109,7 @@ def _record_at(fd: int, offset: int, end: int) -> SlotRecord | None:
 
 
 def _next_record(fd: int, offset: int, end: int) -> int:
-    """Where the next record begins that is whole; ``end`` without any."""
+    """Find the offset of the next intact record; ``end`` if there is none."""
     while offset < end:
         chunk = os.pread(fd, _CHUNK_BYTES, offset)
         place = chunk.find(MAGIC)

@@ -1,4 +1,4 @@
-"""The index of an hour in use: what is known of it, and its file, read with a check against that."""
+"""An hour's index that ``slots`` has opened: its file, and counts in memory that verify every read."""
 
 import os
 import threading
@@ -16,15 +16,15 @@ NO_NUMBER: Final = 1 << 63
 
 
 def index_name(hour: int) -> str:
-    """Its file in the scheme's folder."""
+    """Return the name of an hour's index in the scheme's folder."""
     return f"index/{hour}"
 
 
 @dataclass(eq=False)
 class HourIndex:
-    """Reading and changing may raise OSError, and DamagedIndexError if somebody else has changed the file.
+    """An hour's index. Raises OSError, and DamagedIndexError if another program has changed the file.
 
-    ``lock`` is that of the files. The attributes from ``items`` on are numbers that the file must agree with.
+    ``lock`` guards the files. The attributes from ``items`` on are counts that the file must agree with.
     """
 
     number: int
@@ -32,13 +32,13 @@ class HourIndex:
     lock: threading.RLock
     items: int = 0
     waiting: int = 0
-    heads: int = 0  # the sum of the table
+    heads: int = 0  # checksum of the table: the sum of its numbers
     least_number: int = NO_NUMBER
     greatest_number: int = 0
-    slot: int = 0  # nothing waits before it
+    slot: int = 0  # no message is pending in the slots before this one
 
     def create(self) -> None:
-        """Make the file, without any item."""
+        """Create the file, without items."""
         name = index_name(self.number)
         os.ftruncate(
             self.files.create(name, index_file.header("index", self.number)),
@@ -46,7 +46,7 @@ class HourIndex:
         )
 
     def check(self) -> int | None:
-        """Read the file, and know what is in it. Returns the bytes of the records; None if it is damaged."""
+        """Read the file and set the counts. Returns the total size of its records; None if it is damaged."""
         totals = index_file.check(self.files.read(index_name(self.number)), self.number)
         if totals is None:
             return None
@@ -54,36 +54,36 @@ class HourIndex:
         self.least_number, self.greatest_number = totals.least_number, totals.greatest_number
         return totals.record_bytes
 
-    # Read
+    # Reading
 
     def table(self) -> "array[int]":
-        """The newest item of each slot; together they have the sum that is known."""
+        """Read the newest item of each slot, and check their sum."""
         with self.lock:
             table = index_file.heads(self._fd())
             if sum(table) != self.heads:
-                raise DamagedIndexError(self.number, "its table has changed")
+                raise DamagedIndexError(self.number, "its table does not have its checksum")
             return table
 
     def newest(self, first: int, last: int) -> "array[int]":
-        """The newest item of each of these slots."""
+        """Read the newest item of each of these slots."""
         with self.lock:
             return index_file.heads(self._fd(), first, last - first + 1)
 
     def in_slot(self, slot: int, head: int) -> Iterator[tuple[int, Item]]:
-        """The items of a slot from this one back, with their numbers."""
+        """Yield the items of a slot with their numbers, from ``head`` back."""
         return index_file.chain(self._read, self.number, slot, head)
 
     def in_order(self) -> Iterator[Item]:
-        """All items, in order of arrival."""
+        """Yield all items in order of arrival."""
         return index_file.in_order(self._read, self.number, self.items)
 
     def item(self, place: int) -> Item:
-        """One item."""
+        """Read one item."""
         with self.lock:
             return index_file.read_item(self._fd(), self.number, place)
 
     def find(self, entry: Entry) -> tuple[int, Item] | None:
-        """The item of a record that waits, and its number."""
+        """Find the number and the item of a pending record."""
         slot = index_file.slot_of(entry.due_ms)
         [head] = self.newest(slot, slot)
         return next(
@@ -91,22 +91,22 @@ class HourIndex:
         )
 
     def waiting_slots(self) -> Iterator[tuple[int, int]]:
-        """Each slot from the first in which something may wait, with its newest item."""
+        """Yield the slots that may have pending messages, each with its newest item."""
         table = self.table()
         return ((slot, table[slot]) for slot in range(self.slot, SLOTS) if table[slot])
 
     def pass_over(self, slot: int, head: int) -> None:
-        """Nothing of this slot waits, of which this was the newest item: begin behind it, if it is still."""
+        """Skip this slot from now on, unless it has a newer item than ``head``; all others are settled."""
         with self.lock:
             if self.slot <= slot:
                 *before, newest = self.newest(self.slot, slot)
                 if newest == head and not any(before):
                     self.slot = slot + 1
 
-    # Change
+    # Changes
 
     def add(self, entry: Entry, offset: int, size: int, *, is_done: bool) -> None:
-        """Append an item. Raises OSError: then nothing has changed."""
+        """Append an item. If this raises OSError, nothing has changed."""
         before = index_file.append(
             self._fd(changes=True), self.items, entry, offset, size, DONE if is_done else 0
         )
@@ -119,7 +119,7 @@ class HourIndex:
             self.slot = min(self.slot, index_file.slot_of(entry.due_ms))
 
     def mark(self, place: int) -> None:
-        """Mark an item, which waited, as done with."""
+        """Mark a pending item as settled."""
         index_file.set_mark(self._fd(changes=True), place, DONE)
         self.waiting -= 1
 
@@ -128,12 +128,12 @@ class HourIndex:
             return index_file.read_items(self._fd(), self.number, first, items)
 
     def _fd(self, *, changes: bool = False) -> int:
-        """The file, in which there is what was written, at least by its length."""
+        """Return the file's descriptor, after checking its identity and its length."""
         name = index_name(self.number)
         try:
             fd = self.files.write(name) if changes else self.files.read(name)
         except FileNotFoundError:
-            raise DamagedIndexError(self.number, "it is gone") from None
+            raise DamagedIndexError(self.number, "it was removed") from None
         found, expected = os.fstat(fd), index_file.end_of(self.items)
         if not found.st_nlink:
             raise DamagedIndexError(self.number, "it was removed or replaced")

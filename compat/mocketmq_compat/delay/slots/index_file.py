@@ -1,17 +1,17 @@
-"""The format of an hour's index: a table of 36,000 slots of 0.1 s, and the items of each as a linked list.
+"""The format of an hour's index in ``slots``: a table of 36,000 slots of 0.1 s, each a linked list of items.
 
-``index/<hour>``, named by the hours since the epoch, in little-endian numbers::
+The file is ``index/<hour>``; hours count from the epoch. Numbers are little-endian::
 
     0        64 bytes  ``mocketmq-slots-index 1 <hour>``, filled up with zeros
-    64       36,000 numbers of 4 bytes: the newest item of each slot; 0: none
+    64       36,000 numbers of 4 bytes: the newest item of each slot, 0 for none
     144,064  items of 48 bytes, numbered from 1, in order of arrival:
              due_ms 8 · number 8 · key_hash 8 · offset 8 · size 4 · previous 4 · check 4 · mark 4
 
-``offset`` is the place of the record in the day's data file and ``size`` its length in bytes; ``previous``
-is the item before in the same slot, ``check`` the CRC-32 of the 40 bytes before it, ``mark`` 0 for a message
-that waits and ``DONE`` for any other. All can be made again from the data.
+``offset`` is the offset of the record in the day's data file and ``size`` its length in bytes. ``previous``
+is the number of the previous item in the same slot, ``check`` the CRC-32 of the 40 bytes before it. ``mark``
+is 0 for a pending message and ``DONE`` for a settled one. An index can be rebuilt from the data.
 
-What is read is checked: :class:`DamagedIndexError` says that somebody else has changed the file.
+All reads are checked. :class:`DamagedIndexError` means that another program has changed the file.
 """
 
 import errno
@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from mocketmq_compat.delay.delayed_file import Entry
 
 DONE: Final = int.from_bytes(b"DONE", "little")
-"""The mark of a record whose message is delivered, cancelled or damaged."""
+"""The mark of a settled record: its message is delivered, cancelled or quarantined."""
 SLOT_MS: Final = 100
 SLOTS: Final = 36_000
 HOUR_MS: Final = SLOT_MS * SLOTS
@@ -38,11 +38,11 @@ ITEM_BYTES: Final = _ITEM.size
 _CHECKED: Final = ITEM_BYTES - 8
 _MARK_AT: Final = ITEM_BYTES - 4
 _AT_ONCE: Final = 16_384
-"""Items read in one go."""
+"""Number of items read in one step."""
 
 
 class DamagedIndexError(OSError):
-    """The index of an hour is not as it was written."""
+    """The index of an hour differs from what was written."""
 
     def __init__(self, hour: int, reason: str) -> None:
         super().__init__(errno.EIO, reason, f"index/{hour}")
@@ -50,7 +50,7 @@ class DamagedIndexError(OSError):
 
 
 class Item(NamedTuple):
-    """An item: a message's entry, and where its record is."""
+    """An item of an index: a message's entry, and the location of its record."""
 
     entry: Entry
     offset: int
@@ -60,31 +60,31 @@ class Item(NamedTuple):
 
 
 def header(kind: str, number: int) -> bytes:
-    """The first bytes of a file."""
+    """Encode the header of a file."""
     return f"mocketmq-slots-{kind} 1 {number}\n".encode().ljust(HEADER_BYTES, b"\0")
 
 
 def slot_of(due_ms: int) -> int:
-    """The slot of a due time in its hour."""
+    """Return the slot of a due time within its hour."""
     return due_ms % HOUR_MS // SLOT_MS
 
 
 def end_of(items: int) -> int:
-    """The length of an index with so many items."""
+    """Return the length of an index with this number of items."""
     return ITEMS_AT + items * ITEM_BYTES
 
 
 def heads(fd: int, first: int = 0, slots: int = SLOTS) -> "array[int]":
-    """The newest item of each of these slots."""
+    """Read the newest item of each of these slots."""
     table = array("I")
     table.frombytes(os.pread(fd, 4 * slots, HEADER_BYTES + 4 * first).ljust(4 * slots, b"\0"))
     return table
 
 
 def append(fd: int, items: int, entry: Entry, offset: int, size: int, mark: int = 0) -> int:
-    """Add an item to the ``items`` that are there, and make it the head of its slot. Returns the head before.
+    """Append an item after the first ``items``, and make it the head of its slot. Returns the previous head.
 
-    Raises OSError: then nothing has changed.
+    If this raises OSError, nothing has changed.
     """
     slot = slot_of(entry.due_ms)
     fields = (*entry, offset, size, heads(fd, slot, 1)[0])
@@ -102,16 +102,16 @@ def append(fd: int, items: int, entry: Entry, offset: int, size: int, mark: int 
 
 
 def set_mark(fd: int, item: int, mark: int) -> None:
-    """Mark an item."""
+    """Set the mark of an item."""
     write_whole(fd, _NUMBER.pack(mark), end_of(item - 1) + _MARK_AT)
 
 
 ReadItems = Callable[[int, int], bytes]
-"""The bytes of so many items, from this one on."""
+"""Reads items as bytes. The arguments are the number of the first item, and how many to read."""
 
 
 def chain(read: ReadItems, hour: int, slot: int, head: int) -> Iterator[tuple[int, Item]]:
-    """The items of a slot with their numbers, from the newest on, read in blocks as they lie together."""
+    """Yield the items of a slot with their numbers, newest first; neighbours are read in one block."""
     block, first, wanted = b"", 1, 1
     tenth = hour * SLOTS + slot
     while head:
@@ -121,13 +121,13 @@ def chain(read: ReadItems, hour: int, slot: int, head: int) -> Iterator[tuple[in
             block = read(first, head - first + 1)
         item = _item(hour, block, (head - first) * ITEM_BYTES)
         if item.entry.due_ms // SLOT_MS != tenth or item.previous >= head:
-            raise DamagedIndexError(hour, f"item {head} is not of slot {slot}")
+            raise DamagedIndexError(hour, f"item {head} does not belong to slot {slot}")
         yield head, item
         head = item.previous
 
 
 def in_order(read: ReadItems, hour: int, items: int) -> Iterator[Item]:
-    """All items, in order of arrival."""
+    """Yield all items in order of arrival."""
     for first in range(1, items + 1, _AT_ONCE):
         block = read(first, min(items - first + 1, _AT_ONCE))
         for start in range(0, len(block), ITEM_BYTES):
@@ -135,7 +135,7 @@ def in_order(read: ReadItems, hour: int, items: int) -> Iterator[Item]:
 
 
 def read_items(fd: int, hour: int, first: int, items: int) -> bytes:
-    """The bytes of so many items, from ``first`` on."""
+    """Read this many items from ``first`` on, as bytes."""
     block = os.pread(fd, items * ITEM_BYTES, end_of(first - 1))
     if len(block) != items * ITEM_BYTES:
         raise DamagedIndexError(hour, f"it ends before item {first + items - 1}")
@@ -143,27 +143,27 @@ def read_items(fd: int, hour: int, first: int, items: int) -> bytes:
 
 
 def read_item(fd: int, hour: int, number: int) -> Item:
-    """One item."""
+    """Read one item."""
     return _item(hour, read_items(fd, hour, number, 1), 0)
 
 
 class IndexTotals(NamedTuple):
-    """What an index holds."""
+    """Counts and checksums of an index."""
 
     items: int
     waiting: int
-    heads: int  # the sum of the table
-    offsets: int  # the sum of those of all records that it names
-    record_bytes: int  # of these
+    heads: int  # the sum of the numbers in the table
+    offsets: int  # the sum of the offsets of all records that it lists
+    record_bytes: int  # size of these records
     least_number: int
     greatest_number: int
 
 
 def check(fd: int, hour: int, counts: Callable[[int], bool] | None = None) -> IndexTotals | None:
-    """The totals of an index; None if it is damaged or not complete.
+    """Read the totals of an index; None if it is damaged or incomplete.
 
-    ``counts`` says whether a record at an offset belongs to the totals. With it, a broker may be adding to
-    the index: what comes meanwhile is passed over.
+    ``counts`` decides whether the record at an offset belongs to the totals. With ``counts``, a broker may be
+    adding to the index, and the items that it adds during the check are skipped.
     """
     items, rest = divmod(os.fstat(fd).st_size - ITEMS_AT, ITEM_BYTES)
     if items < 0 or (rest and counts is None) or os.pread(fd, HEADER_BYTES, 0) != header("index", hour):
@@ -202,7 +202,7 @@ def check(fd: int, hour: int, counts: Callable[[int], bool] | None = None) -> In
 
 
 def write_whole(fd: int, content: bytes, offset: int) -> None:
-    """Write all of it. Raises OSError."""
+    """Write all of ``content``. Raises OSError."""
     written = os.pwrite(fd, content, offset)
     while written < len(content):
         written += os.pwrite(fd, memoryview(content)[written:], offset + written)
@@ -211,5 +211,5 @@ def write_whole(fd: int, content: bytes, offset: int) -> None:
 def _item(hour: int, block: bytes, start: int) -> Item:
     due_ms, number, digest, offset, size, previous, crc, mark = _ITEM.unpack_from(block, start)
     if zlib.crc32(block[start : start + _CHECKED]) != crc or mark not in (0, DONE):
-        raise DamagedIndexError(hour, "an item has changed")
+        raise DamagedIndexError(hour, "an item does not have its checksum")
     return Item(Entry(due_ms, number, digest), offset, size, previous, mark)

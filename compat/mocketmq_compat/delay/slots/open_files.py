@@ -1,4 +1,4 @@
-"""File descriptors of a folder's files: the most recently used ones stay open."""
+"""A cache of file descriptors: a folder's most recently used files stay open."""
 
 import os
 from collections import OrderedDict
@@ -6,11 +6,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from mocketmq.store.sync_path import sync_path
+
 MOST: Final = 64
 
 
 class OpenFiles:
-    """For one thread at a time. Every method may raise OSError."""
+    """File descriptors by name, for one thread at a time. Every method may raise OSError."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -18,10 +20,10 @@ class OpenFiles:
         self._unsynced: set[str] = set()
 
     def read(self, name: str) -> int:
-        """The descriptor of a file that is there."""
+        """Return the descriptor of an existing file."""
         fd = self._fds.get(name)
         if fd is None:
-            fd = self._fds[name] = os.open(self.root / name, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = self._fds[name] = os.open(self.root / name, os.O_RDWR | os.O_NOFOLLOW)
             if len(self._fds) > MOST:
                 os.close(self._fds.popitem(last=False)[1])
         else:
@@ -29,13 +31,13 @@ class OpenFiles:
         return fd
 
     def write(self, name: str) -> int:
-        """The same for a file that is about to change."""
+        """Return the descriptor of an existing file that is about to change."""
         fd = self.read(name)
         self._unsynced.add(name)
         return fd
 
     def create(self, name: str, content: bytes) -> int:
-        """Create the file, or empty it, and begin it so."""
+        """Create the file, or replace its contents, with this content."""
         self.close_file(name)
         path = self.root / name
         try:
@@ -48,12 +50,12 @@ class OpenFiles:
         return self.write(name)
 
     def replace(self, name: str, temporary: Path) -> None:
-        """Put another file in its place."""
+        """Replace the file with a temporary file."""
         self.close_file(name)
         temporary.rename(self.root / name)
         self._unsynced |= {name, os.path.dirname(name)}  # noqa: PTH120 - a folder here
 
-    def remove(self, name: str) -> None:
+    def remove_file(self, name: str) -> None:
         """Close and remove the file, if it is there."""
         self.close_file(name)
         self._unsynced.discard(name)
@@ -66,22 +68,18 @@ class OpenFiles:
             os.close(fd)
 
     def take_unsynced(self) -> set[str]:
-        """The files and folders that have changed since the last time."""
+        """Return the files and folders that have changed since the last call."""
         names, self._unsynced = self._unsynced, set()
         return names
 
     def close(self) -> None:
-        """Close all."""
+        """Close all files."""
         for name in [*self._fds]:
             self.close_file(name)
 
 
 def sync(root: Path, names: set[str]) -> None:
-    """Make these files and folders durable; those that are gone need nothing."""
+    """Make these files and folders durable. Skips removed files."""
     for name in sorted(names):
         with suppress(FileNotFoundError):
-            fd = os.open(root / name, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            sync_path(root / name)

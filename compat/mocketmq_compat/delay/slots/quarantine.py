@@ -1,4 +1,4 @@
-"""The folder ``.bad`` for what is damaged, each piece with the reason in a text file."""
+"""The quarantine: a folder ``.bad`` for damaged data, each piece beside a text file with the reason."""
 
 import logging
 from collections import Counter
@@ -13,7 +13,7 @@ REASON: Final = ".reason"
 
 
 class Quarantine:
-    """Counts what was met since the start, by kind, and the pieces that lie there."""
+    """Stores damaged pieces. Counts pieces added since the start by kind, and all pieces in the folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -23,12 +23,12 @@ class Quarantine:
             self.pieces = sum(path.suffix != REASON for path in (root / FOLDER).iterdir())
 
     def place_for(self, name: str, kind: str, reason: str) -> Path:
-        """Where a piece goes; the reason is written beside it. Raises OSError."""
+        """Return a path for a damaged piece, after writing the reason beside it. Raises OSError."""
         self.met[kind] += 1
         self.pieces += 1
         bad = self.root / FOLDER
         bad.mkdir(exist_ok=True)
         place = bad / Path(name).name
         place.with_name(f"{place.name}{REASON}").write_text(f"{reason}\n", "utf-8")
-        log.warning("%s is put aside: %s", self.root / name, reason)
+        log.warning("quarantining %s: %s", self.root / name, reason)
         return place

@@ -1,26 +1,41 @@
-"""Read the messages in the folder ``slots``, from its data alone, and change nothing."""
+"""Read the messages in the folder ``slots`` from its data files alone, without changing anything."""
 
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from mocketmq_compat.delay.delayed_file import DamagedFileError, parse_second
+from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, parse_second
 from mocketmq_compat.delay.directories.delay_directory import QUARANTINE
-from mocketmq_compat.delay.inspection import UNFINISHED, InspectionProgress, KeptMessage, Trouble, readable
+from mocketmq_compat.delay.inspection import (
+    UNFINISHED,
+    FolderProblem,
+    InspectionProgress,
+    KeptMessage,
+    readable,
+)
 from mocketmq_compat.delay.parked_message import message_in
 from mocketmq_compat.delay.slots import data_file
-from mocketmq_compat.delay.slots.data_file import PREFIX_BYTES, SlotDamage
+from mocketmq_compat.delay.slots.data_file import PREFIX_BYTES, SlotDamage, SlotRecord
 from mocketmq_compat.delay.slots.index_file import HEADER_BYTES, header
 
 
 def holds_messages(root: Path) -> bool:
-    """Whether any day has a record, be it done with or not. Raises OSError."""
+    """Return whether any day has a record, pending or settled. Raises OSError."""
     return any(path.stat().st_size > HEADER_BYTES for path in _days(root))
 
 
-def read_messages(root: Path, progress: InspectionProgress) -> Iterator[KeptMessage | Trouble]:
-    """Each record that waits, and what is damaged. Raises OSError."""
+def pending_entries(root: Path) -> Iterator[Entry]:
+    """Yield the entry in the head of each pending record."""
+    for path in _days(root):
+        with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
+            for part in data_file.records(file.fileno()):
+                if isinstance(part, SlotRecord) and not part.is_done:
+                    yield part.entry
+
+
+def read_messages(root: Path, progress: InspectionProgress) -> Iterator[KeptMessage | FolderProblem]:
+    """Yield each pending record, and damaged parts. Raises OSError."""
     yield from _strays(root)
     done = 0
     for path in _days(root):
@@ -31,34 +46,36 @@ def read_messages(root: Path, progress: InspectionProgress) -> Iterator[KeptMess
                 yield each
 
 
-def _read(name: str, day: int, fd: int) -> Iterator[KeptMessage | Trouble]:
-    """The same of one day's data."""
+def _read(name: str, day: int, fd: int) -> Iterator[KeptMessage | FolderProblem]:
+    """Like ``read_messages``, for one day's data."""
     begin = os.pread(fd, HEADER_BYTES, 0)
     if begin != header("data", day):
-        reason = "it does not begin as data of this version and day does"
-        yield Trouble(name, "version" if begin.strip(b"\0") else UNFINISHED, reason)
+        reason = "its header is not that of this version and day"
+        yield FolderProblem(name, "version" if begin.strip(b"\0") else UNFINISHED, reason)
         return
     for part in data_file.records(fd):
         if isinstance(part, SlotDamage):
             kind = UNFINISHED if data_file.is_begun(fd, part) else "damaged"
-            yield Trouble(f"{name}:{part.offset}", kind, f"{part.size} bytes are no record")
+            yield FolderProblem(f"{name}:{part.offset}", kind, f"{part.size} bytes are not a record")
         elif not part.is_done:
             file = f"{name}/{part.entry.name}"
             try:
                 content = os.pread(fd, part.size - PREFIX_BYTES, part.offset + PREFIX_BYTES)
                 yield KeptMessage(file, message_in(part.entry, content))
             except DamagedFileError as error:
-                yield Trouble(file, error.kind, str(error))
+                yield FolderProblem(file, error.kind, str(error))
 
 
-def _strays(root: Path) -> Iterator[Trouble]:
+def _strays(root: Path) -> Iterator[FolderProblem]:
     others = {path for path in root.iterdir() if path.name not in ("data", "index", QUARANTINE)}
     for folder in ("data", "index"):
         if (root / folder).is_dir():
             others |= {path for path in (root / folder).iterdir() if parse_second(path.name) is None}
     for path in sorted(others):
         kind = UNFINISHED if path.suffix == ".tmp" else "stray"
-        yield Trouble(readable(str(path.relative_to(root))), kind, "it is not a file of the scheme slots")
+        yield FolderProblem(
+            readable(str(path.relative_to(root))), kind, "it is not a file of the scheme slots"
+        )
 
 
 def _days(root: Path) -> list[Path]:

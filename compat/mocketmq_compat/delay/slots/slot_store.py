@@ -1,11 +1,11 @@
-"""The folder ``slots``: an index per hour with slots of 0.1 s as keys, and a data file per day of delivery.
+"""The store of the scheme ``slots``: an index per hour with slots of 0.1 s, and a data file per day.
 
-A record goes to the end of its day's data, and an item in its hour's index leads to it from its slot. Memory
-holds a few numbers per hour and day, and where recently used records are. What is done with is marked in
-both; both are removed together when their day is over and nothing of it waits any more.
+A record is appended to the data file of its due day, and an item in its hour's index points from its slot to
+the record. Memory holds a few numbers per hour and day, and the locations of recently used records. Settled
+records are marked in both files. Both files are removed once their day is past and has no pending message.
 
-The data is what counts: an index that is damaged, or does not name every record of its day, is made again.
-All are checked at the start, and from then on what is read of them.
+The data is authoritative, so an index that is damaged or lacks a record of its day is rebuilt from the data.
+All indexes are checked when the store is opened, and each read of an index is checked afterwards.
 """
 
 import heapq
@@ -24,7 +24,8 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.failpoint import pass_point
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode, parse_second
 from mocketmq_compat.delay.slots import data_file, index_file
-from mocketmq_compat.delay.slots.data_file import DAY_MS, PREFIX_BYTES, SlotDamage, SlotRecord
+from mocketmq_compat.delay.slots.data_file import DAY_MS, PREFIX_BYTES, SlotRecord
+from mocketmq_compat.delay.slots.day_data import DayData, data_name
 from mocketmq_compat.delay.slots.hour_index import NO_NUMBER, HourIndex, index_name
 from mocketmq_compat.delay.slots.index_file import HEADER_BYTES, HOUR_MS, DamagedIndexError, Item, write_whole
 from mocketmq_compat.delay.slots.open_files import OpenFiles, sync
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 FOLDER: Final = "slots"
 _HOURS: Final = DAY_MS // HOUR_MS
 _LOCATIONS: Final = 65_536
-"""Records whose items are remembered: more than a scheme has in hand at once."""
+"""Maximum number of records with a cached item; more than the engine works on at once."""
 _TRIES: Final = 3
 
 T = TypeVar("T")
@@ -43,54 +44,55 @@ T = TypeVar("T")
 
 @dataclass
 class Day:
-    """A data file: its length, and the hours that have an index."""
+    """A day's data file: its length, and the hours that have an index."""
 
     end: int = HEADER_BYTES
     hours: dict[int, HourIndex] = field(default_factory=dict)
-    is_indexed: bool = True  # else its indexes could not be made again so far
+    is_indexed: bool = True  # False: rebuilding its indexes has failed so far
 
     @property
     def waiting(self) -> int:
-        """How many of its records wait."""
+        """The number of pending records."""
         return sum(hour.waiting for hour in self.hours.values())
 
     @property
     def disk_bytes(self) -> int:
-        """What its data and items take."""
+        """Bytes of its data and items."""
         return self.end + sum(hour.items for hour in self.hours.values()) * index_file.ITEM_BYTES
 
 
 class SlotStore:
-    """As :class:`~mocketmq_compat.delay.store.DelayStore`. Opening raises OSError."""
+    """A :class:`~mocketmq_compat.delay.store.DelayStore` in the folder ``slots``. Opening raises OSError."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.disk_bytes = 0  # of data and items
+        self.disk_bytes = 0  # bytes of data and items
         self.recounts = 0
         self.repeats = 0
         self._days: dict[int, Day] = {}
         self._locations: OrderedDict[Entry, int] = OrderedDict()
-        self._lock = threading.RLock()  # never held for long: the event loop takes it, too
+        self._lock = threading.RLock()  # never held for long, because the event loop takes it too
         for folder in ("index", "data"):
             (root / folder).mkdir(parents=True, exist_ok=True)
         self._files = OpenFiles(root)
         self._quarantine = Quarantine(root)
+        self._data = DayData(root, self._files, self._quarantine)
         self._open_days()
 
     def by_second(self) -> Mapping[int, int]:
-        """Not known."""
+        """Return nothing, because the store has no counts by second."""
         return {}
 
     def disk_bytes_of(self, size: int) -> int:
-        """About that of the content."""
+        """Return about the size of the content."""
         return size
 
     def adopt(self, now_us: int) -> Sequence[Entry]:  # noqa: ARG002 - see DelayStore
-        """Nobody else writes here."""
+        """Return nothing, because no other program can add records."""
         return ()
 
     def close(self) -> None:
-        """Close all files, and remove those of which nothing waits."""
+        """Remove files without pending messages, and close all other files."""
         with suppress(OSError):
             self.remove_over(0, is_cleared=True)
         with self._lock:
@@ -98,31 +100,28 @@ class SlotStore:
 
     @property
     def count(self) -> int:
-        """How many records wait."""
         with self._lock:
             return sum(day.waiting for day in self._days.values())
 
     @property
     def damaged(self) -> Counter[str]:
-        """What was found damaged since the start, by kind."""
+        """Damaged pieces found since the start, by kind."""
         return self._quarantine.met
 
     @property
     def quarantined(self) -> int:
-        """How many pieces lie in the quarantine."""
         return self._quarantine.pieces
 
     @property
     def last_number(self) -> int:
-        """The largest number of all records."""
         return max((hour.greatest_number for hour in self._all_hours()), default=0)
 
     @property
     def parts(self) -> int:
-        """How many hours have something waiting."""
+        """The number of hours with pending messages."""
         return sum(hour.waiting > 0 for hour in self._all_hours())
 
-    # Open
+    # Opening
 
     def _open_days(self) -> None:
         data, indexes = self._numbers("data"), self._numbers("index")
@@ -130,7 +129,7 @@ class SlotStore:
             self._open_day(number, [hour for hour in indexes if hour // _HOURS == number], number in data)
 
     def _numbers(self, folder: str) -> set[int]:
-        """The numbers that name files; whatever else is there is left alone."""
+        """Read the numbers that name a folder's files, ignoring other files."""
         found = set()
         for path in (self.root / folder).iterdir():
             number = parse_second(path.name)
@@ -140,7 +139,7 @@ class SlotStore:
                 path.unlink()
             else:
                 self.damaged["ignored"] += 1
-                log.warning("%s is no file of the scheme slots and is left alone", path)
+                log.warning("ignoring %s: not a file of the scheme slots", path)
         return found
 
     def _open_day(self, number: int, hours: Sequence[int], has_data: bool) -> None:
@@ -156,79 +155,45 @@ class SlotStore:
             day.hours[hour] = index
             waiting += index.waiting
             record_bytes += size
-        if not (has_data and self._is_data(number)):
+        if not (has_data and self._data.is_ours(number)):
             self._lose_day(number, hours, waiting)
             return
-        day.end = os.fstat(self._files.read(_data(number))).st_size
+        day.end = os.fstat(self._files.read(data_name(number))).st_size
         if not is_good or HEADER_BYTES + record_bytes != day.end:
-            log.warning("the indexes of day %d do not name all of its data, and are made again", number)
+            log.warning("rebuilding the indexes of day %d: they do not list all of its data", number)
             self._rebuild(number)
         self.disk_bytes += day.disk_bytes
-
-    def _is_data(self, number: int) -> bool:
-        """Whether the file begins as data of this version does; any other is put aside."""
-        name = _data(number)
-        found = os.pread(self._files.read(name), HEADER_BYTES, 0)
-        if found == index_file.header("data", number):
-            return True
-        self._files.close_file(name)
-        if found.strip(b"\0"):
-            reason = "it does not begin as data of this version and day does"
-            (self.root / name).rename(self._quarantine.place_for(name, "version", reason))
-        else:
-            self._files.remove(name)  # it was being made when the power failed
-        return False
 
     def _lose_day(self, number: int, hours: Iterable[int], waiting: int) -> None:
         del self._days[number]
         for hour in hours:
-            self._files.remove(index_name(hour))
+            self._files.remove_file(index_name(hour))
         if waiting:
             self.damaged["missing"] += waiting
-            log.warning("%d messages are lost: %s is missing", waiting, self.root / _data(number))
+            log.warning("%d messages are lost: %s is missing", waiting, self.root / data_name(number))
 
     def _rebuild(self, number: int) -> None:
-        """Make the indexes of a day again from its data, and put aside what of that is no record."""
+        """Rebuild the indexes of a day from its data, quarantining damaged parts of the data."""
         day = self._days[number]
         day.is_indexed = False
         day.hours, day.end = {}, HEADER_BYTES
         self._locations.clear()
         for hour in range(number * _HOURS, (number + 1) * _HOURS):
-            self._files.remove(index_name(hour))
-        name = _data(number)
-        if any(isinstance(part, SlotDamage) for part in data_file.records(self._files.read(name))):
-            self._drop_damage(name)
+            self._files.remove_file(index_name(hour))
+        name = data_name(number)
+        self._data.drop_damage(number)
         for part in data_file.records(self._files.write(name)):
             if isinstance(part, SlotRecord):
                 self._add_item(day, part.entry, part.offset, part.size, is_done=part.is_done)
                 day.end = part.offset + part.size
         day.is_indexed = True
 
-    def _drop_damage(self, name: str) -> None:
-        """Write the data again without what is no record."""
-        fd = self._files.read(name)
-        temporary = self.root / f"{name}.tmp"
-        with temporary.open("wb") as file:
-            file.write(os.pread(fd, HEADER_BYTES, 0))
-            for part in data_file.records(fd):
-                content = os.pread(fd, part.size, part.offset)
-                if isinstance(part, SlotRecord):
-                    file.write(content)
-                else:
-                    kind = "torn" if content.startswith(data_file.MAGIC) else "stray"
-                    reason = f"{part.size} bytes at {part.offset} are no record"
-                    place = self._quarantine.place_for(f"{name}-{part.offset}", kind, reason)
-                    place.write_bytes(content)
-            file.flush()
-            os.fsync(file.fileno())
-        self._files.replace(name, temporary)
-
-    # Indexes that are damaged meanwhile
+    # Indexes damaged while in use
 
     def _mended(self, act: Callable[[], T]) -> T:
-        """Do it; once more when a damaged index has been made again, be it for this or for another thread.
+        """Call ``act``, and again whenever this or another thread has rebuilt a damaged index.
 
-        Raises DamagedIndexError when that does not help.
+        Raises DamagedIndexError if the last call fails too.
         """
         for _ in range(_TRIES):
             recounts = self.recounts
@@ -242,14 +207,14 @@ class SlotStore:
         return act()
 
     def _mend(self, error: DamagedIndexError, recounts: int) -> None:
-        """Make the indexes of its day again, unless that has been done since."""
+        """Rebuild the indexes of the day, unless another thread has rebuilt some since ``recounts``."""
         with self._lock:
             day = self._days.get(error.hour // _HOURS)
             if self.recounts != recounts or day is None:
                 return
             if day.is_indexed:
                 log.warning(
-                    "%s is damaged, %s: the indexes of its day are made again from the data",
+                    "%s is damaged (%s): rebuilding the indexes of its day from the data",
                     self.root / error.filename,
                     error.strerror,
                 )
@@ -262,15 +227,15 @@ class SlotStore:
             self.recounts += 1
 
     def _hour(self, number: int) -> HourIndex | None:
-        """The index of an hour, if there is one. Under the lock."""
+        """Return the index of an hour, or None. The caller must hold the lock."""
         day = self._days.get(number // _HOURS)
         if day is None:
             return None
         if not day.is_indexed:
-            raise DamagedIndexError(number, "it could not be made again so far")
+            raise DamagedIndexError(number, "it has not been rebuilt yet")
         return day.hours.get(number)
 
-    # Records that come
+    # Saving
 
     def write(self, entry: Entry, content: bytes) -> None:
         """Append the record to its day, and an item to its hour."""
@@ -280,7 +245,7 @@ class SlotStore:
     def _write(self, entry: Entry, content: bytes) -> None:
         number = entry.due_ms // DAY_MS
         day = self._days.get(number) or Day()
-        name = _data(number)
+        name = data_name(number)
         record = data_file.encode(entry, content)
         if number not in self._days:
             self._files.create(name, index_file.header("data", number))
@@ -294,7 +259,7 @@ class SlotStore:
             self._add_item(day, entry, day.end, len(record), is_done=False)
         except OSError:
             with suppress(OSError):
-                os.ftruncate(fd, day.end)  # else a restart would find a message that was refused
+                os.ftruncate(fd, day.end)  # otherwise a restart would find the refused message
             raise
         day.end += len(record)
         self.disk_bytes += len(record) + index_file.ITEM_BYTES
@@ -310,20 +275,20 @@ class SlotStore:
         if not is_done:
             self._remember(entry, hour.items)
 
-    def sync(self, entries: Iterable[Entry]) -> None:  # noqa: ARG002 - all that was written
-        """Make all data and indexes durable that have changed."""
+    def sync(self, entries: Iterable[Entry]) -> None:  # noqa: ARG002 - syncs all writes
+        """Sync all data files and indexes that have changed."""
         with self._lock:
             names = self._files.take_unsynced()
         sync(self.root, names)
 
-    def remove(self, entry: Entry) -> None:
-        """Mark the record, whose sender is refused."""
+    def remove_record(self, entry: Entry) -> None:
+        """Mark the record of a refused message as settled."""
         self.forget([entry])
 
-    # What waits
+    # Pending records
 
-    def first(self, limit: int, without: Container[Entry]) -> list[Entry]:
-        """The first records, slot by slot: only a slot that is about to be due is put in order."""
+    def first_records(self, limit: int, without: Container[Entry]) -> list[Entry]:
+        """Return the first entries slot by slot, sorting only the slots that it needs."""
         return self._mended(partial(self._first, limit, without))
 
     def _first(self, limit: int, without: Container[Entry]) -> list[Entry]:
@@ -348,7 +313,7 @@ class SlotStore:
                     if each.entry not in without:
                         yield each.entry, item
 
-        found = heapq.nsmallest(limit, waiting())  # in little memory
+        found = heapq.nsmallest(limit, waiting())  # holds no more than ``limit`` in memory
         with self._lock:
             for entry, item in found:
                 self._remember(entry, item)
@@ -361,19 +326,18 @@ class SlotStore:
             return [hour for day in self._days.values() for hour in day.hours.values()]
 
     def _hours(self) -> list[HourIndex]:
-        """All indexes, in order of their hours."""
+        """Return all indexes in order of their hours."""
         with self._lock:
             for number in self._days:
                 self._hour(number * _HOURS)
         return sorted(self._all_hours(), key=lambda hour: hour.number)
 
     def holds(self, entry: Entry) -> bool:
-        """Whether this record waits."""
         with self._lock:
             return self._mended(partial(self._find, entry)) is not None
 
     def read(self, entry: Entry) -> bytes:
-        """The content of a record, which checks itself."""
+        """Read the content of a record, whose own checksum the caller verifies."""
         with self._lock:
             return self._mended(partial(self._read, entry))
 
@@ -381,10 +345,10 @@ class SlotStore:
         found = self._find_surely(entry)
         if found is None:
             raise FileNotFoundError(entry.name)
-        return self._content(self._files.read(_data(entry.due_ms // DAY_MS)), *found)
+        return self._content(self._files.read(data_name(entry.due_ms // DAY_MS)), *found)
 
     def _content(self, data: int, place: int, item: Item) -> bytes:
-        """What is behind the head of the item's record. Without that head, it has to be its message."""
+        """Read an item's content; if the record's head is damaged, check that it is the item's message."""
         content = os.pread(data, item.size - PREFIX_BYTES, item.offset + PREFIX_BYTES)
         is_there = data_file.begins(data, item.offset, item.size, item.entry)
         if not is_there and not _is_message(content, item.entry):
@@ -393,17 +357,17 @@ class SlotStore:
         return content
 
     def with_number(self, number: int) -> list[Entry]:
-        """Read the indexes in whose range it is."""
+        """Return the entries with this number. Scans the indexes whose range includes it."""
         return self._mended(lambda: [entry for entry in self._with(number, number) if entry.number == number])
 
     def with_key(self, key_hash: int) -> list[Entry]:
-        """Read all indexes."""
+        """Return the entries with this key hash. Scans all indexes."""
         return self._mended(
             lambda: [entry for entry in self._with(0, NO_NUMBER) if entry.key_hash == key_hash]
         )
 
     def by_arrival(self, after: int, limit: int) -> list[Entry]:
-        """Read the indexes with later numbers."""
+        """Return entries in order of arrival. Scans the indexes with later numbers."""
 
         def found() -> list[Entry]:
             later = (entry for entry in self._with(after + 1, NO_NUMBER) if entry.number > after)
@@ -412,17 +376,17 @@ class SlotStore:
         return self._mended(found)
 
     def all(self) -> Iterator[Entry]:
-        """Read all indexes, piece by piece."""
+        """Yield every entry. Scans all indexes, hour by hour."""
         return iter(self._mended(lambda: [*self._with(0, NO_NUMBER)]))
 
     def _with(self, least: int, greatest: int) -> Iterator[Entry]:
-        """All records of the hours in which there are numbers in this range."""
+        """Yield all entries of the hours that have numbers in this range."""
         for hour in self._hours():
             if hour.waiting and hour.least_number <= greatest and hour.greatest_number >= least:
                 yield from (item.entry for item in hour.in_order() if not item.mark)
 
     def _find(self, entry: Entry) -> tuple[int, Item] | None:
-        """The item of a record that waits, and its number. Under the lock."""
+        """Find the number and the item of a pending record. The caller must hold the lock."""
         hour = self._hour(entry.due_ms // HOUR_MS)
         if hour is None:
             return None
@@ -436,7 +400,7 @@ class SlotStore:
         return found
 
     def _find_surely(self, entry: Entry) -> tuple[int, Item] | None:
-        """The same; None only if the table is whole as well."""
+        """Like ``_find``; returns None only after checking that the table is intact."""
         found = self._find(entry)
         if found is None and (hour := self._hour(entry.due_ms // HOUR_MS)) is not None:
             hour.table()
@@ -448,10 +412,10 @@ class SlotStore:
         if len(self._locations) > _LOCATIONS:
             self._locations.popitem(last=False)
 
-    # Records that leave
+    # Removal
 
     def forget(self, entries: Iterable[Entry]) -> Sequence[Entry]:
-        """Mark each in the index, then in the data: a start counts by the index."""
+        """Mark each record in the index, then in the data, because opening the store counts by the index."""
         for entry in entries:
             with self._lock:
                 self._mended(partial(self._forget, entry))
@@ -462,9 +426,9 @@ class SlotStore:
         if found is None or hour is None:
             return
         place, item = found
-        data = self._files.write(_data(entry.due_ms // DAY_MS))
+        data = self._files.write(data_name(entry.due_ms // DAY_MS))
         if not data_file.begins(data, item.offset, item.size, entry):
-            self._content(data, place, item)  # or it is damaged, and the item that leads to it is not
+            self._content(data, place, item)  # raises unless the index is right and the record is damaged
         if data_file.is_done(data, item.offset):
             raise DamagedIndexError(hour.number, f"item {place} lacks the mark of its record")
         hour.mark(place)
@@ -473,7 +437,7 @@ class SlotStore:
         data_file.set_done(data, item.offset)
 
     def put_aside(self, entry: Entry, kind: str, reason: str) -> None:
-        """Copy the record into the quarantine, and mark it."""
+        """Copy the record to the quarantine, and mark it as settled."""
         name = f"data/{entry.due_ms // DAY_MS}-{entry.name}"
         place = self._quarantine.place_for(name, kind, reason)
         with suppress(FileNotFoundError):
@@ -481,7 +445,7 @@ class SlotStore:
         self.forget([entry])
 
     def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
-        """Remove the data and the indexes of days of which nothing waits, if they are over."""
+        """Remove the data and indexes of past days without pending messages."""
         today = now_us // US_PER_MS // DAY_MS
         with self._lock:
             for number, day in [*self._days.items()]:
@@ -489,17 +453,13 @@ class SlotStore:
                     del self._days[number]
                     self.disk_bytes -= day.disk_bytes
                     for hour in day.hours:
-                        self._files.remove(index_name(hour))
+                        self._files.remove_file(index_name(hour))
                     pass_point("slots.removed")
-                    self._files.remove(_data(number))
-
-
-def _data(day: int) -> str:
-    return f"data/{day}"
+                    self._files.remove_file(data_name(number))
 
 
 def _is_message(content: bytes, entry: Entry) -> bool:
-    """Whether this is the whole message of the entry, whatever is before it."""
+    """Return whether the content is an intact message of this entry."""
     try:
         return decode(content).header.entry == entry
     except DamagedFileError:

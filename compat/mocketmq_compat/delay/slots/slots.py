@@ -1,8 +1,8 @@
-"""The delay scheme ``slots``; a message can be cancelled by another one.
+"""Lets a message of the delay scheme ``slots`` cancel another message.
 
-The message that cancels bears ``TIMER_DEL_UNIQKEY`` with the other's unique key, alone or as
-``<topic>+<key>`` (docs/protocol/remoting.md §5.6), and goes to the same topic. Unlike upstream's, it takes
-effect at once: the answer to its sender says whether the other was still waiting.
+The cancelling message carries the other's unique key in ``TIMER_DEL_UNIQKEY``, alone or as ``<topic>+<key>``
+(docs/protocol/remoting.md §5.6), and is sent to the same topic. Unlike upstream, it takes effect at once, so
+the response tells its sender whether the other message was still pending.
 """
 
 from functools import partial
@@ -15,27 +15,27 @@ from mocketmq_compat.delay.stored_scheme import StoredScheme
 
 
 class Slots(StoredScheme):
-    """Records in slots, with messages that cancel others."""
+    """The scheme ``slots``, in which a message can cancel another."""
 
     def due_us(self, properties: dict[str, str], level: int) -> int | None:
-        """As the base class; now for a message that cancels another."""
+        """Like the base class, but a cancelling message is due now."""
         if level or TIMER_DEL_UNIQKEY not in properties:
             return super().due_us(properties, level)
         others = {name: value for name, value in properties.items() if name != TIMER_DEL_UNIQKEY}
-        super().due_us(others, level)  # refuses a malformed time, although it is not needed
+        super().due_us(others, level)  # to refuse a malformed time, although it has no effect
         return self.context.store.clock.now_us()
 
     async def keep(self, draft: Draft, queue: Queue, due_us: int, number: int | None = None) -> StoredMessage:
-        """As the base class. Raises NotPendingError when there is nothing to cancel; then nothing is kept."""
+        """Like the base class. Raises NotPendingError when the message to cancel is not pending."""
         name = decode_properties(draft.properties).get(TIMER_DEL_UNIQKEY)
         if name is None:
             return await super().keep(draft, queue, due_us, number)
         unique_key = name.removeprefix(f"{queue.topic}+")
         keys = {each.key for each in self.context.topics.get(queue.topic).queues}
         async with self.context.leaving:
-            found = [one for one in await self.find(unique_key) if one.real_queue_key in keys]
+            found = [one for one in await self.find_by_key(unique_key) if one.real_queue_key in keys]
             cancelled = await self.context.store.writer.commit(partial(self.cancel, messages=found))
-        if not cancelled and number is None:  # a half message may be committed twice
+        if not cancelled and number is None:  # with a number, this may be a repeated commit of a half message
             raise not_pending(unique_key)
         number = self.context.numbers.next() if number is None else number
         now_us = self.context.store.clock.now_us()

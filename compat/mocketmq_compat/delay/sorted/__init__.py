@@ -1,1 +1,1 @@
-"""The delay scheme ``sorted``: one sorted key space on RocksDB, read from the front."""
+"""The scheme ``sorted``: one sorted key space in RocksDB, read from the front."""

@@ -1,14 +1,14 @@
-"""The keys of the scheme ``sorted``: binary, so that they sort as the numbers in them do.
+"""The key format of the scheme ``sorted``: binary, so that keys sort in the order of their numbers.
 
 ==============================  =========================================================================
 ``d`` due_ms · number · hash    the content of a delayed message's file
 ``n`` number · hash · due_ms    nothing: finds a message by its number, and lists them in order of arrival
 ``k`` hash · number · due_ms    the size of the content in bytes: finds a message by the hash of its key
-``m``                           how many messages wait, and the bytes of their contents
+``m``                           the number of pending messages, and the total size of their contents
 ``v``                           the version of this format
 ==============================  =========================================================================
 
-Each number takes 8 bytes, the most significant first.
+Each number takes 8 bytes, big-endian.
 """
 
 import struct
@@ -29,27 +29,27 @@ _SIZE: Final = struct.Struct(">Q")
 
 
 def message_key(entry: Entry) -> bytes:
-    """The key of the message itself."""
+    """Make the key of the message itself."""
     return _KEY.pack(MESSAGE, entry.due_ms, entry.number, entry.key_hash)
 
 
 def number_key(entry: Entry) -> bytes:
-    """The key that finds it by its number."""
+    """Make the key that finds the message by its number."""
     return _KEY.pack(NUMBER, entry.number, entry.key_hash, entry.due_ms)
 
 
 def hash_key(entry: Entry) -> bytes:
-    """The key that finds it by the hash of its unique key."""
+    """Make the key that finds the message by the hash of its unique key."""
     return _KEY.pack(KEY, entry.key_hash, entry.number, entry.due_ms)
 
 
 def prefix(kind: bytes, number: int) -> bytes:
-    """What the keys of this kind with this number begin with."""
+    """Make the common prefix of the keys of this kind with this number."""
     return _PREFIX.pack(kind, number)
 
 
 def entry_of_key(key: bytes) -> Entry:
-    """The entry of any of the three keys."""
+    """Read the entry from any of the three keys."""
     kind, one, two, three = _KEY.unpack(key)
     if kind == MESSAGE:
         return Entry(one, two, three)
@@ -57,22 +57,22 @@ def entry_of_key(key: bytes) -> Entry:
 
 
 def pack_totals(count: int, size: int) -> bytes:
-    """How many messages, and their bytes."""
+    """Encode the number of messages and the sum of their sizes."""
     return _TOTALS.pack(count, size)
 
 
 def unpack_totals(value: bytes | None) -> tuple[int, int]:
-    """How many messages, and their bytes; none at first."""
+    """Decode the number of messages and the sum of their sizes; both 0 at first."""
     count, size = _TOTALS.unpack(value) if value is not None else (0, 0)
     return count, size
 
 
 def pack_size(size: int) -> bytes:
-    """A size in bytes."""
+    """Encode a size in bytes."""
     return _SIZE.pack(size)
 
 
 def unpack_size(value: bytes) -> int:
-    """A size in bytes."""
+    """Decode a size in bytes."""
     size: int = _SIZE.unpack(value)[0]
     return size

@@ -1,4 +1,4 @@
-"""Read the messages in the folder ``sorted``, and change nothing; this needs the extra of this name."""
+"""Read the messages in the folder ``sorted`` without changing anything; needs the extra ``sorted``."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mocketmq.errors import StoreUnavailableError
-from mocketmq_compat.delay.delayed_file import DamagedFileError
-from mocketmq_compat.delay.inspection import InspectionProgress, KeptMessage, Trouble
+from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
+from mocketmq_compat.delay.inspection import FolderProblem, InspectionProgress, KeptMessage
 from mocketmq_compat.delay.parked_message import message_in
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def sorted_store(root: Path, *, reads_only: bool = False) -> "SortedStore":
-    """Open the folder. Raises OSError, StoreUnavailableError without the extra."""
+    """Open the folder. Raises OSError, and StoreUnavailableError without the extra."""
     try:
         from mocketmq_compat.delay.sorted.sorted_store import SortedStore  # noqa: PLC0415 - an extra
     except ImportError as error:
@@ -26,7 +26,7 @@ def sorted_store(root: Path, *, reads_only: bool = False) -> "SortedStore":
 
 
 def holds_messages(root: Path) -> bool:
-    """Whether any record waits; rather yes when that cannot be found out."""
+    """Return whether any record is pending; True if the folder cannot be read."""
     if not (root / "db").is_dir():
         return False
     try:
@@ -36,8 +36,15 @@ def holds_messages(root: Path) -> bool:
         return True
 
 
-def read_messages(root: Path, progress: InspectionProgress) -> Iterator[KeptMessage | Trouble]:
-    """Each record that waits, and what is damaged. Raises OSError."""
+def pending_entries(root: Path) -> Iterator[Entry]:
+    """Yield the entry in the key of each pending record."""
+    if (root / "db").is_dir():
+        with closing(sorted_store(root, reads_only=True)) as store:
+            yield from store.all()
+
+
+def read_messages(root: Path, progress: InspectionProgress) -> Iterator[KeptMessage | FolderProblem]:
+    """Yield each pending or damaged record. Raises OSError."""
     if not (root / "db").is_dir():
         return
     with closing(sorted_store(root, reads_only=True)) as store:
@@ -46,4 +53,4 @@ def read_messages(root: Path, progress: InspectionProgress) -> Iterator[KeptMess
             try:
                 yield KeptMessage(entry.name, message_in(entry, store.read(entry)))
             except DamagedFileError as error:
-                yield Trouble(entry.name, error.kind, str(error))
+                yield FolderProblem(entry.name, error.kind, str(error))

@@ -1,7 +1,8 @@
-"""A RocksDB that small brokers can bear, and whose errors are the system's.
+"""RocksDB, set up for little memory and few threads, with errors turned into OSError.
 
-After a write that failed, RocksDB takes no other until it is opened again; here the next one does that.
-``rocksdict`` writes a file where it opens a database, even to read. So readers open links to the others.
+After a failed write, RocksDB refuses all writes until it is reopened, so the next write reopens it.
+``rocksdict`` writes a file in the folder of a database that it opens, even for reading, so readers open a
+folder of links to the database's files.
 """
 
 import errno
@@ -20,11 +21,11 @@ OPEN_FILES: Final = 64
 OPENING_BYTES: Final = 256 << 10
 _OWN_FILE: Final = "rocksdict-config.json"
 _TRIES: Final = 10
-"""Of a reader, while a broker replaces files."""
+"""Maximum number of attempts to open the database for reading while a broker replaces its files."""
 
 
 class Rocks:
-    """For one thread at a time. Every method may raise OSError."""
+    """A RocksDB database, for one thread at a time. Every method may raise OSError."""
 
     def __init__(self, path: Path, *, reads_only: bool = False) -> None:
         self._path = path
@@ -40,19 +41,19 @@ class Rocks:
         """Close it. May be called twice."""
         database, self._database = self._database, None
         if database is not None:
-            with suppress(Exception):  # after a failed write it complains, and is closed
+            with suppress(Exception):  # after a failed write this raises, but closes
                 database.close()
         if self._links is not None:
             self._links.cleanup()
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
+        """Return the value of a key, or None."""
         with self._system_errors():
             value: bytes | None = self._open().get(key)
             return value
 
     def keys(self, start: bytes, kind: bytes, limit: int) -> list[bytes]:
-        """Up to ``limit`` keys from ``start`` on that begin with ``kind``, in order."""
+        """Return up to ``limit`` keys from ``start`` on that begin with ``kind``, in order."""
         with self._system_errors():
             found: list[bytes] = []
             for key in islice(self._open().keys(from_key=start), limit):
@@ -62,13 +63,13 @@ class Rocks:
             return found
 
     def last_key(self, kind: bytes) -> bytes | None:
-        """The last key that begins with ``kind``."""
+        """Return the last key that begins with ``kind``, or None."""
         with self._system_errors():
             key = next(self._open().keys(backwards=True, from_key=kind + b"\xff"), None)
             return key if isinstance(key, bytes) and key.startswith(kind) else None
 
     def write(self, puts: dict[bytes, bytes], deletes: list[bytes]) -> None:
-        """Write all or nothing; durable after ``sync``."""
+        """Apply all changes or none; durable after ``sync``."""
         batch = WriteBatch(raw_mode=True)
         for key, value in puts.items():
             batch.put(key, value)
@@ -78,7 +79,7 @@ class Rocks:
 
     def _write(self, batch: WriteBatch) -> None:
         if self._has_failed:
-            self._require_room()  # else it could not be opened again, nor read
+            self._require_room()  # on a full disk, the database could be neither reopened nor read
             self.close()
         database = self._open()
         self._has_failed = True
@@ -87,14 +88,14 @@ class Rocks:
         self._has_failed = False
 
     def _require_room(self) -> None:
-        """Raise OSError if the disk has no room for what opening writes: a copy of the log, and a little."""
+        """Raise OSError unless the disk has room for opening again, which copies the log."""
         size = sum(path.stat().st_size for path in self._path.glob("*.log"))
         with NamedTemporaryFile(dir=self._path.parent, prefix="room-") as file:
             file.write(bytes(size + OPENING_BYTES))
             file.flush()
 
     def sync(self) -> None:
-        """Make all that was written durable."""
+        """Make all writes durable."""
         if not self._has_failed:
             with self._system_errors():
                 self._open().flush_wal(True)
@@ -111,7 +112,7 @@ class Rocks:
 
     def _open_links(self) -> None:
         options = _options()
-        options.set_max_open_files(-1)  # all are opened now, and may be removed later
+        options.set_max_open_files(-1)  # open all files now, because the links may be removed later
         for left in reversed(range(_TRIES)):
             self._links = TemporaryDirectory(prefix="mocketmq-")
             try:
@@ -128,7 +129,7 @@ class Rocks:
 
     @contextmanager
     def _system_errors(self) -> Iterator[None]:
-        """RocksDB has one class for all errors; their words say which it is."""
+        """Turn RocksDB's errors into OSError by their texts, because RocksDB has a single error class."""
         try:
             yield
         except OSError:

@@ -1,8 +1,8 @@
-"""The folder ``sorted``: all records in one sorted key space, ordered by due time and id.
+"""The store of the scheme ``sorted``: all records in one RocksDB key space, sorted by due time and identity.
 
-What is due is read from the front until the first that is not. A record and the keys that find it are written
-and removed together. Keys before the front were removed; RocksDB would step over each of them until it has
-tidied up, so reading begins at the least key that may be there.
+Due records are read from the front up to the first one that is not due. A record and the keys that find it
+are written and removed together. RocksDB steps over each removed key until it has compacted them, so reading
+begins at the least key that may exist.
 """
 
 import logging
@@ -24,11 +24,11 @@ DATABASE: Final = "db"
 QUARANTINE: Final = ".bad"
 REASON: Final = ".reason"
 _AT_ONCE: Final = 1_024
-"""Keys that are read in one go."""
+"""Number of keys read in one step."""
 
 
 class SortedStore:
-    """As :class:`~mocketmq_compat.delay.store.DelayStore`. Opening raises OSError."""
+    """A :class:`~mocketmq_compat.delay.store.DelayStore` over RocksDB. Opening raises OSError."""
 
     def __init__(self, root: Path, *, reads_only: bool = False) -> None:
         self.root = root
@@ -40,7 +40,7 @@ class SortedStore:
             self.quarantined = sum(path.suffix != REASON for path in (root / QUARANTINE).iterdir())
         if not reads_only:
             root.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.RLock()  # never held for long: the event loop takes it, too
+        self._lock = threading.RLock()  # never held for long, because the event loop takes it too
         self._rocks = Rocks(root / DATABASE, reads_only=reads_only)
         version = self._rocks.get(keys.VERSION_KEY)
         if version is None and not reads_only:
@@ -53,38 +53,36 @@ class SortedStore:
         self._floor = keys.MESSAGE
 
     def by_second(self) -> Mapping[int, int]:
-        """Not known."""
+        """Return nothing, because the store has no counts by second."""
         return {}
 
     def disk_bytes_of(self, size: int) -> int:
-        """About that of the content."""
+        """Return about the size of the content."""
         return size
 
     def adopt(self, now_us: int) -> Sequence[Entry]:  # noqa: ARG002 - see DelayStore
-        """Nobody else writes here."""
+        """Return nothing, because no other program can add records."""
         return ()
 
     def close(self) -> None:
-        """Close the database."""
         with self._lock:
             self._rocks.close()
 
     @property
     def last_number(self) -> int:
-        """The largest number of a record."""
         with self._lock:
             key = self._rocks.last_key(keys.NUMBER)
         return 0 if key is None else keys.entry_of_key(key).number
 
     @property
     def parts(self) -> int:
-        """One, if anything waits."""
+        """1 if there are pending records, otherwise 0."""
         return int(self.count > 0)
 
-    # Records that come
+    # Saving
 
     def write(self, entry: Entry, content: bytes) -> None:
-        """Put the record and the keys that find it. One that is there is refused by its key, exactly."""
+        """Write the record and the keys that find it, unless it exists already."""
         size = len(content)
         with self._lock:
             if self.holds(entry):
@@ -102,19 +100,19 @@ class SortedStore:
             self.disk_bytes += size
             self._floor = min(self._floor, keys.message_key(entry))
 
-    def sync(self, entries: Iterable[Entry]) -> None:  # noqa: ARG002 - all that was written
+    def sync(self, entries: Iterable[Entry]) -> None:  # noqa: ARG002 - syncs all writes
         """Sync RocksDB's log."""
         with self._lock:
             self._rocks.sync()
 
-    def remove(self, entry: Entry) -> None:
-        """Remove the record, whose sender is refused."""
+    def remove_record(self, entry: Entry) -> None:
+        """Remove the record of a refused message."""
         self.forget([entry])
 
-    # What waits
+    # Pending records
 
-    def first(self, limit: int, without: Container[Entry]) -> list[Entry]:
-        """From the front on."""
+    def first_records(self, limit: int, without: Container[Entry]) -> list[Entry]:
+        """Return the first entries, reading from the front of the key space."""
         found: list[Entry] = []
         with self._lock:
             some = self._rocks.keys(self._floor, keys.MESSAGE, _AT_ONCE)
@@ -132,12 +130,10 @@ class SortedStore:
             return self._rocks.keys(key + b"\0", key[:1], _AT_ONCE)
 
     def holds(self, entry: Entry) -> bool:
-        """Whether this record waits."""
         with self._lock:
             return self._rocks.get(keys.hash_key(entry)) is not None
 
     def read(self, entry: Entry) -> bytes:
-        """The content of a record."""
         with self._lock:
             content = self._rocks.get(keys.message_key(entry))
         if content is None:
@@ -145,11 +141,10 @@ class SortedStore:
         return content
 
     def with_number(self, number: int) -> list[Entry]:
-        """By the keys for numbers."""
         return self._with(keys.prefix(keys.NUMBER, number))
 
     def with_key(self, key_hash: int) -> list[Entry]:
-        """By the keys for hashes."""
+        """Return the entries with this key hash, by the keys ``k``."""
         return self._with(keys.prefix(keys.KEY, key_hash))
 
     def _with(self, prefix: bytes) -> list[Entry]:
@@ -157,7 +152,6 @@ class SortedStore:
             return [*map(keys.entry_of_key, self._rocks.keys(prefix, prefix, _AT_ONCE))]
 
     def by_arrival(self, after: int, limit: int) -> list[Entry]:
-        """By the keys for numbers."""
         found: list[Entry] = []
         with self._lock:
             some = self._rocks.keys(keys.prefix(keys.NUMBER, after + 1), keys.NUMBER, min(limit, _AT_ONCE))
@@ -167,14 +161,14 @@ class SortedStore:
         return found[:limit]
 
     def all(self) -> Iterator[Entry]:
-        """Every record, in order of delivery."""
+        """Yield every record, in order of delivery."""
         with self._lock:
             some = self._rocks.keys(self._floor, keys.MESSAGE, _AT_ONCE)
         while some:
             yield from map(keys.entry_of_key, some)
             some = self._following(some[-1])
 
-    # Records that leave
+    # Removal
 
     def forget(self, entries: Iterable[Entry]) -> Sequence[Entry]:
         """Delete the records and the keys that find them, together."""
@@ -192,7 +186,7 @@ class SortedStore:
         return ()
 
     def put_aside(self, entry: Entry, kind: str, reason: str) -> None:
-        """Copy the record into the quarantine, and delete it."""
+        """Copy the record to the quarantine, and delete it."""
         bad = self.root / QUARANTINE
         bad.mkdir(exist_ok=True)
         with suppress(FileNotFoundError):
@@ -203,4 +197,4 @@ class SortedStore:
         self.forget([entry])
 
     def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
-        """RocksDB does that itself."""
+        """Do nothing, because RocksDB removes its files itself."""

@@ -1,1 +1,1 @@
-"""The wheel: a file per ten minutes of due time, loaded ahead into a timing wheel in memory."""
+"""The scheme ``wheel``: a file per ten minutes of due time, loaded ahead into a timing wheel in memory."""

@@ -1,7 +1,8 @@
-"""The messages that wait in one loaded file, as slots of the timing wheel: one per second, each in order.
+"""A loaded file of the wheel: its pending messages as slots of the timing wheel, one sorted slot per second.
 
-A message takes 32 bytes: its entry, and the offset of its record. What is delivered leaves its numbers
-behind, without an offset, until they are half of its slot, so that a full slot is not moved for each message.
+A message takes 32 bytes: its entry, and the offset of its record. Removing a message only clears its offset,
+because deleting its numbers would move the rest of the slot each time. A slot is compacted when more than
+half of its messages are removed.
 """
 
 from array import array
@@ -29,9 +30,9 @@ class _Slot:
                 yield Entry(due_ms, number, key_hash)
 
     def place(self, entry: Entry) -> tuple[int, bool]:
-        """Where the message's numbers are or belong; whether they are there."""
+        """Return the index of the message's numbers, or where to insert them, and whether they exist."""
         numbers = self.numbers
-        if not numbers or Entry(*numbers[-_FIELDS:-1]) < entry:  # numbers mostly rise
+        if not numbers or Entry(*numbers[-_FIELDS:-1]) < entry:  # the usual case
             return len(numbers), False
         index = bisect_left(range(len(numbers) // _FIELDS), entry, key=self._entry_at)
         is_there = index * _FIELDS < len(numbers) and self._entry_at(index) == entry
@@ -41,7 +42,7 @@ class _Slot:
         return Entry(*self.numbers[index * _FIELDS : index * _FIELDS + _FIELDS - 1])
 
     def compact(self) -> None:
-        """Drop what is gone, if that is most of it."""
+        """Delete the numbers of removed messages, if these take more than half of the slot."""
         if len(self.numbers) > 2 * _FIELDS * self.waiting:
             numbers, left = self.numbers, array("q")
             for place in range(0, len(numbers), _FIELDS):
@@ -51,7 +52,7 @@ class _Slot:
 
 
 class LoadedFile:
-    """The messages of a file by second. Nothing here may run beside a change."""
+    """The pending messages of a file, by second. Not safe for use by several threads at once."""
 
     def __init__(self, offsets: Mapping[Entry, int]) -> None:
         self._slots: dict[int, _Slot] = {}
@@ -59,19 +60,19 @@ class LoadedFile:
             self.add(entry, offsets[entry])
 
     def seconds(self) -> list[int]:
-        """The seconds in which anything waits, in order."""
+        """Return the seconds with pending messages, in order."""
         return sorted(self._slots)
 
     def of(self, second: int) -> list[Entry]:
-        """The messages of a second, in order."""
+        """Return the entries of a second, in order."""
         return [*self._slots.get(second, ())]
 
     def by_second(self) -> dict[int, int]:
-        """How many messages wait in each second."""
+        """Return the number of pending messages in each second."""
         return {second: slot.waiting for second, slot in self._slots.items()}
 
     def offset(self, entry: Entry) -> int | None:
-        """The offset of the message's record; None if it does not wait."""
+        """Return the offset of a pending message's record; None for any other message."""
         slot = self._slots.get(entry.second)
         if slot is None:
             return None
@@ -80,12 +81,12 @@ class LoadedFile:
         return None if offset == _GONE else offset
 
     def matching(self, field: int, value: int) -> list[Entry]:
-        """The messages that have this value in a field of their entry."""
+        """Return the entries with this value in a field."""
         some = [slot for slot in self._slots.values() if value in slot.numbers]
         return [entry for slot in some for entry in slot if entry[field] == value]
 
     def add(self, entry: Entry, offset: int) -> None:
-        """Add a message, or note where it is now."""
+        """Add a message, or change its offset."""
         slot = self._slots.setdefault(entry.second, _Slot())
         place, is_there = slot.place(entry)
         if not is_there:
@@ -95,7 +96,7 @@ class LoadedFile:
         slot.numbers[place + _FIELDS - 1] = offset
 
     def remove(self, entry: Entry) -> None:
-        """Remove a message, if it waits."""
+        """Remove a message, if it is pending."""
         if self.offset(entry) is None:
             return
         slot = self._slots[entry.second]

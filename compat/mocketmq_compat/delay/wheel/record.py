@@ -1,7 +1,7 @@
-"""The format of the wheel's files, without any access to a disk.
+"""The file format of the scheme ``wheel``. Does no I/O.
 
 A file ``<epoch second>.log`` holds the messages that are due in the ten minutes from this second on, in
-order of arrival. It is a row of records, each a head of 36 bytes, little-endian, and a content::
+order of arrival. Each of its records is a head of 36 bytes, in little-endian numbers, and a content::
 
     offset  bytes  field
          0      4  "MMW1"
@@ -12,8 +12,8 @@ order of arrival. It is a row of records, each a head of 36 bytes, little-endian
         28      8  hash of its unique key
         36   size  the content of a delayed message's file (``delayed_file.py``), with a checksum of its own
 
-A size of 0 makes the record a mark: the message of this due time, number and hash is done with. A file is
-removed when all its messages are.
+A record of size 0 is a mark: the message with the same due time, number and hash is settled. A file is
+removed once all its messages are settled.
 """
 
 import struct
@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, Protocol
 from mocketmq_compat.delay.delayed_file import Entry
 
 SPAN_S: Final = 600
-"""Seconds of due time in one file."""
+"""Number of seconds of due time that one file covers."""
 MAGIC: Final = b"MMW1"
 _CHECKED: Final = struct.Struct("<Iqqq")
 HEAD: Final = struct.Struct("<4sIIqqq")
@@ -33,21 +33,21 @@ KEY_OFFSET: Final = 28
 
 
 class Content(Protocol):
-    """The content of a file: bytes, or a map of the file."""
+    """The content of a file: bytes, or a memory map."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, part: slice, /) -> bytes | bytearray: ...
     def find(self, wanted: bytes, begin: int = ..., /) -> int:
-        """As that of bytes."""
+        """Like :meth:`bytes.find`."""
 
 
 def start_of(entry: Entry) -> int:
-    """The epoch second that names the entry's file."""
+    """Return the epoch second that names the entry's file."""
     return entry.second // SPAN_S * SPAN_S
 
 
 class WheelDamage(NamedTuple):
-    """Bytes of a file that are no record, from ``begin`` to ``end``; torn, if they are the file's last."""
+    """Bytes of a file, from ``begin`` to ``end``, that are not a record; torn if the file ends with them."""
 
     begin: int
     end: int
@@ -55,7 +55,7 @@ class WheelDamage(NamedTuple):
 
 
 class WheelRecord(NamedTuple):
-    """A record, without its content; ``size`` is the content's, 0 that of a mark."""
+    """A record without its content; ``size`` is the content's length, 0 for a mark."""
 
     offset: int
     entry: Entry
@@ -63,18 +63,18 @@ class WheelRecord(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset behind the record."""
+        """The offset after the record."""
         return self.offset + HEAD.size + self.size
 
 
 def encode_record(entry: Entry, content: bytes = b"") -> bytes:
-    """The record of a message; a mark without a content."""
+    """Encode the record of a message, or a mark if ``content`` is empty."""
     checked = _CHECKED.pack(len(content), *entry)
     return b"%s%s%s%s" % (MAGIC, zlib.crc32(checked).to_bytes(4, "little"), checked, content)
 
 
 def record_at(data: Content, offset: int) -> WheelRecord | None:
-    """The record that begins here; None if there is none, or not all of it."""
+    """Decode the record at this offset; None if there is no complete record."""
     if offset < 0 or offset + HEAD.size > len(data):
         return None
     magic, crc, size, due_ms, number, digest = HEAD.unpack(data[offset : offset + HEAD.size])
@@ -85,7 +85,7 @@ def record_at(data: Content, offset: int) -> WheelRecord | None:
 
 
 def is_begun(data: Content, offset: int) -> bool:
-    """Whether the rest of the file is the beginning of a record, or empty: its sender got no answer."""
+    """Return whether the file's end may be left by an interrupted save: part of a record, or zeros."""
     head = data[offset : offset + HEAD.size]
     if len(head) == HEAD.size and head.startswith(MAGIC):
         return int.from_bytes(head[4:8], "little") == zlib.crc32(head[8:])
@@ -93,7 +93,7 @@ def is_begun(data: Content, offset: int) -> bool:
 
 
 def records(data: Content, offset: int = 0) -> Iterator[WheelRecord | WheelDamage]:
-    """All records of a file from an offset on, and what lies between them."""
+    """Yield all records of a file from an offset on, and the damage between them."""
     while offset < len(data):
         record = record_at(data, offset)
         if record is not None:
@@ -110,7 +110,7 @@ def records(data: Content, offset: int = 0) -> Iterator[WheelRecord | WheelDamag
 
 
 def waiting(found: Iterable[WheelRecord | WheelDamage]) -> dict[Entry, int]:
-    """The offsets of messages that are not done with, in order of arrival."""
+    """Return the offsets of pending messages, in order of arrival."""
     offsets: dict[Entry, int] = {}
     for each in found:
         if isinstance(each, WheelRecord):

@@ -1,4 +1,4 @@
-"""The files in the folder ``wheel``, by the epoch second that each begins at."""
+"""Access to the files in the folder ``wheel``; a file's name is the first epoch second that it covers."""
 
 import contextlib
 import mmap
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from mocketmq.store.sync_path import sync_path
 from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, REASON, system_sync
 from mocketmq_compat.delay.wheel.record import SPAN_S, Content
 
@@ -22,8 +23,8 @@ class WheelFolder:
     def __init__(self, root: Path) -> None:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
-        self._fd = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
-        self._reading: tuple[int, int] | None = None  # the file that was read last, and its descriptor
+        self._fd = os.open(root, os.O_RDONLY)
+        self._reading: tuple[int, int] | None = None  # the last file read, and its descriptor
         self._reads = threading.Lock()
 
     def close(self) -> None:
@@ -35,7 +36,7 @@ class WheelFolder:
         self._fd = -1
 
     def sizes(self) -> tuple[Mapping[int, int], list[str]]:
-        """The size in bytes of each file; the names of what is not ours."""
+        """Return the size in bytes of each file, and the names of unknown files."""
         found: dict[int, int] = {}
         others = []
         with os.scandir(self.root) as files:
@@ -49,11 +50,11 @@ class WheelFolder:
         return found, others
 
     def write(self, start: int, offset: int, data: bytes) -> None:
-        """Write at the end of a file, and make the file if it is missing.
+        """Append to a file, creating it if it is missing.
 
-        What a full disk took of the data is cut off.
+        If writing fails, truncates the file to ``offset``, so that no partial data remains.
         """
-        fd = os.open(self._path(start), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(self._path(start), os.O_WRONLY | os.O_CREAT, 0o644)
         try:
             written = 0
             try:
@@ -67,15 +68,15 @@ class WheelFolder:
             os.close(fd)
 
     def cut(self, start: int, size: int) -> None:
-        """Cut a file to this size."""
+        """Truncate a file to this size."""
         os.truncate(self._path(start), size)
 
     def read(self, start: int, offset: int, size: int) -> bytes:
-        """These bytes of a file, or as many as there are."""
+        """Read up to ``size`` bytes of a file from ``offset`` on."""
         with self._reads:
             if self._reading is None or self._reading[0] != start:
                 self._end_reading()
-                self._reading = start, os.open(self._path(start), os.O_RDONLY | os.O_CLOEXEC)
+                self._reading = start, os.open(self._path(start), os.O_RDONLY)
             return os.pread(self._reading[1], size, offset)
 
     def _end_reading(self) -> None:
@@ -85,8 +86,8 @@ class WheelFolder:
 
     @contextmanager
     def open(self, start: int, size: int | None = None) -> Iterator[Content]:
-        """The file, mapped, or this much of it at the most."""
-        fd = os.open(self._path(start), os.O_RDONLY | os.O_CLOEXEC)
+        """Map the file into memory, or only its first ``size`` bytes."""
+        fd = os.open(self._path(start), os.O_RDONLY)
         try:
             there = os.fstat(fd).st_size
             size = there if size is None else min(size, there)
@@ -98,16 +99,16 @@ class WheelFolder:
         finally:
             os.close(fd)
 
-    def remove(self, start: int) -> None:
+    def remove_file(self, start: int) -> None:
         """Remove a file, if it is there."""
         with self._reads:
             if self._reading is not None and self._reading[0] == start:
-                self._end_reading()  # its name may come to be another file's
+                self._end_reading()  # a new file may get the same name
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path(start))  # noqa: PTH108 - as the others
+            os.unlink(self._path(start))  # noqa: PTH108 - faster than a Path
 
     def sync(self, starts: Iterable[int]) -> None:
-        """Make these files durable, by one call for the file system where the system has it."""
+        """Sync these files, all with a single ``syncfs`` call where the system has it."""
         sync_all = system_sync()
         if sync_all is not None:
             if code := sync_all(self._fd):
@@ -115,15 +116,11 @@ class WheelFolder:
             return
         for start in starts:
             with contextlib.suppress(FileNotFoundError):  # delivered, and removed meanwhile
-                fd = os.open(self._path(start), os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
+                sync_path(self._path(start))
         os.fsync(self._fd)
 
     def put_aside(self, name: str, data: bytes, reason: str) -> bool:
-        """Keep damaged bytes under this name in ``.bad``, with the reason; False if they are there."""
+        """Write damaged bytes and the reason to ``.bad``. Returns False if the name exists already."""
         path = self.root / QUARANTINE / name
         if path.exists():
             return False
@@ -133,7 +130,7 @@ class WheelFolder:
         return True
 
     def quarantined(self) -> int:
-        """How many files of damaged bytes there are."""
+        """Count the quarantined files."""
         bad = self.root / QUARANTINE
         return sum(path.suffix != REASON for path in bad.iterdir()) if bad.is_dir() else 0
 
@@ -142,7 +139,7 @@ class WheelFolder:
 
 
 def parse_start(name: str) -> int | None:
-    """The epoch second in a file's name; None for any other name."""
+    """Parse the epoch second in a file's name; None for any other name."""
     digits = name.removesuffix(SUFFIX)
     if digits == name or not (digits.isascii() and digits.isdigit()) or str(int(digits)) != digits:
         return None

@@ -1,14 +1,14 @@
-"""The folder ``wheel`` as a store: a file per ten minutes, loaded ahead into a timing wheel in memory.
+"""The store of the scheme ``wheel``: a file per ten minutes, loaded ahead into a timing wheel in memory.
 
-The idea is plan 2 of an article (docs/schemes/wheel.md). A new message goes to the end of the file of its
-due time, and into the wheel as well if that file is loaded. The wheel holds the places of records, not
-bodies; of a file that is not loaded, memory holds only how many messages wait in it. ``adopt`` loads files
-ahead of their time, and lets go of those that somebody asked for before.
+The idea is plan 2 of an article (docs/schemes/wheel.md). A new message is appended to the file of its due
+time, and also added to the wheel if that file is loaded. The wheel holds the offsets of records, not bodies;
+for a file that is not loaded, memory holds only the number of its pending messages. ``adopt`` loads files
+that are due soon, and unloads files that a look-up has loaded too early.
 
-Two locks, the first taken first. ``_appending`` keeps appends and removals of files apart, so that no message
-goes into a file that is just being removed; it is held over access to the disk. ``_lock`` guards the index
-and never is. A file is loaded in two steps: all that it holds by now is read without a lock, and what was
-appended meanwhile under ``_appending``.
+There are two locks; ``_appending`` is taken before ``_lock``. ``_appending`` separates appends from removals
+of files, so that no message goes into a file that is being removed; it is held during disk I/O. ``_lock``
+guards the index and is never held during I/O. A file is loaded in two steps: first its current content,
+without a lock, and then the records appended meanwhile, under ``_appending``.
 """
 
 import heapq
@@ -45,9 +45,9 @@ from mocketmq_compat.delay.wheel.wheel_folder import WheelFolder
 log = logging.getLogger(__name__)
 
 AHEAD_S: Final = SPAN_S
-"""Seconds before it is due that a file is loaded."""
+"""Number of seconds before a file's first due second at which the file is loaded."""
 _LIKELY_BYTES: Final = 4_096
-"""Most records are no longer."""
+"""Number of bytes in the first read of a record, which suffices for most records."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class _File:
 
 
 class WheelStore:
-    """As :class:`~mocketmq_compat.delay.store.DelayStore`. Opening raises OSError."""
+    """A :class:`~mocketmq_compat.delay.store.DelayStore` with a timing wheel. Opening raises OSError."""
 
     def __init__(self, root: Path) -> None:
         self.folder = WheelFolder(root)
@@ -73,25 +73,25 @@ class WheelStore:
         self._lock = threading.Lock()
         self._loaded_to_s = 0
         self._unreadable: set[int] = set()
-        self._refused: set[Entry] = set()  # taken back, but their records could not be marked
+        self._refused: set[Entry] = set()  # refused messages whose records could not be marked
         self._open()
 
     def _open(self) -> None:
         sizes, others = self.folder.sizes()
         for name in others:
             self.damaged["ignored"] += 1
-            log.warning("the wheel's directory holds %s, which is not ours and is left alone", name)
+            log.warning("ignoring %s in the wheel's folder: not a file of mocketmq", name)
         for start in sorted(sizes):
             entries, size = self._mend(start, sizes[start])
             if not entries:
-                self.folder.remove(start)
+                self.folder.remove_file(start)
                 continue
             self._files[start] = _File(size, len(entries))
             self.disk_bytes += size
             self.last_number = max(self.last_number, *(entry.number for entry in entries))
 
     def _mend(self, start: int, size: int) -> tuple[Sequence[Entry], int]:
-        """Cut off a torn end, and put aside what is no record; what waits, and the size that is left."""
+        """Truncate a torn end, and quarantine damage. Returns the pending messages and the remaining size."""
         with self.folder.open(start) as data:
             found = [*records(data)]
             damages = [each for each in found if isinstance(each, WheelDamage)]
@@ -104,33 +104,31 @@ class WheelStore:
 
     def _put_aside(self, start: int, data: Content, damage: WheelDamage) -> None:
         damaged = bytes(data[damage.begin : damage.end])
-        name, reason = f"{start}-{damage.begin}", "these bytes are no record"
+        name, reason = f"{start}-{damage.begin}", "these bytes are not a record"
         if damaged.strip(b"\0") and self.folder.put_aside(name, damaged, reason):
             self.damaged["damaged"] += 1
             self.quarantined += 1
-            log.warning("the file of delayed messages due from %d on is damaged; see .bad/%s", start, name)
+            log.warning("quarantining damage in the file of messages due from %d on: .bad/%s", start, name)
 
     def close(self) -> None:
-        """Close the folder."""
         self.folder.close()
 
     @property
     def count(self) -> int:
-        """How many messages wait."""
         return sum(file.waiting for file in [*self._files.values()])
 
     @property
     def parts(self) -> int:
-        """How many files hold something that waits."""
+        """The number of files with pending messages."""
         return sum(file.waiting > 0 for file in [*self._files.values()])
 
     @property
     def loaded(self) -> list[int]:
-        """The files that are loaded, in order."""
+        """The loaded files, in order."""
         return [start for start, file in self._in_order() if file.loaded is not None]
 
     def by_second(self) -> dict[int, int]:
-        """How many messages wait in each second; those of a file that is not loaded count in its last one."""
+        """Return the number of messages due in each second; an unloaded file counts for its last second."""
         counts: dict[int, int] = {}
         with self._lock:
             for start, file in self._files.items():
@@ -141,7 +139,7 @@ class WheelStore:
         return counts
 
     def disk_bytes_of(self, size: int) -> int:
-        """With the head of the record."""
+        """Return the size of the record, including its head."""
         return HEAD.size + size
 
     def _in_order(self) -> list[tuple[int, _File]]:
@@ -149,10 +147,9 @@ class WheelStore:
             files = [*self._files.items()]
         return sorted(files, key=lambda item: item[0])
 
-    # Messages that come
+    # Saving
 
     def write(self, entry: Entry, content: bytes) -> None:
-        """Append the message to its file."""
         start = start_of(entry)
         with self._appending:
             file = self._files.get(start)
@@ -166,7 +163,7 @@ class WheelStore:
                     file.loaded.add(entry, offset)
 
     def _append(self, start: int, file: _File, data: bytes) -> int:
-        """Append to a file, under ``_appending``; the offset."""
+        """Append to a file and return the offset. The caller must hold ``_appending``."""
         offset = file.size
         self.folder.write(start, offset, data)
         with self._lock:
@@ -175,11 +172,11 @@ class WheelStore:
         return offset
 
     def sync(self, entries: Iterable[Entry]) -> None:
-        """One call for the file system where the system has it."""
+        """Sync all files with a single ``syncfs`` call where the system has it."""
         self.folder.sync({start_of(entry) for entry in entries})
 
-    def remove(self, entry: Entry) -> None:
-        """Mark the record, whose sender is refused; if that fails, hide it until a restart."""
+    def remove_record(self, entry: Entry) -> None:
+        """Mark the record of a refused message as settled; if that fails, hide the record until a restart."""
         if self.forget([entry]):
             with self._lock:
                 self._refused.add(entry)
@@ -188,17 +185,17 @@ class WheelStore:
                 if file.loaded is not None:
                     file.loaded.remove(entry)
 
-    # Load
+    # Loading
 
     def adopt(self, now_us: int) -> Sequence[Entry]:
-        """Load what is due soon, and let go of what is not. Nobody else writes here."""
+        """Load files that are due soon, and unload others. Adopts nothing: no other program adds records."""
         self._loaded_to_s = now_us // US_PER_S + AHEAD_S
         for start, file in self._in_order():
             is_soon = start <= self._loaded_to_s
             if is_soon or start in self._unreadable:
                 self._load_again(start)
             with self._appending:
-                if not file.waiting and self._files.get(start) is file:  # all that waited was damaged
+                if not file.waiting and self._files.get(start) is file:  # all pending messages were damaged
                     self._remove_file(start, file)
                 elif not is_soon:
                     with self._lock:
@@ -216,17 +213,17 @@ class WheelStore:
             self.recounts += 1
 
     def _pass_over(self, start: int, error: OSError) -> None:
-        """The others go on; this file is tried again by ``adopt``."""
+        """Skip an unreadable file; ``adopt`` will try to read it again."""
         if start not in self._unreadable:
             self._unreadable.add(start)
             log.error(
-                "the delayed messages due from %d on cannot be read: %s; trying until they can",
+                "cannot read the file of delayed messages due from %d on, trying again later: %s",
                 start,
                 error.strerror,
             )
 
     def _load(self, start: int) -> LoadedFile | None:
-        """What waits in a file, which is loaded unless it is; None if there is none. Raises OSError."""
+        """Return a file's pending messages, loading it if needed; None if it is gone. Raises OSError."""
         file = self._files.get(start)
         if file is None or file.loaded is not None:
             return None if file is None else file.loaded
@@ -246,14 +243,14 @@ class WheelStore:
             pass_point("wheel.loaded")
             count = sum(loaded.by_second().values())
             with self._lock:
-                if file.loaded is None:  # else another thread was quicker
+                if file.loaded is None:  # otherwise another thread has loaded the file
                     file.loaded = loaded
                     self.recounts += count != file.waiting
                     file.waiting = count
             return file.loaded
 
     def _scan(self, start: int, size: int) -> dict[Entry, int]:
-        """The offsets of what waits in this much of a file, in order of arrival; damage is put aside."""
+        """Read the offsets of pending messages in a file's first ``size`` bytes, and quarantine damage."""
         try:
             with self.folder.open(start, size) as data:
                 found = [*records(data)]
@@ -264,10 +261,10 @@ class WheelStore:
             return {}
         return {entry: offset for entry, offset in waiting(found).items() if entry not in self._refused}
 
-    # What waits
+    # Pending messages
 
-    def first(self, limit: int, without: Container[Entry]) -> list[Entry]:
-        """The first messages; with a batch of them, files that are not loaded yet stay so, after a bound."""
+    def first_records(self, limit: int, without: Container[Entry]) -> list[Entry]:
+        """Return the first entries; after a batch, end with a bound instead of reading another file."""
         found: list[Entry] = []
         for start, file in self._in_order():
             if not file.waiting:
@@ -284,7 +281,7 @@ class WheelStore:
         return found
 
     def _by_second(self, start: int, file: _File, without: Container[Entry] = ()) -> Iterator[list[Entry]]:
-        """What waits in a file, in order, in parts; it is read if it is not loaded, and stays so."""
+        """Yield a file's pending messages in order, by second; those of an unloaded file in one list."""
         with self._lock:
             loaded = file.loaded
             seconds = [] if loaded is None else loaded.seconds()
@@ -292,18 +289,18 @@ class WheelStore:
             yield sorted(entry for entry in self._scan(start, file.size) if entry not in without)
         else:
             for second in seconds:
-                with self._lock:  # else ``without`` may have lost what was here
+                with self._lock:  # so that no message leaves both the wheel and ``without`` in between
                     some = [entry for entry in loaded.of(second) if entry not in without]
                 yield some
 
     def all(self) -> Iterator[Entry]:
-        """Every message; files that are not loaded are read, and stay so. Raises OSError."""
+        """Yield every message. Reads unloaded files without loading them. Raises OSError."""
         for start, file in self._in_order():
             for some in self._by_second(start, file):
                 yield from some
 
     def holds(self, entry: Entry) -> bool:
-        """Whether this message waits. Its file is loaded for that."""
+        """Return whether this message is pending. Loads the message's file to find out."""
         try:
             return self._offset(entry) is not None
         except OSError as error:
@@ -316,7 +313,7 @@ class WheelStore:
             return None if loaded is None else loaded.offset(entry)
 
     def read(self, entry: Entry) -> bytes:
-        """The content of the message; if the head of its record is damaged, all of that."""
+        """Read the message's content; if the record's head is damaged, return the whole record."""
         start = start_of(entry)
         try:
             offset = self._offset(entry)
@@ -339,11 +336,11 @@ class WheelStore:
         raise FileNotFoundError(2, "the record is gone", entry.name)
 
     def with_number(self, number: int) -> list[Entry]:
-        """One, or several after two folders were put together."""
+        """Return the entries with this number: one, or several after two folders were merged."""
         return self._with(1, number, NUMBER_OFFSET)
 
     def with_key(self, key_hash: int) -> list[Entry]:
-        """By the heads of records."""
+        """Return the entries with this key hash. Scans the record heads of unloaded files."""
         return self._with(2, key_hash, KEY_OFFSET)
 
     def _with(self, field: int, value: int, field_offset: int) -> list[Entry]:
@@ -358,7 +355,7 @@ class WheelStore:
         return sorted(found)
 
     def _mentioned(self, start: int, size: int, field: int, value: int, field_offset: int) -> set[Entry]:
-        """The messages of a file that have this value in their heads, done with or not."""
+        """Find pending and settled messages of a file by a value in their records' heads."""
         wanted = value.to_bytes(8, "little", signed=True)
         found: set[Entry] = set()
         with suppress(FileNotFoundError), self.folder.open(start, size) as data:
@@ -371,14 +368,13 @@ class WheelStore:
         return found
 
     def by_arrival(self, after: int, limit: int) -> list[Entry]:
-        """In order of their numbers."""
         later = (entry for entry in self.all() if entry.number > after)
         return heapq.nsmallest(limit, later, key=lambda entry: entry.number)
 
-    # Messages that leave
+    # Removal
 
     def forget(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Mark the messages in their files, and remove a file with its last; returns those that cannot be."""
+        """Mark messages as settled, and remove finished files. Returns messages that could not be marked."""
         files: dict[int, list[Entry]] = {}
         for entry in entries:
             files.setdefault(start_of(entry), []).append(entry)
@@ -388,12 +384,12 @@ class WheelStore:
                 while not self._forget(start, some):
                     self._load(start)
             except OSError as error:
-                log.warning("messages that are done with cannot be marked: %s", error)
+                log.warning("cannot mark settled messages, trying again later: %s", error)
                 kept += some
         return kept
 
     def _forget(self, start: int, entries: Sequence[Entry]) -> bool:
-        """False if the file is not loaded."""
+        """Mark messages of one file as settled. Returns False if the file is not loaded."""
         with self._appending:
             file = self._files.get(start)
             if file is None:
@@ -413,14 +409,14 @@ class WheelStore:
         return True
 
     def _remove_file(self, start: int, file: _File) -> None:
-        self.folder.remove(start)
+        self.folder.remove_file(start)
         with self._lock:
             del self._files[start]
             self.disk_bytes -= file.size
         pass_point("wheel.removed")
 
     def put_aside(self, entry: Entry, kind: str, reason: str) -> None:
-        """Copy the content into the quarantine, and mark the message."""
+        """Copy the content to the quarantine, and mark the message as settled."""
         self.damaged[kind] += 1
         try:
             content = self.read(entry)
@@ -431,4 +427,4 @@ class WheelStore:
         self.forget([entry])
 
     def remove_over(self, now_us: int, *, is_cleared: bool = False) -> None:
-        """Files are removed with their last message."""
+        """Do nothing, because ``forget`` removes a file with its last pending message."""

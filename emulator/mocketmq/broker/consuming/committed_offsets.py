@@ -1,9 +1,10 @@
-"""How far groups have come in their queues, as pulling consumers ask for it and report it.
+"""Committed offsets: how far groups have consumed their queues, as pulling consumers read and report it.
 
-What a client commits is in memory before its next request is looked at, as upstream, and durable when the
-commit is answered. So nothing here waits before memory has changed. A receipt that ends with it is closed at
-once, too: whoever was being given it or settling it finds it closed.
-docs/protocol/remoting.md §2.4
+A commit must change memory before the client's next request is handled, as upstream. No method may therefore
+await anything before memory has changed. A commit is durable before it is answered. Receipts below a
+committed offset are closed at once; a receive or an acknowledgement in progress finds them closed.
+
+Source: docs/protocol/remoting.md §2.4
 """
 
 import logging
@@ -47,18 +48,20 @@ class CommittedOffsets:
         self._notes = notes
 
     def of(self, group_name: str, topic_name: str, queue_id: int) -> int | None:
-        """The first offset that the group has not finished; None when it never consumed the queue."""
+        """The group's committed offset; None if it has never consumed the queue."""
         group_queue = self._groups.get(group_name).queues.get(self._topics.queue_of(topic_name, queue_id))
         return None if group_queue is None else group_queue.committed_offset
 
-    def first(self, group_name: str, topic_name: str, queue_id: int, *, anew: bool = True) -> int | None:
-        """Where a pulling consumer of the group begins; None if the consumer has to decide.
+    def start_offset(
+        self, group_name: str, topic_name: str, queue_id: int, *, anew: bool = True
+    ) -> int | None:
+        """The offset at which a pulling consumer begins; None if the consumer must decide.
 
-        ``anew``: a group that is new to the queue begins at the oldest message, unless retention has removed
-        some, as upstream in a young queue (docs/protocol/remoting.md §2.4). Groups and topics that do not
-        exist are not created. A deleted group may have left its offset.
+        With ``anew``, a group that is new to the queue begins at the oldest message, unless retention has
+        removed messages, as upstream in a young queue (docs/protocol/remoting.md §2.4). Missing groups and
+        topics are not created. The kept offset of a deleted group also counts.
         """
-        queue, group = self._topics.find_queue(topic_name, queue_id), self._groups.find(group_name)
+        queue, group = self._topics.find_queue(topic_name, queue_id), self._groups.find_group(group_name)
         group_queue = group.queues.get(queue) if group and queue else None
         if group_queue is None:
             if group is None and queue is not None:
@@ -76,10 +79,10 @@ class CommittedOffsets:
         return offset
 
     async def commit(self, group_name: str, topic_name: str, queue_id: int, offset: int) -> None:
-        """Set the group's committed offset: it has finished everything below.
+        """Set the group's committed offset.
 
-        Receipts below it are settled. A lower offset than before makes the group begin again from there, and
-        ends all its receipts of the queue.
+        Receipts below the offset are settled. A lower offset than before makes the group consume again from
+        that offset, and closes all its receipts of the queue.
         """
         queue = self._topics.queue_of(topic_name, queue_id)
         if not 0 <= offset <= queue.next_offset:
@@ -91,19 +94,19 @@ class CommittedOffsets:
     async def report(
         self, group_name: str, topic_name: str, queue_id: int, offset: int, *, is_durable: bool = True
     ) -> bool:
-        """Take a pulling consumer's report of its offset, which comes often and mostly changes nothing.
+        """Handle a pulling consumer's periodic report of its offset. Returns False if it missed a reset.
 
-        The group goes back only if the report is lower than the one before: other members may have
-        acknowledged more by receipt. Offsets outside the queue are ignored, and so are unknown groups and
-        topics: a client may remember them from before the broker was emptied. So are offsets of a client that
-        has not heard of a reset (ConsumerManageProcessor.java, 5.3.3): only then it returns False. A report
-        that is not ``is_durable`` is stored with the next one that is.
+        The group goes back only if the report is lower than the previous report, because other members may
+        have acknowledged more by receipt. Ignores offsets outside the queue, groups and topics that a client
+        remembers from before a reset, and offsets of a client that has not been notified of a reset
+        (ConsumerManageProcessor.java, 5.3.3). Without ``is_durable``, the report is stored with the next
+        durable one.
         """
         queue = self._topics.find_queue(topic_name, queue_id)
         if queue is None or not 0 <= offset <= queue.next_offset:
             return True
         ended: Sequence[Receipt] = ()
-        group = self._groups.find(group_name)
+        group = self._groups.find_group(group_name)
         if group is None:
             if not self._registered.may_be_used(group_name):
                 return True
@@ -124,16 +127,16 @@ class CommittedOffsets:
         if ended or (is_durable and group_queue.saved_offset != group_queue.next_offset):
             await self._save({group_queue: ended})
         elif is_durable:
-            await self._writer.synced()  # the same offset may have been stored just now
+            await self._writer.synced()  # the offset may be stored, but not durable yet
         return True
 
     async def reset(self, group: ConsumingGroup, offsets: Mapping[Queue, int]) -> None:
-        """Let the group begin at these offsets. All that it was given of the queues is free again.
+        """Make the group begin at these offsets, and close all its receipts of the queues.
 
-        Until its pulling consumers have heard of it, what they commit is ignored. Those of a broadcast keep
-        their offsets themselves.
+        Commits of the group's pulling consumers are ignored until they have been notified of the reset.
+        Broadcast consumers keep their offsets themselves.
         """
-        live = self._clients.find(group.name)
+        live = self._clients.find_connected_group(group.name)
         notice = None if live and live.model == BROADCASTING else Notice.DUE
         ended = {}
         for queue, offset in offsets.items():
@@ -145,7 +148,7 @@ class CommittedOffsets:
         await self._save(ended)
 
     async def _save(self, moved: Mapping[GroupQueue, Sequence[Receipt]]) -> None:
-        """Store how far the group has come in these queues, and which of its receipts ended with that."""
+        """Store the group's offsets in these queues, and the receipts that the offsets have closed."""
 
         def work(batch: Batch) -> None:
             for group_queue, ended in moved.items():
@@ -156,18 +159,19 @@ class CommittedOffsets:
                     save_outcome(batch, group.name, receipt.log_offset, Outcome.PASSED.value, if_open=True)
                 group_queue.save(batch, group_queue.next_offset)
 
-        # A message that ended may be given again at once. In one transaction, it might end after that.
+        # A separate transaction, because a closed message may be received again at once. Its receipt must be
+        # closed before.
         await self._writer.commit(work, alone=any(moved.values()))
 
     def _note_acked(self, group: ConsumingGroup, queue: Queue, offset: int) -> None:
-        """Note in the ledger that delayed messages below the offset are acknowledged."""
+        """Record in the ledger that delayed messages below the offset are acknowledged."""
         noted = group.pulled.get(queue, {})
         passed = [each for each in noted if each < offset]
         if passed:
             self._notes.acked([noted.pop(each) for each in passed])
 
     async def close(self) -> None:
-        """Store the reported offsets that are not stored yet, if the store still takes them."""
+        """Store the reported offsets that are not stored yet, if the store still accepts them."""
         await self._notes.written()
         unsaved: dict[GroupQueue, Sequence[Receipt]] = {
             group_queue: ()
@@ -179,4 +183,8 @@ class CommittedOffsets:
             if unsaved:
                 await self._save(unsaved)
         except EmulatorError as error:
-            log.warning("offsets of %d queues were not stored: %s", len(unsaved), error)
+            log.warning(
+                "cannot store the offsets of %d queues; consumers may get messages again: %s",
+                len(unsaved),
+                error,
+            )

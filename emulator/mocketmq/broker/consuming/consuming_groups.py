@@ -1,69 +1,81 @@
-"""The state of consumer groups: committed offsets, and messages in flight.
+"""The state of each consumer group: committed offsets, and messages in flight.
 
-The registry knows groups by name and configuration; their state is here. It is made on first use, from the
-stored offsets of the group, or of a deleted group of its name.
+The registry has the names and configurations of groups. This module has their state, which is created on
+first use from the stored offsets of the group, or of a deleted group with the same name.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.receipt import Receipt
-from mocketmq.broker.registry.groups import MAX_RETRIES, Group, Groups
-from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.registry.groups import ALWAYS, MAX_RETRIES, Group, Groups
+from mocketmq.broker.registry.topics import Topic, Topics
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.message.names import HALF_GROUP
-from mocketmq.store.offset_rows import (
+from mocketmq.store.progress_rows import (
     delete_progress_of_group,
     delete_progress_of_queue,
     read_progress,
     save_progress,
 )
 from mocketmq.store.queue import Queue
-from mocketmq.store.receipt_rows import delete_takes_of_group
+from mocketmq.store.receipt_rows import delete_receipts_of_group
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 
 class ConsumingGroup:
-    """The state of one group. ``lock`` is held while messages are chosen for one of its consumers."""
+    """The state of one group. Hold ``lock`` while selecting messages for one of its consumers."""
 
     def __init__(self, registered: Group) -> None:
         self.registered = registered
         self.name = registered.name
         self.is_deleted = False
         self.queues: dict[Queue, GroupQueue] = {}
-        # Delayed messages that were pulled and not committed past yet: log offsets by queue offset.
+        # Delayed messages pulled from the committed offset on: log offsets by queue and queue offset.
         self.pulled: dict[Queue, dict[int, int]] = {}
-        self.receipts: dict[int, Receipt] = {}  # all that are open, by log offset
-        self.available: dict[int, Receipt] = {}  # those of them that are free
+        self.receipts: dict[int, Receipt] = {}  # all open receipts, by log offset
+        self.available: dict[int, Receipt] = {}  # the free ones among them
         self.lock = asyncio.Lock()
+        self._turns: dict[str, int] = {}  # number of the next receive, modulo 100, by topic of type priority
         self._watching: set[asyncio.Event] = set()
 
     def in_queue(self, queue: Queue) -> GroupQueue:
-        """The group's position in this queue; a new one begins at the oldest message."""
+        """The group's position in this queue. A new position begins at the oldest message."""
         found = self.queues.get(queue)
         if found is None:
             found = self.queues[queue] = GroupQueue(self, queue, queue.min_offset)
         return found
 
     def check_exists(self) -> None:
-        """Raise GroupNotFoundError if it was deleted while its consumer waited."""
+        """Raise GroupNotFoundError if the group was deleted while its consumer waited."""
         if self.is_deleted:
             raise GroupNotFoundError(f"subscription group not exist, {self.name}")
 
     def gives_up(self, receipt: Receipt) -> bool:
-        """Whether a message becomes a dead letter when its invisible time ends.
+        """Whether a message becomes a dead letter at the end of its invisible time.
 
-        Half messages never do, nor do popped messages, whose clients count attempts themselves.
+        Half messages never do. Popped messages do not either, because their clients count attempts.
         """
         is_over = receipt.times > 0 and receipt.reconsume_times + receipt.times > self.registered.max_retries
         return is_over and not receipt.pop_ms and self.name != HALF_GROUP
 
+    def turn_by_priority(self, topic: Topic) -> bool:
+        """Whether the group's next receive gets the highest priority of the topic first. Counts the receive.
+
+        Of each hundred receives that find messages, the first ``priority.factor`` do, so that tests repeat.
+        5.5.0 draws a random number instead, unless ``popConsumerKVServiceEnable`` is set
+        (PopMessageProcessor and PopConsumerService).
+        """
+        turn = self._turns.get(topic.name, 0)
+        self._turns[topic.name] = (turn + 1) % ALWAYS
+        return turn < self.registered.config.priority_factor
+
     @contextmanager
     def announcing(self, event: asyncio.Event) -> Iterator[None]:
-        """Set the event whenever a receipt is closed: its queue may have more to give in order."""
+        """Set the event whenever a receipt is closed, as ordered receivers may then get more messages."""
         self._watching.add(event)
         try:
             yield
@@ -71,12 +83,12 @@ class ConsumingGroup:
             self._watching.discard(event)
 
     def take_closed(self) -> None:
-        """Set the events of :meth:`announcing`."""
+        """Set all events registered with :meth:`announcing`."""
         for event in self._watching:
             event.set()
 
     def forget(self, queues: Iterable[Queue]) -> None:
-        """Close the receipts of these emptied queues, and go on at their end."""
+        """Close the receipts of these emptied queues, and continue at the ends of the queues."""
         for queue in queues:
             self.pulled.pop(queue, None)
             group_queue = self.queues.get(queue)
@@ -88,23 +100,22 @@ class ConsumingGroup:
 
 
 class ConsumingGroups:
-    """The state of every group. Lookups raise as those of the registry."""
+    """The state of every group. Look-ups raise the same errors as those of the registry."""
 
     def __init__(self, store: Store, groups: Groups) -> None:
         self._store = store
         self._registered = groups
         self._groups: dict[str, ConsumingGroup] = {}
-        # Offsets of groups whose state was not needed yet, of deleted groups, and of those being made.
+        # Offsets of deleted groups, and of groups that are not loaded yet or are being created.
         self._offsets: dict[str, dict[Queue, int]] = {}
 
     async def load(self, topics: Topics) -> None:
-        """Read from the store how far each group has come."""
+        """Read the offsets of all groups from the store."""
         for name, queue_key, next_offset in await read_progress(self._store.database):
             queue = topics.queue(queue_key)
             self._offsets.setdefault(name, {})[queue] = min(next_offset, queue.next_offset)
 
     def of(self, registered: Group) -> ConsumingGroup:
-        """The state of a group."""
         group = self._groups.get(registered.name)
         if group is None:
             group = self._groups[registered.name] = ConsumingGroup(registered)
@@ -114,12 +125,10 @@ class ConsumingGroups:
         return group
 
     def __iter__(self) -> Iterator[ConsumingGroup]:
-        """All groups, by name."""
         return map(self.of, self._registered)
 
-    def find(self, name: str) -> ConsumingGroup | None:
-        """The group, or None."""
-        registered = self._registered.find(name)
+    def find_group(self, name: str) -> ConsumingGroup | None:
+        registered = self._registered.find_group(name)
         return None if registered is None else self.of(registered)
 
     def get(self, name: str) -> ConsumingGroup:
@@ -127,34 +136,31 @@ class ConsumingGroups:
         return self.of(self._registered.get(name))
 
     def of_client(self, name: str) -> ConsumingGroup:
-        """As :meth:`Groups.of_client`."""
         return self.of(self._registered.of_client(name))
 
     async def for_use(self, name: str) -> ConsumingGroup:
-        """As :meth:`Groups.for_use`."""
         return self.of(await self._registered.for_use(name))
 
     async def for_consuming(self, name: str) -> ConsumingGroup:
-        """As :meth:`Groups.for_consuming`."""
         return self.of(await self._registered.for_consuming(name))
 
     async def for_broker(self, name: str) -> ConsumingGroup:
-        """A group of the broker's own, made on first use."""
-        registered = self._registered.find(name)
+        """One of the broker's own groups, created on first use."""
+        registered = self._registered.find_group(name)
         return self.of(registered or await self._registered.put(name, MAX_RETRIES, 1, replace=False))
 
     async def delete(self, name: str, *, clean_offsets: bool) -> None:
-        """Delete the group and its receipts. Its offsets stay for a later group of its name.
+        """Delete the group and its receipts. Its offsets are kept for a later group with the same name.
 
-        With ``clean_offsets`` they are deleted too. Raises GroupNotFoundError, NoPermissionError for the
-        broker's own.
+        With ``clean_offsets`` they are deleted too. Raises GroupNotFoundError, and NoPermissionError for the
+        broker's own groups.
         """
         group = self.of_client(name)
 
         def work(batch: Batch) -> None:
             offsets = {queue: each.committed_offset for queue, each in group.queues.items()}
             self._registered.delete(batch, name)
-            delete_takes_of_group(batch, name)
+            delete_receipts_of_group(batch, name)
             delete_progress_of_group(batch, name)
             if clean_offsets:
                 offsets.clear()
@@ -177,7 +183,7 @@ class ConsumingGroups:
         await self._store.writer.synced()
 
     def leave_queues(self, batch: Batch, queues: Iterable[Queue]) -> None:
-        """Delete, in this transaction, every group's position in the queues of a deleted topic."""
+        """Delete every group's state in the queues of a deleted topic, in this transaction."""
 
         def apply() -> None:
             for group in self._groups.values():
@@ -192,22 +198,29 @@ class ConsumingGroups:
             delete_progress_of_queue(batch, queue)
         batch.on_commit(apply)
 
+    def close_receipts(self, log_offsets: Sequence[int]) -> None:
+        """Close every group's receipts of these removed messages."""
+        for group in self:
+            for log_offset in log_offsets:
+                if receipt := group.receipts.get(log_offset):
+                    receipt.close()
+
     def with_offsets(self) -> set[str]:
-        """The names of all groups, and of deleted groups whose offsets are kept."""
+        """The names of all groups, including deleted groups with kept offsets."""
         return {group.name for group in self._registered} | self._offsets.keys()
 
     def offsets_of(self, name: str) -> Mapping[Queue, int]:
-        """The group's committed offset by queue; for a deleted group, as it was then."""
-        group = self.find(name)
+        """The group's committed offset by queue; for a deleted group, its last committed offset."""
+        group = self.find_group(name)
         if group is None:
             return self._offsets.get(name, {})
         return {queue: group_queue.committed_offset for queue, group_queue in group.queues.items()}
 
     def keep_offset(self, name: str, queue: Queue, offset: int) -> None:
-        """Keep a committed offset for a group that does not exist yet."""
+        """Store a committed offset for a group that does not exist yet."""
         self._offsets.setdefault(name, {})[queue] = offset
 
     def forget_deleted(self) -> None:
         """Forget the offsets of deleted groups."""
-        for name in [name for name in self._offsets if self._registered.find(name) is None]:
+        for name in [name for name in self._offsets if self._registered.find_group(name) is None]:
             del self._offsets[name]

@@ -1,4 +1,4 @@
-"""Receipts in flight, in the order in which their invisible time ends."""
+"""A queue of receipts in flight, ordered by the end of their invisible time."""
 
 import heapq
 import itertools
@@ -11,32 +11,32 @@ SPARE = 500
 
 
 class Expiry(NamedTuple):
-    """A receipt whose time ends."""
+    """A receipt whose invisible time has ended."""
 
     instant_us: int
     receipt: Receipt
 
     @property
     def holds(self) -> bool:
-        """Whether it is still in flight, and its time was not changed."""
+        """Whether the receipt is still in flight, with the same end of its invisible time."""
         return self.receipt.state is State.HELD and self.receipt.visible_us == self.instant_us
 
 
 class Expiries:
-    """Tells which receipts expire next, by their ``visible_us``.
+    """Receipts in order of their ``visible_us``.
 
-    A receipt that was settled or extended leaves a stale entry, which is skipped. Stale entries are removed
-    when they outnumber the live ones.
+    A receipt that was settled or extended leaves a stale entry, which is skipped later. Stale entries are
+    removed when they outnumber the live entries.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
-        # The numbers tell a receipt from another one of a group of the same name, which was deleted.
+        # The numbers distinguish receipts of a group from those of a deleted group with the same name.
         self._entries: list[tuple[int, int, str, int, Receipt]] = []
         self._numbers = itertools.count()
         self._crowded = SPARE
 
-    def add(self, receipt: Receipt) -> None:
+    def add_receipt(self, receipt: Receipt) -> None:
         """Add a receipt by its ``visible_us``."""
         group_name = receipt.group.name
         entry = (receipt.visible_us, receipt.log_offset, group_name, next(self._numbers), receipt)
@@ -50,24 +50,24 @@ class Expiries:
             self._changed()
 
     def next_us(self) -> int | None:
-        """When the next receipt's time ends; None if there is none."""
+        """The end of the next invisible time; None without receipts."""
         entries = self._entries
         while entries and not _is_expiring(entries[0]):
             heapq.heappop(entries)
         return entries[0][0] if entries else None
 
     def pop(self, until_us: int, limit: int) -> list[Expiry]:
-        """Remove up to ``limit`` receipts whose time ends by ``until_us``, earliest first."""
+        """Remove up to ``limit`` receipts whose invisible time ends by ``until_us``, earliest first."""
         popped: list[Expiry] = []
         while len(popped) < limit and (next_us := self.next_us()) is not None and next_us <= until_us:
             popped.append(Expiry(next_us, heapq.heappop(self._entries)[-1]))
         return popped
 
     def put_back(self, expiries: Iterable[Expiry]) -> None:
-        """Add those again whose receipts are still in flight, and end no later or earlier than they did."""
+        """Put back the receipts that are still in flight with the same end."""
         for expiry in expiries:
             if expiry.holds:
-                self.add(expiry.receipt)
+                self.add_receipt(expiry.receipt)
 
 
 def _is_expiring(entry: tuple[int, int, str, int, Receipt]) -> bool:

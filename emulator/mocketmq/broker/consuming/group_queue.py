@@ -1,8 +1,8 @@
-"""How far one group has come in one queue.
+"""One group's progress in one queue.
 
-All ways of consuming share this state: ``next_offset``, below which everything was given out or passed over,
-and the receipts below it that are still open. What the group has not finished begins at the first open one:
-that is its committed offset, where a pulling consumer starts to read and from which lag counts.
+All ways of consuming share this state. Below ``next_offset`` every message was delivered to the group or
+skipped; some may have open receipts. The offset of the first open receipt, otherwise ``next_offset``, is the
+committed offset. Pulling consumers start at the committed offset, and lag is counted from it.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mocketmq.store.offset_rows import save_progress
+from mocketmq.store.progress_rows import save_progress
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 class Notice(Enum):
-    """A reset of which a group's pulling consumers do not know yet: what they commit is out of date."""
+    """A reset of which a group's pulling consumers have yet to be notified. Their commits are out of date."""
 
     DUE = auto()
-    """The next pull is to be answered with the new offset."""
+    """The next pull will be answered with the new offset."""
     GIVEN = auto()
-    """A pull was. Its consumer goes on from there as soon as it has dropped what it holds."""
+    """A pull was answered with the new offset. The consumer drops its messages and continues there."""
 
 
 class GroupQueue:
-    """How far a group has come in one queue.
+    """A group's progress in one queue.
 
-    ``reported`` is the offset that its pulling consumers read or reported last, None before that. They go
-    back only by reporting less: what they report may well be below what others have acknowledged since.
-    ``attempt`` is the consumer's id of the last pop in order, "" if there was none, and ``ordered_pop_ms``
-    that pop's ``pop_ms``, 0 if there was none. ``notice`` is None unless the pulling consumers have to hear
-    of a reset; ``resets`` counts these.
+    ``reported`` is the last offset that the group's pulling consumers read or reported, or None. The group
+    goes back only when they report a lower offset, because other members may have acknowledged more by
+    receipt. ``attempt`` is the id that the consumer gave to the last ordered pop, or ""; ``ordered_pop_ms``
+    is the ``pop_ms`` of that pop, or 0. ``notice`` is set while pulling consumers have yet to be notified
+    of a reset. ``resets`` counts resets.
     """
 
     __slots__ = (
@@ -58,7 +58,7 @@ class GroupQueue:
         self.next_offset = next_offset
         self.saved_offset: int | None = None  # the stored ``next_offset``
         self.reported: int | None = None
-        self.pulled_offset = 0  # where the last pull of its consumers began
+        self.pulled_offset = 0  # the offset of the last pull
         self.attempt = ""
         self.ordered_pop_ms = 0
         self.notice: Notice | None = None
@@ -67,36 +67,45 @@ class GroupQueue:
 
     @property
     def committed_offset(self) -> int:
-        """The first offset that the group has not finished."""
+        """The first offset that the group has not settled."""
         return min(min(self.open, default=self.next_offset), self.next_offset)
 
     @property
     def start_offset(self) -> int:
-        """Where a pulling consumer begins."""
+        """The offset at which a pulling consumer begins."""
         return max(self.committed_offset, self.queue.min_offset)
 
     @property
     def given_offset(self) -> int:
-        """The first offset that was not delivered to the group, as far as is known."""
+        """The first offset not delivered to the group, as far as the broker can tell."""
         return max(self.next_offset, self.pulled_offset)
 
     @property
     def lag(self) -> int:
-        """How many messages there are from the committed offset to the end of the queue."""
+        """The number of messages from the committed offset to the end of the queue."""
         return self.queue.next_offset - self.start_offset
 
     @property
     def in_flight(self) -> int:
-        """How many messages were received and are not settled."""
-        return sum(receipt.is_in_flight for receipt in self.open.values())
+        """The number of messages with consumers, without postponed messages."""
+        received = sum(one.is_in_flight and not one.waits_for_retry for one in self.open.values())
+        if self.reported is None:
+            return received
+        pulled_to = min(self.pulled_offset, self.queue.next_offset)
+        return received + max(pulled_to - max(self.next_offset, self.queue.min_offset), 0)
+
+    @property
+    def postponed(self) -> int:
+        """The number of messages that consumers have postponed."""
+        return sum(receipt.waits_for_retry for receipt in self.open.values())
 
     def finish(self, offset: int) -> list["Receipt"]:
-        """Take everything below ``offset`` for finished. Returns the receipts that this ended."""
+        """Finish all messages below ``offset``. Returns the receipts closed by that."""
         self.next_offset, self.reported = max(self.next_offset, offset), offset
         return self._end(receipt for receipt in self.open.values() if receipt.queue_offset < offset)
 
     def begin_at(self, offset: int) -> list["Receipt"]:
-        """Go back or forward to ``offset``, whoever has what. Returns all receipts, which this ended."""
+        """Go back or forward to ``offset`` and close all receipts. Returns them."""
         self.next_offset = self.reported = offset
         return self._end(self.open.values())
 
@@ -107,7 +116,7 @@ class GroupQueue:
         return ended
 
     def gives_notice(self, offset: int) -> bool:
-        """Whether a pull from ``offset`` has to be answered with the new offset; a second one has not."""
+        """Whether to answer a pull from ``offset`` with the new offset. Returns True once after a reset."""
         if self.notice is Notice.DUE and offset != self.start_offset:
             self.notice = Notice.GIVEN
             return True
@@ -115,7 +124,7 @@ class GroupQueue:
         return False
 
     def save(self, batch: Batch, next_offset: int) -> None:
-        """Save ``next_offset``, but never past a receipt that has no row: a kill would lose it."""
+        """Save ``next_offset``, but not past a receipt without a row, as a kill would lose that receipt."""
         unsaved = min(
             (offset for offset, receipt in self.open.items() if not receipt.has_row), default=next_offset
         )

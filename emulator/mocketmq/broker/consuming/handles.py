@@ -1,8 +1,8 @@
-"""Receipt handles, by which consumers settle received messages.
+"""Receipt handles, by which consumers settle the messages that they have received.
 
-``<log offset>-<times taken>-<check of the group>-<check of the topic>``, in hex: a handle from before the
-message was taken again, or of another group or topic, is told apart without anything being kept for it. Of a
-popped message ``-<pop_ms>`` follows, which a new invisible time changes.
+The format is ``<log offset>-<times taken>-<check of the group>-<check of the topic>``, in hex. The broker
+can therefore recognize a handle of an earlier delivery, or of another group or topic, without storing
+handles. The handle of a popped message ends with ``-<pop_ms>``, which changes with the invisible time.
 """
 
 import zlib
@@ -17,7 +17,7 @@ from mocketmq.store.queue import Queue
 
 
 class PopHandle(NamedTuple):
-    """A popped message by its queue and offset, and the time of its pop (``Receipt.pop_ms``)."""
+    """The handle of a popped message: queue, offset, and the time of the pop (``Receipt.pop_ms``)."""
 
     queue: Queue
     queue_offset: int
@@ -28,18 +28,18 @@ Handle = TypeVar("Handle", str, PopHandle)
 
 
 def next_pop_ms(receipts: Iterable[Receipt]) -> int:
-    """The ``pop_ms`` of the next pop: the wall clock, but later than those of ``receipts``."""
+    """Return the ``pop_ms`` of the next pop: the wall clock, but later than that of any of ``receipts``."""
     return max(wall_us() // US_PER_MS, 1 + max((receipt.pop_ms for receipt in receipts), default=0))
 
 
 def handle_of(group: ConsumingGroup, receipt: Receipt) -> str:
-    """The handle of the receipt's latest delivery."""
+    """Return the handle of the receipt's latest delivery."""
     parts = (receipt.log_offset, receipt.times, _check(group.name), _check(receipt.topic), receipt.pop_ms)
     return "-".join(f"{part:x}" for part in (parts if receipt.pop_ms else parts[:4]))
 
 
 def renewed(handle: Handle, pop_ms: int) -> Handle:
-    """The handle of the same delivery after its ``pop_ms`` has changed."""
+    """Return the handle of the same delivery after its ``pop_ms`` has changed."""
     if isinstance(handle, PopHandle):
         return handle._replace(pop_ms=pop_ms)
     return "-".join((*handle.split("-")[:4], f"{pop_ms:x}"))
@@ -50,12 +50,12 @@ def check_handle(handle: str, group_name: str, topic_name: str) -> None:
     _, _, for_group, for_topic, _ = _parts(handle)
     if (for_group, for_topic) != (_check(group_name), _check(topic_name)):
         raise ReceiptError(
-            f"receipt {shorten(handle)} is not one that group {group_name} was given for topic {topic_name}"
+            f"receipt {shorten(handle)} was not given to group {group_name} for topic {topic_name}"
         )
 
 
 def find_receipt(group: ConsumingGroup, handle: str | PopHandle, now_us: int) -> Receipt:
-    """The receipt that the handle settles. Raises ReceiptSpentError for a past one, else ReceiptError."""
+    """Return the receipt of a handle. Raises ReceiptSpentError for a past handle, otherwise ReceiptError."""
     if isinstance(handle, PopHandle):
         return _find_popped(group, handle, now_us)
     log_offset, times, for_group, for_topic, pop_ms = _parts(handle)
@@ -64,15 +64,15 @@ def find_receipt(group: ConsumingGroup, handle: str | PopHandle, now_us: int) ->
         raise ReceiptError(f"{name} was not given to group {group.name}")
     receipt = group.receipts.get(log_offset)
     if receipt is None or receipt.is_settled:
-        raise ReceiptSpentError(f"{name} is spent: its message was settled before, or is gone")
+        raise ReceiptSpentError(f"{name} is spent: its message was settled or removed")
     if for_topic != _check(receipt.topic) or times > receipt.times:
-        raise ReceiptError(f"{name} is not one that this broker gave out")
+        raise ReceiptError(f"{name} was not issued by this broker")
     if times < receipt.times or receipt.state is not State.HELD or receipt.visible_us <= now_us:
         is_known = times == receipt.times and receipt.state is not State.RESERVED
         when = f"at {receipt.visible_us // US_PER_MS} ms" if is_known else "and was taken again"
         raise ReceiptSpentError(f"{name} has expired: the message became visible again {when}")
     if pop_ms != receipt.pop_ms:
-        raise ReceiptSpentError(f"{name} is spent: its invisible time was changed, which made a new one")
+        raise ReceiptSpentError(f"{name} is spent: changing the invisible time issued a new receipt")
     return receipt
 
 
@@ -84,7 +84,7 @@ def _find_popped(group: ConsumingGroup, handle: PopHandle, now_us: int) -> Recei
     if receipt is None or receipt.is_settled:
         raise ReceiptSpentError(f"{name} was settled before, or not given to group {group.name}")
     if receipt.pop_ms != pop_ms:
-        raise ReceiptSpentError(f"{name} at {pop_ms} was taken again since, or its invisible time changed")
+        raise ReceiptSpentError(f"{name} at {pop_ms} was received again, or its invisible time was changed")
     if receipt.state is not State.HELD or receipt.visible_us <= now_us:
         raise ReceiptSpentError(f"{name} at {pop_ms} has become visible again")
     return receipt
@@ -95,7 +95,7 @@ def _parts(handle: str) -> tuple[int, int, int, int, int]:
         log_offset, times, for_group, for_topic, *pop = (int(part, 16) for part in handle.split("-"))
         [pop_ms] = pop or [0]
     except ValueError:
-        raise ReceiptError(f"receipt {shorten(handle)} is not one that this broker gave out") from None
+        raise ReceiptError(f"receipt {shorten(handle)} was not issued by this broker") from None
     return log_offset, times, for_group, for_topic, pop_ms
 
 

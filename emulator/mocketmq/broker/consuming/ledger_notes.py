@@ -1,6 +1,7 @@
-"""What consumers by offset do: noted in the ledger in the background, the newest also remembered here.
+"""Pull and commit times: written to the ledger in the background. The newest are also kept in memory.
 
-No answer waits for a note. The store keeps no time of pulls and commits, so events are told from the trail.
+No response waits for a note to be stored, unless too many are unstored. Events are made from the notes in
+memory, because the store has no times of pulls and commits.
 """
 
 import asyncio
@@ -10,23 +11,23 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from mocketmq.errors import EmulatorError
-from mocketmq.schedule.ledger import Ledger
+from mocketmq.schedule.ledger import LedgerWriter
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch, Writer
 
 log = logging.getLogger(__name__)
 
 MOST = 64
-"""Notes that are not stored yet, before pulls wait for them: more would hold up sends."""
+"""Number of unstored notes from which pulls wait. Writing more notes at once would delay sends."""
 LENGTH = 1_000
-"""Pulls and commits that are remembered."""
+"""Maximum number of pulls and commits kept in memory."""
 
 _Record = Callable[[Batch, int, int], None]
 """``record(batch, log_offset, at_us)`` writes one note."""
 
 
 class Step(NamedTuple):
-    """A group was given messages of a queue by a pull, or committed past them (``is_commit``)."""
+    """Messages of a queue that a group has pulled, or has passed by a commit (``is_commit``)."""
 
     at_us: int
     group: str
@@ -36,35 +37,35 @@ class Step(NamedTuple):
 
 
 class PullTrail:
-    """The newest steps, oldest first."""
+    """The newest pulls and commits, oldest first."""
 
     def __init__(self) -> None:
         self.steps: deque[Step] = deque(maxlen=LENGTH)
 
     def pulled(self, at_us: int, group: str, queue: Queue, offsets: Sequence[int]) -> None:
-        """A pull gave these messages to the group."""
+        """Add a pull that gave these messages to the group."""
         self.steps.append(Step(at_us, group, queue, offsets, is_commit=False))
 
     def committed(self, at_us: int, group: str, queue: Queue, offsets: range) -> None:
-        """The group's committed offset passed these messages."""
+        """Add a commit by which the group's committed offset passed these messages."""
         self.steps.append(Step(at_us, group, queue, offsets, is_commit=True))
 
 
 class LedgerNotes:
-    """Notes when delayed messages, given by their log offsets, were pulled and acknowledged.
+    """Writes the times at which delayed messages, given by log offset, were pulled and acknowledged.
 
-    A note has the time at which it was made, however late it is stored. A kill or a power cut may lose the
-    notes of the last answers; the messages are as they were.
+    A note has the time at which it was made, even if it is stored later. A kill or a power cut may lose the
+    last notes, but no messages.
     """
 
-    def __init__(self, writer: Writer, ledger: Ledger) -> None:
+    def __init__(self, writer: Writer, ledger: LedgerWriter) -> None:
         self._writer = writer
         self._ledger = ledger
         self.trail = PullTrail()
         self._writing: set[asyncio.Task[None]] = set()
 
     async def pulled(self, log_offsets: Sequence[int], group_name: str) -> None:
-        """Note that a consumer of the group is given them. Waits only if too many notes are behind."""
+        """Note a pull of the group. Waits only if too many notes are unstored."""
         if len(self._writing) >= MOST:
             await self.written()
 
@@ -74,7 +75,7 @@ class LedgerNotes:
         self._note("pull", record, log_offsets)
 
     def acked(self, log_offsets: Sequence[int]) -> None:
-        """Note that a group has committed an offset behind them."""
+        """Note that a group has committed an offset above these messages."""
         self._note("acknowledgement", self._ledger.acked, log_offsets)
 
     def _note(self, kind: str, record: _Record, log_offsets: Sequence[int]) -> None:
@@ -90,8 +91,10 @@ class LedgerNotes:
         try:
             await self._writer.commit(work, until="visible")
         except EmulatorError as error:
-            log.warning("%s times missing in the ledger: %d (%s)", kind, len(log_offsets), error)
+            log.warning(
+                "cannot record %s times in the ledger: %s (deliveries: %d)", kind, error, len(log_offsets)
+            )
 
     async def written(self) -> None:
-        """Wait until all notes so far are stored, or cannot be."""
+        """Wait until all notes so far are stored, or have failed."""
         await asyncio.gather(*self._writing)

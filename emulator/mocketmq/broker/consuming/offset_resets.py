@@ -1,4 +1,4 @@
-"""Find offsets by time, and reset groups to them.
+"""Find offsets by time, and reset groups to offsets.
 
 docs/protocol/remoting.md §2.4, §2.6 and §2.10
 """
@@ -19,7 +19,7 @@ from mocketmq.store.store import Store
 Side = Literal["nearest", "lower", "upper"]
 
 Find = Callable[[Queue], Awaitable[int]]
-"""Finds the offset at which a group is to begin in a queue."""
+"""Finds the offset in a queue to which a group is reset."""
 
 _STORED = (
     "SELECT queue_offset, store_us FROM messages WHERE queue_key = ? AND queue_offset >= ?"
@@ -28,17 +28,17 @@ _STORED = (
 
 
 async def at_start(queue: Queue) -> int:
-    """Finds the oldest message."""
+    """Find the offset of the oldest message."""
     return queue.min_offset
 
 
 async def at_end(queue: Queue) -> int:
-    """Finds the end: the group is given what comes from now on."""
+    """Find the end of the queue, so that the group gets only new messages."""
     return queue.next_offset
 
 
 def at_offset(offset: int) -> Find:
-    """Finds this offset, whatever the queue."""
+    """Make a function that finds this offset in every queue."""
 
     async def find(_queue: Queue) -> int:
         return offset
@@ -47,9 +47,10 @@ def at_offset(offset: int) -> Find:
 
 
 class Offsets:
-    """Offsets of queues by the time at which their messages were stored.
+    """Finds offsets by the store times of messages.
 
-    Times of clients are milliseconds of the wall clock; they are shifted as the emulated clock was moved.
+    Clients give times in milliseconds of the wall clock. Each time is shifted by the current difference
+    between the emulated clock and the wall clock.
     """
 
     def __init__(
@@ -63,10 +64,11 @@ class Offsets:
         self._clients = registry.clients
 
     async def search(self, topic: str, queue_id: int, timestamp_ms: int, side: Side) -> int:
-        """The offset of the message that was stored at this time, or ``nearest`` to it, the older of two.
+        """Find an offset by the store time of messages; 0 in an empty queue.
 
-        ``lower``: of the first one stored then or later, the end if there is none; ``upper``: of the last one
-        stored then or earlier, the first if there is none. 0 where nothing is.
+        ``lower`` finds the first message stored at that time or later, or the end of the queue. ``upper``
+        finds the last message stored at that time or earlier, or the first message. ``nearest`` finds the
+        closest message, the older one of two.
         """
         queue = self._topics.find_queue(topic, queue_id)
         return 0 if queue is None else await self._search(queue, timestamp_ms, side)
@@ -84,7 +86,7 @@ class Offsets:
         return later if later_ms - at_ms < at_ms - before_ms else before
 
     async def _first_since(self, queue: Queue, at_ms: int) -> int:
-        """The offset of the first message stored at the instant or later, by bisection."""
+        """Find the first message stored at the instant or later, by bisection."""
         low, high = queue.min_offset, queue.next_offset
         while low < high:
             middle = (low + high) // 2
@@ -95,22 +97,22 @@ class Offsets:
         return low
 
     async def _stored_ms(self, queue: Queue, offset: int) -> int:
-        """When the message at the offset was stored, or the next one that is left; at the end, never."""
+        """The store time of the first message at or above the offset; the largest value at the end."""
         rows = await self._database.rows(_STORED, (queue.key, offset))
         return rows[0][1] // US_PER_MS if rows else LATEST_US
 
     async def earliest_ms(self, topic: str, queue_id: int) -> int:
-        """When the oldest message of the queue was stored, in emulated milliseconds; -1 if there is none."""
+        """The store time of the queue's oldest message, in emulated milliseconds; -1 for an empty queue."""
         queue = self._topics.find_queue(topic, queue_id)
         rows = await self._database.rows(_STORED, (queue.key, queue.min_offset)) if queue else ()
         return rows[0][1] // US_PER_MS if rows else -1
 
     def nearest(self, timestamp_ms: int) -> Find:
-        """Finds the message that was stored at this time, or nearest to it, as resets of 4.x do."""
+        """Make a function that finds the message stored closest to this time, as resets of 4.x do."""
         return partial(self._search, timestamp_ms=timestamp_ms, side="nearest")
 
     def since(self, instant_ms: int) -> Find:
-        """Finds the first message that was stored at this emulated instant, or later."""
+        """Make a function that finds the first message stored at this emulated instant or later."""
         return partial(self._first_since, at_ms=instant_ms)
 
     async def reset(
@@ -123,13 +125,13 @@ class Offsets:
         is_forced: bool = True,
         queue_id: int | None = None,
     ) -> OffsetReset:
-        """Reset the group in the topic, or in one of its queues, to the offsets that ``find`` gives.
+        """Reset the group in the topic, or in one of its queues, to the offsets that ``find`` returns.
 
-        Without ``is_forced`` no queue goes forward, as in 4.x. The offsets are stored before the group's
-        clients are told of them, and of ``timestamp_ms``. Raises TopicNotFoundError, QueueNotFoundError,
-        OutsideQueueError, and as :meth:`Groups.for_use`.
+        Without ``is_forced`` no offset moves forward, as in 4.x. The group's clients are notified of the
+        offsets and of ``timestamp_ms`` after the offsets are stored. Raises TopicNotFoundError,
+        QueueNotFoundError, OutsideQueueError, and the errors of :meth:`Groups.for_use`.
         """
-        found = self._topics.find(topic)
+        found = self._topics.find_topic(topic)
         if found is None:
             raise TopicNotFoundError(
                 f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
@@ -150,9 +152,9 @@ class Offsets:
         return moved
 
     async def clone(self, source: str, target: str, topic: str | None, among: Collection[str] | None) -> None:
-        """Set a group's offsets to those of another, in one topic or in all of ``among``.
+        """Set a group's offsets to those of another group, in one topic or in all of ``among``.
 
-        Raises GroupNotFoundError, and as :meth:`Groups.for_use`.
+        Raises GroupNotFoundError, and the errors of :meth:`Groups.for_use`.
         """
         for group_queue in list(self._groups.get(source).queues.values()):
             name = group_queue.queue.topic

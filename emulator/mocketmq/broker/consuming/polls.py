@@ -1,16 +1,17 @@
-"""Long polls: wait in a topic or a queue until there is what a client asks for, or its time is up."""
+"""Long polls: requests that wait for messages in a topic or a queue, or for any change of the store."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
+from weakref import WeakSet
 
 from mocketmq.store.queue import Queue
 
 T = TypeVar("T")
 
 ANYTHING = ""
-"""The source of long polls that wait for any change: of the store, or of a group's offsets."""
+"""The source for long polls on any change of the store or of a group's offsets."""
 
 
 def _nothing_more(_event: asyncio.Event) -> AbstractContextManager[None]:
@@ -21,14 +22,26 @@ class Polls:
     """Wakes long polls when a message arrives in their topic or queue."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str | Queue, set[asyncio.Event]] = {}
+        # A dict keeps its order, so the request that has waited longest looks first.
+        self._waiting: dict[str | Queue, dict[asyncio.Event, None]] = {}
+        self._held: WeakSet[asyncio.Task[object]] = WeakSet()
         self._closed = False
-        self._ended = 0  # how often all were ended
+        self._ended = 0  # number of times that all long polls were ended
 
     @property
     def count(self) -> int:
-        """How many long polls wait."""
+        """The number of waiting long polls."""
         return len(set().union(*self._waiting.values()))
+
+    @property
+    def has_held(self) -> bool:
+        """Whether the current task has waited in a long poll."""
+        return asyncio.current_task() in self._held
+
+    @property
+    def endings(self) -> int:
+        """The number of times that all long polls were ended, by a reset or by the broker's stop."""
+        return self._ended
 
     async def wait_for(
         self,
@@ -39,11 +52,11 @@ class Polls:
         is_enough: Callable[[T], bool] = bool,
         also: Callable[[asyncio.Event], AbstractContextManager[None]] = _nothing_more,
     ) -> T:
-        """Call ``look`` until it finds enough or ``wait_s`` is over; returns what it found last.
+        """Call ``look`` until it finds enough or ``wait_s`` is over. Returns its last result.
 
-        It is called at once, and again when a message arrives in one of the topics or queues, or when
-        ``also`` sets the event that it was given. The seconds are real ones, whatever the emulated clock
-        does: they are the client's. When the broker stops or is emptied, all long polls end.
+        ``look`` is called at once, and again when a message arrives in one of the sources, or when ``also``
+        sets its event. ``wait_s`` is in real seconds, because the client waits in real time, whatever the
+        emulated clock does. All long polls end when the broker stops or is reset.
         """
         ended = self._ended
         until_loop_s = asyncio.get_running_loop().time() + wait_s
@@ -52,16 +65,28 @@ class Polls:
                 arrival.clear()
                 found = await look()
                 is_over = self._closed or self._ended != ended
-                if is_enough(found) or is_over or not await _is_set(arrival, until_loop_s):
+                if is_enough(found) or is_over or not await self._is_set(arrival, until_loop_s):
                     return found
+
+    async def _is_set(self, event: asyncio.Event, until_loop_s: float) -> bool:
+        """Wait for the event. Returns False when the time is up."""
+        task = asyncio.current_task()
+        if task is not None and asyncio.get_running_loop().time() < until_loop_s:
+            self._held.add(task)
+        try:
+            async with asyncio.timeout_at(until_loop_s):
+                await event.wait()
+        except TimeoutError:
+            return False
+        return True
 
     @contextmanager
     def listening(self, sources: Iterable[str | Queue]) -> Iterator[asyncio.Event]:
-        """An event that is set when a message arrives in one of the topics or queues."""
+        """Yield an event that is set when a message arrives in one of the topics or queues."""
         event = asyncio.Event()
         sources = set(sources)
         for source in sources:
-            self._waiting.setdefault(source, set()).add(event)
+            self._waiting.setdefault(source, {})[event] = None
         if self._closed:
             event.set()
         try:
@@ -69,42 +94,32 @@ class Polls:
         finally:
             for source in sources:
                 events = self._waiting[source]
-                events.discard(event)
+                del events[event]
                 if not events:
                     del self._waiting[source]
 
     def arrived(self, queue: Queue) -> None:
-        """A message became visible in the queue."""
+        """Wake long polls after a message became visible in the queue."""
         self.wake(queue.topic)
         self.wake(queue)
 
     def changed(self) -> None:
-        """Something was stored, or a group's offset moved."""
+        """Wake the long polls that wait for any change, after a commit or a change of a group's offset."""
         if ANYTHING in self._waiting:
             self.wake(ANYTHING)
 
     def wake(self, source: str | Queue) -> None:
-        """Let the long polls of the topic or queue look again."""
+        """Make the long polls of the topic or queue look again."""
         for event in self._waiting.get(source, ()):
             event.set()
 
     def close(self) -> None:
-        """End all long polls, and let none begin."""
+        """End all long polls, and refuse new ones."""
         self._closed = True
         self.end()
 
     def end(self) -> None:
-        """End all long polls, each with what it finds now."""
+        """End all long polls, each with its current result."""
         self._ended += 1
         for source in self._waiting:
             self.wake(source)
-
-
-async def _is_set(event: asyncio.Event, until_loop_s: float) -> bool:
-    """Wait for the event; False when the time is up."""
-    try:
-        async with asyncio.timeout_at(until_loop_s):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True

@@ -1,8 +1,9 @@
-"""Consume by pop: messages stay invisible for a time, under handles made of queue, offset and time.
+"""Consuming by pop: messages become invisible for a time, with handles made of queue, offset and pop time.
 
-A message that is not acknowledged in time becomes visible again in its place. Upstream appends it to a retry
-topic of its own, which is the same to clients. They send dead letters themselves.
-docs/protocol/remoting.md §2.11
+A message that is not acknowledged in time becomes visible again at its old offset. Upstream appends it to a
+retry topic instead, but clients cannot see the difference. Remoting clients send dead letters themselves.
+
+Source: docs/protocol/remoting.md §2.11
 """
 
 from collections import Counter
@@ -15,7 +16,12 @@ from mocketmq.broker.consuming.handles import PopHandle
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.receipt import Receipt, State
 from mocketmq.broker.consuming.receiver import InFlightMessage, Receiver
-from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES, Load, ReceiveRequest, Selection
+from mocketmq.broker.consuming.selection import (
+    MAX_RECEIVED_BYTES,
+    MemoryReservation,
+    ReceiveRequest,
+    Selection,
+)
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topics import Topic
@@ -29,11 +35,11 @@ from mocketmq.store.writer import Batch
 
 ALL_QUEUES = -1
 MAX_POPPED = 32
-"""Messages in one answer, as upstream."""
+"""Maximum number of messages in a response, as upstream."""
 
 
 class PopTarget(NamedTuple):
-    """A topic that a group pops from, and one queue of it, or None for all."""
+    """A topic from which a group pops, and one of its queues, or None for all queues."""
 
     group: ConsumingGroup
     topic: Topic
@@ -41,7 +47,7 @@ class PopTarget(NamedTuple):
 
     @property
     def queues(self) -> Sequence[Queue]:
-        """The queues to pop from, without the retry topic's."""
+        """The queues to pop from, without those of the retry topic."""
         return self.topic.readable if self.queue is None else [self.queue]
 
     @property
@@ -51,14 +57,17 @@ class PopTarget(NamedTuple):
 
 
 class Popped(NamedTuple):
-    """Popped messages, queue by queue, and how many more there are, whatever the filter."""
+    """Popped messages, and the number of remaining messages regardless of the filter.
+
+    The messages are by queue, or by priority in a topic of type ``priority``.
+    """
 
     messages: Sequence[InFlightMessage]
     rest: int
 
 
 class Pops:
-    """Pops messages, peeks at them, and says whether there are any."""
+    """Pops messages, peeks at them, and checks for new ones."""
 
     def __init__(
         self, store: Store, registry: Registry, groups: ConsumingGroups, polls: Polls, receiver: Receiver
@@ -73,7 +82,7 @@ class Pops:
         self._waiting: Counter[tuple[str, str, int]] = Counter()
 
     async def admit(self, group_name: str, topic_name: str, queue_id: int) -> PopTarget:
-        """The target of a pop; a negative ``queue_id`` means all queues. The group may be created.
+        """Check a pop and return its target; a negative ``queue_id`` means all queues. May create the group.
 
         Raises TopicNotFoundError, NoPermissionError, QueueNotFoundError, InvalidArgumentError,
         GroupNotFoundError, in upstream's order.
@@ -95,13 +104,13 @@ class Pops:
         ordered: bool = False,
         attempt: str = "",
         from_end: bool = False,
-        load: Load | None = None,
+        load: MemoryReservation | None = None,
     ) -> Popped:
-        """Take up to ``limit`` messages, and wait up to ``wait_s`` real seconds for the first.
+        """Pop up to ``limit`` messages, waiting up to ``wait_s`` real seconds for the first.
 
-        ``ordered`` as in :meth:`Receiver.receive`, and without retries; but an ``attempt`` that was answered
-        before is given the same messages once more. ``from_end``: in a queue that is new to the
-        group, and has lost messages to retention, it begins at the last message, not the first.
+        ``ordered`` works as in :meth:`Receiver.receive`, without retries. A repeated ``attempt`` gets the
+        same messages again. With ``from_end``, the group begins at the last message, not the first, in a
+        queue that is new to the group and has lost messages to retention.
         """
         request = self._request(target, ordered=ordered)._replace(
             limit=limit, tag_filter=tag_filter, load=load
@@ -125,9 +134,10 @@ class Pops:
                 known.attempt, known.ordered_pop_ms = attempt, taken[0].pop_ms
                 for receipt in known.open.values():
                     if receipt.state is State.BEHIND:
-                        receipt.move(State.FREE)
+                        receipt.transition(State.FREE)
                 rest += sum(receipt.state is State.FREE for receipt in known.open.values())
-        taken.sort(key=lambda one: (one.message.queue_key, one.message.queue_offset))
+        if ordered or not target.topic.config.is_by_priority:
+            taken.sort(key=lambda one: (one.message.queue_key, one.message.queue_offset))
         return Popped(taken, rest)
 
     async def pop_within_retries(
@@ -139,12 +149,12 @@ class Pops:
         wait_s: float,
         tag_filter: Filter,
         attempt: str,
-        load: Load,
+        load: MemoryReservation,
     ) -> Sequence[InFlightMessage]:
-        """Pop in the group's order; messages beyond the group's retries become dead letters instead.
+        """Pop, in order if the group consumes so. Messages beyond the group's retries become dead letters.
 
-        Upstream's proxy does so for gRPC clients (ConsumerProcessor.java, 5.3.3). Remoting clients that pop
-        forward dead letters themselves.
+        Upstream's proxy makes these dead letters for gRPC clients (ConsumerProcessor.java, 5.3.3). Popping
+        remoting clients forward dead letters themselves.
         """
         group, end_us = target.group, steady_us() + int(wait_s * US_PER_S)
         while True:
@@ -162,20 +172,20 @@ class Pops:
             dead = [one for one in popped.messages if one.reconsumed > most]
             if not dead:
                 return popped.messages
-            await self._receiver.give_back(group.name, [one.handle for one in dead], -1)
+            await self._receiver.give_back(group.name, [one.handle for one in dead], -1, is_taken=False)
             if alive := [one for one in popped.messages if one.reconsumed <= most]:
                 return alive
 
     def _request(self, target: PopTarget, *, ordered: bool) -> ReceiveRequest:
-        """Leaves retries out if members of the group pull them: Java clients do, even while they pop."""
+        """Make the request, without retries if the group's members pull them, as popping Java clients do."""
         group, topic, queue = target
-        live = self._clients.find(group.name)
+        live = self._clients.find_connected_group(group.name)
         is_pulled = live is not None and retry_topic(group.name) in live.subscriptions
         retries = not (ordered or is_pulled)
         return ReceiveRequest(group, topic, MAX_POPPED, EVERYTHING, ordered, queue, retries, popped=True)
 
     async def _begin_at_end(self, target: PopTarget) -> None:
-        """Durable, or after a kill the group would skip what arrived before its first message."""
+        """Begin at the last message. Durable, otherwise the group would begin at a later one after a kill."""
         group = target.group
         anew = [queue for queue in target.queues if queue not in group.queues and not queue.is_young]
 
@@ -198,14 +208,14 @@ class Pops:
             )
 
     def _held_by(self, target: PopTarget, attempt: str) -> list[Receipt]:
-        """Unsettled messages that an attempt was given before."""
+        """The unsettled messages that the same attempt got earlier."""
         known = [target.group.queues.get(queue) for queue in target.queues]
         return [receipt for one in known if one and one.attempt == attempt for receipt in one.open.values()]
 
-    # Settle
+    # Settling
 
     def handle(self, group: str, topic_name: str, queue_id: int, queue_offset: int, pop_ms: int) -> PopHandle:
-        """The handle of a message, by what a client of the group knows of it.
+        """Make the handle of a message from the values in a client's request.
 
         Raises TopicNotFoundError, QueueNotFoundError.
         """
@@ -216,23 +226,25 @@ class Pops:
         return PopHandle(topic.queues[queue_id], queue_offset, pop_ms)
 
     def is_retry(self, name: str) -> bool:
-        """Whether the name after ``%RETRY%`` joins a group and a topic, and is no group itself."""
-        if self._groups.find(name):
+        """Whether the name after ``%RETRY%`` joins a group and a topic, rather than being a group."""
+        if self._groups.find_group(name):
             return False
         parts = name.split("_")
         splits = (("_".join(parts[:n]), "_".join(parts[n:])) for n in range(1, len(parts)))
-        return any(self._groups.find(group) and self._topics.find(topic) for group, topic in splits)
+        return any(
+            self._groups.find_group(group) and self._topics.find_topic(topic) for group, topic in splits
+        )
 
-    # Look
+    # Looking
 
     def waiting(self, target: PopTarget) -> int:
-        """How many long polls wait for this target."""
+        """The number of long polls waiting for this target."""
         return self._waiting[target.key]
 
     async def has_messages(
         self, target: PopTarget, *, wait_s: float = 0.0, ordered: bool = False, attempt: str = ""
     ) -> bool:
-        """Whether there is a message to pop, whatever the filter; waits up to ``wait_s`` real seconds."""
+        """Whether there are messages to pop, whatever the filter. Waits up to ``wait_s`` real seconds."""
         group, topic, _ = target
         selection = Selection(self._database, self._topics, self._request(target, ordered=ordered))
 
@@ -246,7 +258,7 @@ class Pops:
         return await self._polls.wait_for(look, sources, wait_s)
 
     async def peek(self, target: PopTarget, limit: int) -> Popped:
-        """The messages that a pop would give, and how many there are with them; changes nothing."""
+        """Return the messages that a pop would return, and the number of all. Changes nothing."""
         topic = target.topic
         selection = Selection(self._database, self._topics, self._request(target, ordered=False))
         queues = selection.fresh_queues()
@@ -278,7 +290,7 @@ class Pops:
         )
 
     def _spans(self, target: PopTarget, queues: Sequence[Queue]) -> list[Span]:
-        """The messages that are new to the group."""
+        """The spans of messages that are new to the group."""
         spans = []
         for queue in dict.fromkeys(queues):
             known = target.group.queues.get(queue)
@@ -289,5 +301,5 @@ class Pops:
 
 
 def pop_retry_topic(group: str, topic: str, separator: str = "_") -> str:
-    """The retry topic as pop clients know it (docs/protocol/remoting.md §6.5); here it is the group's."""
+    """Return the name by which pop clients know the group's retry topic (docs/protocol/remoting.md §6.5)."""
     return f"{retry_topic(group)}{separator}{topic}"

@@ -1,6 +1,6 @@
-"""Consume by offset: pull messages. Offsets are committed in ``committed_offsets``.
+"""Consuming by offset. Pulls read messages from an offset on; ``committed_offsets`` handles commits.
 
-docs/protocol/remoting.md §2.3 and §2.4
+Source: docs/protocol/remoting.md §2.3 and §2.4
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,11 @@ from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
 
 MAX_NOTED = 10_000
-"""Pulled delayed messages that are remembered, by group and queue, for the ledger."""
+"""Maximum number of pulled delayed messages remembered for the ledger, by group and queue."""
 
 
 class PullStatus(Enum):
-    """RocketMQ's status of a pull (GetMessageStatus)."""
+    """The status of a pull, as RocketMQ's GetMessageStatus."""
 
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
@@ -40,7 +40,7 @@ class PullStatus(Enum):
 
 
 class Pulled(NamedTuple):
-    """The messages that a pull found, and the offset at which the next pull should begin."""
+    """The result of a pull: messages, and the offset for the next pull."""
 
     status: PullStatus
     next_offset: int
@@ -52,8 +52,8 @@ class Pulled(NamedTuple):
 class Pull:
     """Reads queues by offset.
 
-    A pull gets up to ``max_pull_messages``, of ``max_pull_bytes`` together, unless the first alone has
-    more: upstream's limits of messages in memory (``isTheBatchFull`` in DefaultMessageStore.java, 4.9.8).
+    A pull returns up to ``max_pull_messages``, of up to ``max_pull_bytes`` in total unless the first alone is
+    larger. Upstream has these limits for messages in memory (``isTheBatchFull``, DefaultMessageStore, 4.9.8).
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Pull:
         polls: Polls,
         notes: LedgerNotes,
     ) -> None:
+        self.most_noted = MAX_NOTED
         self._max_messages = settings.max_pull_messages
         self._max_bytes = settings.max_pull_bytes
         self._database = store.database
-        self._writer = store.writer
         self._topics = registry.topics
         self._groups = groups
         self._polls = polls
@@ -86,7 +86,7 @@ class Pull:
         tag_filter: Filter = EVERYTHING,
         max_bytes: int = NO_LIMIT,
     ) -> Pulled:
-        """Read messages from ``offset`` on; neither offsets nor the ledger change."""
+        """Read messages from ``offset`` on, without changing offsets or the ledger."""
         queue = self._topics.queue_of(topic_name, queue_id)
         return await self._read(queue, offset, limit, tag_filter, max_bytes)
 
@@ -102,12 +102,17 @@ class Pull:
         began_us = steady_us()
         pulled = await self._look(queue, offset, limit, tag_filter, max_bytes)
         if group is not None and queue.is_young and 0 <= offset < pulled.min_offset:
-            # A reset emptied the queue. Told that its offset is illegal, Java's client would pause for 10 s.
+            # A reset emptied the queue. The status must not be an illegal offset, because Java's client would
+            # then pause for 10 s.
             pulled = pulled._replace(status=PullStatus.NO_MATCHED_MESSAGE)
         took_us = steady_us() - began_us
         self._statistics.read(len(pulled.messages), took_us)
         if group is not None:
             self._statistics.given(queue.topic, group.name, pulled.messages, took_us)
+            size = sum(len(message.body) for message in pulled.messages)
+            self._statistics.traffic.count_received(
+                queue.topic, group.name, len(pulled.messages), size, is_retry=None
+            )
         return pulled
 
     async def _look(
@@ -131,7 +136,7 @@ class Pull:
         return Pulled(status, next_offset, low, high, rows)
 
     async def admit(self, group_name: str, topic_name: str, queue_id: int) -> tuple[ConsumingGroup, Queue]:
-        """The group and the queue of a pull. The group may be created on first use, the topic is not.
+        """Check a pull and return its group and queue. May create the group, but not the topic.
 
         Raises InvalidArgumentError, GroupNotFoundError, TopicNotFoundError, NoPermissionError,
         QueueNotFoundError, in upstream's order.
@@ -155,12 +160,12 @@ class Pull:
         max_bytes: int | None = None,
         is_told: bool = False,
     ) -> Pulled:
-        """Read messages for a group; at the end of the queue, wait for some up to ``wait_s`` real seconds.
+        """Read messages for a group. At the end of the queue, wait up to ``wait_s`` real seconds for some.
 
-        A message that does not pass the filter does not end the long poll. The ledger notes the first pull of
-        each delayed message. Offsets do not change. A consumer that has not heard of a reset gets the new
-        offset; also while it waits, unless it ``is_told`` of resets otherwise. ``limit`` and ``max_bytes``
-        lower the broker's limits. Raises as ``admit``.
+        A message that does not pass the filter does not end the long poll. The ledger records the first pull
+        of each delayed message. Offsets do not change. A consumer not yet notified of a reset gets the new
+        offset. A reset also ends the wait, unless the consumer ``is_told`` of resets by a push. ``limit``
+        and ``max_bytes`` can only lower the broker's limits. Raises the errors of ``admit``.
         """
         group, queue = await self.admit(group_name, topic_name, queue_id)
         limit = min(max(limit, 1), self._max_messages)
@@ -175,7 +180,7 @@ class Pull:
             heard = None if is_told else resets
             pulled = await self._wait(group, queue, offset, limit, tag_filter, max_bytes, wait_s, heard)
         if pulled.status is PullStatus.OFFSET_OVERFLOW_BADLY and pulled.min_offset == 0:
-            # The broker was started empty, or lost its newest messages; the client remembers them.
+            # The client has offsets that the broker no longer has, for example because it has started empty.
             group_queue = group.queues.get(queue)
             pulled = pulled._replace(next_offset=group_queue.committed_offset if group_queue else 0)
         await self._note_pulled(group, queue, pulled.messages)
@@ -192,13 +197,13 @@ class Pull:
         wait_s: float,
         heard: int | None,
     ) -> Pulled:
-        """``heard`` is how many resets its consumer has heard of, None if that does not matter."""
+        """Wait for messages. ``heard`` is the number of resets known to the consumer; None ignores resets."""
         start = offset
 
         async def look() -> Pulled:
             nonlocal start
             while True:
-                self._topics.get(queue.topic)  # it may have been deleted meanwhile
+                self._topics.get(queue.topic)  # raises if the topic was deleted during the wait
                 group_queue = group.queues.get(queue)
                 if (
                     group_queue is not None
@@ -232,7 +237,7 @@ class Pull:
         noted = group.pulled.setdefault(queue, {})
         for message in delayed:
             noted[message.queue_offset] = message.log_offset
-        while len(noted) > MAX_NOTED:
+        while len(noted) > self.most_noted:
             del noted[next(iter(noted))]
 
 
@@ -242,7 +247,7 @@ def _notice_of(group_queue: GroupQueue) -> Pulled:
 
 
 def _is_at_end(pulled: Pulled, offset: int) -> bool:
-    """Whether there is nothing to read yet. In an empty queue upstream corrects any other offset to 0."""
+    """Whether the pull is at the end of the queue. In an empty queue upstream corrects other offsets to 0."""
     if pulled.status is PullStatus.NO_MESSAGE_IN_QUEUE:
         return offset == 0
     return pulled.status is PullStatus.OFFSET_OVERFLOW_ONE

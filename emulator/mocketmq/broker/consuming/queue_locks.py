@@ -1,6 +1,6 @@
-"""Queue locks: which client of a group consumes a queue in order.
+"""Queue locks: each gives one client of a group the right to consume a queue in order.
 
-docs/protocol/remoting.md §2.5 and §8.5
+Source: docs/protocol/remoting.md §2.5 and §8.5
 """
 
 from collections.abc import Callable, Iterable
@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 from mocketmq.clock import US_PER_S, steady_us
 
 LIFETIME_US: Final = 60 * US_PER_S
-"""Real time for which a lock holds after it was last asked for (rebalance.maxLiveTime)."""
+"""Real time after which a lock expires unless it is renewed (rebalance.maxLiveTime)."""
 SPARE: Final = 500
 
 TopicQueue = tuple[str, int]
-"""The name of a topic, and the id of one of its queues."""
+"""A topic's name, and the id of one of its queues."""
 
 
 class _Lock(NamedTuple):
@@ -22,24 +22,25 @@ class _Lock(NamedTuple):
 
 
 class QueueLocks:
-    """Every lock. As upstream, a lock outlives its client's connection.
+    """All queue locks. As upstream, a lock outlives its client's connection.
 
-    The client may still be consuming, and connect again.
+    The client may still be consuming, and may reconnect.
     """
 
-    def __init__(self, ticks: Callable[[], int] = steady_us) -> None:
+    def __init__(self, ticks: Callable[[], int] = steady_us, lifetime_us: int = LIFETIME_US) -> None:
+        self.lifetime_us = lifetime_us
         self._ticks = ticks
         self._locks: dict[tuple[str, TopicQueue], _Lock] = {}
         self._crowded = SPARE
 
     def lock(self, group: str, client_id: str, queues: Iterable[TopicQueue]) -> set[TopicQueue]:
-        """Lock the queues for the client, or renew its locks; returns those that it has now."""
+        """Lock the queues for the client, or renew its locks. Returns the queues now locked by the client."""
         now_us = self._ticks()
         owned = set()
         for queue in queues:
             found = self._locks.get((group, queue))
             if found is None or found.client_id == client_id or found.until_us <= now_us:
-                self._locks[group, queue] = _Lock(client_id, now_us + LIFETIME_US)
+                self._locks[group, queue] = _Lock(client_id, now_us + self.lifetime_us)
                 owned.add(queue)
         if len(self._locks) > self._crowded:
             self._locks = {key: each for key, each in self._locks.items() if each.until_us > now_us}
@@ -47,7 +48,7 @@ class QueueLocks:
         return owned
 
     def unlock(self, group: str, client_id: str, queues: Iterable[TopicQueue]) -> None:
-        """Unlock the queues that the client has locked; locks of others stay."""
+        """Unlock the queues, except queues locked by another client."""
         for queue in queues:
             found = self._locks.get((group, queue))
             if found is not None and found.client_id == client_id:

@@ -1,21 +1,21 @@
-"""A receipt: one message at one group. Only this module changes its state.
+"""A receipt: the state of one message at one consumer group. Only this module changes that state.
 
-A receipt is in exactly one state. :data:`MOVES` lists every transition::
+A receipt is in exactly one state. :data:`TRANSITIONS` lists every transition::
 
     NEW ──► RESERVED ◄──► FREE ◄─── time is up ─── HELD      FREE, HELD ◄──► SETTLING ──► CLOSED
               │ ▲                                  ▲ │
               │ └── taken back (released) ─────────┼─┘       any but NEW ─── reset, passed ──► CLOSED
               └──── stored: a consumer has it ─────┘
 
-A message that was popped in order and acknowledged before an earlier one of its queue goes from SETTLING to
-BEHIND, where it waits for the earlier ones. Once they are closed, it is closed too; if they are popped again,
-it is popped with them (RESERVED) or after them (FREE).
+A message that was popped in order and acknowledged before an earlier message of its queue goes from SETTLING
+to BEHIND, where it waits for the earlier messages. It is closed when they are closed. If they are popped
+again, it is popped with them (RESERVED) or after them (FREE).
 
-Memory may not run ahead of the disk. RESERVED and SETTLING are the two states in which the receipt's row is
-being written, and nobody else may choose or settle it until the transaction has ended. A commit moves it
-forward; a failed transaction moves it back to the state before, which is the only undo there is
-(:meth:`Receipt.move_back`). CLOSED is final, so a transaction that ends after a reset of its receipt changes
-nothing.
+Memory must not run ahead of the disk. In RESERVED and SETTLING the receipt's row is being written, and no
+other request may select or settle the message until that transaction has ended. A commit moves the receipt
+forward. A failed transaction moves it back to its former state, which is the only way to undo a transition
+(:meth:`Receipt.undo_transition`). CLOSED is final. A transaction that ends after its receipt was reset
+therefore changes nothing.
 """
 
 from collections.abc import Mapping
@@ -30,39 +30,39 @@ if TYPE_CHECKING:
 
 
 class State(IntEnum):
-    """A receipt's state; an int, because every delivery looks it up several times."""
+    """A receipt's state. An int for speed, because each delivery looks it up several times."""
 
     NEW = auto()
-    """Made, and not the group's yet."""
+    """Created, but not yet added to the group."""
     FREE = auto()
-    """Visible to the group: any of its receivers may choose it."""
+    """Visible to the group: the message may be given to any of its receivers."""
     RESERVED = auto()
-    """Chosen for a receiver, or being taken back from one; not stored yet."""
+    """Selected for a receiver, or being taken back from a receiver, and not stored yet."""
     HELD = auto()
-    """In flight: a receiver has it, and it is invisible to the others until ``visible_us``."""
+    """In flight: a receiver has the message, which is invisible to others until ``visible_us``."""
     SETTLING = auto()
-    """Its outcome is decided and being stored."""
+    """The outcome is decided and being stored."""
     BEHIND = auto()
-    """Acknowledged in order behind one that is not, and so to be popped once more if that one is."""
+    """Popped in order, and acknowledged before an earlier message. Popped again if the earlier one is."""
     CLOSED = auto()
-    """Settled, passed over or removed."""
+    """Settled, skipped or removed."""
 
 
 class Outcome(StrEnum):
-    """How a receipt ended, as the table ``receipts`` has it."""
+    """How a receipt ended, in the words of the table ``receipts``."""
 
     ACKED = "acked"
     RETRIED = "retried"
     DEAD = "dead"
     PASSED = "passed"
-    """The group committed an offset past it, or went back to before it."""
+    """The group committed an offset above the message, or went back to an offset before the message."""
     COMMITTED = "committed"
     ROLLED_BACK = "rolled back"
     ABANDONED = "abandoned"
-    """A half message that nobody decided about."""
+    """A half message that was abandoned without a decision."""
 
 
-MOVES: Final[Mapping[State, tuple[State, ...]]] = {
+TRANSITIONS: Final[Mapping[State, tuple[State, ...]]] = {
     State.NEW: (State.RESERVED, State.FREE, State.HELD),
     State.FREE: (State.RESERVED, State.SETTLING, State.CLOSED),
     State.RESERVED: (State.HELD, State.FREE, State.BEHIND, State.CLOSED),
@@ -73,21 +73,22 @@ MOVES: Final[Mapping[State, tuple[State, ...]]] = {
 }
 
 
-# Members are slow to look up.
+# Module variables, because looking up members of an enum is slow.
 _NEW, _FREE, _HELD, _BEHIND, _CLOSED = State.NEW, State.FREE, State.HELD, State.BEHIND, State.CLOSED
 
 
-class IllegalMoveError(Exception):
-    """A transition that :data:`MOVES` does not allow: a defect of the caller."""
+class IllegalTransitionError(Exception):
+    """A transition that :data:`TRANSITIONS` does not allow: a defect of the caller."""
 
 
 class Receipt:
-    """A message that a group has received, or is to receive again, and has not settled.
+    """A message that a group has received, or will receive again, and has not settled.
 
-    ``times`` counts how often it was received; the receipt handle names that count, so an old handle is
-    refused. It is 0 for a retry that waits for a receiver of its own topic, and for a half message that
-    nobody was asked about yet. ``visible_us`` is when its invisible time ends. ``pop_ms`` is the time of the
-    wall clock that is part of a pop's handle; 0 for a receipt that was not popped.
+    ``times`` counts deliveries. The count is part of the receipt handle, so that an old handle is refused. It
+    is 0 for a retry that waits for a receiver of its original topic, and for a half message before its first
+    check-back. ``visible_us`` is the end of the invisible time. ``pop_ms`` is the wall-clock time in the
+    handle of a pop, 0 for a receipt that was not popped. ``is_postponed`` is set while the message waits for
+    a retry because a client has postponed the end of the invisible time without asking for an extension.
     """
 
     __slots__ = (
@@ -96,6 +97,7 @@ class Receipt:
         "group_queue",
         "has_row",
         "is_delayed",
+        "is_postponed",
         "log_offset",
         "pop_ms",
         "queue_offset",
@@ -120,18 +122,20 @@ class Receipt:
         visible_us: int = 0,
         pop_ms: int = 0,
         has_row: bool = False,
+        is_postponed: bool = False,
     ) -> None:
         self.group_queue = group_queue
         self.queue_offset = queue_offset
         self.log_offset = log_offset
-        self.topic = topic  # as the consumer knows it: a retry bears its original topic
+        self.topic = topic  # as the consumer sees it; the original topic for a retry
         self.reconsume_times = reconsume_times
         self.times = times
-        self.first_taken_us = first_taken_us  # 0: not yet
+        self.first_taken_us = first_taken_us  # 0: not yet taken
         self.visible_us = visible_us
         self.pop_ms = pop_ms
-        self.has_row = has_row  # in the table, or in a transaction that is being written
+        self.has_row = has_row  # whether its row is in the table, or in a transaction being written
         self.is_delayed = is_delayed
+        self.is_postponed = is_postponed
         self.state = _NEW
         self._state_before = _NEW
 
@@ -142,39 +146,44 @@ class Receipt:
 
     @property
     def queue(self) -> Queue:
-        """The queue that the message lies in."""
+        """The queue of the message."""
         return self.group_queue.queue
 
     @property
     def is_open(self) -> bool:
-        """Whether the group is not done with it, nor about to be."""
+        """Whether the receipt is neither settled nor being settled."""
         return self.state in (State.FREE, State.RESERVED, State.HELD)
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether somebody has it, or is just being given it or settling it."""
+        """Whether the message is with a receiver, on its way to one, or being settled."""
         return self.state is not _FREE and self.state is not _BEHIND
 
     @property
+    def waits_for_retry(self) -> bool:
+        """Whether the consumer has postponed the message, and the postponement is not over."""
+        return self.is_postponed and self.state is _HELD
+
+    @property
     def is_settled(self) -> bool:
-        """Whether its outcome is decided."""
+        """Whether the outcome is decided."""
         return self.state in (State.SETTLING, _BEHIND, _CLOSED)
 
     @property
     def can_be_settled(self) -> bool:
-        """Whether its outcome may be decided now."""
-        return State.SETTLING in MOVES[self.state]
+        """Whether the message may be settled now."""
+        return State.SETTLING in TRANSITIONS[self.state]
 
     @property
     def can_be_taken_back(self) -> bool:
-        """Whether its delivery may be undone now."""
-        return State.RESERVED in MOVES[self.state]
+        """Whether the delivery may be undone now."""
+        return State.RESERVED in TRANSITIONS[self.state]
 
-    def move(self, to: State) -> None:
-        """Change the state, and where the group keeps the receipt. Raises IllegalMoveError."""
+    def transition(self, to: State) -> None:
+        """Change the state, and the group's collections accordingly. Raises IllegalTransitionError."""
         was, group_queue = self.state, self.group_queue
-        if to not in MOVES[was]:
-            raise IllegalMoveError(f"a receipt cannot go from {was.name} to {to.name}")
+        if to not in TRANSITIONS[was]:
+            raise IllegalTransitionError(f"a receipt cannot go from {was.name} to {to.name}")
         group = group_queue.group
         if was is _NEW:
             group_queue.open[self.queue_offset] = self
@@ -191,32 +200,32 @@ class Receipt:
                 _close_next(group_queue)
             group.take_closed()
         elif to is _BEHIND:
-            group.take_closed()  # of all that can be given to others
+            group.take_closed()  # wakes ordered receivers
 
-    def move_back(self) -> None:
-        """Undo a reservation or settlement whose transaction failed.
+    def undo_transition(self) -> None:
+        """Undo a reservation or settlement after its transaction has failed.
 
-        The receipt returns to its former state; one that was NEW becomes FREE. A closed one stays closed.
+        The receipt returns to its former state, or to FREE if it was NEW. A closed receipt stays closed.
         """
         if self.state in (State.RESERVED, State.SETTLING):
-            self.move(self._state_before if self._state_before in (_HELD, _BEHIND) else _FREE)
+            self.transition(self._state_before if self._state_before in (_HELD, _BEHIND) else _FREE)
 
     def acknowledged(self) -> None:
-        """Close the acknowledged receipt, unless it may be popped once more in order."""
+        """Close the acknowledged receipt, or set it to BEHIND if it may have to be popped again in order."""
         in_order = self.pop_ms and self.pop_ms == self.group_queue.ordered_pop_ms
         if in_order and self.state is State.SETTLING and min(self.group_queue.open) < self.queue_offset:
-            self.move(_BEHIND)
+            self.transition(_BEHIND)
         else:
             self.close()
 
     def close(self) -> None:
         """Close the receipt, whatever its state."""
         if self.state is not _CLOSED:
-            self.move(_CLOSED)
+            self.transition(_CLOSED)
 
 
 def _close_next(group_queue: "GroupQueue") -> None:
-    """Close the first open receipt of a queue if it waited for those before it."""
+    """Close the first open receipt of a queue if it is BEHIND, because no earlier receipts are left."""
     first = min(group_queue.open, default=None)
     if first is not None and group_queue.open[first].state is _BEHIND:
-        group_queue.open[first].move(_CLOSED)
+        group_queue.open[first].transition(_CLOSED)

@@ -1,7 +1,7 @@
-"""Change receipts in a transaction, in memory and in the table ``receipts``: in flight, visible, settled.
+"""Transactions on receipts: changes receipts in memory and in the table ``receipts`` together.
 
-Every change is part of a transaction, and is undone when that fails. Which message a receiver is given is
-decided in ``selection``.
+Every change is part of a transaction, and is undone if the transaction fails. ``selection`` decides which
+messages a receiver gets.
 """
 
 from collections.abc import Callable
@@ -15,17 +15,26 @@ from mocketmq.broker.consuming.selection import known_topic
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import CHECKED_HALF_GROUP
-from mocketmq.schedule.ledger import Ledger
+from mocketmq.schedule.ledger import LedgerWriter
 from mocketmq.store.queue import Queue
-from mocketmq.store.receipt_rows import ReceiptRow, open_receipts, save_outcome, save_receipt, save_visible
+from mocketmq.store.receipt_rows import (
+    ReceiptRow,
+    open_receipts,
+    parse_attempts,
+    save_change,
+    save_outcome,
+    save_receipt,
+    save_take_back,
+    save_visible,
+)
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 
 class Receipts:
-    """Changes receipts. ``expiries`` has those in flight by the end of their invisible time.
+    """Changes receipts. ``expiries`` orders receipts in flight by the end of their invisible time.
 
-    ``checks`` has half messages instead, by when their producers are to be asked.
+    ``checks`` orders half messages by the time of their next check-back.
     """
 
     def __init__(
@@ -34,7 +43,7 @@ class Receipts:
         registry: Registry,
         groups: ConsumingGroups,
         polls: Polls,
-        ledger: Ledger,
+        ledger: LedgerWriter,
         changed: Callable[[], None],
     ) -> None:
         self.expiries = Expiries(changed)
@@ -51,7 +60,7 @@ class Receipts:
             group, queue = self.groups.get(row.group_name), self._topics.queue(row.queue_key)
             group_queue = group.in_queue(queue)
             if row.queue_offset >= group_queue.next_offset:
-                continue  # it is given anew: the group went back before it, and its end was not stored
+                continue  # the group went back below this offset, so the message will be delivered as new
             receipt = Receipt(
                 group_queue,
                 row.queue_offset,
@@ -64,8 +73,9 @@ class Receipts:
                 visible_us=row.visible_us,
                 pop_ms=row.pop_ms or 0,
                 has_row=True,
+                is_postponed=any(one.is_postponed for one in parse_attempts(row.attempts)[-1:]),
             )
-            receipt.move(State.HELD)
+            receipt.transition(State.HELD)
             self.watch(receipt)
 
     def give(self, batch: Batch, receipt: Receipt, visible_us: int, pop_ms: int) -> None:
@@ -76,21 +86,21 @@ class Receipts:
             self._ledger.pulled(batch, receipt.log_offset, receipt.group.name)
 
         def given() -> None:
-            if receipt.state is not State.CLOSED:  # the same transaction moved the committed offset past it
+            if receipt.state is not State.CLOSED:  # else an offset commit in this transaction closed it
                 receipt.first_taken_us = receipt.first_taken_us or now_us
-                receipt.move(State.HELD)
-                self._apply_visible(receipt, visible_us, times, pop_ms)
+                receipt.transition(State.HELD)
+                self._apply_visible(receipt, visible_us, times, pop_ms, is_postponed=False)
 
         batch.on_commit(given)
 
     def record_free(self, batch: Batch, receipt: Receipt) -> None:
-        """Store a free message that no receiver was given yet, so that it is found after a restart."""
+        """Store a free message that no receiver has got yet, so that it is not lost in a restart."""
         self._save(batch, receipt, 0, batch.now_us, None, 0)
 
     def take_new(
         self, batch: Batch, group: ConsumingGroup, queue: Queue, stored: StoredMessage, invisible_us: int
     ) -> Receipt:
-        """Take a message in the transaction that stores it, so that it is never visible before."""
+        """Take a message in the transaction that stores it, so that it is never visible to the group."""
         group_queue = group.in_queue(queue)
         receipt = Receipt(
             group_queue,
@@ -107,7 +117,7 @@ class Receipts:
 
         def held() -> None:
             group_queue.next_offset = stored.queue_offset + 1
-            receipt.move(State.HELD)
+            receipt.transition(State.HELD)
             self.watch(receipt)
 
         batch.on_commit(held)
@@ -135,37 +145,70 @@ class Receipts:
             receipt.has_row = True
             batch.on_rollback(partial(setattr, receipt, "has_row", False))
 
-    def set_visible(self, batch: Batch, receipt: Receipt, visible_us: int, times: int, pop_ms: int) -> None:
-        """Let the invisible time of a message in flight end at ``visible_us``."""
-        # At once, or the former time could end before the commit.
+    def set_visible(
+        self,
+        batch: Batch,
+        receipt: Receipt,
+        visible_us: int,
+        times: int,
+        pop_ms: int,
+        *,
+        is_postponed: bool | None = None,
+    ) -> None:
+        """Change the end of a message's invisible time to ``visible_us``.
+
+        ``is_postponed`` is True for a client's change, False for a client's extension, None for the broker.
+        """
+        # Change memory at once, otherwise the former invisible time could end before the commit.
         batch.on_rollback(
-            partial(self._apply_visible, receipt, receipt.visible_us, receipt.times, receipt.pop_ms)
+            partial(
+                self._apply_visible,
+                receipt,
+                receipt.visible_us,
+                receipt.times,
+                receipt.pop_ms,
+                is_postponed=receipt.is_postponed,
+            )
         )
-        save_visible(batch, receipt.group.name, receipt.log_offset, visible_us, times, pop_ms)
-        self._apply_visible(receipt, visible_us, times, pop_ms)
+        where = receipt.group.name, receipt.log_offset, visible_us, times, pop_ms
+        if is_postponed is None:
+            save_visible(batch, *where)
+        else:
+            save_change(batch, *where, is_postponed=is_postponed)
+        self._apply_visible(receipt, visible_us, times, pop_ms, is_postponed=bool(is_postponed))
 
     def take_back(self, batch: Batch, receipt: Receipt) -> None:
-        """Make a message visible again that did not reach its receiver. That delivery does not count."""
-        receipt.move(State.RESERVED)
+        """Make a message that did not reach its receiver visible again. The delivery does not count."""
+        receipt.transition(State.RESERVED)
         times, visible_us = receipt.times - 1, min(receipt.visible_us, batch.now_us)
-        save_visible(batch, receipt.group.name, receipt.log_offset, visible_us, times, receipt.pop_ms)
+        save_take_back(batch, receipt.group.name, receipt.log_offset, visible_us, times, receipt.pop_ms)
         batch.on_rollback(partial(self.reopen, receipt))
 
         def taken_back() -> None:
-            if receipt.state is State.RESERVED:  # else its group has just committed past it
+            if receipt.state is State.RESERVED:  # else the group has committed an offset above it
                 receipt.visible_us, receipt.times = visible_us, times
                 self.set_free(receipt)
 
         batch.on_commit(taken_back)
 
-    def _apply_visible(self, receipt: Receipt, visible_us: int, times: int, pop_ms: int) -> None:
+    def drop_take(self, batch: Batch, receipt: Receipt) -> None:
+        """Remove the last take from the stored attempts of a message that is being settled."""
+        times = receipt.times - 1
+        save_take_back(
+            batch, receipt.group.name, receipt.log_offset, receipt.visible_us, times, receipt.pop_ms
+        )
+
+    def _apply_visible(
+        self, receipt: Receipt, visible_us: int, times: int, pop_ms: int, *, is_postponed: bool
+    ) -> None:
         receipt.visible_us, receipt.times, receipt.pop_ms = visible_us, times, pop_ms
+        receipt.is_postponed = is_postponed
         self.watch(receipt)
 
     def settle(self, batch: Batch, receipt: Receipt, outcome: Outcome) -> None:
-        """Settle the message. If ``begin_settling`` was called before, its caller reopens it on failure."""
+        """Settle the message. After ``begin_settling``, the caller reopens it on failure."""
         if receipt.state is not State.SETTLING:
-            receipt.move(State.SETTLING)
+            receipt.transition(State.SETTLING)
             batch.on_rollback(partial(self.reopen, receipt))
         save_outcome(batch, receipt.group.name, receipt.log_offset, outcome.value)
         if receipt.is_delayed and outcome is Outcome.ACKED:
@@ -173,24 +216,24 @@ class Receipts:
         batch.on_commit(receipt.acknowledged if outcome is Outcome.ACKED else receipt.close)
 
     def begin_settling(self, receipt: Receipt) -> None:
-        """Keep the message from being given or settled by others, until it is settled or reopened."""
+        """Reserve the message for settling. No other request gets it until it is settled or reopened."""
         if receipt.state is not State.SETTLING:
-            receipt.move(State.SETTLING)
+            receipt.transition(State.SETTLING)
 
     def reopen(self, receipt: Receipt) -> None:
         """Undo a reservation or ``begin_settling`` after a failure."""
-        receipt.move_back()
+        receipt.undo_transition()
         if receipt.state is State.FREE:
-            self._polls.wake(receipt.queue.topic)  # receivers may have looked in vain meanwhile
+            self._polls.wake(receipt.queue.topic)  # receivers may have looked in vain in between
         else:
             self.watch(receipt)
 
     def set_free(self, receipt: Receipt) -> None:
         """Make the message visible to the group, and wake its receivers."""
-        receipt.move(State.FREE)
+        receipt.transition(State.FREE)
         self._polls.wake(receipt.queue.topic)
 
     def watch(self, receipt: Receipt) -> None:
-        """Let the timer know when the receipt's time ends."""
+        """Register the end of the receipt's invisible time with the timer."""
         is_checked = receipt.group.name == CHECKED_HALF_GROUP
-        (self.checks if is_checked else self.expiries).add(receipt)
+        (self.checks if is_checked else self.expiries).add_receipt(receipt)

@@ -1,4 +1,4 @@
-"""Consume by receipt: receive, acknowledge, give back, extend.
+"""Consuming by receipt: receive, acknowledge, give back, extend.
 
 The life of a message for one group::
 
@@ -9,14 +9,14 @@ The life of a message for one group::
          └────────────────────────┘   invisible time ends once too often ───► dead (%DLQ%group)
 
 A message in flight is invisible to the rest of its group until its invisible time ends. Each step is
-committed before it is answered, so a kill loses no acknowledgement and no receipt. What settles a message, or
-extends its time, is durable by then, too. A receive does not wait for that: a power cut that undoes it costs
-one more delivery. ``selection`` chooses the messages, and ``receipt`` has the states in full.
+committed before it is answered, so a kill loses no acknowledgement and no receipt. Settling and extending are
+also durable before they are answered. A receive does not wait for durability, because a power cut that undoes
+it only costs one more delivery. ``selection`` chooses the messages, and ``receipt`` has all states.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Generic, NamedTuple
 
@@ -27,15 +27,16 @@ from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.receipt import Outcome, Receipt
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.retries import Retries, Retry
-from mocketmq.broker.consuming.selection import Load, ReceiveRequest, Selection
+from mocketmq.broker.consuming.selection import MemoryReservation, ReceiveRequest, Selection
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us
-from mocketmq.contracts.contract import Contract
-from mocketmq.errors import OverLimitError, ReceiptError, RefusedError
+from mocketmq.delay_limits.delay_limits import DelayLimits
+from mocketmq.errors import OverLimitError, ReceiptError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage
-from mocketmq.message.names import retry_topic
+from mocketmq.message.names import RETRY_PREFIX, retry_topic
+from mocketmq.run_to_completion import log_defect
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.timer import BATCH
 from mocketmq.store.messages import messages_at
@@ -47,24 +48,24 @@ MAX_MESSAGES = 256
 
 
 class InFlightMessage(NamedTuple):
-    """A message given to a consumer, and the handle by which it is settled."""
+    """A message received by a consumer, and the handle for settling it."""
 
     message: StoredMessage
-    topic: str  # as the consumer knows it: a retry bears its original topic
+    topic: str  # as the consumer sees it; the original topic for a retry
     handle: str
     times: int
-    first_taken_us: int  # by this group
+    first_taken_us: int  # time of the first delivery to this group
     visible_us: int
     pop_ms: int  # 0 unless it was popped
 
     @property
     def reconsumed(self) -> int:
-        """How many deliveries to this group came before this one, as retries or after invisible times."""
+        """The number of earlier deliveries to this group, through retries or expired invisible times."""
         return self.message.reconsume_times + self.times - 1
 
 
 class SettledBy(NamedTuple, Generic[Handle]):
-    """The handles that were settled, and the errors of the others."""
+    """The settled handles, and the failed handles with their errors."""
 
     done: list[Handle]
     failed: list[tuple[Handle, ReceiptError]]
@@ -75,7 +76,7 @@ Settled = SettledBy[str]
 
 
 class Receiver:
-    """Receives and settles. A due source: a message that is not settled in time becomes visible again."""
+    """Receives and settles. As a due source it makes messages visible again that were not settled in time."""
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class Receiver:
         receipts: Receipts,
         polls: Polls,
         retries: Retries,
-        contract: Contract | None,
+        delay_limits: DelayLimits | None,
     ) -> None:
         self._database = store.database
         self._writer = store.writer
@@ -95,12 +96,12 @@ class Receiver:
         self._polls = polls
         self._retries = retries
         self._statistics = registry.statistics
-        self._most_in_flight = contract.in_flight if contract else None
-        self._over_limit = contract.over_limit if contract else ""
+        self._most_in_flight = delay_limits.in_flight if delay_limits else None
+        self._over_limit = delay_limits.over_limit if delay_limits else ""
         self._abandoned: set[asyncio.Task[None]] = set()
-        self._reading = asyncio.Lock()  # others wait, and read nothing if their client goes meanwhile
+        self._reading = asyncio.Lock()  # so that receives waiting for it read nothing if their client leaves
 
-    # Receive
+    # Receiving
 
     async def receive(
         self,
@@ -112,15 +113,16 @@ class Receiver:
         wait_s: float = 0.0,
         tag_filter: Filter = EVERYTHING,
         ordered: bool = False,
-        load: Load | None = None,
+        load: MemoryReservation | None = None,
     ) -> list[InFlightMessage]:
-        """Receive up to ``max_messages``, oldest first, retries of the topic among them.
+        """Receive up to ``max_messages``, including retries of the topic.
 
-        Their bodies have up to ``MAX_RECEIVED_BYTES`` together, unless the first alone has more.
-        Waits up to ``wait_s`` real seconds for the first. The whole group skips messages that do not pass the
-        filter, as upstream. ``ordered`` withholds the next messages of each queue until those in flight are
-        settled. A caller that is cancelled has received nothing. When as many messages are in flight for the
-        group as a contract allows, one that does not wait gets OverLimitError.
+        The oldest come first, or those of the highest priority. Waits up to ``wait_s`` real seconds for the
+        first message. The bodies have up to ``MAX_RECEIVED_BYTES`` in total, unless the first alone is
+        larger. Messages that do not pass the filter are skipped for the whole group, as upstream. ``ordered``
+        withholds further messages of a queue until its messages in flight are settled. A cancelled caller has
+        received nothing. Raises OverLimitError if ``wait_s`` is 0 and the delay limits allow no more messages
+        in flight for the group.
         """
         topic = await self._topics.for_receive(topic_name)
         group = await self._groups.for_consuming(group_name)
@@ -131,7 +133,7 @@ class Receiver:
     async def receive_request(
         self, request: ReceiveRequest, invisible_us: int, wait_s: float = 0.0
     ) -> list[InFlightMessage]:
-        """As ``receive``, for a group and from a topic that need not be open to clients."""
+        """Like ``receive``, but also for groups and topics that clients may not use."""
         group, topic_name = request.group, request.topic.name
 
         async def look() -> list[InFlightMessage]:
@@ -139,7 +141,7 @@ class Receiver:
             if not limit and wait_s <= 0:
                 in_flight = f"Messages of {topic_name} in flight for {group.name}: {self._most_in_flight}"
                 raise OverLimitError(f"{self._over_limit} {in_flight}")
-            # The topic may have been changed or deleted meanwhile.
+            # Look the topic up again, because it may have been changed or deleted.
             now = request._replace(topic=self._topics.get(topic_name), limit=limit)
             return await self._receive_unless_cancelled(now, invisible_us) if limit else []
 
@@ -149,7 +151,7 @@ class Receiver:
         return await self._polls.wait_for(look, sources, wait_s)
 
     def _room(self, request: ReceiveRequest) -> int:
-        """How many more messages of the topic the group may have in flight."""
+        """The number of messages of the topic that the group may have in flight in addition."""
         group, most = request.group, self._most_in_flight
         if most is None or len(group.receipts) + request.limit <= most:
             return request.limit
@@ -170,20 +172,20 @@ class Receiver:
         try:
             return await asyncio.shield(receiving)
         except asyncio.CancelledError:
-            if not begun.is_set():  # nobody waits for the messages, so none is read
+            if not begun.is_set():  # the caller left before anything was read
                 receiving.cancel()
                 raise
             give_back = asyncio.create_task(self._release_result(request, receiving))
             self._abandoned.add(give_back)
             give_back.add_done_callback(self._abandoned.discard)
+            give_back.add_done_callback(log_defect)
             raise
 
     async def _release_result(
         self, request: ReceiveRequest, receiving: asyncio.Task[list[InFlightMessage]]
     ) -> None:
         try:
-            with suppress(RefusedError):  # then nothing was taken
-                await self._release(request.group, await receiving)
+            await self._release(request.group, await receiving)
         finally:
             if request.load is not None:
                 request.load.settle(0)
@@ -191,7 +193,7 @@ class Receiver:
     async def _take(
         self, request: ReceiveRequest, invisible_us: int, begun: asyncio.Event
     ) -> list[InFlightMessage]:
-        """Take messages; once ``begun`` is set, what is taken must be undone by who does not want it."""
+        """Take messages. A caller that leaves after ``begun`` is set must release the result."""
         group = request.group
         selection = Selection(self._database, self._topics, request)
 
@@ -230,6 +232,15 @@ class Receiver:
         self._statistics.given(
             request.topic.name, group.name, [message for message, _ in selection.chosen], took_us
         )
+        for is_retry in (False, True):
+            sizes = [
+                len(message.body)
+                for message, receipt in selection.chosen
+                if _is_retry(receipt, request) is is_retry
+            ]
+            self._statistics.traffic.count_received(
+                request.topic.name, group.name, len(sizes), sum(sizes), is_retry=is_retry
+            )
         for receipt in selection.for_others:
             self._polls.wake(receipt.queue.topic)
         return [
@@ -245,16 +256,16 @@ class Receiver:
             for message, receipt in selection.chosen
         ]
 
-    # Settle
+    # Settling
 
     async def acknowledge(self, group_name: str, handles: Sequence[Handle]) -> SettledBy[Handle]:
-        """Acknowledge messages. Handles that are not valid fail, without harm to the others."""
+        """Acknowledge messages. Invalid handles fail; the others are acknowledged."""
         settled: SettledBy[Handle] = await self._writer.commit(self._acknowledging(group_name, handles))
         pass_point("receive.settled")
         return settled
 
     def begin_to_acknowledge(self, group_name: str, handles: Sequence[Handle], waiter: Waiter) -> None:
-        """As ``acknowledge``, for a waiter that is told later."""
+        """Like ``acknowledge``, notifying a waiter instead of returning the result."""
         self._writer.put(self._acknowledging(group_name, handles), waiter)
 
     def _acknowledging(self, group_name: str, handles: Sequence[Handle]) -> Work:
@@ -269,11 +280,13 @@ class Receiver:
 
         return work
 
-    async def give_back(self, group_name: str, handles: Sequence[str], delay_level: int = 0) -> Settled:
-        """Retry messages later that could not be consumed, or make them dead letters.
+    async def give_back(
+        self, group_name: str, handles: Sequence[str], delay_level: int = 0, *, is_taken: bool = True
+    ) -> Settled:
+        """Give back messages that could not be consumed. They are retried later, or become dead letters.
 
-        ``delay_level`` as in :meth:`Retries.prepare`. Handles that are not valid fail, without harm
-        to the others.
+        ``delay_level`` is as in :meth:`Retries.prepare`. Without ``is_taken``, the last take reached no
+        consumer, and is removed from the attempts. Invalid handles fail; the others are given back.
         """
         group = self._groups.of_client(group_name)
         settled = Settled([], [])
@@ -291,6 +304,8 @@ class Receiver:
             for handle, receipt in valid(group, retries, batch.now_us, settled):
                 retry = retries[handle]
                 self._retries.append(batch, retry)
+                if not is_taken:
+                    self._receipts.drop_take(batch, receipt)
                 self._receipts.settle(batch, receipt, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
                 batch.on_commit(partial(self._statistics.gave_back, receipt.topic, group.name))
                 settled.done.append(handle)
@@ -302,17 +317,30 @@ class Receiver:
     async def extend(self, group_name: str, handles: Sequence[str], invisible_us: int) -> Settled:
         """Keep the messages invisible for ``invisible_us`` from now; 0 makes them visible at once."""
         settled: Settled = await self._writer.commit(
-            partial(self.extend_in, group_name, handles, invisible_us)
+            partial(self.extend_in, group_name, handles, invisible_us, is_postponed=False)
         )
         return settled
 
-    def extend_in(self, group_name: str, handles: Sequence[str], invisible_us: int, batch: Batch) -> Settled:
-        """As ``extend``, in this transaction."""
+    def extend_in(
+        self,
+        group_name: str,
+        handles: Sequence[str],
+        invisible_us: int,
+        batch: Batch,
+        *,
+        is_postponed: bool | None = None,
+    ) -> Settled:
+        """Like ``extend``, in this transaction."""
         group = self._groups.of_client(group_name)
         settled = Settled([], [])
         for handle, receipt in valid(group, handles, batch.now_us, settled):
             self._receipts.set_visible(
-                batch, receipt, batch.now_us + invisible_us, receipt.times, receipt.pop_ms
+                batch,
+                receipt,
+                batch.now_us + invisible_us,
+                receipt.times,
+                receipt.pop_ms,
+                is_postponed=is_postponed,
             )
             settled.done.append(handle)
         return settled
@@ -320,7 +348,7 @@ class Receiver:
     async def change(
         self, group_name: str, handle: Handle, invisible_us: int, *, same_handle: bool = False
     ) -> Handle:
-        """Extend a popped message, whose handle changes with that unless ``same_handle``.
+        """Change a popped message's invisible time. Returns its new handle, or the same with ``same_handle``.
 
         Raises ReceiptError.
         """
@@ -329,7 +357,8 @@ class Receiver:
         def work(batch: Batch) -> Handle:
             receipt = find_receipt(group, handle, batch.now_us)
             pop_ms = receipt.pop_ms if same_handle else next_pop_ms([receipt])
-            self._receipts.set_visible(batch, receipt, batch.now_us + invisible_us, receipt.times, pop_ms)
+            visible_us = batch.now_us + invisible_us
+            self._receipts.set_visible(batch, receipt, visible_us, receipt.times, pop_ms, is_postponed=True)
             return renewed(handle, pop_ms) if pop_ms else handle
 
         changed: Handle = await self._writer.commit(work)
@@ -337,16 +366,16 @@ class Receiver:
         return changed
 
     async def release(self, group_name: str, taken: Sequence[InFlightMessage]) -> None:
-        """Undo a receive whose answer was lost: the messages are visible again, and it does not count."""
+        """Undo a receive after its response was lost. Its messages become visible, and it does not count."""
         await self._release(self._groups.of_client(group_name), taken)
 
     async def _release(self, group: ConsumingGroup, taken: Sequence[InFlightMessage]) -> None:
         await self.take_back(group, [(one.message.log_offset, one.times) for one in taken])
 
     async def take_back(self, group: ConsumingGroup, given: Sequence[tuple[int, int]]) -> None:
-        """Undo deliveries, given by log offset and number of deliveries by then; they do not count.
+        """Undo deliveries, given by log offset and delivery count. The deliveries do not count.
 
-        A message that was settled or received again since stays as it is.
+        Messages that were settled or received again since are left unchanged.
         """
 
         def work(batch: Batch) -> None:
@@ -357,15 +386,15 @@ class Receiver:
 
         await self._writer.commit(work, until="visible")
 
-    # Invisible times that end
+    # Expiring
 
     def next_due_us(self) -> int | None:
-        """When the next invisible time ends."""
+        """The end of the next invisible time."""
         return self._receipts.expiries.next_us()
 
     @asynccontextmanager
     async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
-        """Messages that were not settled in time become visible, or dead letters after the last retry."""
+        """Make messages not settled in time visible again, or dead letters after their last retry."""
         expired = self._receipts.expiries.pop(until_us, BATCH)
         try:
             yield partial(self._due_now, expired, await self._dead_letters(expired))
@@ -394,7 +423,7 @@ class Receiver:
     def _expire(self, expiry: Expiry, dead_letter: Retry | None, batch: Batch) -> None:
         if dead_letter is None:
             batch.on_commit(partial(self._set_free, expiry))
-        elif expiry.holds:  # else it was settled, extended or taken back since
+        elif expiry.holds:  # else the message was settled, extended or taken back
             self._retries.append(batch, dead_letter)
             self._receipts.settle(batch, expiry.receipt, Outcome.DEAD)
 
@@ -403,8 +432,13 @@ class Receiver:
             self._receipts.set_free(expiry.receipt)
 
     async def close(self) -> None:
-        """Wait until messages of cancelled receivers are visible again."""
+        """Wait until the messages of cancelled receives are visible again."""
         await asyncio.gather(*self._abandoned, return_exceptions=True)
+
+
+def _is_retry(receipt: Receipt, request: ReceiveRequest) -> bool:
+    """Whether upstream would have this message popped from a retry topic."""
+    return receipt.queue.topic.startswith(RETRY_PREFIX) or (receipt.times > 1 and not request.ordered)
 
 
 def valid(
@@ -414,10 +448,10 @@ def valid(
     settled: SettledBy[Handle],
     check: Callable[[Handle], None] = lambda _handle: None,
 ) -> Iterator[tuple[Handle, Receipt]]:
-    """Each valid handle with its receipt; the others are added to ``settled.failed``.
+    """Yield each valid handle with its receipt, and add the others to ``settled.failed``.
 
     ``check`` raises ReceiptError for handles that the caller refuses. Handles are checked one by one, so that
-    the second of two equal ones is refused.
+    the second of two equal handles is refused.
     """
     for handle in handles:
         try:

@@ -1,7 +1,7 @@
-"""Keep messages invisible while push consumers process them, as upstream (ReceiptHandleProcessor, 5.3.3).
+"""Renewals: keep messages of gRPC push consumers invisible while their clients are alive.
 
-A push consumer of gRPC asks for no invisible time. Its messages are invisible for a minute. Shortly before
-that ends, and again later, the time is renewed while the client is alive, up to three hours in all.
+A gRPC push consumer requests no invisible time. Its messages are invisible for a minute, which is renewed
+shortly before it ends, for up to three hours in total, as upstream does (ReceiptHandleProcessor, 5.3.3).
 """
 
 import heapq
@@ -14,23 +14,23 @@ from typing import Final
 from mocketmq.broker.consuming.receiver import InFlightMessage, Receiver
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import GroupNotFoundError
+from mocketmq.invisible_time import RENEWED_US
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.timer import BATCH
 from mocketmq.store.writer import Batch
 
-FIRST_US: Final = 60 * US_PER_S
 _STEPS_US: Final = tuple(minutes * 60 * US_PER_S for minutes in (1, 3, 5, 10, 30, 60))
 _BEFORE_US: Final = 10 * US_PER_S
 _LONGEST_US: Final = 3 * 3_600 * US_PER_S
 _AFTER_CLIENT_US: Final = US_PER_S
-"""After a client has disconnected, its messages become visible again so much later."""
+"""Time after a client's disconnection at which its messages become visible again."""
 
 
 @dataclass(slots=True)
 class _Held:
     client_id: str
     is_alive: Callable[[], bool]
-    until_us: int  # by the emulated clock, as are all of these
+    until_us: int  # by the emulated clock, like all times here
     end_us: int
     renewed: int = 0
 
@@ -39,7 +39,7 @@ _Key = tuple[str, str]  # group and receipt handle
 
 
 class Renewals:
-    """A due source. ``changed`` tells the timer that its next instant may have changed."""
+    """A due source that renews invisible times. ``changed`` makes the timer ask for the next instant."""
 
     def __init__(self, receiver: Receiver, changed: Callable[[], None]) -> None:
         self._receiver = receiver
@@ -50,20 +50,20 @@ class Renewals:
     def hold(
         self, client_id: str, is_alive: Callable[[], bool], group: str, messages: Iterable[InFlightMessage]
     ) -> None:
-        """Renew these messages from now on, while ``is_alive`` says that their client is."""
+        """Renew these messages while ``is_alive`` returns True for their client."""
         for one in messages:
-            end_us = one.visible_us - FIRST_US + _LONGEST_US
+            end_us = one.visible_us - RENEWED_US + _LONGEST_US
             self._held[group, one.handle] = _Held(client_id, is_alive, one.visible_us, end_us)
             heapq.heappush(self._due, (one.visible_us - _BEFORE_US, (group, one.handle)))
         self._changed()
 
     def drop(self, group: str, handles: Iterable[str]) -> None:
-        """Stop renewing: the client has settled the messages, or chosen an invisible time itself."""
+        """Stop renewing messages after the client has settled them or set their invisible time itself."""
         for handle in handles:
             self._held.pop((group, handle), None)
 
     async def release(self, client_id: str) -> None:
-        """Make the messages of a client that has disconnected visible again, in a second."""
+        """Make the messages of a disconnected client visible again after a second."""
         gone: dict[str, list[str]] = {}
         for (group, handle), held in list(self._held.items()):
             if held.client_id == client_id:
@@ -73,7 +73,7 @@ class Renewals:
             await self._receiver.extend(group, handles, _AFTER_CLIENT_US)
 
     def next_due_us(self) -> int | None:
-        """When the next invisible time is nearly over."""
+        """The instant of the next renewal."""
         while self._due and not self._is_next(*self._due[0]):
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
@@ -84,14 +84,14 @@ class Renewals:
 
     @asynccontextmanager
     async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
-        """Renew messages whose clients live."""
+        """Renew messages whose clients are alive."""
         due: list[tuple[int, _Key]] = []
         while len(due) < BATCH and (next_us := self.next_due_us()) is not None and next_us <= until_us:
             due.append(heapq.heappop(self._due))
         try:
             yield partial(self._due_now, due)
         finally:
-            for entry in due:  # those that are renewed, or dropped, are skipped
+            for entry in due:  # stale entries of renewed or dropped messages are skipped
                 heapq.heappush(self._due, entry)
 
     def _due_now(self, due: Sequence[tuple[int, _Key]]) -> Iterator[Due]:
@@ -100,7 +100,7 @@ class Renewals:
             if due_us >= due[0][0] + _STEPS_US[0] - _BEFORE_US:
                 break
         if due:
-            yield Due(due[0][0] + _STEPS_US[0] - _BEFORE_US, None)  # the first may be due again by then
+            yield Due(due[0][0] + _STEPS_US[0] - _BEFORE_US, None)  # the first entry may be due again by then
 
     def _renew(self, due_us: int, key: _Key, batch: Batch) -> None:
         if not self._is_next(due_us, key):

@@ -1,6 +1,6 @@
-"""Retries and dead letters: which of them a message becomes when a consumer gives it back.
+"""Retries and dead letters: decides which of them a message becomes when a consumer gives it back.
 
-docs/protocol/remoting.md §6.2
+Source: docs/protocol/remoting.md §6.2
 """
 
 import random
@@ -35,20 +35,22 @@ FIRST_RETRY_LEVEL = 3
 
 
 class Retry(NamedTuple):
-    """The copy of a message that was given back: parked for the retry topic, or a dead letter (level 0)."""
+    """The copy of a message that was given back: parked for the retry topic, or a dead letter if level 0."""
 
     draft: Draft
     level: int
     queue: Queue
+    group: str
+    origin: str  # the topic to which the message was sent
 
     @property
     def is_dead(self) -> bool:
-        """Whether it goes to the dead-letter topic."""
+        """Whether the copy goes to the dead-letter topic."""
         return self.level == 0
 
 
 class Retries:
-    """Makes retries, with upstream's delay levels: 3 for the first, and one more each time."""
+    """Makes retries with upstream's delay levels: 3 for the first retry, and one more for each next retry."""
 
     def __init__(self, store: Store, registry: Registry, receipts: Receipts, levels: LevelQueues) -> None:
         self._database = store.database
@@ -61,11 +63,11 @@ class Retries:
     async def prepare(
         self, group: Group, message: StoredMessage, delay_level: int = 0, max_retries: int | None = None
     ) -> Retry:
-        """The retry of a message that was given back ``reconsume_times`` times before.
+        """Make the retry of a message that was given back ``reconsume_times`` times before.
 
-        ``delay_level`` 0: the broker decides; positive: this level; negative: a dead letter at once.
-        ``max_retries`` stands for the group's. The retry or dead-letter topic is made if it is missing.
-        Raises NoPermissionError when nothing may be sent to the retry topic.
+        With ``delay_level`` 0 the broker chooses the level. A positive level is used. A negative level makes
+        a dead letter at once. ``max_retries`` overrides the group's setting. A missing retry or dead-letter
+        topic is created. Raises NoPermissionError if the retry topic is not writable.
         """
         max_retries = group.max_retries if max_retries is None else max_retries
         properties = decode_properties(message.properties)
@@ -80,7 +82,7 @@ class Retries:
             level, queue = 0, topic.queues[0]
         else:
             topic = await self._topics.ensure(retry_topic(group.name), group.retry_queues)
-            if topic.write_queues < group.retry_queues:  # the group was given more since
+            if topic.write_queues < group.retry_queues:  # the group's number has been raised
                 topic = await self._topics.put(
                     topic.name, group.retry_queues, group.retry_queues, PERM_READ | PERM_WRITE
                 )
@@ -101,21 +103,23 @@ class Retries:
             reconsume_times=message.reconsume_times + 1,
             door=message.door,
         )
-        # What the broker adds to properties that were accepted must not make the message undeliverable.
-        return Retry(draft(again, message.store_us, 2 * MAX_PROPERTIES_BYTES), level, queue)
+        # Twice the limit, otherwise properties added by the broker could make an accepted message fail here.
+        content = draft(again, message.store_us, 2 * MAX_PROPERTIES_BYTES)
+        return Retry(content, level, queue, group.name, properties[RETRY_TOPIC])
 
     def append(self, batch: Batch, retry: Retry) -> StoredMessage:
         """Store the retry in this transaction."""
         if retry.is_dead:
-            return batch.append(retry.queue, retry.draft)
-        return self._levels.park(batch, retry.draft, retry.level, retry.queue)
+            batch.on_commit(partial(self._statistics.traffic.count_dead, retry.origin, retry.group))
+            return batch.append(retry.queue, retry.draft, "dead")
+        return self._levels.park(batch, retry.draft, retry.level, retry.queue, "retried")
 
     async def give_back(
         self, group_name: str, log_offset: int, delay_level: int, max_retries: int | None = None
     ) -> None:
-        """Retry the message later, or make it a dead letter; as :meth:`Receiver.give_back`.
+        """Retry the message later, or make it a dead letter, like :meth:`Receiver.give_back`.
 
-        ``max_retries`` stands for the group's. Raises GroupNotFoundError, MessageNotFoundError,
+        ``max_retries`` overrides the group's setting. Raises GroupNotFoundError, MessageNotFoundError,
         NoPermissionError.
         """
         group = await self._receipts.groups.for_use(group_name)
@@ -129,10 +133,10 @@ class Retries:
         def work(batch: Batch) -> None:
             self.append(batch, retry)
             receipt = group.receipts.get(log_offset)
-            if receipt is not None and receipt.can_be_settled:  # else a receiver is just given it
+            if receipt is not None and receipt.can_be_settled:  # else the message is on its way to a receiver
                 self._receipts.settle(batch, receipt, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
             batch.on_commit(partial(self._statistics.gave_back, topic, group.name))
-            # Committed past later on, it is not acknowledged by that.
+            # A later commit of an offset above the message must not acknowledge it.
             group.pulled.get(queue, {}).pop(message.queue_offset, None)
 
         await self._writer.commit(work)

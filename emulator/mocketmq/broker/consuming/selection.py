@@ -1,10 +1,13 @@
-"""Select the messages that a receiver is given: redeliveries first, then what is new to its group.
+"""Selects the messages for a receive: redeliveries first, then messages that are new to the group.
 
-In order, a queue is given out batch by batch. While one of its messages is in flight, nothing more of the
-queue is selected. When their invisible time ends, the unsettled ones are redelivered, oldest first and alone;
-new messages come after the last of them is settled. A pop is given new ones behind them, as upstream. A
-message that the receiver's filter refuses holds up those behind it. In a retry queue, which the topics of a
-group share, each topic counts for itself.
+Ordered receives get a queue batch by batch. While a message of the queue is in flight, no more of its
+messages are selected. When the invisible time ends, the unsettled messages are redelivered alone, oldest
+first. New messages follow once the last of them is settled. An ordered pop gets new messages together with
+the redelivered ones, as upstream. A redelivery that the receiver's filter refuses blocks the messages behind
+it. All topics of a group share its retry queues; order is kept for each topic separately.
+
+In a topic of type ``priority``, a receive without order gets new messages first, beginning with the highest
+queue, and redeliveries if there is room left. Upstream has these in a retry topic, which it looks at last.
 """
 
 from collections.abc import Sequence
@@ -23,28 +26,28 @@ from mocketmq.store.messages import SCAN, Span, fitting_messages_at, fitting_mes
 from mocketmq.store.queue import Queue
 
 MAX_RECEIVED_BYTES = 4 << 20
-"""Bytes of the bodies that one receive is given together, unless the first alone has more."""
+"""Maximum total size of the bodies in one receive, unless the first message alone is larger."""
 
 
-class Load(Protocol):
-    """What a door holds for one client: its messages from just before they are read until they are sent."""
+class MemoryReservation(Protocol):
+    """A front door's memory limit for one client's messages, from before a read until they are sent."""
 
     def reserve(self, most: int) -> int:
-        """Count up to ``most`` bytes, as far as there is room, and return how many."""
+        """Reserve up to ``most`` bytes, as far as there is room, and return the number reserved."""
 
     def settle(self, size: int) -> None:
-        """Count the bytes of what was read in place of those that were reserved."""
+        """Replace the reservation by the actual size of the messages read."""
 
     def refuse(self) -> NoReturn:
-        """Raise the door's refusal, as there is too little room for the next message."""
+        """Raise the door's error for too little room."""
 
 
 class ReceiveRequest(NamedTuple):
-    """Up to ``limit`` messages of a topic that pass the filter, for one receiver of the group.
+    """A receive of up to ``limit`` messages of a topic that pass the filter, for one receiver of the group.
 
-    They come from one ``queue``, or from all if that is None, and with ``retries`` from the group's retry
-    topic. Their bodies have up to ``max_bytes`` together, unless the first alone has more; or up to what
-    ``load`` has room for. ``popped`` receipts get a ``pop_ms``.
+    The messages come from one ``queue``, or from all queues if it is None, and with ``retries`` also from the
+    group's retry topic. The bodies have up to ``max_bytes`` in total, unless the first alone is larger, or as
+    many bytes as ``load`` has room for. With ``popped``, receipts get a ``pop_ms``.
     """
 
     group: ConsumingGroup
@@ -56,13 +59,13 @@ class ReceiveRequest(NamedTuple):
     retries: bool = True
     max_bytes: int = MAX_RECEIVED_BYTES
     popped: bool = False
-    load: Load | None = None
+    load: MemoryReservation | None = None
 
 
 class Selection:
-    """The messages for one request. They are reserved until they are stored as given, or reopened.
+    """The messages selected for one request, reserved until they are stored as delivered, or reopened.
 
-    ``for_others`` are retries of other topics that were found on the way, free for their own receivers.
+    ``for_others`` are retries of other topics found during the selection. They are free for their receivers.
     """
 
     def __init__(self, database: Database, topics: Topics, request: ReceiveRequest) -> None:
@@ -76,24 +79,40 @@ class Selection:
         self._is_full = False
 
     async def select(self) -> None:
-        """Choose messages. Raises a StoreError, and the refusal of the load.
+        """Select messages. Raises a StoreError, or the load's error.
 
-        The caller then reopens those chosen so far.
+        After an error, the caller reopens the messages selected so far.
         """
         async with self._request.group.lock:
             load = self._request.load
             if load is not None and self._has_candidates():
                 self._max_bytes = load.reserve(self._request.max_bytes)
             try:
-                await self._select_redeliveries(self.redeliveries())
-                queues = self.fresh_queues()
-                while not self._is_full and await self._select_fresh(queues):
-                    pass
+                if self._is_by_priority():
+                    await self._select_by_priority()
+                else:
+                    await self._select_redeliveries(self.redeliveries())
+                    await self._select_all_fresh(self.fresh_queues())
                 if load is not None and self._is_full and not self.chosen:
                     load.refuse()
             finally:
                 if load is not None:
                     load.settle(self._bytes)
+
+    def _is_by_priority(self) -> bool:
+        group, topic = self._request.group, self._request.topic
+        if self._request.ordered or not topic.config.is_by_priority:
+            return False
+        return self._has_candidates() and group.turn_by_priority(topic)
+
+    async def _select_by_priority(self) -> None:
+        queues, topic = self.fresh_queues(), self._request.topic.name
+        for queue in sorted(queues, key=lambda queue: queue.queue_id, reverse=True):
+            if queue.topic == topic:
+                await self._select_all_fresh([queue])
+        if not self._is_full:
+            await self._select_redeliveries(self.redeliveries())
+            await self._select_all_fresh([queue for queue in queues if queue.topic != topic])
 
     def _has_candidates(self) -> bool:
         met = self._request.group.queues
@@ -103,9 +122,9 @@ class Selection:
         )
 
     def redeliveries(self) -> list[Receipt]:
-        """Messages that were received before and are visible again, oldest first.
+        """The messages that were received before and are visible again, oldest first.
 
-        In a pop in order, also those that were acknowledged behind them.
+        An ordered pop also gets messages that were acknowledged before an earlier unsettled message.
         """
         request, group = self._request, self._request.group
         again = [receipt for receipt in group.available.values() if self._is_wanted(receipt)]
@@ -123,9 +142,9 @@ class Selection:
         return sorted(again, key=lambda receipt: receipt.log_offset)
 
     def fresh_queues(self) -> list[Queue]:
-        """The queues from which the request may be given messages that are new to the group."""
+        """The queues from which the request may get messages that are new to the group."""
         request, group = self._request, self._request.group
-        retry = self._topics.find(retry_topic(group.name)) if request.retries else None
+        retry = self._topics.find_topic(retry_topic(group.name)) if request.retries else None
         queues = [
             *(request.topic.readable if request.queue is None else [request.queue]),
             *(retry.readable if retry and retry is not request.topic else ()),
@@ -136,7 +155,7 @@ class Selection:
         return queues
 
     def drop_closed(self) -> None:
-        """Drop messages that were reset or committed past since they were chosen."""
+        """Drop messages closed by a reset or an offset commit since they were selected."""
         self.chosen = [one for one in self.chosen if one[1].state is not State.CLOSED]
         self.for_others = [receipt for receipt in self.for_others if receipt.state is not State.CLOSED]
 
@@ -146,7 +165,7 @@ class Selection:
     def _is_wanted(self, receipt: Receipt) -> bool:
         request, queue = self._request, receipt.queue
         if queue.topic == request.topic.name:
-            # Upstream's retries are in none of the topic's queues, so they come whichever is popped.
+            # A pop of any queue gets all retries, as upstream, where retries are in a separate topic.
             return (request.popped and request.retries) or request.queue in (None, queue)
         return request.retries and receipt.topic == request.topic.name
 
@@ -154,7 +173,7 @@ class Selection:
         return [receipt for receipt in group_queue.open.values() if self._is_of_topic(receipt)]
 
     def _left_open(self, group_queue: GroupQueue) -> bool:
-        """Whether a new message would overtake one that is unsettled."""
+        """Whether a new message would overtake an unsettled message."""
         given = {receipt for _, receipt in self.chosen} if self._request.popped else set()
         return not given.issuperset(self._open(group_queue))
 
@@ -164,7 +183,7 @@ class Selection:
     async def _select_redeliveries(self, receipts: Sequence[Receipt]) -> None:
         """Add redeliveries."""
         request = self._request
-        barred: set[GroupQueue] = set()  # in order: where one is not wanted
+        barred: set[GroupQueue] = set()  # for ordered receives: queues blocked by a filtered message
         waiting = list(receipts)
         while waiting:
             offsets = [receipt.log_offset for receipt in waiting[: request.limit]]
@@ -189,8 +208,13 @@ class Selection:
                 elif request.ordered:
                     barred.add(receipt.group_queue)
 
+    async def _select_all_fresh(self, queues: Sequence[Queue]) -> None:
+        """Add messages that are new to the group, as far as there is room."""
+        while not self._is_full and await self._select_fresh(queues):
+            pass
+
     async def _select_fresh(self, queues: Sequence[Queue]) -> bool:
-        """Add messages that are new to the group; False when there are no more to look through."""
+        """Add messages that are new to the group. Returns False when there are no more to read."""
         group, topic, limit, tag_filter = self._request[:4]
         spans, begun = {}, {}
         for queue in queues:
@@ -210,7 +234,7 @@ class Selection:
             or_first=self._may_be_larger,
         )
         if any(begun[span.queue] != group.in_queue(span.queue).next_offset for span in spans.values()):
-            return True  # a commit or a reset moved one meanwhile: look again
+            return True  # read again, because a commit or a reset has moved an offset
         for span in spans.values():
             group.in_queue(span.queue).next_offset = span.start
         found = dict.fromkeys(spans, 0)
@@ -233,21 +257,21 @@ class Selection:
             )
             is_retry = group_queue.queue.topic != topic.name
             if is_retry and receipt.topic != topic.name:
-                receipt.move(State.FREE)
+                receipt.transition(State.FREE)
                 self.for_others.append(receipt)
             elif is_retry or tag_filter.matches(row):
                 self._add(row, receipt)
         self._is_full = self._is_full or not (rows or are_all)
         is_more = False
         for key, span in spans.items():
-            if are_all and seen[key] == found[key] < limit:  # else the rest is left, and counted, as upstream
+            if are_all and seen[key] == found[key] < limit:  # else the rest still counts as lag, as upstream
                 group.in_queue(span.queue).next_offset = span.end
             is_more = is_more or group.in_queue(span.queue).next_offset < span.queue.next_offset
         return is_more
 
     @property
     def _may_be_larger(self) -> bool:
-        """Whether the next message may have more bytes than there is room for."""
+        """Whether the next message may exceed the remaining room."""
         return not self.chosen and self._max_bytes == self._request.max_bytes
 
     @property
@@ -259,14 +283,14 @@ class Selection:
         return not self._is_full
 
     def _add(self, message: StoredMessage, receipt: Receipt) -> None:
-        receipt.move(State.RESERVED)
+        receipt.transition(State.RESERVED)
         self.chosen.append((message, receipt))
         self._bytes += len(message.body)
         self._is_full = len(self.chosen) == self._request.limit
 
 
 def known_topic(queue: Queue, properties: str) -> str:
-    """The topic that a consumer sees on a message of the queue: of a retry, the original one."""
+    """Return the topic that a consumer sees for a message of the queue. A retry has its original topic."""
     if queue.topic.startswith(RETRY_PREFIX):
         return decode_properties(properties).get(RETRY_TOPIC, queue.topic)
     return queue.topic.removeprefix(HALF_PREFIX)

@@ -1,1 +1,1 @@
-"""Filters: which messages of a topic a consumer wants, by tags or by SQL92."""
+"""Filters: select a topic's messages for a consumer, by tags or by SQL92 expressions."""

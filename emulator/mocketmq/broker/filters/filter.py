@@ -1,4 +1,4 @@
-"""Filter a topic's messages for a consumer: by their tags, or by an SQL92 expression on their properties."""
+"""A subscription's filter: by tags, or by an SQL92 expression on the properties."""
 
 import asyncio
 import sys
@@ -15,19 +15,19 @@ from mocketmq.message.properties import TAGS, decode_properties, java_hash
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
 KINDS: Final = (TAG, SQL92)
-"""Filter languages, by the names of upstream's ExpressionType."""
+"""Filter languages, named as in upstream's ExpressionType."""
 
 MAX_TAGS = 100
 MAX_SQL_LENGTH: Final = 16_384
-"""Characters: parsing so many takes a tenth of a second, in which the broker does nothing else."""
+"""Maximum length of an expression. Parsing one of this length blocks the broker for a tenth of a second."""
 _PARSED: Final = 100
-"""Parsed expressions in the cache, as many as upstream's."""
+"""Size of the cache of parsed expressions, as upstream."""
 _GRAMMAR: Final = "mocketmq.broker.filters.sql_grammar"
 
 
 @dataclass(frozen=True, slots=True)
 class TagFilter:
-    """``*`` for everything, or tags such as ``A || B``. No ``tags``: everything.
+    """A filter by tags: ``*`` for everything, or tags such as ``A || B``. Empty ``tags`` match everything.
 
     Source: docs/protocol/remoting.md §8.3.
     """
@@ -48,7 +48,7 @@ class TagFilter:
         return cls(tags, tuple(sorted(map(java_hash, tags))))
 
     def matches(self, message: StoredMessage) -> bool:
-        """Whether the message has one of the tags. Tags may share a hash, so the tags are compared too."""
+        """Whether the message has one of the tags. Compares tags and hashes, because hashes may collide."""
         if not self.tags:
             return True
         return (
@@ -61,26 +61,26 @@ EVERYTHING = TagFilter()
 
 @dataclass(frozen=True, slots=True)
 class SqlFilter:
-    """A condition on properties such as ``price > 10 AND region IN ('x', 'y')``.
+    """A condition on properties, such as ``price > 10 AND region IN ('x', 'y')``.
 
     Source: docs/protocol/remoting.md §8.4.
     """
 
     condition: Expression
     hashes: tuple[int, ...] = ()
-    """Tag hashes to look for: none, as tags do not decide here."""
+    """Always empty, because an SQL92 filter does not select by tags."""
 
     @classmethod
     def parse(cls, expression: str | None) -> "SqlFilter":
-        """Parse an expression. Raises InvalidArgumentError, with line and column of the mistake."""
+        """Parse an expression. Raises InvalidArgumentError with line and column of the mistake."""
         return _sql_filter(expression or "")
 
     def matches(self, message: StoredMessage) -> bool:
-        """Whether the condition is true, neither false nor null, for the message's properties."""
+        """Whether the condition is true, rather than false or null, for the message."""
         return self.accepts(message.properties)
 
     def accepts(self, properties: str) -> bool:
-        """As ``matches``, for properties as they are stored."""
+        """Like ``matches``, for properties as they are stored."""
         try:
             return self.condition.evaluate(decode_properties(properties)) is True
         except IncomparableError:
@@ -96,14 +96,14 @@ def parse_filter(expression: str | None, kind: str = TAG) -> Filter:
 
 
 async def prepare(kind: str) -> None:
-    """Import what parses expressions of this kind in a thread: for SQL92 it takes a tenth of a second."""
+    """Import the parser for this kind in a thread, because SQL92's import takes a tenth of a second."""
     if kind == SQL92 and _GRAMMAR not in sys.modules:
         await asyncio.to_thread(import_module, _GRAMMAR)
 
 
 @lru_cache(maxsize=_PARSED)
 def _sql_filter(expression: str) -> SqlFilter:
-    from mocketmq.broker.filters import sql_grammar  # noqa: PLC0415 - a tenth of a second that most never need
+    from mocketmq.broker.filters import sql_grammar  # noqa: PLC0415 - slow, and rarely needed
 
     allowed = "an expression of SQL92, such as price > 10 AND region IN ('x', 'y')"
     if len(expression) > MAX_SQL_LENGTH:

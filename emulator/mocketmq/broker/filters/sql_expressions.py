@@ -1,13 +1,13 @@
-"""SQL92 expressions over a message's properties, by the rules of RocketMQ 5.3.3.
+"""The evaluation of SQL92 expressions over a message's properties, by the rules of RocketMQ 5.3.3.
 
-Each function makes an expression from others, and refuses at once what upstream's parser refuses. Where they
-come from: ``filter/.../expression`` of 5.3.3, above all ComparisonExpression. What is easily overlooked:
+Each function makes an expression from its operands, and refuses operands that upstream's parser refuses. The
+source is ``filter/.../expression`` of 5.3.3, mainly ComparisonExpression. Some rules are surprising:
 
-- A property is text, or null when the message does not have it. Beside a number it is read as one of that
-  number's type, so ``a > 1`` wants 32 bits, ``a > 9999999999`` 64, and only ``a > 1.0`` takes ``2.5``.
-- Text that cannot be read so ends the whole expression: the message does not match, whatever an OR says.
-- ``=`` is false when only its right side is null, and null when only its left side is; two nulls are equal.
-- A property alone is never true, but false or null.
+- A property is text, or null if the message does not have it. Compared with a number, it is parsed as a
+number of the same type. ``a > 1`` needs 32 bits, ``a > 9999999999`` 64, and only ``a > 1.0`` accepts ``2.5``.
+- Text that cannot be parsed ends the evaluation. The message then does not match, even if the other side of
+an OR would. - ``=`` is false if only its right side is null, and null if only its left side is null. Two
+nulls are equal. - A property by itself is never true, only false or null.
 """
 
 import re
@@ -18,7 +18,7 @@ from operator import ge, gt, le, lt
 from typing import Final
 
 MAX_DEPTH: Final = 100
-"""Nested expressions; upstream takes as many as fit a thread's stack."""
+"""Maximum depth of nesting. Upstream accepts as many levels as fit on a thread's stack."""
 
 _SMALLEST: Final = 5e-324
 _INT32: Final = range(-(1 << 31), 1 << 31)
@@ -33,7 +33,7 @@ _DOUBLE: Final = re.compile(
 
 
 class Long(int):
-    """A whole number of 64 bits, so that a property beside it is read as one; an ``int`` here has 32."""
+    """A 64-bit whole number. Properties compared with it are parsed as 64 bits; an ``int`` here has 32."""
 
 
 Value = str | bool | int | float | None
@@ -42,7 +42,7 @@ Evaluate = Callable[[Properties], Value]
 
 
 class ExpressionError(Exception):
-    """The expression is wrong at ``start``, an index into its text."""
+    """A mistake in the expression at ``start``, an index into its text."""
 
     def __init__(self, start: int, reason: str) -> None:
         super().__init__(reason)
@@ -55,9 +55,9 @@ class IncomparableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A part of the text, from ``start`` to ``end``, ready to be evaluated. ``depth`` counts nested ones.
+    """An expression that can be evaluated, from ``start`` to ``end`` of the text. ``depth`` counts nesting.
 
-    A constant has a ``constant``, in a tuple because it may be null; a property has its name.
+    A constant has its value in ``constant``, in a tuple because the value may be null. A property has a name.
     """
 
     start: int
@@ -83,7 +83,7 @@ def boolean(start: int, end: int, value: bool | None) -> Expression:
 
 
 def whole(start: int, end: int, digits: str) -> Expression:
-    """A whole number: of 32 bits if it fits, else of 64."""
+    """A whole number, of 32 bits if it fits, otherwise of 64."""
     value = int(digits) if len(digits) < len(str(_INT64.stop)) + 1 else _INT64.stop
     if value not in _INT64:
         raise ExpressionError(start, f"{_cut(digits)} is too large; allowed: up to {_INT64.stop - 1}")
@@ -91,13 +91,14 @@ def whole(start: int, end: int, digits: str) -> Expression:
 
 
 def floating(start: int, end: int, digits: str) -> Expression:
-    """A number with a fraction or an exponent. Upstream takes no zero, as it is below the smallest double."""
+    """A number with a fraction or an exponent. As upstream, zero is refused as below the smallest double."""
     value = float(digits)
     if not _SMALLEST <= value < inf:
         limit = "1.7976931348623157E308" if value == inf else "4.9E-324"
         relation = "greater" if value == inf else "less"
         raise ExpressionError(
-            start, f"{_cut(digits)} is {relation} than {limit}; write whole numbers as such"
+            start,
+            f"{_cut(digits)} is {relation} than {limit}; write a whole number without point and exponent",
         )
     return _constant(start, end, value)
 
@@ -108,7 +109,7 @@ def property_named(start: int, end: int, name: str) -> Expression:
 
 
 def negative(start: int, operand: Expression) -> Expression:
-    """The number with its sign changed; null for anything else."""
+    """A number with its sign changed; null for any other operand."""
     evaluate = operand.evaluate
 
     def value(properties: Properties) -> Value:
@@ -128,7 +129,7 @@ def _constant(start: int, end: int, value: Value, *, is_boolean: bool = False) -
 
 
 def as_boolean(operand: Expression) -> Expression:
-    """The expression as a condition. Text, so any property, does not hold."""
+    """The expression as a condition. Text counts as false, and so does any property."""
     if operand.is_boolean:
         return operand
     if operand.property_name is None:
@@ -187,7 +188,7 @@ def _first_that_is(decisive: bool, operands: Sequence[Expression]) -> Expression
 
 
 def equal(left: Expression, right: Expression) -> Expression:
-    """``=``. Raises ExpressionError for a NULL that is written out."""
+    """``=``. Raises ExpressionError for a literal NULL."""
     for operand in (left, right):
         if operand.constant == (None,):
             raise ExpressionError(operand.start, "NULL cannot be compared; allowed: IS NULL and IS NOT NULL")
@@ -244,7 +245,7 @@ def less_or_equal(left: Expression, right: Expression) -> Expression:
 
 
 def between(value: Expression, low: Expression, high: Expression) -> Expression:
-    """BETWEEN. Of two constants the first must not be above the second; ``-1`` is not one."""
+    """BETWEEN. Of two constant bounds, the first must not be above the second; ``-1`` is no constant."""
     ranged = _ranged(value, low, high, decisive=False)
     if low.constant and high.constant and _compare(high.constant[0], low.constant[0]) < 0:
         bounds = f"{low.constant[0]} AND {high.constant[0]}"
@@ -253,12 +254,12 @@ def between(value: Expression, low: Expression, high: Expression) -> Expression:
 
 
 def not_between(value: Expression, low: Expression, high: Expression) -> Expression:
-    """NOT BETWEEN. With bounds in the wrong order it holds for everything, as upstream."""
+    """NOT BETWEEN. With bounds in the wrong order it is always true, as upstream."""
     return _ranged(value, low, high, decisive=True)
 
 
 def _ranged(value: Expression, low: Expression, high: Expression, *, decisive: bool) -> Expression:
-    """``value >= low AND value <= high``, or ``value < low OR value > high``; the value is evaluated once."""
+    """``value >= low AND value <= high``, or ``value < low OR value > high``; evaluates the value once."""
     for operand in (value, low, high):
         _check_ordered(operand)
     outer, inner = (lt, gt) if decisive else (ge, le)
@@ -325,7 +326,7 @@ def one_of(left: Expression, texts: Sequence[str], end: int, *, is_not: bool) ->
 def having(
     left: Expression, search: str, end: int, test: Callable[[str, str], bool], *, is_not: bool
 ) -> Expression:
-    """CONTAINS, STARTSWITH or ENDSWITH, by ``test``, or NOT of it: never true unless both are text."""
+    """CONTAINS, STARTSWITH or ENDSWITH by ``test``, or its negation; true only if both sides are text."""
     evaluate = left.evaluate
 
     def value(properties: Properties) -> Value:
@@ -337,18 +338,18 @@ def having(
     return _condition(left.start, end, value, left)
 
 
-# How values are compared
+# Comparing values
 
 
 def _compare(left: Value, right: Value) -> int:
-    """Below 0, 0 or above, as upstream's ``__compare``: values without an order are always below."""
+    """Compare like upstream's ``__compare``. The result is negative for values without an order."""
     kind, other = type(left), type(right)
     if kind is not other:
         if isinstance(left, str):
             left = _READERS[other](left)
         elif isinstance(right, str):
             if kind is bool:
-                raise IncomparableError  # upstream takes the wrong one of the two for text
+                raise IncomparableError  # upstream fails too, because it takes the wrong side for text
             right = _READERS[kind](right)
         elif bool in (kind, other):
             return -1
@@ -358,7 +359,7 @@ def _compare(left: Value, right: Value) -> int:
 
 
 def _compare_doubles(left: float, right: float) -> int:
-    """As Double.compareTo: NaN is above all others, and 0 above -0."""
+    """Compare like Double.compareTo, with NaN above all other values and 0 above -0."""
     if isnan(left) or isnan(right):
         return isnan(left) - isnan(right)
     if left == right:
@@ -377,7 +378,7 @@ def _long(value: str) -> int:
 def _whole_in(allowed: range, value: str) -> int:
     try:
         number = int(value) if _WHOLE.fullmatch(value) else None
-    except ValueError:  # thousands of digits
+    except ValueError:  # int() refuses thousands of digits
         number = None
     if number is None or number not in allowed:
         raise IncomparableError
@@ -385,7 +386,7 @@ def _whole_in(allowed: range, value: str) -> int:
 
 
 def _double(value: str) -> float:
-    """As Double.valueOf, which allows spaces around the number and a type letter behind it."""
+    """Parse like Double.valueOf, which allows spaces around the number and a type letter after it."""
     match = _DOUBLE.fullmatch(value)
     if match is None:
         raise IncomparableError

@@ -1,7 +1,7 @@
-"""Parse the text of an SQL92 filter. Imported with the first filter, since importing Lark takes long.
+"""The grammar and parser of SQL92 filters. Imported on first use, because importing Lark is slow.
 
-As SelectorParser.jj of RocketMQ 5.3.3 with two exceptions: nothing may follow the expression, which upstream
-ignores without a word, and a comment may end with the text.
+The grammar follows SelectorParser.jj of RocketMQ 5.3.3 with two exceptions. Text after the expression is
+refused, while upstream silently ignores it. A comment may end with the text.
 """
 
 import re
@@ -89,11 +89,11 @@ _WORDS: Final = {
     "MINUS": "-",
     "$END": "the end",
 }
-"""How to call terminals whose names users do not write."""
+"""Names of the terminals in error messages."""
 
 
 def parse(text: str) -> Expression:
-    """Parse the text to an expression that is true, false or null for a message. Raises ExpressionError."""
+    """Parse the text into an expression that is true, false or null for a message. Raises ExpressionError."""
     try:
         return _PARSER.parse(text)  # type: ignore[return-value]
     except UnexpectedToken as error:
@@ -113,11 +113,11 @@ def _listed(terminals: Iterable[str]) -> str:
 
 def _strange(text: str, start: int) -> str:
     if text[start] == "'":
-        return "the text that begins here has no end"
+        return "the text that begins here has no closing quote"
     if text.startswith("/*", start):
-        return "the comment that begins here has no end"
-    hints = {'"': "; text stands in 'single quotes'", "!": "; unequal is <>"}
-    return f"{text[start]!r} is no part of the language{hints.get(text[start], '')}"
+        return "the comment that begins here is not closed"
+    hints = {'"': "; put text in 'single quotes'", "!": "; write <> for unequal"}
+    return f"{text[start]!r} is not part of SQL92{hints.get(text[start], '')}"
 
 
 def _shown(token: Token) -> str:
@@ -145,7 +145,7 @@ _TESTS: Final[dict[str, Callable[[str, str], bool]]] = {
 
 @v_args(inline=True)
 class _Builder(Transformer[Token, Expression]):
-    """Builds each expression when the parser has reached its end."""
+    """Builds expressions from the parsed text, bottom up."""
 
     start = staticmethod(sql.as_boolean)
     equal = staticmethod(sql.equal)

@@ -1,1 +1,1 @@
-"""Look into the broker, for people: histories of messages, pending messages, groups, consumers."""
+"""Inspection: answers for people about messages, pending messages, groups and consumers."""

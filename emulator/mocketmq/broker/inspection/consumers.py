@@ -1,4 +1,4 @@
-"""Ask connected consumers what they are doing and how far they are, and make them consume a message.
+"""Requests to connected consumers: their status, their offsets, and consuming a message directly.
 
 Sources: AdminBrokerProcessor and Broker2Client of 4.9.8; docs/protocol/remoting.md §2.6 and §2.10.
 """
@@ -16,7 +16,7 @@ from mocketmq.rocketmq_versions import V3_0_7_SNAPSHOT, V3_1_8_SNAPSHOT, version
 
 
 class Consumers:
-    """Every method raises ClientOfflineError, ClientFailedError and ClientTimeoutError."""
+    """Sends requests to consumers. Raises ClientOfflineError, ClientFailedError and ClientTimeoutError."""
 
     def __init__(self, registry: Registry, histories: Histories) -> None:
         self._clients = registry.clients
@@ -24,15 +24,15 @@ class Consumers:
         self._topics = registry.topics
 
     async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:
-        """What a consumer is doing; with the stacks of its threads, if it can tell them."""
+        """Ask a consumer for its status; ``with_stacks`` includes its threads' stacks, if supported."""
         member = self._find(group, client_id)
         return await member.channel.running_info(group, client_id, with_stacks=with_stacks)
 
     async def consume(self, group: str, client_id: str, message_id: str) -> ClientAnswer:
-        """Let a consumer consume a message now, perhaps once more, and return its result.
+        """Make a consumer consume a message now, possibly a second time, and return the consumer's result.
 
-        The group's offsets do not change. Of a message with several records it is the one with the id, or
-        else the last. Raises MessageNotFoundError, also while the message is not visible.
+        The group's offsets do not change. If the message has several records, the record with this id is
+        used, otherwise the last record. Raises MessageNotFoundError, also while the message is not visible.
         """
         member = self._find(group, client_id)
         message = await self._message(message_id)
@@ -47,11 +47,11 @@ class Consumers:
         return next((one for one in visible if one.log_offset == log_offset), visible[-1])
 
     async def offsets(self, group: str, topic: str, client_id: str = "") -> dict[str, ClientAnswer]:
-        """The offsets of a group's consumers, or of one, in their queues of a topic; by client id.
+        """Ask a group's consumers, or one of them, for their offsets in a topic. Returned by client id.
 
-        Consumers that do not answer are left out, as upstream.
+        Consumers that do not answer are omitted, as upstream.
         """
-        live = self._clients.find(group)
+        live = self._clients.find_connected_group(group)
         if live is None:
             raise ClientOfflineError(f"No Any Consumer online in the consumer group: [{group}]")
         members = [self._clients.consumer(group, known) for known in dict.fromkeys(live.members.values())]

@@ -1,28 +1,38 @@
-"""How far groups have come in topics: offsets, lag and times, as monitoring asks for them.
+"""The progress of groups in topics: offsets, lag and times, for monitoring.
 
 Times are store times in emulated milliseconds. Sources: AdminBrokerProcessor of 4.9.8;
 docs/protocol/remoting.md §2.10.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
+from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.statistics import MINUTE_US
 from mocketmq.broker.registry.topics import Topic
 from mocketmq.clock import US_PER_MS
+from mocketmq.message.names import RETRY_PREFIX, retry_topic
+from mocketmq.schedule.held_deliveries import HeldDeliveries
+from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.store.messages import store_times
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
 
+_RETRYING = """
+SELECT real_queue_key, count(*) FROM messages m
+WHERE kind = 'retried' AND queue_key = ? AND queue_offset >= ?
+AND NOT EXISTS (SELECT 1 FROM interventions i WHERE i.parked_offset = m.log_offset)
+GROUP BY real_queue_key"""
 _OLDEST = "SELECT log_offset, store_us FROM messages ORDER BY log_offset LIMIT 1"
 
 
 class QueueProgress(NamedTuple):
-    """How far a group has come in a queue: its committed offset, and the first that it was not given.
+    """A group's progress in a queue: its committed offset, and the first offset not delivered to it.
 
-    ``last_ms`` is the time of the last message that it finished, 0 if there is none.
+    ``last_ms`` is the time of the last message that the group has settled, 0 if there is none.
     """
 
     queue: Queue
@@ -37,12 +47,12 @@ class QueueProgress(NamedTuple):
 
     @property
     def inflight_diff(self) -> int:
-        """Upstream's ``inflight``, which unlike ``GroupQueue.in_flight`` counts pulled messages."""
+        """Upstream's ``inflight``, which counts all messages from the committed offset on."""
         return self.given_offset - self.committed_offset
 
 
 class TopicProgress(NamedTuple):
-    """How far a group has come in a topic, and how many messages a second it got in the last minute."""
+    """A group's progress in a topic, and its rate of received messages in the last minute."""
 
     topic: Topic
     queues: Sequence[QueueProgress]
@@ -50,9 +60,9 @@ class TopicProgress(NamedTuple):
 
 
 class QueueTimes(NamedTuple):
-    """Times of a queue's oldest and newest message, and of the last that a group finished; or -1.
+    """Times of a queue's oldest message, newest message, and the last message settled by a group; or -1.
 
-    ``delay_ms`` is the age of the first message that the group has not finished, 0 if there is none.
+    ``delay_ms`` is the age of the first message that the group has not settled, 0 if there is none.
     """
 
     queue: Queue
@@ -63,18 +73,27 @@ class QueueTimes(NamedTuple):
 
 
 class GroupProgress:
-    """Answers from memory, and with times from the store."""
+    """Answers from memory, with times from the store."""
 
-    def __init__(self, store: Store, registry: Registry, groups: ConsumingGroups) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        groups: ConsumingGroups,
+        levels: LevelQueues,
+        held: HeldDeliveries,
+    ) -> None:
         self._database = store.database
         self._clock = store.clock
         self._topics = registry.topics
         self._groups = groups
         self._clients = registry.clients
         self._statistics = registry.statistics
+        self._levels = levels
+        self._held = held
 
     def topics_of(self, group_name: str) -> list[str]:
-        """The topics that the group has consumed; also of a deleted group with offsets."""
+        """The topics that the group has consumed. The group may be deleted, if its offsets are kept."""
         return sorted({queue.topic for queue in self._groups.offsets_of(group_name)})
 
     def groups_of(self, topic_name: str) -> list[str]:
@@ -86,8 +105,32 @@ class GroupProgress:
         }
         return sorted(consumed | set(self._clients.subscribers(topic_name)))
 
+    def queues_of(self, group: ConsumingGroup) -> list[GroupQueue]:
+        """The group's position in each queue that it has consumed, and in each of its retry queues."""
+        found = dict(group.queues)
+        retries = self._topics.find_topic(retry_topic(group.name))
+        for queue in retries.queues if retries else ():
+            found.setdefault(queue, GroupQueue(group, queue, queue.min_offset))
+        return sorted(found.values(), key=lambda one: (one.queue.topic, one.queue.queue_id))
+
+    async def waiting_retries(self) -> Counter[tuple[str, int]]:
+        """Count messages that were given back and wait for their delay, by retry topic and queue id.
+
+        Upstream's lag does not include them, because they are not in the retry topic yet.
+        """
+        found: Counter[tuple[str, int]] = Counter()
+        for level in self._levels.levels:
+            if level.pending:
+                rows = await self._database.rows(_RETRYING, (level.queue.key, level.next_offset))
+                found.update({self._topics.queue(key).place: count for key, count in rows})
+        for key, count in await self._held.by_queue():
+            place = self._topics.queue(key).place
+            if place[0].startswith(RETRY_PREFIX):
+                found[place] += count
+        return found
+
     async def of_topic(self, topic_name: str) -> list[tuple[Queue, int]]:
-        """The topic's writable queues, and when the newest message of each was stored; 0 if none is left.
+        """The topic's writable queues, each with the store time of its newest message, 0 if it is empty.
 
         Raises TopicNotFoundError.
         """
@@ -97,19 +140,19 @@ class GroupProgress:
         return [(queue, times.get((queue.key, queue.next_offset - 1), 0)) for queue in queues]
 
     async def of_group(self, group_name: str, topic_name: str | None = None) -> list[TopicProgress]:
-        """How far the group has come in a topic, or in all that it has consumed.
+        """The group's progress in a topic, or in all topics that it has consumed.
 
-        Topics that its connected members, if any, do not subscribe to are left out, as upstream.
+        If the group has connected members, topics that they do not subscribe to are omitted, as upstream.
         """
         names = self.topics_of(group_name) if topic_name is None else [topic_name]
-        live = self._clients.find(group_name)
+        live = self._clients.find_connected_group(group_name)
         wanted = live.subscriptions if live else {}
         topics = [
             topic
             for name in names
-            if (topic := self._topics.find(name)) and (not wanted or topic.name in wanted)
+            if (topic := self._topics.find_topic(name)) and (not wanted or topic.name in wanted)
         ]
-        group = self._groups.find(group_name)
+        group = self._groups.find_group(group_name)
         return [await self._in_topic(group_name, group, topic) for topic in topics]
 
     async def _in_topic(self, name: str, group: ConsumingGroup | None, topic: Topic) -> TopicProgress:
@@ -147,9 +190,9 @@ class GroupProgress:
         return spans
 
     def corrections(self, topic_name: str, group_name: str, others: Collection[str]) -> dict[int, int | None]:
-        """By queue id, the smallest committed offset in the topic of any group but the ``others``.
+        """The smallest committed offset of any group except the ``others``, by queue id of the topic.
 
-        None where the group itself is behind it.
+        The value is None for a queue in which the group ``group_name`` itself is behind that offset.
         """
         least: dict[int, int] = {}
         for group in self._groups:
@@ -157,7 +200,7 @@ class GroupProgress:
                 offset = group_queue.committed_offset
                 if queue.topic == topic_name and group.name not in others and offset >= queue.min_offset:
                     least[queue.queue_id] = min(least.get(queue.queue_id, offset), offset)
-        own = self._groups.find(group_name)
+        own = self._groups.find_group(group_name)
         behind = {
             queue.queue_id
             for queue, group_queue in (own.queues.items() if own else ())
@@ -166,7 +209,7 @@ class GroupProgress:
         return {queue_id: None if queue_id in behind else offset for queue_id, offset in least.items()}
 
     async def oldest(self) -> tuple[int, int] | None:
-        """The log offset and the time of the oldest message of all; None if there is no message."""
+        """The log offset and the time of the oldest message; None without messages."""
         rows = await self._database.rows(_OLDEST)
         return (rows[0][0], rows[0][1] // US_PER_MS) if rows else None
 

@@ -8,6 +8,16 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from mocketmq.broker.consuming.ledger_notes import LedgerNotes
+from mocketmq.broker.life import (
+    RECORDS,
+    Event,
+    FaultRecord,
+    Lives,
+    MessageState,
+    ReceiptRecord,
+    RecordRow,
+    state_of,
+)
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
@@ -19,20 +29,8 @@ from mocketmq.store.receipt_rows import receipts_of_messages
 from mocketmq.store.store import Store
 
 _BECAME = "SELECT log_offset FROM timed_messages WHERE number = ?"
-_STRUCK = "SELECT at_us, fault, do, door, operation FROM fault_hits WHERE unique_key = ? ORDER BY rowid"
-
-
-class ReceiptRecord(msgspec.Struct, frozen=True):
-    """How a group consumed a record of the message. `outcome` is null until it is settled."""
-
-    group: str
-    log_offset: int
-    times: int
-    first_taken_us: int | None
-    last_taken_us: int | None
-    visible_us: int
-    settled_us: int | None
-    outcome: str | None
+_FAULTS = """
+SELECT next_offset, at_us, fault, do, door, operation FROM fault_hits WHERE unique_key = ? ORDER BY rowid"""
 
 
 class DeliveryRecord(msgspec.Struct, frozen=True):
@@ -60,28 +58,14 @@ class InterventionRecord(msgspec.Struct, frozen=True):
     at_us: int
 
 
-class FaultRecord(msgspec.Struct, frozen=True):
-    """A fault on purpose struck a request for the message, or its delivery, which has no `door`.
-
-    `fault` is the rule's name, `do` its kind.
-    """
-
-    at_us: int
-    fault: str
-    do: str
-    door: str
-    operation: str
-
-
-MessageState = Literal["pending", "delivered", "cancelled", "stored"]
-"""A delayed message is ``pending``, then ``delivered`` or ``cancelled``; any other one is ``stored``."""
-
-
 class History(NamedTuple):
-    """All records with one unique key, in the order in which they were stored, and what became of them."""
+    """All records with one unique key, in the order in which they were stored, and the events on them."""
 
     state: MessageState
-    """Of the newest record."""
+    """The state of the newest record."""
+    newest: RecordRow
+    life: list[Event]
+    """The past events in order, then the expected events of a pending message."""
     records: list[StoredMessage]
     deliveries: list[DeliveryRecord]
     interventions: list[InterventionRecord]
@@ -93,7 +77,13 @@ class Histories:
     """Looks messages up by id or key, without consuming them."""
 
     def __init__(
-        self, store: Store, topics: Topics, schemes: SchemeSet, keys: MessageKeys, notes: LedgerNotes
+        self,
+        store: Store,
+        topics: Topics,
+        schemes: SchemeSet,
+        keys: MessageKeys,
+        notes: LedgerNotes,
+        lives: Lives,
     ) -> None:
         self._store_host = store.writer.store_host
         self._database = store.database
@@ -101,11 +91,12 @@ class Histories:
         self._topics = topics
         self._keys = keys
         self._notes = notes
+        self._lives = lives
 
     async def records(self, message_id: str) -> list[StoredMessage]:
         """Every record of a message, oldest first, by its unique key or the id of any of its records.
 
-        A message that was delayed or retried has several. Raises MessageNotFoundError.
+        A message that was delayed or retried has several records. Raises MessageNotFoundError.
         """
         unique_key = message_id
         log_offset = log_offset_of(message_id)
@@ -113,8 +104,8 @@ class Histories:
             named = await self._find_at(log_offset)
             if named and self._is_ours(host_of(message_id), named):
                 unique_key = named.unique_key
-        # Pending ones first: what is delivered meanwhile is then found twice, rather than not at all.
-        waiting = await self._schemes.find(unique_key)
+        # Pending messages first. A message delivered in between is then found twice rather than not at all.
+        waiting = await self._schemes.find_by_key(unique_key)
         stored = await self._keys.with_unique_key(unique_key)
         found = stored + [one for one in waiting if self._schemes.holding(one)] or waiting
         if not found:
@@ -124,21 +115,21 @@ class Histories:
     def _is_ours(self, host: str, named: StoredMessage) -> bool:
         """Whether clients reach the broker at this ``host:port``, or did when the message was stored.
 
-        Each client is told the address by which it came in, so any of this machine's may be meant.
+        Each client gets the address to which it connected, so any address of this machine is accepted.
         """
         ip, _, port = host.rpartition(":")
         ours = [one.rpartition(":") for one in (self._store_host, named.store_host)]
         return port in [port for _, _, port in ours] and (ip in [ip for ip, _, _ in ours] or _is_local(ip))
 
     async def at(self, log_offset: int) -> StoredMessage:
-        """The record at a log offset, waiting or not. Raises MessageNotFoundError."""
+        """The record or pending message with this log offset or number. Raises MessageNotFoundError."""
         found = await self._find_at(log_offset)
         if found is None:
             raise MessageNotFoundError(f"can not find message by the offset, {log_offset}")
         return found
 
     async def _find_at(self, log_offset: int) -> StoredMessage | None:
-        """The record; for the number of a message from a delay scheme, the record that it became."""
+        """The record, or for the number of a message in a delay scheme, the message or its later record."""
         if waiting := await self._schemes.numbered(log_offset):
             return waiting
         named = await messages_at(self._database, [log_offset])
@@ -157,30 +148,30 @@ class Histories:
     ) -> list[StoredMessage]:
         """The newest messages of a topic with this unique key, or the key among their ``KEYS``, oldest first.
 
-        Bodies of those in the store have up to ``max_bytes`` together, unless the newest alone has more.
-        Stored from ``from_us`` to ``to_us``, both included. Pending messages are in the broker's own topics;
-        those with an absolute due time are found by their unique key only.
+        Only messages stored from ``from_us`` to ``to_us``, both included. Bodies from the store have up to
+        ``max_bytes`` in total, unless the newest alone is larger. Pending messages are in the broker's own
+        topics. Pending messages with an absolute due time are found only by their unique key.
         """
-        topic = self._topics.find(topic_name)
+        topic = self._topics.find_topic(topic_name)
         queue_keys = {queue.key for queue in topic.queues} if topic else set()
 
         def is_wanted(record: StoredMessage) -> bool:
             return record.queue_key in queue_keys and from_us <= record.store_us <= to_us
 
-        waiting = [one for one in await self._schemes.find(key) if is_wanted(one)]
+        waiting = [one for one in await self._schemes.find_by_key(key) if is_wanted(one)]
         stored = await self._keys.newest(key, limit, is_wanted, max_bytes)
         return (stored + waiting)[-limit:]
 
     async def by_key(
         self, key: str, topic: str | None = None, limit: int = 64, max_bytes: int = NO_LIMIT
     ) -> list[StoredMessage]:
-        """Messages with the key among their ``KEYS``, oldest first, of one topic or all.
+        """Messages with the key among their ``KEYS``, oldest first, of one topic or all topics.
 
-        Their bodies have up to ``max_bytes`` together, unless the first alone has more.
+        The bodies have up to ``max_bytes`` in total, unless the first alone is larger.
         """
         if topic is None:
             return await self._keys.with_key(key, limit, None, max_bytes)
-        found = self._topics.find(topic)
+        found = self._topics.find_topic(topic)
         queue_keys = {queue.key for queue in found.queues} if found else set[int]()
         return await self._keys.with_key(key, limit, queue_keys, max_bytes)
 
@@ -190,39 +181,70 @@ class Histories:
         records = await self.records(message_id)
         offsets = [record.log_offset for record in records]
         marks = ",".join("?" * len(offsets))
+        found = await self._database.rows(f"{RECORDS} WHERE m.log_offset IN ({marks})", offsets)
+        stored = {row[0]: RecordRow._make(row) for row in found}
+        rows = [stored.get(record.log_offset) or self._lives.waiting(record) for record in records]
         deliveries = await self._database.rows(
             "SELECT delivered_offset, parked_offset, scheme, stored_us, due_us, picked_us, delivered_us,"
             " forced, pulled_us, pulled_by, acked_us, fault FROM deliveries"
             f" WHERE delivered_offset IN ({marks}) ORDER BY 1",
             offsets,
         )
-        rows = await self._database.rows(
+        interventions = await self._database.rows(
             f"SELECT * FROM interventions WHERE parked_offset IN ({marks}) ORDER BY 1",
             offsets,
         )
-        interventions = [InterventionRecord(*row) for row in rows]
-        struck = await self._database.rows(_STRUCK, (records[0].unique_key,))
-        receipts = await receipts_of_messages(self._database, offsets)
-        return History(
-            self._state(records[-1], interventions),
+        faults = await self._database.rows(_FAULTS, (records[0].unique_key,))
+        receipts: list[ReceiptRecord] = []
+        attempts: list[str] = []
+        for *values, text in await receipts_of_messages(self._database, offsets):
+            receipts.append(ReceiptRecord(*values))
+            attempts.append(text)
+        outcomes = [one.outcome for one in receipts if one.log_offset == offsets[-1]]
+        is_pending = self._schemes.holding(records[-1]) is not None
+        history = History(
+            state_of(rows[-1], outcomes, is_pending=is_pending),
+            rows[-1],
+            [],
             records,
             [DeliveryRecord(*row) for row in deliveries],
-            interventions,
-            [ReceiptRecord(*row) for row in receipts],
-            [FaultRecord(*row) for row in struck],
+            [InterventionRecord(*row) for row in interventions],
+            receipts,
+            [FaultRecord(*row) for _, *row in faults],
         )
+        next_offsets = [next_offset for next_offset, *_ in faults]
+        history.life.extend(self._events(rows, history, attempts, next_offsets))
+        return history
 
-    def _state(self, newest: StoredMessage, interventions: Sequence[InterventionRecord]) -> MessageState:
-        if newest.due_us is None:
-            return "stored" if newest.parked_offset is None else "delivered"
-        if self._schemes.holding(newest):
-            return "pending"
-        kinds = {each.kind for each in interventions if each.parked_offset == newest.log_offset}
-        return "cancelled" if "cancelled" in kinds else "delivered"
+    def _events(
+        self,
+        rows: Sequence[RecordRow],
+        history: History,
+        attempts: Sequence[str],
+        fault_offsets: Sequence[int],
+    ) -> list[Event]:
+        by_offset = {row.log_offset: row for row in rows}
+        events = [event for row in rows for event in self._lives.of_record(row)]
+        for receipt, text in zip(history.receipts, attempts, strict=True):
+            events += self._lives.of_receipt(by_offset[receipt.log_offset], receipt, text)
+        events += self._lives.of_trail(rows)
+        known = {(event.kind, event.order[0]) for event in events}
+        for one in history.deliveries:  # for pulls and commits that the trail has forgotten
+            row = by_offset[one.delivered_offset]
+            if one.pulled_by and one.pulled_us and ("taken", row.log_offset) not in known:
+                events.append(self._lives.taken(row, one.pulled_by, one.pulled_us))
+                if one.acked_us and ("acknowledged", row.log_offset) not in known:
+                    events.append(self._lives.acknowledged(row, one.pulled_by, one.acked_us))
+        for fault, next_offset in zip(history.faults, fault_offsets, strict=True):
+            events.append(self._lives.of_fault(rows[-1], fault, next_offset))
+        # A message is due before a fault at the same instant holds it.
+        return sorted(
+            events, key=lambda event: (event.at_us, event.kind not in ("parked", "due"), event.order)
+        )
 
 
 def _is_local(ip: str) -> bool:
-    """Whether it is an IPv4 address of this machine."""
+    """Whether this is an IPv4 address of this machine."""
     with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
         try:
             probe.bind((ip, 0))

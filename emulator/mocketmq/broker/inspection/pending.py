@@ -1,4 +1,4 @@
-"""List delayed messages that wait for their due time, cancel them, and deliver them now."""
+"""List pending delayed messages, cancel them, or deliver them now."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
@@ -10,18 +10,20 @@ from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import log_offset_of
 from mocketmq.message.names import SCHEDULE_TOPIC
+from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.scheme_set import SchemeSet, not_pending
 from mocketmq.schedule.timer import Timer
 
 _PAGE: Final = 500
-"""Messages that are cancelled or delivered by hand in one transaction."""
+"""Maximum number of messages that are cancelled or delivered by hand in one transaction."""
 
 
 class PendingMessage(NamedTuple):
-    """A parked message, and its level if it has one."""
+    """A parked message, its level if any, and the fault rule that holds it past its due time, if any."""
 
     message: StoredMessage
     level: int | None
+    fault: str | None
 
 
 class PendingMessages:
@@ -32,21 +34,23 @@ class PendingMessages:
         timer: Timer,
         topics: Topics,
         schemes: SchemeSet,
+        held: HeldDeliveries,
         histories: Histories,
     ) -> None:
         self._timer = timer
         self._topics = topics
         self._schemes = schemes
+        self._held = held
         self._histories = histories
 
     @property
     def count(self) -> int:
-        """How many messages are pending."""
+        """The number of pending messages."""
         return self._schemes.pending
 
     @property
     def next_due_us(self) -> int | None:
-        """When the next message becomes visible; None when nothing is pending."""
+        """The instant at which the next message becomes visible; None without pending messages."""
         return self._schemes.next_delivery_us()
 
     async def list(
@@ -58,10 +62,11 @@ class PendingMessages:
         after: int = -1,
         limit: int = 100,
     ) -> list[PendingMessage]:
-        """Pending messages numbered above ``after``, of one topic or level; ``timed``: outside of the store.
+        """Pending messages numbered above ``after``, of one topic or level.
 
-        In order of their numbers: those with levels first, each scheme's in order of arrival. Committed half
-        messages with an absolute due time are among the former. Raises TopicNotFoundError.
+        ``timed`` selects messages outside of the store, and messages without a level that a fault holds. The
+        order is by number: messages with log offsets first, including those with levels and committed half
+        messages with an absolute due time, then the others by arrival. Raises TopicNotFoundError.
         """
         if topic is not None:
             self._topics.get(topic)
@@ -72,15 +77,17 @@ class PendingMessages:
         self, after: int, limit: int, topic: str | None, level: int | None, timed: bool
     ) -> Sequence[StoredMessage]:
         if timed:
-            return await self._schemes.outside(after, limit, topic=topic)
+            outside = await self._schemes.outside(after, limit, topic=topic)
+            held = await self._held.page(after, limit, topic=topic, timed=True)
+            return sorted([*held, *outside], key=lambda message: message.log_offset)[:limit]
         return await self._schemes.page(after, limit, topic=topic, level=level)
 
     async def cancel_all(self, topic: str | None, level: int | None, timed: bool) -> int:
-        """Never deliver what waits now, of one topic or level, as :meth:`list`; how many."""
+        """Cancel the messages pending now, selected as by :meth:`list`. Return how many were cancelled."""
         return await self._with_all(self._schemes.cancel_all, topic, level, timed)
 
     async def deliver_all(self, topic: str | None, level: int | None, timed: bool) -> int:
-        """Deliver at once what waits now, of one topic or level, as :meth:`list`; how many."""
+        """Deliver the messages pending now, selected as by :meth:`list`. Return how many were delivered."""
         return await self._with_all(self._schemes.force_all, topic, level, timed)
 
     async def _with_all(
@@ -90,7 +97,7 @@ class PendingMessages:
         level: int | None,
         timed: bool,
     ) -> int:
-        """Page by page, so that sends and deliveries get their turn. What arrives meanwhile may stay."""
+        """Act page by page, so that sends and deliveries get their turn. May miss messages sent meanwhile."""
         if topic is not None:
             self._topics.get(topic)
         count, after, left = 0, -1, self.count
@@ -105,7 +112,7 @@ class PendingMessages:
         return count
 
     async def cancel(self, message_id: str) -> PendingMessage:
-        """Never deliver the message. Raises MessageNotFoundError, NotPendingError."""
+        """Cancel the message. Raises MessageNotFoundError, NotPendingError."""
         records = await self._histories.records(message_id)
         async with self._timer.intervention():
             message = self._waiting(message_id, records)
@@ -121,9 +128,9 @@ class PendingMessages:
         return self._describe(message)
 
     async def recall(self, topic: str, unique_key: str, due_us: int) -> None:
-        """Cancel what waits for the topic with this unique key and this due time, in whole ms, rounded up.
+        """Cancel the topic's pending messages with this unique key and due time (rounded up to whole ms).
 
-        Raises NotPendingError when nothing does.
+        Raises NotPendingError if there are none.
         """
         try:
             records = await self._histories.records(unique_key)
@@ -145,7 +152,7 @@ class PendingMessages:
             await self._schemes.cancel(waiting)
 
     def _waiting(self, message_id: str, records: Sequence[StoredMessage]) -> StoredMessage:
-        named = log_offset_of(message_id)  # of several messages with one unique key
+        named = log_offset_of(message_id)  # selects one of several messages with one unique key
         for record in sorted(records, key=lambda record: record.log_offset != named):
             if record.due_us is not None and self._schemes.holding(record):
                 return record
@@ -153,4 +160,5 @@ class PendingMessages:
 
     def _describe(self, message: StoredMessage) -> PendingMessage:
         queue = self._topics.queue(message.queue_key)
-        return PendingMessage(message, queue.queue_id + 1 if queue.topic == SCHEDULE_TOPIC else None)
+        level = queue.queue_id + 1 if queue.topic == SCHEDULE_TOPIC else None
+        return PendingMessage(message, level, self._held.held_by(message))

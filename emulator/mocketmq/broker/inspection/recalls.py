@@ -1,4 +1,4 @@
-"""Recall delayed messages. Upstream can since 5.3, timers alone, and only if it is switched on."""
+"""Recalls of delayed messages by their senders. Upstream has recalls since 5.3, for timers, if enabled."""
 
 from mocketmq.broker.inspection.pending import PendingMessages
 from mocketmq.broker.registry.topics import Topics
@@ -17,12 +17,13 @@ class Recalls:
         self._pending = pending
 
     async def recall(self, topic: str, text: str, *, is_strict: bool) -> str:
-        """Recall the message of a topic that a handle names; returns its unique key when that is durable.
+        """Recall a topic's message by its handle. Returns its unique key once the recall is durable.
 
-        Checks in upstream's order, but by the emulated clock and without a latest time. Of a message that
-        waits no more it is a success unless ``is_strict``. Raises TopicNotFoundError, NotPendingError.
+        Checks in upstream's order, but by the emulated clock and without a limit on the due time. Recalling a
+        message that is no longer pending succeeds unless ``is_strict``. Raises TopicNotFoundError,
+        NotPendingError.
         """
-        if self._topics.find(topic) is None:
+        if self._topics.find_topic(topic) is None:
             raise TopicNotFoundError(f"recall failed, the topic[{topic}] not exist")
         handle = RecallHandle.decode(text)
         if handle.topic != topic:

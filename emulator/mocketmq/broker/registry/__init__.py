@@ -1,1 +1,1 @@
-"""Registry: topics, groups and clients, and what belongs to the name server."""
+"""The registry: topics, consumer groups, connected clients, and the state of the name server."""

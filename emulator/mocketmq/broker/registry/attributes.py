@@ -1,8 +1,8 @@
-"""Check and apply changes of the attributes of topics and groups (AttributeUtil and AttributeParser, 5.3.3).
+"""Attributes of topics and groups: checks and applies changes (AttributeUtil and AttributeParser, 5.3.3).
 
-A change names an attribute with its sign: ``+`` adds or alters it, ``-`` removes it. Attributes are kept
-without the sign. Topics have those of 5.3.3; groups have those of 5.4.0, as there were none before
-(TopicAttributes.java, SubscriptionGroupAttributes.java).
+A change is the attribute's name with a sign: ``+`` adds or changes it, ``-`` removes it. Attributes are
+stored without the sign. Topics have the attributes of 5.3.3 and the type PRIORITY of 5.4.0. Groups have those
+of 5.4.0, the first version with group attributes (TopicAttributes.java, SubscriptionGroupAttributes.java).
 """
 
 import re
@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 from mocketmq.errors import InvalidArgumentError
 
 _LONGEST = (1 << 63) - 1
-_NUMBER: Final = re.compile(r"[+-]?\d{1,64}")  # unlike Java's parseLong, int takes spaces and underscores
+_NUMBER: Final = re.compile(r"[+-]?\d{1,64}")  # unlike Java's parseLong, int allows spaces and underscores
 
 
 class Attribute(NamedTuple):
-    """The values that an attribute may have. ``is_fixed``: it cannot change once its topic exists."""
+    """The allowed values of an attribute. With ``is_fixed``, an existing topic's value cannot change."""
 
     is_allowed: Callable[[str], bool]
     allowed: str
@@ -37,21 +37,21 @@ def _whole_number(first: int, last: int, allowed: str) -> Attribute:
 Attributes = Mapping[str, Attribute]
 
 TOPIC_ATTRIBUTES: Final[Attributes] = {
-    "queue.type": _one_of("SimpleCQ", is_fixed=True),  # messages of a batch are stored one by one
+    "queue.type": _one_of("SimpleCQ", is_fixed=True),  # batches are stored message by message
     "cleanup.policy": _one_of("DELETE", "COMPACTION", is_fixed=True),
-    "message.type": _one_of("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
+    "message.type": _one_of("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"),
     "reserve.time": _whole_number(-1, _LONGEST, "a whole number from -1 on"),
 }
 GROUP_ATTRIBUTES: Final[Attributes] = {
     "priority.factor": _whole_number(0, 100, "a whole number from 0 to 100"),
 }
-_OF_LITE_TOPICS: Final = "lite."  # attributes of 5.5.0 begin so
+_OF_LITE_TOPICS: Final = "lite."  # prefix of attributes of 5.5.0
 
 
 def parse_changes(text: str) -> Mapping[str, str]:
-    """Read ``+name=value,-name``, of a topic, as changes by signed name.
+    """Parse changes of a topic's attributes, ``+name=value,-name``, by signed name.
 
-    Raises InvalidArgumentError as upstream.
+    Raises InvalidArgumentError in upstream's words.
     """
     changes: dict[str, str] = {}
     for part in text.split(",") if text else ():
@@ -69,7 +69,7 @@ def parse_changes(text: str) -> Mapping[str, str]:
 def changed_attributes(
     known: Attributes, current: Mapping[str, str] | None, changes: Mapping[str, str]
 ) -> dict[str, str]:
-    """The attributes of a topic or group after changes by signed name; ``current`` is None for a new one.
+    """Apply changes, by signed name, to attributes. ``current`` is None for a new topic or group.
 
     Raises InvalidArgumentError, in upstream's words, for a change that is not allowed.
     """

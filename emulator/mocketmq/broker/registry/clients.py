@@ -1,16 +1,18 @@
-"""Know which clients are connected, the groups that they produce and consume for, and their subscriptions.
+"""The connected clients: their producer and consumer groups, and their subscriptions.
 
-Only clients that divide the queues of a group among themselves register here; consumers by receipt need no
-membership. Nothing is stored: each heartbeat says again who the client is (docs/protocol/remoting.md §8.1).
+Only clients that divide a group's queues among themselves register here. Consumers by receipt need no
+membership. Nothing is stored, because each heartbeat repeats all data (docs/protocol/remoting.md §8.1).
 """
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from mocketmq.broker.filters.filter import EVERYTHING, TAG, Filter
 from mocketmq.clock import wall_us
+from mocketmq.errors import ClientOfflineError, shorten
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.rocketmq_versions import V5_0_0, version_name
 from mocketmq.store.queue import Queue
@@ -23,7 +25,7 @@ CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
 class OffsetReset(NamedTuple):
     """A group's new ``offsets`` in a topic, by queue id.
 
-    ``timestamp_ms`` is the store time that was asked for, -1 for the end.
+    ``timestamp_ms`` is the requested store time, or -1 for the end of the queues.
     """
 
     group: str
@@ -36,7 +38,7 @@ class OffsetReset(NamedTuple):
 class PushedReply(NamedTuple):
     """A reply for the client that sent the request.
 
-    ``properties`` are the message's own and the time of the push. The message's queue id may be negative.
+    ``properties`` are those of the message, plus the time of the push. The queue id may be negative.
     """
 
     message: Message
@@ -47,7 +49,7 @@ class PushedReply(NamedTuple):
 
 
 class ClientAnswer(NamedTuple):
-    """A client's answer: JSON as it wrote it, and parsed; None if that is not possible."""
+    """A client's answer: the JSON text, and the parsed value, or None if the text cannot be parsed."""
 
     text: bytes
     content: Any
@@ -58,7 +60,7 @@ class Channel(Protocol):
 
     @property
     def door(self) -> str:
-        """The door by which the client came in, as rules of faults name it."""
+        """The client's front door, as named in fault rules."""
 
     @property
     def remote(self) -> str:
@@ -68,30 +70,33 @@ class Channel(Protocol):
         """Make the client rebalance the group's queues."""
 
     def reset_offsets(self, reset: OffsetReset, language: str) -> None:
-        """Let the client go on at the new offsets."""
+        """Make the client continue at the new offsets."""
 
     def check_transaction(self, half: StoredMessage, queue: Queue) -> None:
-        """Ask the producer about its half message for the queue: commit it, or roll it back?"""
+        """Ask the producer whether to commit or roll back its half message, whose real queue is ``queue``."""
 
-    # These wait for the client, and raise ClientFailedError.
+    def reconnect(self) -> None:
+        """Tell the client to connect anew. Raises ClientOfflineError if its protocol cannot."""
+
+    # The following methods wait for the client's answer, and raise ClientFailedError.
 
     async def push_reply(self, reply: PushedReply) -> None:
         """Push a reply to the client that sent the request."""
 
     async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:
-        """What a consumer is doing; with the stacks of its threads, if it can tell them."""
+        """Ask a consumer for its status; ``with_stacks`` includes its threads' stacks, if supported."""
 
     async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> ClientAnswer:
-        """Let a consumer consume a message now, and return its result."""
+        """Make a consumer consume a message now, and return its result."""
 
     async def consumed_offsets(self, group: str, topic: str) -> ClientAnswer:
-        """A consumer's offsets in its queues of a topic."""
+        """Ask a consumer for its offsets in its queues of a topic."""
 
 
 class Subscription(NamedTuple):
-    """A group's subscription to a topic. ``kind`` is TAG, or another filter language.
+    """A group's subscription to a topic. ``kind`` is the filter language, such as TAG.
 
-    ``problem`` says why the broker cannot use the expression, if the client cannot filter in its place.
+    ``problem`` is the reason why the broker cannot use the expression, unless the client filters itself.
     """
 
     topic: str
@@ -108,14 +113,15 @@ class ConsumerData(NamedTuple):
     group: str
     kind: str  # CONSUME_PASSIVELY: push, CONSUME_ACTIVELY: pull
     model: str
-    starts: str  # CONSUME_FROM_…: what a group without offsets does
+    starts: str  # CONSUME_FROM_…, the position at which a group without offsets begins
     subscriptions: Sequence[Subscription] = ()
 
 
 class Heartbeat(NamedTuple):
-    """What a client says about itself. A brief one leaves out the subscriptions.
+    """A client's heartbeat. A brief one omits the subscriptions.
 
-    ``release`` is the version of its library, where that is not RocketMQ's ``version``.
+    ``release`` is the version of the client's library, if that differs from RocketMQ's ``version``;
+    ``properties`` is what the application tells about itself.
     """
 
     client_id: str
@@ -125,10 +131,11 @@ class Heartbeat(NamedTuple):
     consumers: Sequence[ConsumerData] = ()
     is_brief: bool = False
     release: str = ""
+    properties: Mapping[str, str] = MappingProxyType({})
 
 
 class Member(NamedTuple):
-    """One client, by one connection; ``consumers`` are by group."""
+    """A client with one of its connections. ``consumers`` is by group."""
 
     channel: Channel
     client_id: str
@@ -136,18 +143,19 @@ class Member(NamedTuple):
     version: int
     producers: Sequence[str]
     consumers: Mapping[str, ConsumerData]
-    seen_us: int  # by the wall clock: its last heartbeat
+    seen_us: int  # time of its last heartbeat by the wall clock
     release: str
+    properties: Mapping[str, str]
 
     @property
     def version_text(self) -> str:
-        """The version of its library, or RocketMQ's name for it."""
+        """The version of the client's library, or RocketMQ's name for the reported version."""
         return self.release or version_name(self.version)
 
 
 @dataclass(slots=True)
 class LiveGroup:
-    """A consumer group with connected members. The newest heartbeat counts for all of them."""
+    """A consumer group with connected members. The newest heartbeat applies to all of them."""
 
     kind: str
     model: str
@@ -156,22 +164,22 @@ class LiveGroup:
 
 
 class Clients:
-    """All connected clients. ``is_told``: whether a group's members are notified when others come or go."""
+    """All connected clients. ``is_told`` returns whether the members of a group are notified of changes."""
 
     def __init__(self, is_told: Callable[[str], bool] = lambda _group: True) -> None:
         self._is_told = is_told
         self._members: dict[Channel, Member] = {}
-        self._by_id: dict[str, dict[Channel, None]] = {}  # the newest connection is the last
+        self._by_id: dict[str, dict[Channel, None]] = {}  # connections by client id, oldest first
         self._groups: dict[str, LiveGroup] = {}
         self._turn = 0
 
     def __iter__(self) -> Iterator[Member]:
-        """All, by id and then address."""
+        """All clients, ordered by id, then address."""
         return iter(
             sorted(self._members.values(), key=lambda member: (member.client_id, member.channel.remote))
         )
 
-    def find(self, group: str) -> LiveGroup | None:
+    def find_connected_group(self, group: str) -> LiveGroup | None:
         """The consumer group, or None while no member is connected."""
         return self._groups.get(group)
 
@@ -185,11 +193,11 @@ class Clients:
         return [name for name, group in self._groups.items() if topic in group.subscriptions]
 
     def producer(self, client_id: str) -> Member | None:
-        """The connected producer with this id, by its newest connection; or None."""
+        """The connected producer with this id, with its newest connection; or None."""
         return next((one for one in self._with_id(client_id) if one.producers), None)
 
     def next_producer(self, group: str) -> Channel | None:
-        """The next connected producer of the group, in turns; or None."""
+        """The next connected producer of the group, round robin; or None."""
         channels = [member.channel for member in self._members.values() if group in member.producers]
         if not channels:
             return None
@@ -197,16 +205,17 @@ class Clients:
         return channels[self._turn % len(channels)]
 
     def consumer(self, group: str, client_id: str) -> Member | None:
-        """The group's connected consumer with this id, by its newest connection; or None."""
+        """The group's connected consumer with this id, with its newest connection; or None."""
         return next((one for one in self._with_id(client_id) if group in one.consumers), None)
 
     def _with_id(self, client_id: str) -> Iterator[Member]:
         return (self._members[channel] for channel in reversed(self._by_id.get(client_id, {})))
 
     def heartbeat(self, channel: Channel, beat: Heartbeat) -> None:
-        """Register a client. Its groups are notified if their members or topics changed.
+        """Register a client, and notify its groups if their members or topics have changed.
 
-        A group that it names no more stays its own until it leaves, as upstream.
+        A group missing from a later heartbeat keeps the client as a member until the client leaves, as
+        upstream.
         """
         before = self._members.get(channel)
         if before is not None:
@@ -227,6 +236,7 @@ class Clients:
             consumers,
             wall_us(),
             beat.release,
+            beat.properties,
         )
         self._by_id.setdefault(beat.client_id, {})[channel] = None
         for one in beat.consumers:
@@ -258,7 +268,7 @@ class Clients:
             self._notify(one.group, group)
 
     def leave(self, channel: Channel, producer_group: str | None, consumer_group: str | None) -> None:
-        """Take the client out of these groups."""
+        """Remove the client from these groups."""
         member = self._members.get(channel)
         if member is not None:
             producers = [name for name in member.producers if name != producer_group]
@@ -271,7 +281,7 @@ class Clients:
             self._part(channel, consumer_group)
 
     def gone(self, channel: Channel) -> None:
-        """Forget the client of a connection that has ended."""
+        """Remove the client of a closed connection."""
         member = self._forget(channel)
         for name in member.consumers if member else ():
             self._part(channel, name)
@@ -290,7 +300,7 @@ class Clients:
             del self._by_id[member.client_id]
 
     def _part(self, channel: Channel, name: str) -> None:
-        """Take a member out. The others are notified even if it was none, as upstream."""
+        """Remove a member. The others are notified even if the client was not a member, as upstream."""
         group = self._groups.get(name)
         if group is None:
             return
@@ -305,11 +315,24 @@ class Clients:
             for channel in group.members:
                 channel.notify_members_changed(name)
 
-    def push_offsets(self, reset: OffsetReset) -> None:
-        """Push the new offsets to a group's clients of 4.x, as 4.9.8.
+    def reconnect(self, client_id: str) -> int:
+        """Tell a client to connect anew, on each of its connections; return their number.
 
-        Clients of 5.x hear of it by their next pull, as from 5.3.3, and go on at once: pushed offsets as well
-        would make them consume twice. The clients of a broadcast keep offsets themselves, so each is told.
+        Raises ClientOfflineError.
+        """
+        channels = list(self._by_id.get(client_id, ()))
+        if not channels:
+            raise ClientOfflineError(f"client {shorten(client_id)} is not connected")
+        for channel in channels:
+            channel.reconnect()
+        return len(channels)
+
+    def push_offsets(self, reset: OffsetReset) -> None:
+        """Push the new offsets to a group's 4.x clients, as 4.9.8 does.
+
+        5.x clients learn of the reset from their next pull, as with 5.3.3, and continue at once. Pushed
+        offsets would make them consume twice. Broadcast clients keep their offsets themselves, so every
+        broadcast client gets the push.
         """
         group = self._groups.get(reset.group)
         for channel in group.members if group else ():
@@ -317,7 +340,7 @@ class Clients:
                 channel.reset_offsets(reset, self._members[channel].language)
 
     def hears_of_resets(self, name: str, channel: Channel) -> bool:
-        """Whether a client goes on from the offsets that are pushed, which lite pull consumers ignore."""
+        """Whether a client follows pushed offsets. Lite pull consumers ignore them."""
         group = self._groups.get(name)
         is_pushing = group is not None and group.kind == "CONSUME_PASSIVELY" and channel in group.members
         return is_pushing and self._is_pushed(name, channel)

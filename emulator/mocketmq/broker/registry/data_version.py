@@ -1,10 +1,10 @@
-"""The version of a table, by which tools see whether it has changed (DataVersion.java, 4.9.8)."""
+"""The version of a table, by which tools detect changes (DataVersion.java, 4.9.8)."""
 
 from mocketmq.clock import US_PER_MS
 
 
 class DataVersion:
-    """How often the table was changed since the start, and when last, in emulated milliseconds."""
+    """The number of changes of a table since the start, and the emulated time of the last one in ms."""
 
     def __init__(self) -> None:
         self.counter = 0

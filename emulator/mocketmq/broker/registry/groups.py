@@ -1,4 +1,4 @@
-"""Consumer groups, as they are configured: find, create, change and delete them."""
+"""The configured consumer groups: find, create, change and delete them."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,6 +15,9 @@ from mocketmq.store.writer import Batch
 MAX_RETRIES = 16
 MAX_RETRIES_LIMIT = 1_000
 MAX_RETRY_QUEUES = 64
+PRIORITY_FACTOR = "priority.factor"
+ALWAYS = 100
+"""The usual ``priority.factor``: each receive gets the highest priority first."""
 
 _SAVE_GROUP = (
     "INSERT INTO groups VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
@@ -25,9 +28,11 @@ _DELETE_GROUP = "DELETE FROM groups WHERE name = ?"
 
 
 class GroupConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The other fields of upstream's SubscriptionGroupConfig, by its names (4.9.8; the rest 5.3.3).
+    """The other fields of upstream's SubscriptionGroupConfig, with its names (4.9.8; the rest 5.3.3).
 
-    The first three have effects; the others are kept for clients that ask.
+    The first three and the attribute ``priority.factor`` have effects; over gRPC, so do
+    ``consume_message_orderly`` and ``group_retry_policy``. The others are only stored, for clients that
+    read them.
     """
 
     consume_enable: bool = True
@@ -43,13 +48,18 @@ class GroupConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     group_retry_policy: dict[str, Any] | None = None
     subscription_data_set: list[Any] | None = None
 
+    @property
+    def priority_factor(self) -> int:
+        """How many of a hundred receives from a topic of type ``priority`` get the highest priority first."""
+        return int(self.attributes.get(PRIORITY_FACTOR, ALWAYS))
+
 
 USUAL = GroupConfig()
 _write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(GroupConfig).decode
 
 
 class Group:
-    """A consumer group: what it is called, and how often and where it retries."""
+    """A configured consumer group: its name, retries and retry queues."""
 
     def __init__(self, name: str, max_retries: int, retry_queues: int, config: GroupConfig = USUAL) -> None:
         self.name = name
@@ -66,7 +76,7 @@ class Group:
 class Groups:
     """Every consumer group.
 
-    Reads are from memory; a change is committed before it is seen, and durable when answered.
+    Reads come from memory. Reads see a change once it is committed. It is answered once it is durable.
     """
 
     def __init__(self, store: Store, *, auto_create: bool, on_deleted: Callable[[str], None]) -> None:
@@ -83,16 +93,14 @@ class Groups:
             self._groups[name] = Group(name, max_retries, retry_queues, _read(config))
 
     def __iter__(self) -> Iterator[Group]:
-        """All groups, by name."""
         return iter(sorted(self._groups.values(), key=lambda group: group.name))
 
-    def find(self, name: str) -> Group | None:
-        """The group, or None."""
+    def find_group(self, name: str) -> Group | None:
         return self._groups.get(name)
 
     def is_in_order(self, name: str) -> bool:
-        """Whether the group consumes in order; one that does not exist does not."""
-        group = self.find(name)
+        """Whether the group exists and consumes in order."""
+        group = self.find_group(name)
         return group is not None and group.config.consume_message_orderly
 
     def get(self, name: str) -> Group:
@@ -103,20 +111,20 @@ class Groups:
         return group
 
     def of_client(self, name: str) -> Group:
-        """The group for which a client settles messages. Raises GroupNotFoundError, NoPermissionError."""
+        """The group for a client that settles messages. Raises GroupNotFoundError, NoPermissionError."""
         _check_is_for_clients(name)
         return self.get(name)
 
     async def for_use(self, name: str, max_retries: int = MAX_RETRIES) -> Group:
-        """The group for which a client consumes, created on first use if that is on or upstream has it.
+        """The group for a client that consumes. Created on first use if that is on, or if upstream has it.
 
-        ``max_retries`` is for a new group. Raises InvalidArgumentError, GroupNotFoundError, NoPermissionError
-        for the broker's own groups.
+        ``max_retries`` applies to a new group. Raises InvalidArgumentError, GroupNotFoundError, and
+        NoPermissionError for the broker's own groups.
         """
         return self._usable(name) or await self.put(name, max_retries, 1, replace=False)
 
     def may_be_used(self, name: str) -> bool:
-        """Whether :meth:`for_use` would not refuse."""
+        """Whether :meth:`for_use` would succeed."""
         try:
             self._usable(name)
         except RefusedError:
@@ -124,7 +132,7 @@ class Groups:
         return True
 
     def _usable(self, name: str) -> Group | None:
-        """The group, or None if it may be created. Raises as :meth:`for_use`."""
+        """The group, or None if it may be created. Raises the errors of :meth:`for_use`."""
         _check_is_for_clients(name)
         group = self._groups.get(name)
         if group is None:
@@ -134,7 +142,7 @@ class Groups:
         return group
 
     async def for_consuming(self, name: str) -> Group:
-        """As ``for_use``. NoPermissionError, in upstream's words, also if consuming was switched off."""
+        """Like ``for_use``. Also raises NoPermissionError, in upstream's words, if consuming is disabled."""
         group = await self.for_use(name)
         if not group.config.consume_enable:
             raise NoPermissionError(f"subscription group no permission, {name}")
@@ -149,12 +157,13 @@ class Groups:
         *,
         replace: bool = True,
     ) -> Group:
-        """Create the group or change it; without ``replace``, an existing group stays as it is.
+        """Create or change the group. Without ``replace``, an existing group is left unchanged.
 
-        Without ``config`` it keeps its own. Raises InvalidArgumentError for a bad name or number.
+        Without ``config``, an existing group keeps its configuration. Raises InvalidArgumentError for an
+        invalid name or number.
         """
         self.check(name, max_retries, retry_queues)
-        made: list[Group] = []  # on return the group may have been deleted again
+        made: list[Group] = []  # kept here, because the group may be deleted before the return
 
         def apply(config: GroupConfig, now_us: int) -> None:
             group = self._groups.get(name)
@@ -169,7 +178,7 @@ class Groups:
             known = self._groups.get(name)
             wanted = config or (known.config if known else USUAL)
             row = (name, max_retries, retry_queues, _write(wanted).decode())
-            # In whichever order the two statements run in one transaction, the one that replaces wins.
+            # One transaction may run both statements. The replacing one then wins, whichever runs first.
             batch.execute(_SAVE_GROUP if replace else _ADD_GROUP, row)
             batch.on_commit(partial(apply, wanted, batch.now_us))
 
@@ -177,7 +186,7 @@ class Groups:
         return made[0]
 
     def check(self, name: str, max_retries: int, retry_queues: int) -> None:
-        """Raise InvalidArgumentError for a bad name or number."""
+        """Raise InvalidArgumentError for an invalid name or number."""
         check_group_name(name)
         if not 0 <= max_retries <= MAX_RETRIES_LIMIT:
             raise InvalidArgumentError("max_retries", max_retries, f"0 to {MAX_RETRIES_LIMIT}")
@@ -185,7 +194,7 @@ class Groups:
             raise InvalidArgumentError("retry_queues", retry_queues, f"1 to {MAX_RETRY_QUEUES}")
 
     def delete(self, batch: Batch, name: str) -> None:
-        """Delete the group in this transaction. The caller deletes its offsets and takes."""
+        """Delete the group in this transaction. The caller deletes its offsets and receipts."""
 
         def apply() -> None:
             del self._groups[name]
@@ -196,7 +205,7 @@ class Groups:
         batch.on_commit(apply)
 
     def tells_changes(self, name: str) -> bool:
-        """Whether the group's members are notified when others come or go."""
+        """Whether the group's members are notified when others join or leave."""
         group = self._groups.get(name)
         return group is None or group.config.notify_consumer_ids_changed_enable
 

@@ -1,4 +1,4 @@
-"""The name server's own state: key-value configurations, and whether routes let clients write."""
+"""The name server's state: key-value configurations, and whether routes let clients write."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,7 +8,7 @@ from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 ORDERS: Final = "ORDER_TOPIC_CONFIG"
-"""The namespace of order configurations: by topic, how many queues of which broker get messages in order."""
+"""Namespace of order configurations, which have the number of queues by broker for each ordered topic."""
 
 _SAVE = (
     "INSERT INTO kv_configs VALUES (?, ?, ?)"
@@ -18,10 +18,10 @@ _DELETE = "DELETE FROM kv_configs WHERE namespace = ? AND key = ?"
 
 
 class NameServer:
-    """Reads are from memory; a change is seen once it is committed, and answered once it is durable.
+    """The state. Reads come from memory. A change is visible once committed, and answered once durable.
 
-    ``is_writable`` and ``shows_orders`` hold until the next start, as with upstream's name server: whether
-    routes let clients write, and whether they show order configurations (orderMessageEnable).
+    ``is_writable`` (whether routes let clients write) and ``shows_orders`` (whether routes show order
+    configurations, orderMessageEnable) last until the next start, as in upstream's name server.
     """
 
     def __init__(self, store: Store) -> None:
@@ -37,11 +37,10 @@ class NameServer:
             self._configs.setdefault(namespace, {})[key] = value
 
     def namespace(self, name: str) -> Mapping[str, str]:
-        """All values of a namespace by key."""
+        """All values of a namespace, by key."""
         return self._configs.get(name, {})
 
     async def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a value."""
 
         def apply() -> None:
             self._configs.setdefault(namespace, {})[key] = value
@@ -53,7 +52,6 @@ class NameServer:
         await self._writer.commit(work, alone=True)
 
     async def delete(self, namespace: str, key: str) -> None:
-        """Remove a value, if it is there."""
 
         def apply() -> None:
             values = self._configs.get(namespace, {})
@@ -68,9 +66,9 @@ class NameServer:
         await self._writer.commit(work, alone=True)
 
     def perm(self, topic: Topic) -> int:
-        """The topic's permission, as routes show it."""
+        """The topic's permission as shown in routes."""
         return topic.perm if self.is_writable else topic.perm & ~PERM_WRITE
 
     def order(self, topic: str) -> str | None:
-        """The topic's order configuration, as routes show it; or None."""
+        """The topic's order configuration as shown in routes, or None."""
         return self.namespace(ORDERS).get(topic) if self.shows_orders else None

@@ -1,4 +1,4 @@
-"""The parts of the registry, and how they are loaded from the store."""
+"""Loads the parts of the registry, and declares the topics and groups of the settings."""
 
 from dataclasses import dataclass
 
@@ -25,9 +25,9 @@ from mocketmq.settings import Settings, TopicDeclaration
 from mocketmq.store.store import Store
 
 SCHEDULE_QUEUES = 18
-"""Level queues that exist even when the level table is shorter, as upstream."""
+"""Minimum number of level queues, even if the level table is shorter, as upstream."""
 CLUSTER_QUEUES = 16
-"""Queues of the topic that is named after the cluster (TopicConfigManager.java, 4.9.8)."""
+"""Number of queues of the topic named after the cluster (TopicConfigManager.java, 4.9.8)."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Registry:
 
 
 async def open_registry(store: Store, settings: Settings, statistics: Statistics, levels: int) -> Registry:
-    """Load the registry, and declare the topics and groups of the settings; ``levels`` delay levels."""
+    """Load the registry with ``levels`` delay levels, and declare the topics and groups of the settings."""
     topics = Topics(
         store,
         auto_create=bool(settings.auto_create_topics),
@@ -70,12 +70,12 @@ async def open_registry(store: Store, settings: Settings, statistics: Statistics
 
 
 async def declare(settings: Settings, topics: Topics, groups: Groups, *, anew: bool = False) -> None:
-    """Create the topics and groups of the settings, or change them to what is said there.
+    """Create the topics and groups of the settings, or change existing topics and groups accordingly.
 
-    What the settings do not say stays as it is; with ``anew`` it is as in a new broker.
+    Properties that the settings omit are kept. With ``anew``, they get the defaults of a new broker.
     """
     for topic in settings.topics:
-        known_topic = None if anew else topics.find(topic.name)
+        known_topic = None if anew else topics.find_topic(topic.name)
         await topics.put_by_client(
             topic.name,
             topic.read_queues,
@@ -84,7 +84,7 @@ async def declare(settings: Settings, topics: Topics, groups: Groups, *, anew: b
             _config(known_topic, topic),
         )
     for group in settings.groups:
-        known = None if anew else groups.find(group.name)
+        known = None if anew else groups.find_group(group.name)
         config = known.config if known else USUAL
         if group.fifo:
             config = msgspec.structs.replace(config, consume_message_orderly=True)
@@ -92,6 +92,6 @@ async def declare(settings: Settings, topics: Topics, groups: Groups, *, anew: b
 
 
 def _config(known: Topic | None, declared: TopicDeclaration) -> TopicConfig:
-    """The configuration of a declared topic."""
+    """Make the configuration of a declared topic."""
     before = known.config if known else PLAIN
     return before if declared.type is None else before.typed(declared.type)

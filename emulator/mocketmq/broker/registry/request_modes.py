@@ -1,4 +1,4 @@
-"""Whether a group pulls or pops a topic's messages, and which queues the broker assigns to each client.
+"""Request modes: whether a group pulls or pops a topic's messages, and the queues assigned to each client.
 
 Codes 400 and 401 of 5.3.3: docs/protocol/remoting.md §2.5.
 """
@@ -17,7 +17,7 @@ from mocketmq.store.writer import Batch
 PULL, POP = "PULL", "POP"
 MODES: Final = (PULL, POP)
 ALL_QUEUES: Final = -1
-"""Stands for every queue of a topic, with clients that pop."""
+"""Queue id that stands for all queues of a topic, for clients that pop."""
 
 MAX_SHARED: Final = 1_024
 
@@ -28,13 +28,13 @@ _SAVE = (
 _DELETE = "DELETE FROM request_modes WHERE topic = ? AND group_name = ?"
 
 Strategy = Callable[[int, int, int], Sequence[int]]
-"""``strategy(queues, members, index)``: the ids of the queues that one of the members gets."""
+"""``strategy(queues, members, index)`` returns the ids of the queues for the member at ``index``."""
 
 
 class RequestMode(NamedTuple):
-    """How a group gets a topic's messages.
+    """A group's request mode for a topic.
 
-    A popping client also gets the queues of ``share_queues`` members after it; 0 means all queues.
+    A popping client also gets the queues of the next ``share_queues`` members. 0 means all queues.
     """
 
     topic: str
@@ -44,9 +44,9 @@ class RequestMode(NamedTuple):
 
 
 class RequestModes:
-    """The modes that were set. They outlive their topics and groups, as upstream's, until :meth:`forget`.
+    """All request modes. They outlive their topics and groups, as upstream, until :meth:`forget`.
 
-    Reads are from memory; a change is committed before it is seen, and durable when answered.
+    Reads come from memory. Reads see a change once it is committed. It is answered once it is durable.
     """
 
     def __init__(self, store: Store, topics: Topics, groups: Groups) -> None:
@@ -64,18 +64,17 @@ class RequestModes:
             self._modes[row[0], row[1]] = RequestMode(*row)
 
     def __iter__(self) -> Iterator[RequestMode]:
-        """All modes, by topic and group."""
         return iter(sorted(self._modes.values()))
 
     def of(self, topic: str, group: str) -> RequestMode:
-        """The mode of a group in a topic; by default it pulls."""
+        """The mode of a group in a topic; the default is pulling."""
         return self._modes.get((topic, group)) or RequestMode(topic, group)
 
     async def put(self, mode: RequestMode) -> None:
         """Set a mode.
 
         Raises InvalidArgumentError, NoPermissionError for a retry topic, which is always pulled,
-        TopicNotFoundError, and as :meth:`Groups.for_use`.
+        TopicNotFoundError, and the errors of :meth:`Groups.for_use`.
         """
         if mode.mode not in MODES:
             raise InvalidArgumentError("mode", mode.mode, " or ".join(MODES))
@@ -97,7 +96,11 @@ class RequestModes:
 
     async def forget(self) -> None:
         """Forget the modes of topics and groups that do not exist."""
-        gone = [key for key in self._modes if not (self._topics.find(key[0]) and self._groups.find(key[1]))]
+        gone = [
+            key
+            for key in self._modes
+            if not (self._topics.find_topic(key[0]) and self._groups.find_group(key[1]))
+        ]
 
         def work(batch: Batch) -> None:
             for key in gone:
@@ -108,14 +111,14 @@ class RequestModes:
 
 
 def averagely(queues: int, members: int, index: int) -> Sequence[int]:
-    """Neighbouring queues, the first members one more than others (AllocateMessageQueueAveragely)."""
+    """Assign adjacent queues. The first members may get one more (AllocateMessageQueueAveragely)."""
     each, more = divmod(queues, members)
     first = index * each + min(index, more)
     return range(first, first + each + (index < more))
 
 
 def by_circle(queues: int, members: int, index: int) -> Sequence[int]:
-    """One queue after the other, round and round (AllocateMessageQueueAveragelyByCircle)."""
+    """Assign queues round robin (AllocateMessageQueueAveragelyByCircle)."""
     return range(index, queues, members)
 
 
@@ -125,7 +128,7 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {"AVG": averagely, "AVG_BY_CIRCLE": 
 def assigned(
     mode: RequestMode, strategy: Strategy, queues: int, clients: Sequence[str], client: str
 ) -> Sequence[int]:
-    """The ids of the topic's queues that a client gets, or :data:`ALL_QUEUES` (QueryAssignmentProcessor)."""
+    """Return the ids of a client's queues, or :data:`ALL_QUEUES` (QueryAssignmentProcessor)."""
     members, share = sorted(clients), mode.share_queues
     is_popping = mode.mode == POP
     if is_popping and not 0 < share < len(members) - 1:

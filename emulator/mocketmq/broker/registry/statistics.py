@@ -1,8 +1,8 @@
-"""Count messages put and got: in total, and in the last minute, hour and day.
+"""Statistics: counts of messages put and got, in total and in the last minute, hour and day.
 
-Rates are by real time, whatever the emulated clock does: they say how busy the broker is, and a clock that
-stands still or jumps would make them infinite or zero. Sends and receives only count; a chore notes the
-totals, to be compared with later ones. Everything begins at 0 with each start.
+Rates use real time, because they show how busy the broker is. An emulated clock that stands still or jumps
+would make the rates infinite or zero. Sends and receives only count. A chore samples the totals, and an
+increase is the difference between the current totals and a sample. All counts start at 0 with the broker.
 """
 
 from bisect import bisect_right
@@ -10,25 +10,26 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
+from mocketmq.broker.registry.traffic import Traffic
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
 from mocketmq.message.message import StoredMessage
 from mocketmq.store.chore import Chore
 from mocketmq.store.queue import Queue
 
 TURN_S: Final = 10.0
-"""Real seconds between two notes of the totals, as upstream's (StatsItemSet)."""
+"""Real time between two samples of the totals, as upstream (StatsItemSet)."""
 MINUTE_US: Final = 60 * US_PER_S
 HOUR_US: Final = 60 * MINUTE_US
 DAY_US: Final = 24 * HOUR_US
 STEPS: Final = 6
-"""Notes in a minute, an hour and a day; a window may be longer by one step."""
+"""Number of samples in each of a minute, an hour and a day. A window may be longer by one step."""
 
 PUT_MS: Final = (1, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
-"""Bounds of the histogram of times to store a message, as upstream's (StoreStatsService)."""
+"""Bounds, in milliseconds, of the histogram of times to store a message, as upstream (StoreStatsService)."""
 
 
 class Totals(NamedTuple):
-    """Sums since the start. ``size`` in bytes of bodies; ``calls`` that carried the messages."""
+    """Sums since the start: messages, ``size`` of their bodies in bytes, and number of ``calls``."""
 
     messages: int = 0
     size: int = 0
@@ -37,18 +38,18 @@ class Totals(NamedTuple):
 
 
 class Window(NamedTuple):
-    """What was added within ``elapsed_us`` up to now."""
+    """The increase of totals within the last ``elapsed_us``."""
 
     added: Totals
     elapsed_us: int
 
     def per_second(self, amount: int) -> float:
-        """The rate of an amount that was added."""
+        """The rate per second for an increase of ``amount``."""
         return amount * US_PER_S / self.elapsed_us
 
 
 class Meter:
-    """Counts, and notes its totals from time to time, unless they are unchanged."""
+    """A counter that samples its totals at intervals if they have changed."""
 
     __slots__ = ("_day", "_hour", "_minute", "calls", "messages", "size", "took_us")
 
@@ -60,18 +61,18 @@ class Meter:
 
     @property
     def totals(self) -> Totals:
-        """The totals up to now."""
+        """The current totals."""
         return Totals(self.messages, self.size, self.calls, self.took_us)
 
-    def add(self, messages: int, size: int, calls: int = 1, took_us: int = 0) -> None:
-        """Count one call or several."""
+    def count_calls(self, messages: int, size: int, calls: int = 1, took_us: int = 0) -> None:
+        """Count one or more calls."""
         self.messages += messages
         self.size += size
         self.calls += calls
         self.took_us += took_us
 
     def note(self, now_us: int, turn: int) -> None:
-        """Note the totals; for the hour and the day only once in so many turns."""
+        """Sample the totals: each turn for the minute, once in many turns for the hour and the day."""
         for notes, span_us in self._spans():
             is_due = turn % (span_us // MINUTE_US) == 0
             if is_due and self.calls != (notes[-1][1].calls if notes else 0):
@@ -80,7 +81,7 @@ class Meter:
                 notes.popleft()
 
     def window(self, span_us: int, now_us: int, started_us: int) -> Window:
-        """What was added in the last minute, hour or day, or since the start if that was later."""
+        """The increase in the last minute, hour or day, or since the start if it was later."""
         notes, noted_us = next(spans for spans in self._spans() if span_us <= spans[1])
         since_us = now_us - span_us
         before = Totals()
@@ -97,7 +98,7 @@ class Meter:
 
 
 class DailyTotals(NamedTuple):
-    """How many messages had been put and got at the last two midnights, UTC."""
+    """The numbers of messages put and got up to each of the last two midnights, UTC."""
 
     put_yesterday: int = 0
     put_today: int = 0
@@ -106,7 +107,7 @@ class DailyTotals(NamedTuple):
 
 
 class Statistics(Chore):
-    """All meters. ``found`` and ``missed`` count reads of queues, ``put_times`` stores by :data:`PUT_MS`."""
+    """All meters. ``found`` and ``missed`` count queue reads; ``put_times`` counts by :data:`PUT_MS`."""
 
     name = "statistics"
     interval_s = TURN_S
@@ -120,6 +121,7 @@ class Statistics(Chore):
         self.groups: dict[tuple[str, str], Meter] = {}  # gets, by topic and group
         self.given_back: dict[tuple[str, str], Meter] = {}
         self.fired = Meter()  # messages of the timed scheme that became visible
+        self.traffic = Traffic()
         self.daily = DailyTotals()
         self.put_times = [0] * (len(PUT_MS) + 1)
         self.longest_put_us = self.longest_read_us = 0
@@ -129,7 +131,7 @@ class Statistics(Chore):
         self._today = self.started_wall_us // DAY_US
         self._turns = 0
 
-    # Count
+    # Counting
 
     def stored(self, appended: Iterable[tuple[Queue, int, int]], took_us: int) -> None:
         """Count the messages and bytes that one transaction appended to queues."""
@@ -138,39 +140,43 @@ class Statistics(Chore):
             meter = self.topics.get(queue.topic)
             if meter is None:
                 meter = self.topics[queue.topic] = Meter()
-            meter.add(messages, size, messages)
-            self.put.add(messages, size, messages)
+            meter.count_calls(messages, size, messages)
+            self.put.count_calls(messages, size, messages)
             total += messages
         self.put_times[bisect_right(PUT_MS, took_us // US_PER_MS)] += total
         self.longest_put_us = max(self.longest_put_us, took_us)
 
-    def delivered(self, messages: int) -> None:
-        """Count messages that the timed scheme delivered."""
-        self.fired.add(messages, 0, messages)
+    def delivered(self, topic: str, level: int | None, size: int) -> None:
+        """Count a delayed message that became visible. ``level`` is None if the timed scheme kept it."""
+        if level is None:
+            self.fired.count_calls(1, 0)
+        self.traffic.count_delivered(topic, level, size)
 
     def read(self, messages: int, took_us: int) -> None:
-        """Count a read of a queue that found so many messages."""
-        (self.found if messages else self.missed).add(messages, 0)
+        """Count a read of a queue that found this many messages."""
+        (self.found if messages else self.missed).count_calls(messages, 0)
         self.longest_read_us = max(self.longest_read_us, took_us)
 
     def given(self, topic: str, group: str, messages: Collection[StoredMessage], took_us: int) -> None:
-        """Count the messages of a topic that a group was given."""
+        """Count the messages of a topic that a group got."""
         if messages:
             size = sum(len(message.body) for message in messages)
-            self.groups.setdefault((topic, group), Meter()).add(len(messages), size, 1, took_us)
-            self.got.add(len(messages), size)
+            self.groups.setdefault((topic, group), Meter()).count_calls(len(messages), size, 1, took_us)
+            self.got.count_calls(len(messages), size)
 
     def gave_back(self, topic: str, group: str) -> None:
         """Count a message of a topic that a group gave back."""
-        self.given_back.setdefault((topic, group), Meter()).add(1, 0)
+        self.given_back.setdefault((topic, group), Meter()).count_calls(1, 0)
 
     def forget_topic(self, topic: str) -> None:
         """Drop the meters of a deleted topic."""
         self.topics.pop(topic, None)
+        self.traffic.forget_topic(topic)
         self._forget(lambda key: key[0] == topic)
 
     def forget_group(self, group: str) -> None:
         """Drop the meters of a deleted group."""
+        self.traffic.forget_group(group)
         self._forget(lambda key: key[1] == group)
 
     def _forget(self, is_gone: Callable[[tuple[str, str]], bool]) -> None:
@@ -178,19 +184,19 @@ class Statistics(Chore):
             for key in [key for key in meters if is_gone(key)]:
                 del meters[key]
 
-    # Look back
+    # Reading
 
     def window(self, meter: Meter, span_us: int) -> Window:
-        """What a meter counted in the last ``span_us``, up to a day."""
+        """The increase of a meter in the last ``span_us``, up to a day."""
         return meter.window(span_us, self.ticks(), self._started_us)
 
     @property
     def age_us(self) -> int:
-        """For how long the broker has been counting."""
+        """The time since the counts started."""
         return self.ticks() - self._started_us
 
     async def turn(self) -> None:
-        """Note the totals of every meter."""
+        """Sample the totals of every meter."""
         now_us, today = self.ticks(), self._wall() // DAY_US
         for meter in (self.put, self.got, self.found, self.missed, self.fired):
             meter.note(now_us, self._turns)

@@ -1,4 +1,4 @@
-"""Topics, their queues, and who may create them."""
+"""Topics and their queues: look-up, creation on first use, changes, deletion."""
 
 import asyncio
 import random
@@ -38,7 +38,7 @@ from mocketmq.store.writer import Batch
 PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
 MAX_QUEUES = 1_024
 TEMPLATE_QUEUES = 8
-"""The most queues of a topic created by a remoting client's send (docs/protocol/remoting.md §7.3)."""
+"""Maximum number of queues of a topic created by a remoting client's send (remoting.md §7.3)."""
 
 _SAVE_TOPIC = (
     "INSERT INTO topics VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
@@ -49,13 +49,14 @@ _DELETE_TOPIC = "DELETE FROM topics WHERE name = ?"
 _SAVE_QUEUE = "INSERT INTO queues VALUES (?, ?, ?, 0, 0, 0)"
 
 
-_MESSAGE_TYPE: Final = "message.type"
+MESSAGE_TYPE: Final = "message.type"
+"""The attribute with a topic's message type."""
 
 
 class TopicConfig(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A topic's settings beside its queues and permission (TopicConfig of 4.9.8 and 5.3.3).
+    """A topic's settings besides its queues and permission (TopicConfig of 4.9.8 and 5.3.3).
 
-    ``sys_flag``: bit 0 for a unit's own topic, bit 1 for one with subscribers in other units.
+    ``sys_flag`` has bit 0 for a unit's own topic, bit 1 for one with subscribers in other units.
     """
 
     filter_type: str = "SINGLE_TAG"
@@ -65,13 +66,18 @@ class TopicConfig(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def message_type(self) -> str:
-        """The type of messages that gRPC clients may send, in lower case; ``mixed`` for all."""
-        return self.attributes.get(_MESSAGE_TYPE, "MIXED").lower()
+        """The message type that gRPC clients may send, in lower case; ``mixed`` for all."""
+        return self.attributes.get(MESSAGE_TYPE, "MIXED").lower()
+
+    @property
+    def is_by_priority(self) -> bool:
+        """Whether consumers get the messages of the highest queue first."""
+        return self.attributes.get(MESSAGE_TYPE) == "PRIORITY"
 
     def typed(self, message_type: str) -> "TopicConfig":
-        """The same, for messages of this type."""
+        """Return this configuration with another message type."""
         return msgspec.structs.replace(
-            self, attributes={**self.attributes, _MESSAGE_TYPE: message_type.upper()}
+            self, attributes={**self.attributes, MESSAGE_TYPE: message_type.upper()}
         )
 
 
@@ -92,12 +98,12 @@ class Topic:
 
     @property
     def readable(self) -> Sequence[Queue]:
-        """The queues that consumers read; none when the topic may not be read."""
+        """The queues that consumers read; none for a topic without read permission."""
         return self.queues[: self.read_queues] if self.perm & PERM_READ else ()
 
     @property
     def is_system(self) -> bool:
-        """Whether only the broker may create it."""
+        """Whether only the broker may create the topic."""
         return is_system_topic(self.name)
 
 
@@ -115,10 +121,10 @@ def permission_letters(bits: int) -> str:
 
 
 class Topics:
-    """Every topic. Reads are from memory; a change is committed before it is seen, and durable when answered.
+    """Every topic. Reads come from memory. Changes are visible once committed, and answered once durable.
 
-    With ``auto_create`` topics are created on first use; ``by_route``, the first question for their route
-    is one. ``takes_mixed``: administrators may set the attribute ``message.type`` to ``MIXED``.
+    With ``auto_create`` topics are created on first use. With ``by_route``, a request for a topic's route
+    counts as a use. With ``takes_mixed``, administrators may set the attribute ``message.type`` to ``MIXED``.
     """
 
     def __init__(
@@ -140,13 +146,13 @@ class Topics:
         self._auto_create = auto_create
         self._by_route = by_route
         self._topics: dict[str, Topic] = {}
-        self._queues: dict[int, Queue] = {}  # those of deleted topics as well
+        self._queues: dict[int, Queue] = {}  # by key, including those of deleted topics
         self._deleted: dict[str, list[Queue]] = {}  # by topic
         self._closing: set[str] = set()
         self._creating = asyncio.Lock()
         self._turns: dict[
             str, list[asyncio.Future[None]]
-        ] = {}  # of those who send to a topic that is being created
+        ] = {}  # senders waiting for a topic that is being created
 
     async def load(self) -> None:
         """Read every topic and queue from the store."""
@@ -159,11 +165,9 @@ class Topics:
             queues.append(queue)
 
     def __iter__(self) -> Iterator[Topic]:
-        """All topics, by name."""
         return iter(sorted(self._topics.values(), key=lambda topic: topic.name))
 
-    def find(self, name: str) -> Topic | None:
-        """The topic, or None."""
+    def find_topic(self, name: str) -> Topic | None:
         return self._topics.get(name)
 
     def get(self, name: str) -> Topic:
@@ -183,13 +187,13 @@ class Topics:
             self._closing.discard(name)
 
     def check_is_open(self, name: str) -> None:
-        """Raise TopicNotFoundError for a topic that is deleted, or just being deleted."""
+        """Raise TopicNotFoundError for a topic that was deleted or is being deleted."""
         self.get(name)
         if name in self._closing:
             raise TopicNotFoundError(f"topic[{name}] is being deleted")
 
     def queue(self, key: int) -> Queue:
-        """The queue with this key, whose topic may have been deleted."""
+        """The queue with this key. Its topic may have been deleted."""
         return self._queues[key]
 
     def queue_of(self, name: str, queue_id: int) -> Queue:
@@ -201,12 +205,12 @@ class Topics:
 
     def find_queue(self, name: str, queue_id: int) -> Queue | None:
         """The topic's queue, or None."""
-        topic = self.find(name)
+        topic = self.find_topic(name)
         return topic.queues[queue_id] if topic and 0 <= queue_id < len(topic.queues) else None
 
     @property
     def queues(self) -> Iterable[Queue]:
-        """The queues of all topics, also of those that were deleted."""
+        """The queues of all topics, including deleted ones."""
         return self._queues.values()
 
     @property
@@ -216,27 +220,27 @@ class Topics:
 
     @property
     def auto_create_by_route(self) -> bool:
-        """Whether topics are created when their route is asked for."""
+        """Whether a request for a topic's route creates the topic."""
         return self._auto_create and self._by_route
 
     async def set_auto_create(self, *, is_on: bool) -> None:
-        """Create topics on first use from now on, or not; clients see that by the template topic."""
+        """Switch creation on first use on or off. Clients recognize the setting by the template topic."""
         if is_on or TEMPLATE_TOPIC in self._topics:
             perm = PERM_READ | PERM_WRITE | PERM_INHERIT if is_on else 0
             await self.put(TEMPLATE_TOPIC, TEMPLATE_QUEUES, TEMPLATE_QUEUES, perm)
         self._auto_create = is_on
 
     async def for_send(self, name: str, template: Template | None = None) -> Topic:
-        """The topic that a client sends to, created on first use if that is on, or like the given template.
+        """The topic for a client's send. Created on first use if that is on, by the template if given.
 
-        Raises InvalidArgumentError for a bad name, NoPermissionError for a topic to which no client may
-        send, TopicNotFoundError when it does not exist and is not created.
+        Raises InvalidArgumentError for an invalid name, NoPermissionError if clients may not send to the
+        topic, TopicNotFoundError if the topic does not exist and is not created.
         """
         topic = self.ready_for_send(name)
         return _writable(await self._in_turn(name, template)) if topic is None else topic
 
     def ready_for_send(self, name: str) -> Topic | None:
-        """As ``for_send``, but None for a topic that has to be created, or is just being created."""
+        """Like ``for_send``, but returns None for a topic that must be created or is being created."""
         topic = self._topics.get(name)
         if topic is None:
             check_topic_name(name)
@@ -245,7 +249,7 @@ class Topics:
         return None if topic is None or name in self._turns else _writable(topic)
 
     async def _in_turn(self, name: str, template: Template | None) -> Topic:
-        """As ``_first_use``, and senders go on in the order in which they came."""
+        """Like ``_first_use``, but senders continue in their order of arrival."""
         loop, turns = asyncio.get_running_loop(), self._turns.get(name)
         if turns is not None:
             turns.append(turn := loop.create_future())
@@ -258,7 +262,7 @@ class Topics:
             loop.call_soon(self._next_turn, name)
 
     def _next_turn(self, name: str) -> None:
-        """Wake everyone waiting now; later arrivals wait for the next round."""
+        """Wake all senders that wait now. Later senders wait for the next round."""
         turns, self._turns[name] = self._turns[name], []
         for turn in turns:
             if not turn.done():
@@ -269,7 +273,7 @@ class Topics:
             del self._turns[name]
 
     async def for_receive(self, name: str) -> Topic:
-        """The topic that a client consumes, created on first use if that is on. Raises as ``for_send``."""
+        """The topic for a consumer, created on first use if that is on. Raises the errors of ``for_send``."""
         topic = self._topics.get(name)
         if topic is None:
             check_topic_name(name)
@@ -281,19 +285,19 @@ class Topics:
         return topic
 
     async def for_reading(self, name: str) -> Topic:
-        """As ``for_receive``, for clients that know the topic's queues: only system topics are created.
+        """Like ``for_receive``, for clients that know the topic's queues. Creates only system topics.
 
-        Raises TopicNotFoundError, too.
+        Also raises TopicNotFoundError.
         """
         if not is_system_topic(name):
             self.get(name)
         return await self.for_receive(name)
 
     async def for_route(self, name: str, *, is_needed: bool = False) -> Topic:
-        """The topic whose route a client asks for, created if that is on.
+        """The topic for a request for its route. Created if that is on.
 
-        ``is_needed``: the client cannot send without a route, so topics are created as by a send. Raises
-        TopicNotFoundError, which says what helps.
+        ``is_needed`` means that the client cannot send without a route, so the topic is created as by a send.
+        Raises TopicNotFoundError with advice.
         """
         topic = self._topics.get(name)
         if topic is not None:
@@ -307,9 +311,11 @@ class Topics:
         try:
             check_topic_name(name)
         except InvalidArgumentError as error:
-            raise TopicNotFoundError(f"topic {shown} cannot exist: {error}") from None
+            raise TopicNotFoundError(f"invalid topic name {shown}: {error}") from None
         if is_system_topic(name):
-            raise TopicNotFoundError(f"topic {shown} is a system topic, which the broker creates if needed")
+            raise TopicNotFoundError(
+                f"topic {shown} is a system topic and does not exist yet; only the broker creates it"
+            )
         if not self._auto_create:
             raise TopicNotFoundError(
                 f"topic {shown} does not exist, and auto_create_topics is false; create it by mocketmq topics"
@@ -317,19 +323,19 @@ class Topics:
             )
         if is_needed and not is_of_group:
             return
-        if name in self._deleted:  # running clients still ask for its route, every 30 s
+        if name in self._deleted:  # running clients still request its route every 30 s
             raise TopicNotFoundError(
-                f"topic {shown} was deleted; a message to it creates it again, or mocketmq topics create"
+                f"topic {shown} was deleted; a message to it, or mocketmq topics create, creates it again"
             )
         if not self._by_route:
             raise TopicNotFoundError(
-                f"topic {shown} does not exist; the first message to it creates it, or mocketmq topics create"
+                f"topic {shown} does not exist; a first message to it, or mocketmq topics create, creates it"
             )
         if is_of_group:
             raise TopicNotFoundError(f"topic {shown} belongs to no known group")
 
     async def _first_use(self, name: str, template: Template | None = None) -> Topic:
-        """Create a topic like the template, or with the queues that upstream's system topics have.
+        """Create a topic by the template, or a system topic with upstream's number of queues.
 
         Retry and dead-letter topics have one queue.
         """
@@ -344,7 +350,7 @@ class Topics:
         return await self.put(name, queues, queues, perm, replace=False)
 
     def _like(self, template: Template | None) -> tuple[int, int] | None:
-        """Number of queues and permission of a topic created on first use; None if that is off."""
+        """The number of queues and the permission for a topic created on first use; None if that is off."""
         if template is None:
             return (self.default_queues, PERM_READ | PERM_WRITE) if self._auto_create else None
         topic = self._topics.get(template.topic)
@@ -353,7 +359,7 @@ class Topics:
         return min(template.queues, topic.write_queues), topic.perm & ~PERM_INHERIT
 
     async def ensure(self, name: str, queues: int) -> Topic:
-        """The topic, created with this many queues if it does not exist."""
+        """The topic, created with this number of queues if it does not exist."""
         return self._topics.get(name) or await self.put(
             name, queues, queues, PERM_READ | PERM_WRITE, replace=False
         )
@@ -368,17 +374,17 @@ class Topics:
         *,
         replace: bool = True,
     ) -> Topic:
-        """Create the topic or change it. Queues beyond a smaller count stay, unread, as upstream.
+        """Create or change the topic. Queues beyond a reduced number are kept but not read, as upstream.
 
-        Without ``config`` it keeps its own. A topic that is created again has its old queues, at
-        their offsets. Raises InvalidArgumentError for a bad name, count or permission.
+        Without ``config``, an existing topic keeps its configuration. A topic that is created again gets its
+        old queues with their offsets. Raises InvalidArgumentError for an invalid name, number or permission.
         """
         self.check(name, read_queues, write_queues, perm)
         async with self._creating:
             topic = self._topics.get(name)
             if topic is None or replace:
                 topic = await self._change(topic, name, read_queues, write_queues, perm, config)
-        await self._writer.synced()  # without the lock, so that others are not kept waiting
+        await self._writer.synced()  # after releasing the lock, so that others need not wait
         return topic
 
     async def _change(
@@ -390,7 +396,7 @@ class Topics:
         perm: int,
         config: TopicConfig | None,
     ) -> Topic:
-        """Create the topic, or change this one; it is visible on return, and not durable yet."""
+        """Create the topic, or change the given one; visible on return, but not yet durable."""
         known = topic.queues if topic is not None else self._deleted.get(name, [])
         if config is None:
             config = topic.config if topic is not None else PLAIN
@@ -418,7 +424,7 @@ class Topics:
         return changed
 
     def check(self, name: str, read_queues: int, write_queues: int, perm: int) -> None:
-        """Raise InvalidArgumentError for a bad name, count or permission."""
+        """Raise InvalidArgumentError for an invalid name, number or permission."""
         check_topic_name(name)
         for field_name, count in (("read_queues", read_queues), ("write_queues", write_queues)):
             if not 1 <= count <= MAX_QUEUES:
@@ -434,7 +440,7 @@ class Topics:
         perm: int,
         config: TopicConfig | None = None,
     ) -> Topic:
-        """As ``put``, but system topics are refused, as upstream."""
+        """Like ``put``, but refuses system topics, as upstream."""
         self.check_is_for_clients(name)
         return await self.put(name, read_queues, write_queues, perm, config)
 
@@ -444,9 +450,9 @@ class Topics:
             raise NoPermissionError(f"The topic[{name}] is conflict with system topic.")
 
     def delete(self, batch: Batch, name: str) -> list[Queue]:
-        """Delete the topic in this transaction, unless it is deleted already; returns its queues.
+        """Delete the topic in this transaction, unless it is deleted already. Returns its queues.
 
-        They stay known, since messages and offsets refer to them.
+        The queues can still be looked up by key, because messages and offsets refer to them.
         """
         topic = self._topics.get(name)
         if topic is None:
@@ -463,11 +469,10 @@ class Topics:
         return topic.queues
 
     def levels(self) -> list[Queue]:
-        """The level queues."""
         return self._topics[SCHEDULE_TOPIC].queues
 
     def queue_for_send(self, topic: Topic, queue_id: int | None) -> Queue:
-        """The queue that a message goes to; None or less than 0: a random writable one, as upstream.
+        """The queue for a message. For None or a negative id, a random writable queue, as upstream.
 
         Raises WrongQueueError.
         """

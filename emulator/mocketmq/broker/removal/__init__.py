@@ -1,1 +1,1 @@
-"""Remove messages: reset and deletion, retention."""
+"""Removal of messages: resets between tests, deletion of topics, retention."""

@@ -1,4 +1,4 @@
-"""Empty the broker for the next test: fault rules, messages, and what nobody declared."""
+"""The full reset between tests: removes fault rules, messages, and undeclared topics and groups."""
 
 from contextlib import suppress
 
@@ -6,16 +6,21 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.registry.registry import Registry, declare
 from mocketmq.broker.removal.reset import Reset
 from mocketmq.errors import GroupNotFoundError, TopicNotFoundError
-from mocketmq.faults.faults import Faults
+from mocketmq.faults.rule_set import FaultRules
 from mocketmq.message.names import dead_letter_topic, is_system_group, retry_topic
 from mocketmq.settings import Settings
 
 
 class FullReset:
-    """Resets everything in one request."""
+    """Resets the whole broker."""
 
     def __init__(
-        self, settings: Settings, registry: Registry, groups: ConsumingGroups, faults: Faults, reset: Reset
+        self,
+        settings: Settings,
+        registry: Registry,
+        groups: ConsumingGroups,
+        faults: FaultRules,
+        reset: Reset,
     ) -> None:
         self._settings = settings
         self._registry = registry
@@ -24,10 +29,10 @@ class FullReset:
         self._reset = reset
 
     async def run(self, begin_us: int | None, *, forget: bool) -> None:
-        """Remove all fault rules and messages; ``forget`` also topics and groups. Raises ClockError.
+        """Remove all fault rules and messages. ``forget`` also removes topics and groups. Raises ClockError.
 
-        Rules go first, so that none delays or refuses what follows. ``begin_us`` is the instant at which the
-        clock begins anew.
+        Rules are removed first, so that no rule delays or refuses the rest. ``begin_us``, if given, sets the
+        clock.
         """
         self._reset.check_beginning(begin_us)
         await self._faults.clear()
@@ -36,9 +41,9 @@ class FullReset:
             await self.forget_undeclared()
 
     async def forget_undeclared(self) -> None:
-        """Delete the topics and groups that the settings do not declare, and no connected client consumes.
+        """Delete topics and groups neither declared in the settings nor in use by a connected client.
 
-        Those that are declared get back what the settings say of them.
+        Declared topics and groups get their declared properties again.
         """
         registry, settings = self._registry, self._settings
         names = {group.name for group in settings.groups}
@@ -46,7 +51,7 @@ class FullReset:
             names.update(client.producers, client.consumers)
         for group in registry.groups:
             if group.name not in names and not is_system_group(group.name):
-                with suppress(GroupNotFoundError):  # a client was faster
+                with suppress(GroupNotFoundError):  # a client has just deleted it
                     await self._groups.delete(group.name, clean_offsets=True)
         topics = {topic.name for topic in settings.topics}
         topics.update(name for group in names for name in (retry_topic(group), dead_letter_topic(group)))

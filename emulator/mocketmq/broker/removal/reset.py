@@ -1,7 +1,7 @@
-"""Empty the broker, or one topic, between two tests; or delete a topic with all its messages.
+"""Resets: empty the broker or one topic between two tests, or delete a topic with all its messages.
 
-Otherwise topics, groups and the clock stay. Offsets continue instead of starting at 0 again: otherwise a
-connected client could read or commit an old offset, which now means another message.
+A reset keeps topics, groups and the clock. Offsets continue instead of starting at 0 again. Otherwise a
+connected client could read or commit an old offset that now belongs to another message.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ WHERE topic = ? AND due_us IS NULL AND queue_key IN (SELECT key FROM queues WHER
 class Reset:
     """Empties the broker or a topic, in one durable transaction.
 
-    ``on_reset`` are called once everything is emptied, before anybody is told.
+    The functions ``on_reset`` are called once everything is empty, and before the response.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class Reset:
         self._on_reset = on_reset
 
     def check_beginning(self, begin_us: int | None) -> None:
-        """Raise ClockError if the clock cannot begin anew at the instant."""
+        """Raise ClockError if the clock cannot start again at this instant."""
         if begin_us is not None:
             self._store.clock.check_beginning(begin_us)
 
     async def all(self, begin_us: int | None = None) -> None:
-        """Delete all messages, visible and pending, the ledger, and what groups have consumed.
+        """Delete all messages, visible and pending, the ledger, and the receipts of groups.
 
-        The clock begins anew at ``begin_us``, earlier or later; without it, it stays. All long polls end: one
-        of the test before would take the first message of the next. Raises ClockError for an instant before
-        the one at which the clock started.
+        The clock starts again at ``begin_us``, earlier or later, if given. All long polls end, otherwise a
+        long poll of the previous test could take the first message of the next test. Raises ClockError for an
+        instant before the clock's first start.
         """
         self.check_beginning(begin_us)
 
@@ -95,32 +95,32 @@ class Reset:
             self._timer.changed()
 
     async def topic(self, name: str) -> None:
-        """Delete the topic's messages, their retries and dead letters, and cancel what is pending for it.
+        """Delete the topic's messages, their retries and dead letters, and cancel its pending messages.
 
-        Its half messages go, too. Its rows of the ledger stay. Raises TopicNotFoundError.
+        Also deletes the topic's half messages, but keeps its rows in the ledger. Raises TopicNotFoundError.
         """
         await self._empty_topic(name, lambda _batch: None)
 
     async def delete_topic(self, name: str) -> int:
-        """Delete the topic with all that :meth:`topic` deletes, and every group's offsets in it.
+        """Delete the topic, everything that :meth:`topic` deletes, and every group's offsets in it.
 
-        Returns how many delayed messages were cancelled. Raises TopicNotFoundError, and NoPermissionError for
-        a system topic.
+        Returns the number of cancelled delayed messages. Raises TopicNotFoundError, and NoPermissionError
+        for a system topic.
         """
         self._topics.check_is_for_clients(name)
 
         def work(batch: Batch) -> None:
             queues = self._topics.delete(batch, name)
             self._groups.leave_queues(batch, queues)
-            for queue in queues:  # consumers that wait learn of it
+            for queue in queues:  # so that waiting consumers notice the deletion
                 batch.on_commit(partial(self._polls.arrived, queue))
 
         with self._topics.closing(name):
-            await self._writer.commit(lambda _batch: None)  # what was sent so far is stored, and found below
+            await self._writer.commit(lambda _batch: None)  # waits until all sends so far are stored
             return await self._empty_topic(name, work)
 
     async def _empty_topic(self, name: str, also: Callable[[Batch], None]) -> int:
-        half = self._topics.find(half_topic(name))
+        half = self._topics.find_topic(half_topic(name))
         queues = [*self._topics.get(name).queues, *(half.queues if half else ())]
         async with self._timer.intervention():
             cancels = [await scheme.cancel_topic(name) for scheme in self._schemes]
@@ -139,19 +139,12 @@ class Reset:
                     batch.execute(DELETE_MESSAGE, (log_offset,))
                 batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
                 self._empty(batch, queues)
-                batch.on_commit(partial(self._forget, again))
+                batch.on_commit(partial(self._groups.close_receipts, again))
                 also(batch)
                 return cancelled
 
             cancelled: int = await self._writer.commit(work, alone=True, until="visible")
             return cancelled
-
-    def _forget(self, log_offsets: Sequence[int]) -> None:
-        for group in self._groups:
-            for log_offset in log_offsets:
-                receipt = group.receipts.get(log_offset)
-                if receipt is not None:
-                    receipt.close()
 
     def _empty(self, batch: Batch, queues: list[Queue]) -> None:
         emptied_at = batch.next_log_offset

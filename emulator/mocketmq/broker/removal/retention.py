@@ -1,7 +1,7 @@
-"""Remove old messages in the background, a bounded step at a time; sends go on between two steps.
+"""Retention: removes old messages in the background, in bounded steps between which sends continue.
 
-Pending messages, and half messages without a decision, are never removed. Age counts in real time, so a test
-that moves the clock by forty days does not lose what it has sent.
+Pending messages and open half messages are never removed. Age is measured in real time, so that a test that
+moves the clock by forty days does not lose its messages.
 """
 
 from functools import partial
@@ -21,7 +21,7 @@ from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 STEP = 1_000
-"""Messages removed per transaction."""
+"""Maximum number of messages removed per transaction."""
 
 _LAST_MARK = """
 SELECT wall_us, at_us, clock FROM (
@@ -45,7 +45,7 @@ _REMOVE = (
 
 
 class Retention(Chore):
-    """Removes messages older than ``age_us`` or beyond ``max_bytes``, every minute; 0 keeps all."""
+    """Removes messages older than ``age_us`` or beyond ``max_bytes``, every minute; 0 means no limit."""
 
     name = "retention"
     interval_s = 60.0
@@ -70,7 +70,7 @@ class Retention(Chore):
         self._max_bytes = max_bytes
 
     async def turn(self) -> int:
-        """Remove what is too old or too much; returns how many messages."""
+        """Remove messages beyond the limits. Returns the number of removed messages."""
         removed = 0
         if self._age_us:
             end = await self._first_since(await self._instant_at(wall_us() - self._age_us))
@@ -86,13 +86,13 @@ class Retention(Chore):
         return removed
 
     async def _instant_at(self, instant_wall_us: int) -> int:
-        """The emulated instant at that wall time; 0 if no run had begun."""
+        """The emulated instant at a wall-clock time; 0 before the first run."""
         for mark_wall_us, at_us, mode in await self._database.rows(_LAST_MARK, (instant_wall_us,)):
             return int(at_us + rate_of(mode) * (instant_wall_us - mark_wall_us))
         return 0
 
     async def _first_since(self, instant_us: int) -> int:
-        """The first log offset of messages stored at the instant or later, by bisection."""
+        """Find the first log offset of messages stored at the instant or later, by bisection."""
         low, high = 0, self._writer.next_log_offset
         while low < high:
             middle = (low + high) // 2
@@ -109,7 +109,7 @@ class Retention(Chore):
         for queue, offset in self._schemes.retained():
             conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")
             parameters += [queue.key, offset]
-        for halves in filter(None, map(self._groups.find, (HALF_GROUP, CHECKED_HALF_GROUP))):
+        for halves in filter(None, map(self._groups.find_group, (HALF_GROUP, CHECKED_HALF_GROUP))):
             for group_queue in halves.queues.values():
                 conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")
                 parameters += [group_queue.queue.key, group_queue.committed_offset]
@@ -138,8 +138,4 @@ class Retention(Chore):
     def _removed(self, ends: dict[Queue, int], log_offsets: list[int]) -> None:
         for queue, end in ends.items():
             queue.min_offset = max(queue.min_offset, end)
-        for group in self._groups:
-            for log_offset in log_offsets:
-                receipt = group.receipts.get(log_offset)
-                if receipt is not None:
-                    receipt.close()
+        self._groups.close_receipts(log_offsets)

@@ -1,1 +1,1 @@
-"""Sending: from a client's message to a stored one."""
+"""Sending: accepting messages from clients and storing them, replies, recall handles."""

@@ -1,32 +1,37 @@
-"""Decide about a message before it is stored: whether it is accepted, its queue, its delay scheme."""
+"""Intake: checks a message before it is stored, and chooses its queue and its delay scheme."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topics import Topic
-from mocketmq.broker.sending.contracted import Contracted
-from mocketmq.clock import Clock
+from mocketmq.broker.registry.traffic import Kind
+from mocketmq.broker.sending.delay_limiter import DelayLimiter
+from mocketmq.clock import US_PER_MS, US_PER_S, Clock, whole_ms_us
 from mocketmq.errors import GroupNotFoundError, IllegalMessageError
-from mocketmq.message.message import MULTI_TAGS_FLAG, Draft, Message, StoredMessage, draft
-from mocketmq.message.names import RETRY_PREFIX, dead_letter_topic
-from mocketmq.message.properties import DELAY, WAIT, check_effective, mark_parked
+from mocketmq.message.message import MULTI_TAGS_FLAG, Draft, Message, RecordKind, StoredMessage, draft
+from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, dead_letter_topic
+from mocketmq.message.priority import checked_priority
+from mocketmq.message.properties import DELAY, SHARDING_KEY, TIMER_OUT_MS, WAIT, check_effective, mark_parked
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import Claim, SchemeSet
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
+_ORDERED: Final = f"{SHARDING_KEY}\x01"
+_ORDERED_TOO: Final = f"\x02{_ORDERED}"
+
 
 class AcceptedMessage(NamedTuple):
-    """A message that may be stored; where it becomes visible, and when."""
+    """An accepted message, and the queue and time at which it becomes visible."""
 
     queue: Queue
     level: int  # delay level after clamping, 0 for none
-    claim: Claim | None  # the scheme that keeps it until an absolute due time; never beside a level
+    claim: Claim | None  # the scheme for its absolute due time; never together with a level
     draft: Draft
 
 
 class Intake:
-    """Accepts messages or refuses them, and appends those that the store itself keeps."""
+    """Accepts or refuses messages, and appends messages to their queue or level queue."""
 
     def __init__(
         self,
@@ -35,34 +40,35 @@ class Intake:
         levels: LevelQueues,
         schemes: SchemeSet,
         max_message_bytes: int,
-        contracted: Contracted | None = None,
+        delay_limiter: DelayLimiter | None = None,
     ) -> None:
         self.max_message_bytes = max_message_bytes
-        self.contracted = contracted
+        self.delay_limiter = delay_limiter
         self._clock = clock
         self._topics = registry.topics
         self._groups = registry.groups
+        self._traffic = registry.statistics.traffic
         self._levels = levels
         self._schemes = schemes
 
     @property
     def is_rocketmq(self) -> bool:
-        """Whether no contract of another system is in force."""
-        return self.contracted is None or self.contracted.contract.name.startswith("rocketmq")
+        """Whether RocketMQ's delay limits apply, rather than another system's."""
+        return self.delay_limiter is None or self.delay_limiter.delay_limits.name.startswith("rocketmq")
 
     async def accept(self, message: Message, *, drops_wait: bool = False) -> AcceptedMessage:
-        """Decide where and when the message goes; its topic is created if need be.
+        """Decide where and when the message becomes visible. Creates the topic if needed.
 
-        A retry that came once too often becomes a dead letter at once. ``drops_wait``: without a
-        delay level the message loses ``WAIT`` (SendMessageProcessor.java, 4.9.8).
-        Raises NoPermissionError, TopicNotFoundError, GroupNotFoundError for the retry topic of no group,
+        A retry beyond the group's retries becomes a dead letter at once. With ``drops_wait``, a message
+        without a delay level loses the property ``WAIT`` (SendMessageProcessor.java, 4.9.8). Raises
+        NoPermissionError, TopicNotFoundError, GroupNotFoundError for the retry topic of an unknown group,
         InvalidArgumentError, IllegalMessageError, or a StoreError.
         """
         check_effective(message.properties)
         return self._judge(message, await self._topic_for(message), drops_wait)
 
     def accept_at_once(self, message: Message, *, drops_wait: bool = False) -> AcceptedMessage | None:
-        """As ``accept``, but None for a retry, and for a message whose topic is not there yet."""
+        """Like ``accept``, but returns None for a retry, and for a message whose topic does not exist yet."""
         check_effective(message.properties)
         if message.topic.startswith(RETRY_PREFIX):
             return None
@@ -77,34 +83,56 @@ class Intake:
             )
         if topic.config.filter_type == "MULTI_TAG":
             message.sys_flag |= MULTI_TAGS_FLAG
-        queue = self._topics.queue_for_send(topic, message.queue_id)
+        queue = self._topics.queue_for_send(topic, _queue_id(message, topic))
         level = self.level_of(message.properties)
-        claim = None if _has_waited(message, level) else self._schemes.claim(message.properties, level)
-        if self.contracted is not None and not message.topic.startswith(RETRY_PREFIX):
-            level, claim = self.contracted.granted(message.properties, level, claim)
+        claim = self._claim(message, level)
+        if self.delay_limiter is not None and not message.topic.startswith(RETRY_PREFIX):
+            level, claim = self.delay_limiter.granted(message.properties, level, claim)
         if level:
             mark_parked(message.properties, queue.topic, queue.queue_id)
         elif drops_wait:
             message.properties.pop(WAIT, None)
         return AcceptedMessage(queue, level, claim, draft(message, self._clock.now_us()))
 
+    def _claim(self, message: Message, level: int) -> Claim | None:
+        if message.delay_us is not None:
+            due_us = self._clock.now_us() + message.delay_us
+            message.properties[TIMER_OUT_MS] = str(whole_ms_us(due_us) // US_PER_MS)
+            return Claim(self._schemes.timed(), due_us)
+        return None if _has_waited(message, level) else self._schemes.claim(message.properties, level)
+
     def level_of(self, properties: dict[str, str]) -> int:
-        """The delay level that a message asks for. As :meth:`LevelTable.level_of`."""
+        """The requested delay level of a message, like :meth:`LevelTable.level_of`."""
         return self._levels.table.level_of(properties)
 
     def append(self, accepted: AcceptedMessage, batch: Batch) -> StoredMessage:
-        """Store a message without an absolute due time: visible at once, or parked in its level queue.
+        """Append a message without an absolute due time to its queue, or park it in its level queue.
 
-        Raises TopicNotFoundError if its topic is no longer open. Of several in one transaction, ``check``
-        them all before the first is stored.
+        Raises TopicNotFoundError if the topic is no longer open. For several messages in one transaction,
+        ``check`` all of them before appending the first one.
         """
         self.check(accepted)
-        if accepted.level:
-            return self._levels.park(batch, accepted.draft, accepted.level, accepted.queue)
-        return batch.append(accepted.queue, accepted.draft)
+        queue, level, _, draft = accepted
+        kind = _kind(accepted)
+        if level:
+            return self._levels.park(batch, draft, level, queue, kind if kind == "retried" else "parked")
+        return batch.append(queue, draft, kind)
+
+    def count(self, accepted: AcceptedMessage) -> None:
+        """Count a message that a client sent and that has become durable."""
+        queue, level, claim, draft = accepted
+        topic, traffic, kind = queue.topic, self._traffic, _traffic_kind(accepted)
+        if claim is not None:
+            traffic.count_timer(topic, (claim.due_us - self._clock.now_us()) // US_PER_S)
+            topic = TIMER_TOPIC
+        elif level:
+            topic = SCHEDULE_TOPIC
+        elif topic.startswith(DLQ_PREFIX):
+            traffic.count_dead(topic, topic.removeprefix(DLQ_PREFIX))
+        traffic.count_stored(topic, kind, len(draft.body))
 
     def check(self, *accepted: AcceptedMessage) -> None:
-        """Raise TopicNotFoundError if a topic is deleted, or being deleted: nobody would get the message."""
+        """Raise TopicNotFoundError if the topic of a message was deleted or is being deleted."""
         for one in accepted:
             self._topics.check_is_open(one.queue.topic)
 
@@ -114,7 +142,7 @@ class Intake:
         return await self._topics.for_send(message.topic, message.template)
 
     async def _topic_of_retry(self, message: Message) -> Topic:
-        """Clients send retries themselves when they cannot send back (docs/protocol/remoting.md §6.4)."""
+        """The topic of a retry that a client sends itself (docs/protocol/remoting.md §6.4)."""
         name = message.topic.removeprefix(RETRY_PREFIX)
         if not name:
             raise GroupNotFoundError(f"{message.topic} is the retry topic of no group")
@@ -128,6 +156,31 @@ class Intake:
         return await self._topics.for_send(dead_letter_topic(name))
 
 
+def _kind(accepted: AcceptedMessage) -> RecordKind:
+    """The kind of the visible message's record. Clients also send retries and dead letters."""
+    if accepted.queue.topic.startswith(RETRY_PREFIX):
+        return "retried"
+    if accepted.queue.topic.startswith(DLQ_PREFIX):
+        return "dead"
+    return "sent" if accepted.draft.prepared_offset is None else "committed"
+
+
+def _queue_id(message: Message, topic: Topic) -> int | None:
+    """The queue that the message asks for, by its priority if it has one. A retry only keeps its priority."""
+    if message.topic.startswith(RETRY_PREFIX):
+        return message.queue_id
+    priority = checked_priority(message.properties)
+    return message.queue_id if priority is None else min(priority, topic.write_queues - 1)
+
+
+def _traffic_kind(accepted: AcceptedMessage) -> Kind:
+    """The message type that upstream's metrics show (BrokerMetricsManager.getMessageType)."""
+    properties = accepted.draft.properties
+    if properties.startswith(_ORDERED) or _ORDERED_TOO in properties:
+        return "fifo"
+    return "delay" if accepted.level or accepted.claim is not None else "normal"
+
+
 def _has_waited(message: Message, level: int) -> bool:
-    """Whether it is a retry that waited already: a due time that it still bears must not count again."""
+    """Whether the message is a retry that was delayed before. Its due time must not take effect again."""
     return not level and message.reconsume_times > 0 and message.topic.startswith(RETRY_PREFIX)

@@ -1,7 +1,7 @@
-"""Recall handles, by which the sender of a delayed message can recall it.
+"""Recall handles, with which the sender of a delayed message can cancel it.
 
-A handle names a message as upstream's does: ``v1 topic broker instant unique-key`` in Base64. The instant
-is the due time by the emulated clock, in milliseconds, rounded up.
+The format is upstream's: ``v1 topic broker instant unique-key`` in Base64. The instant is the due time by the
+emulated clock, rounded up to milliseconds.
 """
 
 import base64
@@ -28,13 +28,13 @@ class RecallHandle(NamedTuple):
     unique_key: str
 
     def encode(self) -> str:
-        """The handle as senders get it."""
+        """Encode the handle for the sender."""
         text = f"{_VERSION} {self.topic} {self.broker} {self.due_ms} {self.unique_key}"
         return base64.urlsafe_b64encode(text.encode()).decode()
 
     @classmethod
     def decode(cls, text: str) -> "RecallHandle":
-        """Read a handle. As upstream, an instant that is no number is read as -1. Raises NotPendingError."""
+        """Decode a handle. As upstream, a non-numeric instant becomes -1. Raises NotPendingError."""
         digits = text.rstrip("=")
         padded = digits + "=" * (-len(digits) % 4)
         try:
@@ -51,9 +51,9 @@ class RecallHandle(NamedTuple):
 
 
 def recall_handle_of(sent: SendResult, *, of_levels: bool) -> str | None:
-    """The handle of a delayed message; None for any other message, and for retries.
+    """Make the handle of a delayed message; None for any other message, and for retries.
 
-    ``of_levels``: also for messages that are delayed by level.
+    With ``of_levels``, messages delayed by level also get handles.
     """
     due_us, topic = sent.stored.due_us, sent.queue.topic
     if due_us is None or topic.startswith(RETRY_PREFIX) or (sent.level and not of_levels):

@@ -1,4 +1,4 @@
-"""Push a reply to the client that sent the request, and store it.
+"""Replies of RocketMQ's request-reply: pushed to the client that sent the request, and stored.
 
 Sources: docs/protocol/remoting.md §2.7; ReplyMessageProcessor.java of 4.9.8.
 """
@@ -11,13 +11,14 @@ from mocketmq.broker.sending.sender import Sender, SendResult
 from mocketmq.clock import US_PER_MS, Clock
 from mocketmq.errors import ClientFailedError, ClientOfflineError, EmulatorError, IllegalMessageError
 from mocketmq.message.message import Message
+from mocketmq.message.priority import check_no_priority
 from mocketmq.message.properties import PUSH_REPLY_TIME, REPLY_TO_CLIENT, check_effective, encode_properties
 
 log = logging.getLogger(__name__)
 
 
 class Replies:
-    """Pushes replies, and stores them as any message."""
+    """Pushes replies, and stores them like other messages."""
 
     def __init__(self, clock: Clock, registry: Registry, sender: Sender) -> None:
         self._clock = clock
@@ -26,27 +27,28 @@ class Replies:
         self._sender = sender
 
     async def send(self, message: Message, producer_group: str, *, is_unit_mode: bool) -> SendResult | None:
-        """Push a reply to the client that sent the request, and store it; None if storing failed.
+        """Push a reply to the client that sent the request, and store it. Returns None if storing failed.
 
-        Raises as :meth:`Topics.for_send` and ``queue_for_send``, and IllegalMessageError for a property that
-        would have no effect, then nothing was done; ClientOfflineError or ClientFailedError if the push
-        failed, then the reply is stored all the same.
+        Before it does anything, raises the errors of :meth:`Topics.for_send` and ``queue_for_send``, and
+        IllegalMessageError for a property without effect. If the push has failed, the reply is stored
+        nevertheless, and then ClientOfflineError or ClientFailedError is raised.
         """
         check_effective(message.properties)
+        check_no_priority(message.properties, "a reply is pushed to its client. Send the reply without it")
         topic = await self._topics.for_send(message.topic, message.template)
         self._topics.queue_for_send(topic, message.queue_id)
         failure = await self._push(message, producer_group, is_unit_mode)
         try:
             sent = await self._sender.send(message)
         except EmulatorError as error:
-            log.warning("a reply was not stored: %s", error)
+            log.warning("cannot store a reply: %s", error)
             sent = None
         if failure is not None:
             raise failure
         return sent
 
     async def _push(self, message: Message, producer_group: str, is_unit_mode: bool) -> EmulatorError | None:
-        """Push the reply; returns why that failed, in upstream's words, or None."""
+        """Push the reply. Returns the failure in upstream's words, or None."""
         client_id = message.properties.get(REPLY_TO_CLIENT)
         if client_id is None:
             return ClientOfflineError(f"reply message properties[{REPLY_TO_CLIENT}] is null")
@@ -59,6 +61,6 @@ class Replies:
             text = encode_properties(properties)
             await member.channel.push_reply(PushedReply(message, text, producer_group, is_unit_mode, now_us))
         except (ClientFailedError, IllegalMessageError) as error:
-            log.info("a reply did not reach %s: %s", client_id, error)
+            log.info("cannot push a reply to %s: %s", client_id, error)
             return ClientFailedError(f"push reply message to {client_id}fail.")
         return None

@@ -1,4 +1,4 @@
-"""Sending: store a message, or several at once, for every front door."""
+"""The sender: stores one message or a batch, for every front door."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -8,28 +8,29 @@ from typing import NamedTuple
 
 from mocketmq.broker.sending.intake import AcceptedMessage, Intake
 from mocketmq.errors import EmulatorError, IllegalMessageError, TopicNotFoundError, as_emulator_error
+from mocketmq.event_loop_turns import EventLoopTurns
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import RETRY_PREFIX
+from mocketmq.message.priority import check_no_priority
+from mocketmq.run_to_completion import run_to_completion
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
-from mocketmq.to_its_end import to_its_end
-from mocketmq.turns import Turns
 
 MAX_BATCH = 1_000
 ACCEPTED_AT_ONCE = 256
-"""Messages of a large batch that are accepted before others have their turn."""
+"""Number of messages of a large batch that are accepted before other tasks get a turn."""
 
 
 class SendResult(NamedTuple):
-    """A stored message and the queue that the sender asked for.
+    """A stored message, and the queue where it becomes visible.
 
-    For a delayed message ``stored`` is the parked record, as upstream answers, ``queue`` the real queue, and
-    ``level`` the delay level, after clamping; ``receipt`` is what the sender is told of the record.
+    For a delayed message ``stored`` is the parked record, as in upstream's response, ``queue`` the real
+    queue, and ``level`` the delay level after clamping. ``receipt`` is the position reported to the sender.
     """
 
     stored: StoredMessage
@@ -39,9 +40,9 @@ class SendResult(NamedTuple):
 
 
 class PlainSend(ABC):
-    """A send on the fast path: the writer's work, and its waiter, as one object.
+    """A send on the fast path: the writer's work and its waiter in one object.
 
-    It is for whoever wants no task for each send. A front door says how its client is told.
+    This saves a task for each send. A front door implements how its client gets the response.
     """
 
     __slots__ = ("accepted", "sender")
@@ -50,36 +51,36 @@ class PlainSend(ABC):
 
     @abstractmethod
     def kept(self, sent: SendResult) -> None:
-        """Tell that the message is durable."""
+        """Respond that the message is durable."""
 
     @abstractmethod
     def refused(self, error: EmulatorError) -> None:
-        """Tell that it is not, or that nobody knows. Never raises."""
+        """Respond that the message is not stored, or that it is unknown whether it is. Must not raise."""
 
     def __call__(self, batch: Batch) -> StoredMessage:
-        """The work."""
+        """Do the work in the writer's transaction."""
         return self.sender.intake.append(self.accepted, batch)
 
-    # As a Waiter of the writer's
+    # Implements the writer's Waiter
 
     def done(self) -> bool:
-        """It always waits."""
+        """Return False, because the send cannot be cancelled."""
         return False
 
     def set_result(self, stored: StoredMessage) -> None:
-        """The work is done."""
+        """Respond after the message has become durable."""
         try:
             self.kept(self.sender.sent_now(self.accepted, stored))
-        except Exception as error:  # noqa: BLE001 - the writer has others to tell, whatever it is
+        except Exception as error:  # noqa: BLE001 - the writer has other waiters to notify
             self.refused(as_emulator_error(error))
 
     def set_exception(self, error: EmulatorError) -> None:
-        """The work has failed."""
+        """Respond after a failure."""
         self.refused(error)
 
 
 class Sender:
-    """Stores messages; ``sent`` counts them since the start."""
+    """Stores messages. ``sent`` counts messages since the start."""
 
     def __init__(self, store: Store, timer: Timer, schemes: SchemeSet, intake: Intake) -> None:
         self.sent = 0
@@ -87,13 +88,13 @@ class Sender:
         self._writer = store.writer
         self._timer = timer
         self._schemes = schemes
-        self._turns = Turns()
+        self._turns = EventLoopTurns()
 
     async def send(self, message: Message, *, drops_wait: bool = False) -> SendResult:
-        """Store a message; it is durable when this returns.
+        """Store a message. It is durable on return.
 
-        ``DELAY`` or an absolute due time in its properties parks it. ``drops_wait`` and errors as
-        :meth:`Intake.accept`; after an error nothing was stored.
+        ``DELAY`` or an absolute due time in the properties parks the message. For ``drops_wait`` and the
+        errors see :meth:`Intake.accept`. After an error nothing is stored.
         """
         accepted = await self.intake.accept(message, drops_wait=drops_wait)
         if accepted.claim is None:
@@ -103,10 +104,11 @@ class Sender:
             await self._check_kept(accepted, stored)
         return self.sent_now(accepted, stored)
 
-    def begin(self, send: PlainSend, message: Message, *, drops_wait: bool = False) -> bool:
-        """As ``send``, without waiting, if there is nothing to wait for but the writer.
+    def begin_plain(self, send: PlainSend, message: Message, *, drops_wait: bool = False) -> bool:
+        """Start a send on the fast path, if nothing but the writer has to be waited for.
 
-        Otherwise False, and nothing was done. Errors of judging are raised, later ones told to ``send``.
+        Otherwise returns False, and does nothing. Raises the errors of :meth:`Intake.accept`. ``send`` gets
+        later errors.
         """
         accepted = self.intake.accept_at_once(message, drops_wait=drops_wait)
         if accepted is None or accepted.claim is not None:
@@ -116,30 +118,36 @@ class Sender:
         return True
 
     def sent_now(self, accepted: AcceptedMessage, stored: StoredMessage) -> SendResult:
-        """Count a message that has become durable; what its sender is told."""
-        self.sent += 1
+        """Count a message that has become durable, and return its result."""
+        self._count(accepted)
         return self._result(accepted, stored)
 
-    async def send_batch(self, messages: Sequence[Message]) -> list[SendResult]:
-        """Store 1 to 1,000 messages, all or none. Raises as ``send``.
+    def _count(self, accepted: AcceptedMessage) -> None:
+        self.sent += 1
+        self.intake.count(accepted)
 
-        Those with an absolute due time are kept first, and taken back when the transaction of the others
-        fails. Only a kill between the two keeps a part of an unacknowledged batch. It goes to its end even if
-        the caller goes away.
+    async def send_batch(self, messages: Sequence[Message]) -> list[SendResult]:
+        """Store 1 to 1,000 messages, all or none. Raises the errors of ``send``.
+
+        Messages with an absolute due time are kept first, and removed if the transaction of the others fails.
+        Only a kill between the two steps leaves a part of an unacknowledged batch. The method runs to its end
+        even if the caller is cancelled.
         """
         accepted: list[AcceptedMessage] = []
         for message in messages:
             accepted.append(await self.intake.accept(message))
             if len(accepted) % ACCEPTED_AT_ONCE == 0:
-                await self._turns.next()
-        stored = await to_its_end(self._store_all(accepted))
-        self.sent += len(stored)
+                await self._turns.next_turn()
+        stored = await run_to_completion(self._store_all(accepted))
+        for one in accepted:
+            self._count(one)
         return list(map(self._result, accepted, stored))
 
     async def send_together(self, messages: Iterable[Message]) -> list[SendResult]:
-        """Store messages of one topic side by side in one queue, all or none.
+        """Store messages of one topic next to each other in one queue, all or none.
 
-        Raises as ``send``, and IllegalMessageError for a message that is to be delayed or a retry.
+        Raises the errors of ``send``, and IllegalMessageError for a delayed message, a retry, or a message
+        with a priority.
         """
         accepted: list[AcceptedMessage] = []
         for message in messages:
@@ -147,6 +155,9 @@ class Sender:
                 raise IllegalMessageError(
                     "topic", f"batch request does not support retry group {message.topic}"
                 )
+            check_no_priority(
+                message.properties, "the messages of a batch share a queue. Send the message by itself"
+            )
             if accepted:
                 message.queue_id = accepted[0].queue.queue_id
             one = await self.intake.accept(message)
@@ -156,15 +167,16 @@ class Sender:
                 )
             accepted.append(one)
             if len(accepted) % ACCEPTED_AT_ONCE == 0:
-                await self._turns.next()
+                await self._turns.next_turn()
         stored: list[StoredMessage] = await self._writer.commit(
             lambda batch: [self.intake.append(one, batch) for one in accepted]
         )
-        self.sent += len(stored)
+        for one in accepted:
+            self._count(one)
         return list(map(self._result, accepted, stored))
 
     async def _check_kept(self, accepted: AcceptedMessage, stored: StoredMessage) -> None:
-        """As :meth:`Intake.check`: a deletion of the topic may have missed what was just being kept."""
+        """Check the topic again, because its deletion may have missed a message that was being kept."""
         try:
             self.intake.check(accepted)
         except TopicNotFoundError:

@@ -1,1 +1,1 @@
-"""Transactions: half messages, and how they are committed or rolled back."""
+"""Transactions: half messages, check-backs to their producers, commit and rollback."""

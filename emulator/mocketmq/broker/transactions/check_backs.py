@@ -1,16 +1,15 @@
-"""Ask producers about half messages that they have not decided about.
+"""Check-backs: asks producers about half messages that they have not decided.
 
-As upstream (docs/protocol/remoting.md §9; TransactionalMessageServiceImpl of 4.9.8), but at exact instants of
-the broker's clock. Upstream looks every ``transaction_check_interval`` at all that are older than
-``transaction_timeout``; here a half message is asked about once that timeout is over, and then again after
-each interval, ``transaction_check_max`` times. After one interval more it goes to
-``TRANS_CHECK_MAX_TIME_TOPIC``. One producer of the group is asked, in turns; a check counts even if none is
-connected. Checks that fell due while no broker ran are made one interval after the start, as upstream.
+Works like upstream (docs/protocol/remoting.md §9; TransactionalMessageServiceImpl of 4.9.8), but at exact
+instants of the broker's clock. Upstream scans every ``transaction_check_interval`` for half messages older
+than ``transaction_timeout``. Here a half message is checked when that timeout is over, and then after each
+interval, ``transaction_check_max`` times. One interval later it goes to ``TRANS_CHECK_MAX_TIME_TOPIC``. Each
+check asks one producer of the group, round robin, and counts even if no producer is connected. Checks that
+fell due while no broker ran are made one interval after the start, as upstream.
 
-A check is committed before the question is sent. A move of the clock stops at each check until the producers
-have answered, but for no longer than :data:`ANSWER_S` real seconds; a move waits only once for a silent
-producer. So a connected producer can decide at the first check, and its commit is stored at the instant of
-that check. A hanging producer holds up a move once.
+A check is committed before the producer is asked. A clock move stops at each check until the producers have
+answered, for at most ``answer_s`` real seconds, and waits only once for a silent producer. A connected
+producer can therefore decide at the first check, and its commit is stored at the instant of that check.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -41,13 +40,13 @@ from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 ANSWER_S: Final = 3.0
-"""Real seconds for which a move of the clock waits for a producer's answer."""
+"""Maximum real time for which a clock move waits for a producer's answer."""
 BATCH: Final = 64
-"""Half messages read at once, with their bodies."""
+"""Maximum number of half messages that are read at once, with their bodies."""
 
 
 class CheckBacks:
-    """Asks producers, and gives up on half messages in the end. A due source."""
+    """A due source that asks producers, and abandons half messages after the last check."""
 
     def __init__(
         self,
@@ -58,7 +57,9 @@ class CheckBacks:
         timer: Timer,
         half_messages: HalfMessages,
     ) -> None:
-        self.asked = 0  # questions sent since the start
+        self.asked = 0  # number of check-backs sent since the start
+        self.answer_s = ANSWER_S  # maximum real time that a clock move waits for answers
+        self.batch = BATCH
         self._clock = store.clock
         self._timer = timer
         self._topics = registry.topics
@@ -70,28 +71,27 @@ class CheckBacks:
         self._interval_us = settings.transaction_check_interval_us
         self._most = settings.transaction_check_max
         self._move = 0
-        self._silent: set[Channel] = set()  # who did not answer during the move
+        self._silent: set[Channel] = set()  # producers that did not answer during the clock move
 
     def load(self) -> None:
-        """Put off checks that fell due while no broker ran."""
-        group = self._groups.find(CHECKED_HALF_GROUP)
+        """Postpone checks that fell due while no broker ran."""
+        group = self._groups.find_group(CHECKED_HALF_GROUP)
         now_us = self._clock.now_us()
         for receipt in group.receipts.values() if group else ():
             if receipt.visible_us <= now_us:
                 receipt.visible_us = now_us + self._interval_us
-                self._due.add(receipt)
+                self._due.add_receipt(receipt)
 
     def next_due_us(self) -> int | None:
-        """When the next check is due."""
         return self._due.next_us()
 
     @asynccontextmanager
     async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
-        """Make the checks that are due, and give up half messages that were checked too often."""
+        """Make the due checks, and abandon half messages after their last check."""
         is_moving = self._timer.is_moving
-        if is_moving:  # one instant after the other, as answers may change what happens in between
+        if is_moving:  # one instant at a time, because answers may change later entries
             until_us = self._due.next_us() or until_us
-        expired = self._due.pop(until_us, BATCH)
+        expired = self._due.pop(until_us, self.batch)
         checked: list[HalfMessage] = []
         try:
             halves = {
@@ -131,14 +131,14 @@ class CheckBacks:
         undecided: Queue | None,
         batch: Batch,
     ) -> None:
-        """Store that the half message is checked; adds it to ``checked`` if it is to be asked about."""
+        """Store the check. Add the half message to ``checked`` if its producer must be asked."""
         receipt = half.receipt
         if not expiry.holds:
             return
         if self._half_messages.is_kept(receipt):
             self._half_messages.settle_kept(batch, receipt)
         elif undecided and receipt.times >= self._most:
-            batch.append(undecided, draft_of(half.stored), real_queue_key=half.queue.key)
+            batch.append(undecided, draft_of(half.stored), "abandoned", real_queue_key=half.queue.key)
             self._half_messages.give_up(batch, receipt, Outcome.ABANDONED)
         else:
             next_us = receipt.visible_us + self._interval_us
@@ -148,7 +148,7 @@ class CheckBacks:
             checked.append(half)
 
     def _ask(self, halves: Sequence[HalfMessage]) -> dict[int, Channel]:
-        """Ask one producer about each; returns the producers asked, by log offset."""
+        """Ask one producer about each half message. Returns the producers by log offset."""
         asked = {}
         for half in halves:
             channel = self._clients.next_producer(half.producer_group or "")
@@ -159,15 +159,15 @@ class CheckBacks:
         return asked
 
     async def _hear(self, asked: dict[int, Channel]) -> None:
-        """Wait until the producers have answered, or their time is up."""
+        """Wait until the producers have answered, or ``answer_s`` is over."""
         if self._move != self._timer.moves:
             self._move, self._silent = self._timer.moves, set()
         awaited = [offset for offset, channel in asked.items() if channel not in self._silent]
-        unanswered = await self._half_messages.answers.wait(awaited, ANSWER_S)
+        unanswered = await self._half_messages.answers.wait(awaited, self.answer_s)
         self._silent |= {asked[offset] for offset in unanswered}
 
 
 def _asked(half: HalfMessage) -> StoredMessage:
-    """The half message as its producer gets it in the question."""
+    """The half message in the form in which its producer gets it."""
     properties = decode_properties(half.stored.properties) | {CHECK_TIMES: str(half.receipt.times)}
     return half.stored._replace(properties=encode_properties(properties, 2 * MAX_PROPERTIES_BYTES))

@@ -1,23 +1,24 @@
-"""Store half messages, which nobody consumes before their producer has committed them.
+"""Half messages: messages that are invisible to consumers until their producer commits them.
 
-A half message is an ordinary message of a system topic, taken by a group of the broker's own in the
-transaction that stores it. There are two kinds, by who prepared it; each is decided in its own way only::
+A half message is an ordinary message of a system topic. One of the broker's own groups takes it in the
+transaction that stores it. There are two kinds, by front door, each with its own way of deciding::
 
     Aliyun's HTTP, in ``%HALF%T``           producers pop it when its time is up, and decide by handle
                                             (``popped_halves``)
     any other door, with a producer group,  the broker asks a producer of the group when its time is up
     in ``RMQ_SYS_TRANS_HALF_TOPIC``         (``check_backs``); it is decided by its offsets, or its id
 
-A commit copies the message to its real topic, or parks it there with its delay, and settles the half one in
-the same transaction; a rollback only settles it. Nothing is decided twice.
+A commit copies the message to its real topic, or parks it with its delay, and settles the half message in the
+same transaction; a rollback only settles the half message. No half message is decided twice.
 
-A message with an absolute due time is kept by its delay scheme before its half is settled. After a kill in
-between the next start settles it. When only the store fails in between, the half is open again, and the next
-commit keeps the message under the same number, which keeps it once. It cannot be rolled back any more; the
-next check-back, or the end of the 24 h, settles it as committed.
+A message with an absolute due time is kept by its delay scheme before its half message is settled. After a
+kill in between, the next start settles the half message. If only the store fails in between, the half message
+is open again. The next commit keeps the message under the same number, and therefore only once. The half
+message can no longer be rolled back; the next check-back, or the end of the 24 h, settles it as committed.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -38,6 +39,7 @@ from mocketmq.failpoint import pass_point
 from mocketmq.message.message import COMMITTED_FLAG, TRANSACTION_FLAGS, Message, StoredMessage, draft_of
 from mocketmq.message.message_id import log_offset_of
 from mocketmq.message.names import CHECKED_HALF_GROUP, CHECKED_HALF_TOPIC, HALF_GROUP
+from mocketmq.message.priority import check_no_priority
 from mocketmq.message.properties import (
     CHECK_IMMUNITY,
     CHECK_TIMES,
@@ -50,29 +52,32 @@ from mocketmq.message.properties import (
     decode_properties,
     encode_properties,
 )
+from mocketmq.run_to_completion import run_to_completion
 from mocketmq.schedule.scheme_set import Claim, SchemeSet
-from mocketmq.store.messages import messages_at
+from mocketmq.store.messages import MAX_AT_ONCE, messages_at
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import open_with_key, open_with_property
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
-from mocketmq.to_its_end import to_its_end
 
 LONGEST_IMMUNITY_S: Final = 365 * 24 * 3600
 
 _NOT_FOUND: Final = "Find prepared transaction message failed"
 _IMMUNITY: Final = re.compile("-1|[0-9]{1,9}")
+_BY_QUEUE: Final = (
+    "SELECT real_queue_key, count(*) FROM messages WHERE log_offset IN ({}) GROUP BY real_queue_key"
+)
 _GROUPS: Final = (HALF_GROUP, CHECKED_HALF_GROUP)
 
 
 class HalfMessage(NamedTuple):
-    """A half message that waits for a decision."""
+    """An open half message, which means that it is not decided."""
 
     receipt: Receipt
-    stored: StoredMessage  # with the properties that its consumers would get
-    queue: Queue  # the real one
-    claim: Claim | None  # the scheme that is to keep it, and until when
-    producer_group: str | None  # whose producers are asked; None if they pop it
+    stored: StoredMessage  # with the properties for its consumers
+    queue: Queue  # the real queue
+    claim: Claim | None  # the delay scheme for the committed message, and its due time
+    producer_group: str | None  # the group whose producers are asked; None for a popped half
 
     @property
     def due_us(self) -> int | None:
@@ -81,7 +86,7 @@ class HalfMessage(NamedTuple):
 
 
 class HalfMessages:
-    """Stores half messages and what is decided about them."""
+    """Stores half messages and the decisions about them."""
 
     def __init__(
         self,
@@ -92,21 +97,22 @@ class HalfMessages:
         schemes: SchemeSet,
         timeout_us: int,
     ) -> None:
-        self.prepared = 0  # these four since the start
+        self.prepared = 0  # this and the next three count since the start
         self.committed = 0
         self.rolled_back = 0
-        self.abandoned = 0  # given up, because nobody decided
+        self.abandoned = 0  # settled without a decision
         self.answers = CheckAnswers()
         self._database = store.database
         self._writer = store.writer
         self._clock = store.clock
         self._topics = registry.topics
         self._groups = receipts.groups
+        self._traffic = registry.statistics.traffic
         self._schemes = schemes
         self._intake = intake
         self._receipts = receipts
         self._timeout_us = timeout_us
-        self._kept: set[int] = set()  # log offsets of open ones that their delay scheme keeps already
+        self._kept: set[int] = set()  # log offsets of open half messages kept by a delay scheme
 
     async def load(self) -> None:
         """Settle half messages whose commit a kill interrupted after their delay scheme kept them."""
@@ -121,31 +127,32 @@ class HalfMessages:
         if kept:
             await self._writer.commit(work)
 
-    # Prepare
+    # Preparing
 
     async def prepare_checked(self, message: Message, producer_group: str) -> HalfMessage:
-        """Store a half message about which producers of the group are asked; durable when this returns.
+        """Store a half message with check-backs to producers of the group; durable on return.
 
-        Raises as :meth:`Intake.accept`; then nothing was stored.
+        Raises the errors of :meth:`Intake.accept`, and then stores nothing.
 
-        They are first asked after the setting ``transaction_timeout``, or after as many seconds as the
-        message's ``CHECK_IMMUNITY_TIME_IN_SECONDS`` says. Properties are set as upstream's
+        The first check-back is after the setting ``transaction_timeout``, or after the seconds in the
+        message's ``CHECK_IMMUNITY_TIME_IN_SECONDS``. Properties are set as in upstream
         (docs/protocol/remoting.md §9).
         """
         immunity_us = self._immunity_us(message)
         message.properties |= {TRAN_MSG: "true", PGROUP: producer_group}
         accepted = await self.accept(message)
         where = {REAL_TOPIC: accepted.queue.topic, REAL_QID: str(accepted.queue.queue_id)}
-        marks = {} if accepted.level else where  # with a level they are there
+        marks = {} if accepted.level else where  # a message with a level already has these marks
         stored, receipt = await self.prepare(
             accepted, CHECKED_HALF_TOPIC, CHECKED_HALF_GROUP, immunity_us, marks
         )
         return self._half(receipt, stored)
 
     async def accept(self, message: Message) -> AcceptedMessage:
-        """Decide where and when a half message goes once it is committed. Raises as :meth:`Intake.accept`."""
+        """Decide where and when the committed message becomes visible, like :meth:`Intake.accept`."""
         if HALF_DUE_US in message.properties:
             raise IllegalMessageError("properties", f"property {HALF_DUE_US} is set by the broker alone")
+        check_no_priority(message.properties, "a transactional message has none. Send the message without it")
         message.sys_flag &= ~TRANSACTION_FLAGS
         return await self._intake.accept(message)
 
@@ -157,7 +164,7 @@ class HalfMessages:
         immunity_us: int,
         marks: dict[str, str],
     ) -> tuple[StoredMessage, Receipt]:
-        """Store it in a topic, taken by a group of the broker's own until ``immunity_us`` from now."""
+        """Store it in a system topic. One of the broker's groups takes it until ``immunity_us`` from now."""
         [queue] = (await self._topics.ensure(topic_name, 1)).queues
         group = await self._groups.for_broker(group_name)
         if accepted.claim is not None:
@@ -166,12 +173,13 @@ class HalfMessages:
 
         def work(batch: Batch) -> tuple[StoredMessage, Receipt]:
             self._intake.check(accepted)
-            stored = batch.append(queue, draft, real_queue_key=accepted.queue.key)
+            stored = batch.append(queue, draft, "prepared", real_queue_key=accepted.queue.key)
             return stored, self._receipts.take_new(batch, group, queue, stored, immunity_us)
 
         stored, receipt = await self._writer.commit(work)
         pass_point("transactions.prepared")
         self.prepared += 1
+        self._traffic.count_stored(topic_name, "transaction", len(draft.body))
         return stored, receipt
 
     def _immunity_us(self, message: Message) -> int:
@@ -184,14 +192,14 @@ class HalfMessages:
             )
         return self._timeout_us if text == "-1" else int(text) * US_PER_S
 
-    # Decide by offsets, or by id
+    # Deciding by offsets or by id
 
     async def end(
         self, log_offset: int, queue_offset: int, producer_group: str, *, commit: bool | None
     ) -> None:
-        """Take a producer's answer about a half message: commit, roll back, or None for undecided.
+        """Handle a producer's answer about a half message. ``commit`` is None if it is undecided.
 
-        Raises UndecidableError, in upstream's words, unless it waits for this group's decision.
+        Raises UndecidableError, in upstream's words, unless the half message is open and of this group.
         """
         try:
             if commit is not None:
@@ -205,9 +213,9 @@ class HalfMessages:
             self.answers.heard(log_offset)
 
     async def decide(self, message_id: str, *, commit: bool, topic: str | None = None) -> HalfMessage:
-        """Commit the open half message with this unique key or offset message id, or roll it back.
+        """Commit or roll back the open half message with this unique key or offset message id.
 
-        Of several with one unique key, that is the oldest; ``topic`` must be its own, if given. Raises
+        If several have the unique key, the oldest is decided. ``topic``, if given, must match. Raises
         MessageNotFoundError, UndecidableError.
         """
         half = await self._find(message_id, topic)
@@ -216,7 +224,7 @@ class HalfMessages:
         return half
 
     async def leave_undecided(self, message_id: str, *, topic: str) -> None:
-        """Note that the producer of this half message knows no decision yet. Raises MessageNotFoundError."""
+        """Note that the producer has no decision about this half message yet. Raises MessageNotFoundError."""
         half = await self._find(message_id, topic)
         self.answers.heard(half.receipt.log_offset)
 
@@ -226,8 +234,8 @@ class HalfMessages:
         def check() -> None:
             if not receipt.is_open:
                 raise UndecidableError(_NOT_FOUND)
-            if receipt.state is State.RESERVED:  # else what is stored of the two could be the pop
-                raise UndecidableError("a producer is just popping the half message")
+            if receipt.state is State.RESERVED:  # otherwise the pop's row might be stored last
+                raise UndecidableError("a producer is popping the half message")
             if self.is_kept(receipt) and not commit:
                 raise UndecidableError("the half message is being committed")
 
@@ -240,12 +248,13 @@ class HalfMessages:
         if not commit:
             await self._writer.commit(roll_back)
             self.rolled_back += 1
+            self._traffic.rolled_back[half.queue.topic] += 1
         elif not await self.commit([receipt]):
             raise UndecidableError(_NOT_FOUND)
         pass_point("transactions.decided")
 
     async def _at(self, log_offset: int) -> HalfMessage:
-        group = self._groups.find(CHECKED_HALF_GROUP)
+        group = self._groups.find_group(CHECKED_HALF_GROUP)
         receipt = group.receipts.get(log_offset) if group else None
         halves = await self.halves([receipt]) if receipt else []
         if not halves:
@@ -265,18 +274,18 @@ class HalfMessages:
             )
         return halves[0]
 
-    # What is open
+    # Open half messages
 
     def open(self) -> list[Receipt]:
-        """The half messages that wait for a decision, in the order in which they were stored."""
-        kinds = (self._groups.find(name) for name in _GROUPS)
+        """The receipts of open half messages, in the order in which they were stored."""
+        kinds = (self._groups.find_group(name) for name in _GROUPS)
         receipts = (
             receipt for group in kinds if group for receipt in group.receipts.values() if receipt.is_open
         )
         return sorted(receipts, key=lambda receipt: receipt.log_offset)
 
     async def page(self, after: int, limit: int, *, topic_name: str | None = None) -> list[HalfMessage]:
-        """Up to ``limit`` open half messages with offsets above ``after``, of one topic or all, in order.
+        """Up to ``limit`` open half messages with log offsets above ``after``, of one topic or all, in order.
 
         Raises TopicNotFoundError.
         """
@@ -291,8 +300,18 @@ class HalfMessages:
                 break
         return found[:limit]
 
+    async def open_by_topic(self) -> Counter[str]:
+        """The number of open half messages by the topic to which they were sent."""
+        found: Counter[str] = Counter()
+        numbers = [receipt.log_offset for receipt in self.open()]
+        for first in range(0, len(numbers), MAX_AT_ONCE):
+            some = numbers[first : first + MAX_AT_ONCE]
+            for key, count in await self._database.rows(_BY_QUEUE.format(",".join("?" * len(some))), some):
+                found[self._topics.queue(key).topic] += count
+        return found
+
     async def halves(self, receipts: Sequence[Receipt]) -> list[HalfMessage]:
-        """The half messages of these receipts, but for those that are gone."""
+        """Read the half messages of these receipts. Removed messages are omitted."""
         found = await messages_at(self._database, [receipt.log_offset for receipt in receipts])
         return [
             self._half(receipt, found[receipt.log_offset])
@@ -315,19 +334,19 @@ class HalfMessages:
             properties.get(PGROUP) if is_checked else None,
         )
 
-    # Commit
+    # Committing
 
     def is_kept(self, receipt: Receipt) -> bool:
-        """Whether its commit cannot be undone any more, although the store failed after that."""
+        """Whether a delay scheme already has the message, so that the half message can only be committed."""
         return receipt.log_offset in self._kept
 
     def settle_kept(self, batch: Batch, receipt: Receipt) -> None:
-        """Finish the commit of such a half message in this transaction."""
+        """Finish the commit of a half message for which ``is_kept`` is true, in this transaction."""
         self._receipts.settle(batch, receipt, Outcome.COMMITTED)
         batch.on_commit(partial(self._has_committed, [receipt], 1))
 
     def give_up(self, batch: Batch, receipt: Receipt, outcome: Outcome) -> None:
-        """Settle a half message that nobody decided about."""
+        """Settle a half message without a decision."""
         self._receipts.settle(batch, receipt, outcome)
         batch.on_commit(self._has_given_up)
 
@@ -335,26 +354,28 @@ class HalfMessages:
         self.abandoned += 1
 
     def _has_committed(self, receipts: Sequence[Receipt], count: int) -> None:
-        """``count`` of them; the others are gone."""
+        """Count ``count`` commits of these receipts. The messages of the others are gone."""
         self._kept.difference_update(receipt.log_offset for receipt in receipts)
         self.committed += count
 
     async def commit(self, receipts: Sequence[Receipt]) -> list[Receipt]:
-        """Make the messages visible, each with its delay; returns those committed, as the others are gone.
+        """Make the messages visible, each with its delay. Returns the committed ones; the others are gone.
 
-        Runs to its end even if the caller is cancelled: a message in a delay scheme cannot be rolled back.
+        Runs to its end even if the caller is cancelled, because a message in a delay scheme cannot be rolled
+        back.
         """
         for receipt in receipts:
             self._receipts.begin_settling(receipt)
-        return await to_its_end(self._commit(receipts))
+        return await run_to_completion(self._commit(receipts))
 
     async def _commit(self, receipts: Sequence[Receipt]) -> list[Receipt]:
         kept: dict[Receipt, StoredMessage] = {}
         try:
-            accepted = {half.receipt: self._accept_again(half) for half in await self.halves(receipts)}
+            halves = {half.receipt: half for half in await self.halves(receipts)}
+            accepted = {receipt: self._accept_again(half) for receipt, half in halves.items()}
             now_ms_us = self._clock.now_us() // US_PER_MS * US_PER_MS
             for receipt, (queue, _, claim, draft) in accepted.items():
-                if claim is not None:  # even if it is due: only the scheme knows of an earlier attempt
+                if claim is not None:  # even if due now, because only the scheme knows of an earlier attempt
                     at = claim._replace(due_us=max(claim.due_us, now_ms_us))
                     kept[receipt] = await self._schemes.keep(at, draft, queue, receipt.log_offset)
                     self._kept.add(receipt.log_offset)
@@ -372,16 +393,22 @@ class HalfMessages:
         except BaseException as error:
             for receipt in receipts:
                 self._receipts.reopen(receipt)
-            if isinstance(error, TopicNotFoundError):  # its deletion may not have seen what was kept
+            if isinstance(error, TopicNotFoundError):  # the topic's deletion may have missed the kept message
                 self._schemes.discard(list(kept.values()))
                 self._has_committed(receipts, 0)
             raise
         self._schemes.discard([parked for receipt, parked in kept.items() if receipt not in done])
         self._has_committed(receipts, len(done))
+        now_us = self._clock.now_us()
+        for receipt in done:
+            half = halves[receipt]
+            self._traffic.count_commit(half.queue.topic, (now_us - half.stored.store_us) // US_PER_S)
+            if half.claim is not None:
+                self._traffic.count_timer(half.queue.topic, (half.claim.due_us - now_us) // US_PER_S)
         return done
 
     def _accept_again(self, half: HalfMessage) -> AcceptedMessage:
-        """As when it was prepared: only then was it known how far ahead the due time was."""
+        """Accept the message as it was prepared, because the limit on its due time counts from that time."""
         stored = half.stored._replace(
             sys_flag=half.stored.sys_flag | COMMITTED_FLAG, prepared_offset=half.stored.log_offset
         )

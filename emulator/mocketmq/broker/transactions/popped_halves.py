@@ -1,6 +1,6 @@
-"""Half messages of Aliyun's HTTP door: producers pop them when their time is up, and decide by handle.
+"""Half messages of Aliyun's HTTP protocol, whose producers pop and decide undecided transactions themselves.
 
-They are stored in ``%HALF%T`` for each topic. One without a decision is rolled back after 24 hours.
+Half messages of topic ``T`` are stored in ``%HALF%T``. Undecided ones are rolled back after 24 hours.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -14,13 +14,14 @@ from mocketmq.broker.consuming.handles import check_handle, handle_of
 from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.receiver import InFlightMessage, Receiver, Settled, valid
-from mocketmq.broker.consuming.selection import Load, ReceiveRequest
+from mocketmq.broker.consuming.selection import MemoryReservation, ReceiveRequest
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.transactions.half_messages import HalfMessages
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import ReceiptSpentError
 from mocketmq.failpoint import pass_point
+from mocketmq.invisible_time import POPPED_HALF_US
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.names import HALF_GROUP, half_topic
 from mocketmq.schedule.due import Due, DueNow
@@ -28,14 +29,12 @@ from mocketmq.schedule.timer import BATCH
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
-CHECK_INTERVAL_US = 10 * US_PER_S
-"""The invisible time of a popped half message, unless the pop says another."""
 LIFETIME_US = 24 * 3600 * US_PER_S
-"""How long a half message waits for a decision before it is rolled back."""
+"""Time after which an open half message is rolled back."""
 
 
 class PreparedHalf(NamedTuple):
-    """A stored half message, and the handle that decides about it until ``visible_us``."""
+    """A stored half message, and the handle with which it can be decided until ``visible_us``."""
 
     stored: StoredMessage
     handle: str
@@ -43,7 +42,7 @@ class PreparedHalf(NamedTuple):
 
 
 class PoppedHalves:
-    """Gives half messages to producers, and stores their decisions. A due source: some are never decided."""
+    """A due source that gives half messages to producers, stores decisions, and rolls back old ones."""
 
     def __init__(
         self,
@@ -53,18 +52,20 @@ class PoppedHalves:
         receiver: Receiver,
         half_messages: HalfMessages,
     ) -> None:
+        self.batch = BATCH  # maximum number of half messages rolled back per transaction
         self._writer = store.writer
         self._clock = store.clock
         self._topics = registry.topics
         self._groups = receipts.groups
+        self._traffic = registry.statistics.traffic
         self._receipts = receipts
         self._receiver = receiver
         self._half_messages = half_messages
 
     async def prepare(self, message: Message, immunity_us: int) -> PreparedHalf:
-        """Store a half message, which can be popped from ``immunity_us`` on.
+        """Store a half message, which can be popped after ``immunity_us``. It is durable on return.
 
-        Durable when this returns. Raises as :meth:`Intake.accept`; then nothing was stored.
+        Raises the errors of :meth:`Intake.accept`, and then stores nothing.
         """
         accepted = await self._half_messages.accept(message)
         topic_name = half_topic(accepted.queue.topic)
@@ -76,14 +77,14 @@ class PoppedHalves:
         topic_name: str,
         *,
         max_messages: int,
-        invisible_us: int = CHECK_INTERVAL_US,
+        invisible_us: int = POPPED_HALF_US,
         wait_s: float = 0.0,
         tag_filter: Filter = EVERYTHING,
-        load: Load | None = None,
+        load: MemoryReservation | None = None,
     ) -> list[InFlightMessage]:
-        """Pop half messages of the topic, oldest first; waits as ``receive``.
+        """Pop half messages of the topic, oldest first, waiting like ``receive``.
 
-        Raises as :meth:`Topics.for_send`.
+        Raises the errors of :meth:`Topics.for_send`.
         """
         topic = await self._topics.for_send(topic_name)
         half = await self._topics.ensure(half_topic(topic.name), 1)
@@ -91,15 +92,15 @@ class PoppedHalves:
         return await self._receiver.receive_request(request, invisible_us, wait_s)
 
     async def commit(self, topic_name: str, handles: Sequence[str]) -> Settled:
-        """Make the messages visible, each with its delay; a delay level counts from now.
+        """Make the messages visible, each with its delay. The delay of a level counts from now.
 
-        Handles that are not valid for the topic fail; the others are committed.
+        Handles that are invalid for the topic fail; the others are committed.
         """
         group = await self._group()
         settled = Settled([], [])
         receipts: dict[str, Receipt] = {}
         for handle, receipt in valid(group, handles, self._clock.now_us(), settled, _of(topic_name)):
-            self._receipts.begin_settling(receipt)  # given twice, it fails the second time
+            self._receipts.begin_settling(receipt)  # a repeated handle fails the second time
             receipts[handle] = receipt
         done = await self._half_messages.commit(list(receipts.values()))
         for handle, receipt in receipts.items():
@@ -111,14 +112,16 @@ class PoppedHalves:
         return settled
 
     async def rollback(self, topic_name: str, handles: Sequence[str]) -> Settled:
-        """Never make the messages visible. Handles that are not valid for the topic fail."""
+        """Drop the messages permanently. Handles that are invalid for the topic fail."""
         group = await self._group()
 
         def work(batch: Batch) -> Settled:
             settled = Settled([], [])
             for handle, receipt in valid(group, handles, batch.now_us, settled, _of(topic_name)):
                 if self._half_messages.is_kept(receipt):
-                    error = ReceiptSpentError(f"the message of {handle!r} is being committed")
+                    error = ReceiptSpentError(
+                        f"the half message with handle {handle!r} is already being committed"
+                    )
                     settled.failed.append((handle, error))
                     continue
                 self._receipts.settle(batch, receipt, Outcome.ROLLED_BACK)
@@ -128,23 +131,25 @@ class PoppedHalves:
         settled: Settled = await self._writer.commit(work)
         pass_point("receive.settled")
         self._half_messages.rolled_back += len(settled.done)
+        if settled.done:
+            self._traffic.rolled_back[topic_name] += len(settled.done)
         return settled
 
-    # Half messages that are never decided
+    # Half messages without a decision
 
     def next_due_us(self) -> int | None:
-        """When the next half message is rolled back; one that is in flight by then waits until it is free."""
+        """The instant of the next rollback. A half message in flight is rolled back once it is free."""
         return next(map(_over_us, self._waiting()), None)
 
     @asynccontextmanager
     async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
-        """Roll back half messages without a decision for :data:`LIFETIME_US`."""
+        """Roll back half messages that were not decided within :data:`LIFETIME_US`."""
         over = takewhile(lambda receipt: _over_us(receipt) <= until_us, self._waiting())
-        receipts = list(islice(over, BATCH))
+        receipts = list(islice(over, self.batch))
         yield lambda: (Due(_over_us(receipt), partial(self._give_up, receipt)) for receipt in receipts)
 
     def _give_up(self, receipt: Receipt, batch: Batch) -> None:
-        if receipt.state is not State.FREE:  # it was popped
+        if receipt.state is not State.FREE:  # a producer has just popped it
             return
         if self._half_messages.is_kept(receipt):
             self._half_messages.settle_kept(batch, receipt)
@@ -152,7 +157,7 @@ class PoppedHalves:
             self._half_messages.give_up(batch, receipt, Outcome.ROLLED_BACK)
 
     def _waiting(self) -> Iterator[Receipt]:
-        """Those that are rolled back now if their time is up, and those whose time is not up."""
+        """The free half messages, and those in flight whose lifetime is not over."""
         now_us = self._clock.now_us()
         return (
             receipt
@@ -161,8 +166,8 @@ class PoppedHalves:
         )
 
     def _undecided(self) -> Iterable[Receipt]:
-        """All half messages, in the order in which they were prepared."""
-        group = self._groups.find(HALF_GROUP)
+        """All open half messages, in the order in which they were prepared."""
+        group = self._groups.find_group(HALF_GROUP)
         return group.receipts.values() if group else ()
 
     async def _group(self) -> ConsumingGroup:
@@ -170,7 +175,7 @@ class PoppedHalves:
 
 
 def _of(topic_name: str) -> Callable[[str], None]:
-    """Raises ReceiptError for a handle that was not given for a half message of the topic."""
+    """Make a check that raises ReceiptError unless a handle is for a half message of the topic."""
     return partial(check_handle, group_name=HALF_GROUP, topic_name=topic_name)
 
 

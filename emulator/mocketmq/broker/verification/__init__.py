@@ -1,1 +1,1 @@
-"""Verify messages, for tests: what was sent, what became of it, what is left over, what happened."""
+"""Verification: answers for tests about sent messages, their outcomes, leaks and events."""

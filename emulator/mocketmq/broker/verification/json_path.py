@@ -1,8 +1,8 @@
-"""JSON paths: the small part of RFC 9535 by which tests name a place in a body.
+"""JSON paths: a small subset of RFC 9535, with which tests select values in a body.
 
-``$`` is the whole body. After it come ``.name`` or ``['name']`` for a member of an object, ``[0]`` for an
-entry of a list, ``[-1]`` for the last one, and ``.*`` or ``[*]`` for every member or entry. Filters, slices
-and ``..`` are not among them.
+``$`` is the whole body. Steps follow: ``.name`` or ``['name']`` for a member of an object, ``[0]`` for an
+entry of a list, ``[-1]`` for the last entry, and ``.*`` or ``[*]`` for every member or entry. Filters, slices
+and ``..`` are not supported.
 """
 
 import re
@@ -21,11 +21,11 @@ _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\*|-?[0-9]+)\]|\['([^']*)'\]|\[\"([^\
 
 _EVERY: Final = None
 Step = str | int | None
-"""A member's name, an entry's index, or None for all of either."""
+"""A member's name, an entry's index, or None for all members or entries."""
 
 
 def parse_path(text: str) -> list[Step]:
-    """The steps of a path. Raises InvalidArgumentError."""
+    """Parse a path into its steps. Raises InvalidArgumentError."""
     if not _PATH.fullmatch(text):
         raise InvalidArgumentError("json_path", text, PATHS)
     return [_step(*found.groups()) for found in _STEP.finditer(text)]
@@ -38,7 +38,7 @@ def _step(name: str | None, index: str | None, *quoted: str | None) -> Step:
 
 
 def values_at(document: Any, steps: Iterable[Step]) -> list[Any]:
-    """Every value of the document that the path leads to."""
+    """Return every value of the document that the path selects."""
     values = [document]
     for step in steps:
         values = [below for value in values for below in _below(value, step)]

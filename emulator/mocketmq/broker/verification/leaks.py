@@ -1,4 +1,4 @@
-"""What consumers are to acknowledge and have not: a clean test leaves none of it."""
+"""Leaks: messages that consumers should have acknowledged but have not. A clean test leaves none."""
 
 from typing import NamedTuple
 
@@ -6,24 +6,30 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.consuming.polls import ANYTHING, Polls
 from mocketmq.broker.registry.clients import BROADCASTING, Clients
 from mocketmq.broker.verification.expectations import Expectations, SeenMessage
-from mocketmq.broker.verification.like import MessageMatcher
-from mocketmq.broker.verification.standing import At, Standing, standings
+from mocketmq.broker.verification.group_status import GroupState, GroupStatus, group_statuses
+from mocketmq.broker.verification.message_matcher import MessageMatcher
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, RETRY_PREFIX
 from mocketmq.store.database import Database
 
-_LEAKING = (At.NOT_TAKEN, At.IN_FLIGHT, At.TO_BE_REDELIVERED, At.TO_BE_RETRIED)
+_LEAKING = (
+    GroupState.NOT_TAKEN,
+    GroupState.IN_FLIGHT,
+    GroupState.POSTPONED,
+    GroupState.TO_BE_REDELIVERED,
+    GroupState.TO_BE_RETRIED,
+)
 
 
 class Leak(NamedTuple):
-    """A message that a group has not acknowledged, and how it stands there."""
+    """A message that a group has not acknowledged, and its state in that group."""
 
     group: str
     seen: SeenMessage
-    standing: Standing
+    status: GroupStatus
 
 
 class Leaks:
-    """Finds them in the topics that each group consumes, but for broadcasts: their consumers keep offsets."""
+    """Finds leaks in each group's topics, except in broadcasts, whose consumers keep offsets themselves."""
 
     def __init__(
         self,
@@ -39,11 +45,14 @@ class Leaks:
         self._polls = polls
         self._expectations = expectations
 
-    async def find(self, group_name: str | None, limit: int, wait_s: float) -> tuple[int, list[Leak]]:
-        """How many leaks there are at a group, or at all, and the newest of them.
+    async def find_leaks(self, group_name: str | None, limit: int, wait_s: float) -> tuple[int, list[Leak]]:
+        """Count the leaks of a group, or of all groups, and return the newest of them.
 
-        Waits up to ``wait_s`` real seconds until there is none: some consumers commit late.
+        Waits up to ``wait_s`` real seconds until there is no leak, because some consumers commit late. Raises
+        GroupNotFoundError.
         """
+        if group_name is not None:
+            self._groups.get(group_name)
 
         async def look() -> tuple[int, list[Leak]]:
             return await self._look(group_name, limit)
@@ -55,7 +64,7 @@ class Leaks:
         await messages.follow()
         count, found = 0, []
         for group in self._groups:
-            live = self._clients.find(group.name)
+            live = self._clients.find_connected_group(group.name)
             is_broadcast = live is not None and live.model == BROADCASTING
             if group_name not in (None, group.name) or is_broadcast:
                 continue
@@ -67,17 +76,17 @@ class Leaks:
             consumed = [
                 sent
                 for sent in messages.in_order()
-                if (sent.queue.topic in topics and sent.places) or group.name in sent.again
+                if (sent.queue.topic in topics and sent.positions) or group.name in sent.again
             ]
             leaking = [
-                (sent, standing)
-                for sent, standing in zip(
-                    consumed, await standings(self._database, group, consumed), strict=True
+                (sent, status)
+                for sent, status in zip(
+                    consumed, await group_statuses(self._database, group, consumed), strict=True
                 )
-                if standing.at in _LEAKING
+                if status.state in _LEAKING
             ]
             count += len(leaking)
-            standing_of = dict(leaking[-limit:]) if limit else {}
-            seen = await self._expectations.seen(messages, list(standing_of), limit)
-            found += [Leak(group.name, one, standing_of[one.sent]) for one in seen]
+            status_of = dict(leaking[-limit:]) if limit else {}
+            seen = await self._expectations.seen(messages, list(status_of), limit)
+            found += [Leak(group.name, one, status_of[one.sent]) for one in seen]
         return count, found[-limit:] if limit else []

@@ -1,12 +1,12 @@
-"""A message that a producer sent, and where what became of it is."""
+"""A message that a producer sent, with the positions of its deliveries, retries and dead letters."""
 
 from typing import NamedTuple
 
 from mocketmq.store.queue import Queue
 
 
-class QueuePlace(NamedTuple):
-    """Where consumers find a record of a message, and since when."""
+class QueuePosition(NamedTuple):
+    """The position at which consumers find a record of a message, and the instant from which they do."""
 
     queue: Queue
     queue_offset: int
@@ -15,23 +15,24 @@ class QueuePlace(NamedTuple):
 
 
 class Again(NamedTuple):
-    """What a group's last failure made of a message: a retry, parked until ``due_us``, or a dead letter."""
+    """The result of a group's last failure: a retry, parked until ``due_us``, or a dead letter."""
 
-    place: QueuePlace | None  # None while it is parked
+    position: QueuePosition | None  # None while it is parked
     due_us: int
     is_dead: bool
 
 
 Identity = tuple[str, int]
-"""The unique key, and the number of a message that was outside of the store; of others ``-1 - record``."""
+"""The unique key, and the number of a message that was outside of the store, otherwise ``-1 - record``."""
 
 
 class SentMessage:
-    """A message that a producer sent. ``record`` has its content.
+    """A message that a producer sent. ``record`` identifies the record with its content.
 
-    It is a log offset, or the number of a message that waits outside of the store (``is_outside``).
-    ``identity`` stays the same when that is delivered.
-    ``places`` are the records in its topic: none before it is delivered, several if it was repeated.
+    ``record`` is a log offset, or the number of a pending message outside of the store (``is_outside``).
+    ``identity`` stays the same when such a message is delivered.
+    ``positions`` are the positions of the message in its topic: none before its delivery, several if it was
+    repeated.
     """
 
     __slots__ = (
@@ -41,7 +42,7 @@ class SentMessage:
         "is_cancelled",
         "is_outside",
         "level",
-        "places",
+        "positions",
         "queue",
         "record",
         "sent_us",
@@ -64,16 +65,16 @@ class SentMessage:
         self.queue = queue
         self.sent_us = sent_us
         self.record = record
-        self.due_us = due_us  # None: it was not delayed
+        self.due_us = due_us  # None: the message was not delayed
         self.level = level
         self.is_outside = is_outside
         self.is_cancelled = False
-        self.places: list[QueuePlace] = []
+        self.positions: list[QueuePosition] = []
         self.again: dict[str, Again] = {}  # by group
 
-    def last_at(self, group: str) -> QueuePlace | None:
-        """Where the group is to find it now; None while it waits, and once it is dead."""
+    def current_position(self, group: str) -> QueuePosition | None:
+        """The position at which the group finds the message now; None while it waits, or once it is dead."""
         again = self.again.get(group)
         if again is not None:
-            return None if again.is_dead else again.place
-        return self.places[-1] if self.places else None
+            return None if again.is_dead else again.position
+        return self.positions[-1] if self.positions else None

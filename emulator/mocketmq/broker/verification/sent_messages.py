@@ -1,28 +1,21 @@
 """Reads sent messages and their outcomes from the store, incrementally.
 
-A message that was sent is one record or several: parked until it is due, then delivered to its topic, given
-back by a group and parked once more, delivered to ``%RETRY%group``, at last in ``%DLQ%group``. A half message
-was sent once it is committed. Nothing is written for this while messages are sent; whoever asks reads.
+A sent message has one or more records: parked until it is due, then delivered to its topic, given back by a
+group and parked again, delivered to ``%RETRY%group``, and finally in ``%DLQ%group``. A half message counts as
+sent once it is committed. Sending writes nothing extra for this module; the cost is in the reads.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
 
+from mocketmq.broker.life import RECORDS, RecordRow
 from mocketmq.broker.registry.topics import Topics
-from mocketmq.broker.verification.like import MessageMatcher
-from mocketmq.broker.verification.sent_message import Again, Identity, QueuePlace, SentMessage
+from mocketmq.broker.verification.message_matcher import MessageMatcher
+from mocketmq.broker.verification.sent_message import Again, Identity, QueuePosition, SentMessage
 from mocketmq.message.body import body_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import log_offset_of
-from mocketmq.message.names import (
-    DLQ_PREFIX,
-    RETRY_PREFIX,
-    SCHEDULE_TOPIC,
-    TIMER_TOPIC,
-    is_hidden_topic,
-    is_system_topic,
-)
+from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from mocketmq.message.properties import ORIGIN_MESSAGE_ID, RETRY_TOPIC, decode_properties
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
@@ -31,55 +24,27 @@ from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
 
 MAX_KEPT = 100_000
-"""Messages that are remembered while a client waits; older ones are forgotten."""
+"""Maximum number of messages that are remembered while a client waits. Older messages are forgotten."""
 _STEP = 2_000
 _STEP_BYTES = 8 << 20
 _OVERLAP = 256
-"""Messages outside of the store that are looked at again, as their files are not saved in order."""
+"""Number of messages outside of the store that are read again, because files are not saved in order."""
 
 _START = "SELECT log_offset FROM messages ORDER BY log_offset LIMIT 1"
-_RECORDS = """
-SELECT m.log_offset, m.queue_key, m.queue_offset, m.store_us, m.unique_key, m.properties, m.due_us,
- m.real_queue_key, m.parked_offset, length(m.body), d.scheme, d.stored_us, d.due_us, (
-  SELECT number FROM timed_messages t
-  WHERE t.due_ms = m.due_us / 1000 AND t.outcome <> 'delivered' AND t.log_offset = m.log_offset)
-FROM messages m LEFT JOIN deliveries d ON d.delivered_offset = m.log_offset
-WHERE m.log_offset >= ? AND m.log_offset < ?{condition} ORDER BY m.log_offset"""
+_RECORDS = f"{RECORDS} WHERE m.log_offset >= ? AND m.log_offset < ?{{}} ORDER BY m.log_offset"
 _KEYS = (
     "SELECT key FROM queues"
     " WHERE topic = ? OR substr(topic, 1, 7) = '%RETRY%' OR substr(topic, 1, 5) = '%DLQ%'"
 )
-_OF_ALL = _RECORDS.format(condition="")
-_OF_TOPIC = _RECORDS.format(condition=f" AND (m.queue_key IN ({_KEYS}) OR m.real_queue_key IN ({_KEYS}))")
+_OF_ALL = _RECORDS.format("")
+_OF_TOPIC = _RECORDS.format(f" AND (m.queue_key IN ({_KEYS}) OR m.real_queue_key IN ({_KEYS}))")
 _CANCELLED = "SELECT parked_offset FROM interventions WHERE kind = 'cancelled' AND parked_offset IN ({marks})"
 
 
-class _Record(NamedTuple):
-    """A row of ``messages`` without its body, and of ``deliveries`` if it was delayed.
-
-    ``cancelled_number`` is that of a message outside of the store that this record says to be cancelled.
-    """
-
-    log_offset: int
-    queue_key: int
-    queue_offset: int
-    store_us: int
-    unique_key: str
-    properties: str
-    due_us: int | None
-    real_queue_key: int | None
-    parked_offset: int | None
-    size: int
-    scheme: str | None
-    delayed_stored_us: int | None
-    delayed_due_us: int | None
-    cancelled_number: int | None
-
-
 class SentMessages:
-    """The messages of one topic, or of all, that are like this; :meth:`follow` reads what is new.
+    """Messages of one topic or every topic that match the conditions. :meth:`follow` reads new ones.
 
-    ``forgotten`` counts those beyond ``MAX_KEPT``, and ``forgotten_places`` where they were delivered.
+    ``forgotten`` counts forgotten messages beyond ``MAX_KEPT``, and ``forgotten_positions`` their deliveries.
     """
 
     def __init__(
@@ -88,39 +53,39 @@ class SentMessages:
         topics: Topics,
         schemes: SchemeSet,
         topic: str | None,
-        like: MessageMatcher,
+        matcher: MessageMatcher,
         max_message_bytes: int,
     ) -> None:
-        self.forgotten = self.forgotten_places = 0
+        self.forgotten = self.forgotten_positions = 0
         self._database = store.database
         self._writer = store.writer
         self._topics = topics
         self._schemes = schemes
         self._topic = topic
-        self._like = like
+        self._matcher = matcher
         self._max_message_bytes = max_message_bytes
         self._read_to: int | None = None
         self._kept_outside = -1
         self._last_number = -1
         self._found: dict[Identity, SentMessage] = {}
-        self._by_record: dict[int, SentMessage] = {}  # also by each place
+        self._by_record: dict[int, SentMessage] = {}  # also by the log offset of each position
         self._by_key: dict[str, SentMessage] = {}  # the newest with this unique key
 
     def __iter__(self) -> Iterator[SentMessage]:
-        """In any order."""
+        """All remembered messages, in no particular order."""
         return iter(self._found.values())
 
     def in_order(self) -> list[SentMessage]:
-        """As they were sent. At one instant, those outside of the store come first."""
+        """The messages in order of sending. At the same instant, those outside of the store come first."""
         return sorted(self, key=lambda sent: sent.sent_us)
 
     def __len__(self) -> int:
         return len(self._found)
 
     async def follow(self) -> None:
-        """Read what was sent, delivered and given back since the last call. Raises a StoreError."""
+        """Read the messages sent, delivered or given back since the last call. Raises a StoreError."""
         kept, end = self._writer.kept_outside, self._writer.next_log_offset
-        # First what waits outside: what is delivered meanwhile is then found twice rather than not at all.
+        # Messages outside of the store first. A message delivered in between is then found twice, not never.
         if kept != self._kept_outside:
             await self._follow_outside()
             self._kept_outside = kept
@@ -133,11 +98,11 @@ class SentMessages:
                 rows = await self._database.rows(_OF_ALL, (self._read_to, until))
             else:
                 rows = await self._database.rows(_OF_TOPIC, (self._read_to, until, self._topic, self._topic))
-            await self._add([_Record._make(row) for row in rows])
+            await self._add([RecordRow._make(row) for row in rows])
             self._read_to = until
 
     async def _follow_outside(self) -> None:
-        if self._topic is not None and self._topics.find(self._topic) is None:
+        if self._topic is not None and self._topics.find_topic(self._topic) is None:
             return
         after = self._last_number - _OVERLAP if self._last_number >= 0 else -1
         while page := await self._schemes.outside(after, _STEP, topic=self._topic):
@@ -156,7 +121,7 @@ class SentMessages:
         properties = decode_properties(message.properties)
         if self._differs(message.unique_key, properties, is_delayed=True, level=None):
             return
-        if self._like.needs_body and self._body_differs(message):
+        if self._matcher.needs_body and self._body_differs(message):
             return
         self._keep(
             SentMessage(
@@ -169,93 +134,96 @@ class SentMessages:
             ),
         )
 
-    async def _add(self, records: Sequence[_Record]) -> None:
-        new: list[tuple[_Record, SentMessage]] = []
-        made: dict[int, SentMessage] = {}  # by record, also those that are not like this
+    async def _add(self, records: Sequence[RecordRow]) -> None:
+        new: list[tuple[RecordRow, SentMessage]] = []
+        made: dict[int, SentMessage] = {}  # by record, including messages that do not match
         for record in records:
             queue = self._topics.queue(record.queue_key)
             if (found := self._beginning(record, queue)) is not None:
                 made[record.log_offset] = found
                 new.append((record, found))
-        wanted = await self._like_this(new)
+        wanted = await self._matching(new)
         for record in records:
             if record.log_offset in wanted:
                 self._keep(made[record.log_offset])
             self._add_place(record)
 
-    def _beginning(self, record: _Record, queue: Queue) -> SentMessage | None:
-        """The message, if this is its first record in the store."""
+    def _beginning(self, record: RecordRow, queue: Queue) -> SentMessage | None:
+        """Make the message if this is its first record in the store, otherwise return None."""
+        if record.kind in ("prepared", "abandoned"):
+            return None
+        goal = queue if record.real_queue_key is None else self._topics.queue(record.real_queue_key)
+        if not self._is_wanted(goal, record.log_offset):
+            return None
         own = (record.unique_key, -1 - record.log_offset)
-        if queue.topic in (SCHEDULE_TOPIC, TIMER_TOPIC) and record.real_queue_key is not None:
-            real = self._topics.queue(record.real_queue_key)
-            if not self._is_wanted(real, record.log_offset):
+        sent_us, due_us, level = record.store_us, record.due_us, None
+        if record.kind in ("cancelled", "held"):
+            if record.number is None:
                 return None
-            level: int | None = queue.queue_id + 1
-            if record.cancelled_number is not None:
-                own, level = (record.unique_key, record.cancelled_number), None
-                if own in self._found:
-                    return None
-            return SentMessage(
-                own, real, record.store_us, record.log_offset, due_us=record.due_us, level=level
-            )
-        if record.real_queue_key is not None or not self._is_wanted(queue, record.log_offset):
+            own = (record.unique_key, record.number)
+            sent_us = record.store_us if record.stored_us is None else record.stored_us
+        elif record.kind == "delivered":
+            if record.scheme == LevelQueues.name:
+                return None
+            own = (record.unique_key, record.parked_offset or 0)
+            sent_us = record.store_us if record.stored_us is None else record.stored_us
+            due_us = record.delivery_due_us
+        elif record.due_us is not None:
+            level = queue.queue_id + 1
+        if own in self._found:
             return None
-        if record.parked_offset is None:
-            return SentMessage(own, queue, record.store_us, record.log_offset)
-        outside = (record.unique_key, record.parked_offset)
-        if record.scheme == LevelQueues.name or outside in self._found:
-            return None
-        sent_us = record.store_us if record.delayed_stored_us is None else record.delayed_stored_us
-        return SentMessage(outside, queue, sent_us, record.log_offset, due_us=record.delayed_due_us)
+        return SentMessage(own, goal, sent_us, record.log_offset, due_us=due_us, level=level)
 
-    async def _like_this(self, new: Sequence[tuple[_Record, SentMessage]]) -> set[int]:
-        """Of new messages, the records of those that are like this."""
-        alike: list[_Record] = []
+    async def _matching(self, new: Sequence[tuple[RecordRow, SentMessage]]) -> set[int]:
+        """The log offsets of the records of new messages that match."""
+        matching: list[RecordRow] = []
         for record, sent in new:
             properties = decode_properties(record.properties)
             is_delayed = sent.due_us is not None
             if not self._differs(record.unique_key, properties, is_delayed=is_delayed, level=sent.level):
-                alike.append(record)
-        if not self._like.needs_body:
-            return {record.log_offset for record in alike}
+                matching.append(record)
+        if not self._matcher.needs_body:
+            return {record.log_offset for record in matching}
         found: set[int] = set()
-        for some in _in_steps(alike):
+        for some in _in_steps(matching):
             messages = await messages_at(self._database, [record.log_offset for record in some])
             found.update(offset for offset, one in messages.items() if not self._body_differs(one))
         return found
 
-    def _add_place(self, record: _Record) -> None:
-        """Add what a record says about a message that is known."""
+    def _add_place(self, record: RecordRow) -> None:
+        """Add the data of a further record of a known message."""
         queue = self._topics.queue(record.queue_key)
         sent: SentMessage | None
-        if record.cancelled_number is not None:
-            sent = self._found.get((record.unique_key, record.cancelled_number))
+        if record.kind in ("cancelled", "held"):
+            sent = self._found.get((record.unique_key, record.number or 0))
             if sent is not None:
-                sent.record, sent.is_outside, sent.is_cancelled = record.log_offset, False, True
+                sent.record, sent.is_outside = record.log_offset, False
+                sent.is_cancelled = record.kind == "cancelled"
             return
-        if queue.topic == SCHEDULE_TOPIC:
-            real = self._topics.queue(record.real_queue_key or 0)
-            if real.topic.startswith(RETRY_PREFIX):
-                self._add_again(record, real, is_visible=False)
+        if record.due_us is not None:
+            if record.kind == "retried":
+                self._add_again(record, self._topics.queue(record.real_queue_key or 0), is_visible=False)
             return
-        if is_hidden_topic(queue.topic):
+        if record.kind in ("prepared", "abandoned"):
             return
-        if record.parked_offset is None:
+        if record.kind != "delivered":
             sent = self._by_record.get(record.log_offset)
         elif record.scheme == LevelQueues.name:
-            sent = self._by_record.get(record.parked_offset)
+            sent = self._by_record.get(record.parked_offset or 0)
         else:
-            sent = self._found.get((record.unique_key, record.parked_offset))
+            sent = self._found.get((record.unique_key, record.parked_offset or 0))
         if sent is not None and sent.queue.topic == queue.topic:
-            sent.places.append(QueuePlace(queue, record.queue_offset, record.log_offset, record.store_us))
+            sent.positions.append(
+                QueuePosition(queue, record.queue_offset, record.log_offset, record.store_us)
+            )
             if sent.is_outside:
                 sent.record, sent.is_outside = record.log_offset, False
             self._by_record[record.log_offset] = sent
         elif queue.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             self._add_again(record, queue, is_visible=True)
 
-    def _add_again(self, record: _Record, queue: Queue, *, is_visible: bool) -> None:
-        """Add a retry or a dead letter: what a group made of a message of this topic."""
+    def _add_again(self, record: RecordRow, queue: Queue, *, is_visible: bool) -> None:
+        """Add a retry or a dead letter to the message that a group gave back."""
         properties = decode_properties(record.properties)
         origin = log_offset_of(properties.get(ORIGIN_MESSAGE_ID, ""))
         sent = self._by_record.get(origin) if origin is not None else None
@@ -263,14 +231,14 @@ class SentMessages:
             sent = self._by_key.get(record.unique_key)
         if sent is None or sent.queue.topic != properties.get(RETRY_TOPIC):
             return
-        is_dead = queue.topic.startswith(DLQ_PREFIX)
+        is_dead = record.kind == "dead"
         group = queue.topic.removeprefix(DLQ_PREFIX if is_dead else RETRY_PREFIX)
-        place = QueuePlace(queue, record.queue_offset, record.log_offset, record.store_us)
-        sent.again[group] = Again(place if is_visible else None, record.due_us or 0, is_dead)
+        position = QueuePosition(queue, record.queue_offset, record.log_offset, record.store_us)
+        sent.again[group] = Again(position if is_visible else None, record.due_us or 0, is_dead)
 
     def _is_wanted(self, queue: Queue, log_offset: int | None = None) -> bool:
         if log_offset is not None and log_offset < queue.emptied_at:
-            return False  # a record of what was delayed: the level queues keep it
+            return False  # a record from before the reset, kept in a level queue
         topic = queue.topic
         if self._topic is not None:
             return topic == self._topic
@@ -279,10 +247,10 @@ class SentMessages:
     def _differs(
         self, unique_key: str, properties: dict[str, str], *, is_delayed: bool, level: int | None
     ) -> bool:
-        return any(self._like.differences(unique_key, properties, delayed=is_delayed, level=level))
+        return any(self._matcher.differences(unique_key, properties, delayed=is_delayed, level=level))
 
     def _body_differs(self, message: StoredMessage) -> bool:
-        return any(self._like.body_differences(body_of(message, self._max_message_bytes).content))
+        return any(self._matcher.body_differences(body_of(message, self._max_message_bytes).content))
 
     def _keep(self, sent: SentMessage) -> None:
         self._found[sent.identity] = sent
@@ -295,18 +263,18 @@ class SentMessages:
     def _forget_oldest(self) -> None:
         oldest = self._found.pop(next(iter(self._found)))
         self.forgotten += 1
-        self.forgotten_places += len(oldest.places)
-        for record in (oldest.record, *(place.log_offset for place in oldest.places)):
+        self.forgotten_positions += len(oldest.positions)
+        for record in (oldest.record, *(position.log_offset for position in oldest.positions)):
             self._by_record.pop(record, None)
         if self._by_key.get(oldest.unique_key) is oldest:
             del self._by_key[oldest.unique_key]
 
     async def note_cancelled(self, some: Iterable[SentMessage]) -> None:
-        """Find out which of these were cancelled while they waited in a level queue."""
+        """Mark the messages that were cancelled while they waited in a level queue."""
         waiting = {
             sent.record: sent
             for sent in some
-            if sent.due_us is not None and not (sent.places or sent.is_outside)
+            if sent.due_us is not None and not (sent.positions or sent.is_outside)
         }
         offsets = iter(waiting)
         while batch := list(islice(offsets, 500)):
@@ -315,7 +283,7 @@ class SentMessages:
                 waiting[offset].is_cancelled = True
 
     async def contents(self, some: Sequence[SentMessage]) -> dict[int, StoredMessage]:
-        """The records of these, by :attr:`SentMessage.record`, without those that are gone."""
+        """The records of these messages by :attr:`SentMessage.record`. Removed records are omitted."""
         found = await messages_at(self._database, [sent.record for sent in some if not sent.is_outside])
         for sent in some:
             if sent.is_outside and (waiting := await self._schemes.numbered(sent.record)):
@@ -323,9 +291,9 @@ class SentMessages:
         return found
 
 
-def _in_steps(records: Sequence[_Record]) -> Iterator[list[_Record]]:
-    """The records in lists whose bodies are not too large together."""
-    some: list[_Record] = []
+def _in_steps(records: Sequence[RecordRow]) -> Iterator[list[RecordRow]]:
+    """Yield the records in lists, each with a limited total size of the bodies."""
+    some: list[RecordRow] = []
     size = 0
     for record in records:
         if some and (size + record.size > _STEP_BYTES or len(some) == _STEP):

@@ -1,1 +1,1 @@
-"""Watch the broker: what it does now, and short descriptions of what it has stored."""
+"""Watching: live figures of the broker, and summaries of stored records."""

@@ -1,7 +1,7 @@
-"""When the messages that wait will be due: for each level, and for absolute due times, a curve of few points.
+"""Due curves: when pending messages will be due. There is one per level, and one for absolute due times.
 
-A level queue is in order of due time. So evenly spaced offsets of it give the curve of all that waits there,
-at the cost of a few look-ups, however many messages there are.
+A level queue is in order of due time. Evenly spaced offsets therefore give the curve of all its pending
+messages with a few look-ups, however many messages there are.
 """
 
 from bisect import bisect_right
@@ -15,10 +15,10 @@ from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.database import Database
 
 POINTS: Final = 40
-"""Most points of a curve."""
+"""Maximum number of points of a curve."""
 
 Curve = list[tuple[int, int]]
-"""Instants and how many messages are due by then, from the first due time to the last one."""
+"""Instants, each with the number of messages due by then, from the first due time to the last."""
 
 _DUE = (
     "WITH wanted (key, place) AS (VALUES {}) SELECT queue_key, queue_offset, due_us"
@@ -27,7 +27,7 @@ _DUE = (
 
 
 class DueCurves:
-    """Makes the curves anew when what waits has changed."""
+    """Makes the curves, and makes them again when the pending messages have changed."""
 
     def __init__(self, database: Database, levels: LevelQueues, schemes: SchemeSet) -> None:
         self._database = database
@@ -37,7 +37,7 @@ class DueCurves:
         self._curves: dict[int, Curve] = {}
 
     async def of_levels(self) -> dict[int, Curve]:
-        """The curves by number of the level; none for a level in which nothing waits. Raises a StoreError."""
+        """The curves of all levels with pending messages, by level. Raises a StoreError."""
         places: list[tuple[int, int]] = []
         changed: dict[int, Level] = {}
         for level in self._levels.levels:
@@ -68,7 +68,7 @@ class DueCurves:
         return self._curves
 
     def of_timed(self) -> Curve:
-        """The curve of messages with an absolute due time, to the second."""
+        """The curve of messages with an absolute due time, or of the first ones, in whole seconds."""
         seconds = sorted(self._schemes.due_seconds().items())
         step = max(-(-len(seconds) // POINTS), 1)
         curve: Curve = []
@@ -80,7 +80,7 @@ class DueCurves:
         return curve
 
     def forget(self) -> None:
-        """Read all anew: nobody looks any more."""
+        """Discard the curves after the last reader has left."""
         self._seen.clear()
         self._curves.clear()
 

@@ -1,8 +1,8 @@
-"""What the broker is doing now, for those who watch: its clock, what waits, what arrives, how late it is.
+"""The broker's live state for watchers: its clock, pending messages, arrivals, and lateness.
 
-One look serves all who watch, at most every :data:`TURN_S`, and only after something was stored. Nobody is
-kept waiting for: a reader who is slow misses records, and is told how many. While nobody watches, there is no
-look at all.
+One look at the state serves all watchers. A look is taken at most every :data:`TURN_S` after something was
+stored, otherwise every :data:`QUIET_S`, and never without watchers. A slow watcher does not delay others. It
+misses records, and gets the number of missed records.
 """
 
 import asyncio
@@ -17,29 +17,29 @@ from mocketmq.broker.watching.recent_lateness import TIMED, RecentLateness, Spre
 from mocketmq.broker.watching.stored_records import RecordSummary, StoredRecords
 from mocketmq.clock import US_PER_S, steady_us, wall_us
 from mocketmq.errors import StoreError
-from mocketmq.schedule.held_deliveries import HeldDeliveries
+from mocketmq.schedule.held_deliveries import HeldBy, HeldDeliveries
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.store import Store
 
 TURN_S: Final = 0.4
-"""Real seconds between two looks."""
+"""Minimum real time between two looks."""
 QUIET_S: Final = 10.0
-"""Real seconds until the next look when nothing is stored."""
+"""Real time until the next look when nothing is stored."""
 MAX_RECORDS: Final = 50
-"""Records that a look tells of, and a reader who comes back is told of."""
+"""Maximum number of records in a look, also for a reader that reconnects."""
 SELDOM_US: Final = 60 * US_PER_S
-"""Real time after which is looked again even at what takes long to look at."""
+"""Maximum real time between two updates of figures that take long to compute."""
 _MAX_OUTSIDE: Final = 2_000
-"""Finding the newest messages outside of the store means going through all that wait there."""
+"""Number of pending messages outside of the store above which looks omit them, as a look scans all."""
 _RATE_S: Final = 5
 
 
 class LiveLevel(NamedTuple):
-    """A delay level; without ``level``, all messages with an absolute due time.
+    """A delay level, or if ``level`` is None, all messages with an absolute due time.
 
-    ``delivered`` counts the last minute, ``curve`` is when those that wait are due. What a fault holds waits
-    too, and is overdue.
+    ``delivered`` counts the last minute. ``curve`` shows when pending messages are due. Messages held by a
+    fault count as pending and overdue; ``held`` has their rules.
     """
 
     level: int | None
@@ -49,18 +49,19 @@ class LiveLevel(NamedTuple):
     oldest_overdue_us: int | None
     delivered: int
     curve: Curve
+    held: Sequence[HeldBy] = ()
 
 
 class NextDue(NamedTuple):
-    """What is due next: in which lanes, and the first message if it is in a level."""
+    """The next due time, the levels in which messages are then due, and the first message if in a level."""
 
     instant_us: int
     levels: Sequence[int]  # 0 for absolute due times
     record: RecordSummary | None
 
 
-class Lateness(NamedTuple):
-    """The lateness of the last minutes: in all, by level (0 for absolute due times), and in time."""
+class LiveLateness(NamedTuple):
+    """The lateness of the last minutes: in total, by level (0 for absolute due times), and over time."""
 
     in_all: Spread
     by_level: Mapping[int, Spread]
@@ -68,7 +69,7 @@ class Lateness(NamedTuple):
 
 
 class LiveState(NamedTuple):
-    """All figures at one instant. ``commits`` counts the transactions so far."""
+    """All figures at one instant. ``commits`` counts transactions since the start."""
 
     now_us: int
     wall_us: int
@@ -77,16 +78,16 @@ class LiveState(NamedTuple):
     pending: int
     next_due: NextDue | None
     lanes: Sequence[LiveLevel]
-    lateness: Lateness
+    lateness: LiveLateness
     stored_per_s: float
     delivered_per_s: float
     commits: int
 
 
 class Look:
-    """One look: the state, and the ``records`` since the look before, newest first, but for ``missed``.
+    """One look: the state, and the newest ``records`` since the previous look. ``missed`` counts the others.
 
-    It is about records from log offset ``begin`` to ``end - 1``. ``encoded`` is for the door.
+    The look covers log offsets from ``begin`` to ``end - 1``. The front door caches its form in ``encoded``.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Look:
 
 
 class Live:
-    """Looks while somebody watches."""
+    """Takes looks while there are watchers."""
 
     def __init__(
         self,
@@ -132,18 +133,18 @@ class Live:
         self._first_due: tuple[int, RecordSummary | None] = (-1, None)
         self._timed_curve: Curve = []
         self._timed_again_us = 0
-        self._overdue: dict[int, tuple[int, int]] = {}
+        self._overdue: dict[int, list[HeldBy]] = {}
         self._overdue_again_us = 0
 
     @property
     def readers(self) -> int:
-        """How many watch."""
+        """The number of watchers."""
         return self._readers
 
     async def watch(self, after: int | None = None) -> AsyncGenerator[Look, None]:
-        """A look now and after each change, until the broker stops.
+        """Yield a look now and after each change, until the broker stops.
 
-        The first one tells of the records from log offset ``after`` on, or of the newest ones.
+        The first look has the records from log offset ``after`` on, or the newest records.
         """
         self._readers += 1
         try:
@@ -164,7 +165,7 @@ class Live:
                 self._end()
 
     async def _for(self, look: Look, read_to: int | None) -> Look:
-        """The look for a reader who has read to another offset than the look before."""
+        """The look for a reader that has read up to another offset than ``look.begin``."""
         begin = max(look.end - MAX_RECORDS, 0)
         if read_to is not None and read_to <= look.end:
             begin = read_to
@@ -174,12 +175,12 @@ class Live:
         return Look(look.state, begin, look.end, _newest_first([*outside, *records]), missed)
 
     def forget(self) -> None:
-        """Everything was removed: what was seen before is no more."""
+        """Forget all figures from before, after all messages were removed."""
         self._lateness.forget()
         self._curves.forget()
 
     def close(self) -> None:
-        """Let all who watch go."""
+        """End all watches."""
         self._closed = True
         self._looked.set()
         self._end()
@@ -255,7 +256,7 @@ class Live:
             )
         )
         overdue = await self._held_back()
-        lanes = [_with_overdue(lane, *overdue.get(lane.level or TIMED, (0, 0))) for lane in lanes]
+        lanes = [_with_held(lane, overdue.get(lane.level or TIMED, [])) for lane in lanes]
         stored_per_s, delivered_per_s = self._rates()
         return LiveState(
             self._clock.now_us(),
@@ -265,14 +266,14 @@ class Live:
             self._schemes.pending,
             await self._next_due(lanes),
             lanes,
-            Lateness(self._lateness.in_all(), self._lateness.by_level(), self._lateness.in_time()),
+            LiveLateness(self._lateness.in_all(), self._lateness.by_level(), self._lateness.in_time()),
             stored_per_s,
             delivered_per_s,
             self._writer.commits,
         )
 
     def _curve_of_timed(self) -> Curve:
-        """Made anew each minute, or so seldom that it takes a hundredth of the time."""
+        """The curve of absolute due times. Kept 100 times as long as it took to make, at most a minute."""
         began_us = steady_us()
         if began_us >= self._timed_again_us:
             self._timed_curve = self._curves.of_timed()
@@ -280,8 +281,8 @@ class Live:
             self._timed_again_us = now_us + min(100 * (now_us - began_us), SELDOM_US)
         return self._timed_curve
 
-    async def _held_back(self) -> dict[int, tuple[int, int]]:
-        """What faults hold, by level. Read as seldom as that curve, as all of it is gone through."""
+    async def _held_back(self) -> dict[int, list[HeldBy]]:
+        """Messages held by faults, by level. Kept by the same rule as the curve, as reading scans all."""
         began_us = steady_us()
         if began_us >= self._overdue_again_us or not self._held.pending:
             self._overdue = await self._held.overdue()
@@ -321,12 +322,14 @@ def _newest_first(records: list[RecordSummary]) -> list[RecordSummary]:
     return sorted(records, key=lambda one: one.store_us, reverse=True)
 
 
-def _with_overdue(lane: LiveLevel, count: int, oldest_us: int) -> LiveLevel:
-    """The lane with messages beside those that wait for their due time: theirs is over."""
-    if not count:
+def _with_held(lane: LiveLevel, held: Sequence[HeldBy]) -> LiveLevel:
+    """Add held messages to the lane. Their due time is over."""
+    if not held:
         return lane
+    count, oldest_us = sum(one.messages for one in held), min(one.oldest_us for one in held)
     return lane._replace(
         pending=lane.pending + count,
         oldest_overdue_us=min(lane.oldest_overdue_us or oldest_us, oldest_us),
         curve=[(oldest_us, count), *((due_us, count + total) for due_us, total in lane.curve)],
+        held=held,
     )

@@ -1,11 +1,11 @@
-"""How late the deliveries of the last minutes were, level by level, from the ledger.
+"""The lateness of deliveries in the last minutes, by level, from the ledger.
 
-The minutes are real ones, whatever the emulated clock does: a clock that jumps would empty them. Deliveries
-by hand and those that a fault put off are counted, but their lateness is not.
+The minutes are in real time, because a jump of the emulated clock would empty them. Forced deliveries and
+deliveries held by an injected fault count as deliveries, but their lateness is ignored.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from mocketmq.clock import US_PER_S, Clock, steady_us
@@ -13,12 +13,12 @@ from mocketmq.store.store import Store
 
 SLOT_US: Final = 5 * US_PER_S
 SLOTS: Final = 60
-"""Slots that are kept: five minutes."""
+"""Number of slots that are kept, for five minutes."""
 MINUTE_SLOTS: Final = 12
 BEFORE: Final = 20_000
-"""Deliveries of the time before somebody looked that are read."""
+"""Maximum number of deliveries read from the time before the first reader."""
 
-# A value keeps three digits, so a percentile is right to one in a hundred.
+# Values are cut to three digits, so a percentile is exact to 1%. From 10 s on they are cut to whole seconds.
 _DIGITS = """CASE WHEN late < 1000 THEN late WHEN late < 10000 THEN late / 10 * 10
  WHEN late < 100000 THEN late / 100 * 100 WHEN late < 1000000 THEN late / 1000 * 1000
  WHEN late < 10000000 THEN late / 10000 * 10000 ELSE late / 1000000 * 1000000 END"""
@@ -34,11 +34,11 @@ SELECT age, level, CASE WHEN counts THEN {_DIGITS} END, count(*), max(late) FROM
 WHERE age >= 0 AND age < ? GROUP BY 1, 2, 3"""
 
 TIMED: Final = 0
-"""Stands for a level in the case of messages with an absolute due time."""
+"""Level number that stands for messages with an absolute due time."""
 
 
 class Spread(NamedTuple):
-    """How late some deliveries were, in microseconds. Of ``measured`` deliveries."""
+    """The lateness of ``measured`` deliveries, in microseconds."""
 
     measured: int = 0
     p50_us: int = 0
@@ -71,21 +71,20 @@ class _Slot:
 
 
 class RecentLateness:
-    """Follows the ledger while somebody looks."""
+    """Follows the ledger while there are readers."""
 
-    def __init__(self, store: Store, ticks: Callable[[], int] = steady_us) -> None:
+    def __init__(self, store: Store) -> None:
         self._database = store.database
         self._writer = store.writer
         self._clock: Clock = store.clock
-        self._ticks = ticks
         self._slots: deque[_Slot] = deque()
-        self._late: dict[int, Counter[int]] = {}  # of all slots together, by level
+        self._late: dict[int, Counter[int]] = {}  # sum of all slots, by level
         self._by_level: dict[int, Spread] = {}
         self._read_to: int | None = None
 
     async def follow(self) -> None:
-        """Read what was delivered since the last call. Raises a StoreError."""
-        end, number = self._writer.next_log_offset, self._ticks() // SLOT_US
+        """Read the deliveries since the last call. Raises a StoreError."""
+        end, number = self._writer.next_log_offset, steady_us() // SLOT_US
         if self._read_to is None:
             slot_us = SLOT_US * (self._clock.rate or 1)
             given = (self._clock.now_us(), slot_us, end, BEFORE, SLOTS)
@@ -114,19 +113,19 @@ class RecentLateness:
             self._by_level.pop(level, None)
 
     def forget(self) -> None:
-        """Begin anew: nobody looks any more, or the ledger was emptied."""
+        """Start over, after the last reader has left or the ledger was emptied."""
         self._slots.clear()
         self._late.clear()
         self._by_level.clear()
         self._read_to = None
 
     def of_minute(self) -> Mapping[int, int]:
-        """How many messages were delivered in the last minute, by level."""
-        since = self._ticks() // SLOT_US - MINUTE_SLOTS
+        """The number of messages delivered in the last minute, by level."""
+        since = steady_us() // SLOT_US - MINUTE_SLOTS
         return sum((slot.delivered for slot in self._slots if slot.number > since), Counter())
 
     def by_level(self) -> Mapping[int, Spread]:
-        """The lateness of all that is kept, by level."""
+        """The lateness in all slots, by level."""
         for level, late in self._late.items():
             if late and level not in self._by_level:
                 worst = max(slot.worst[level] for slot in self._slots if level in slot.worst)
@@ -134,15 +133,15 @@ class RecentLateness:
         return dict(sorted(self._by_level.items()))
 
     def in_all(self) -> Spread:
-        """The lateness of all that is kept."""
+        """The lateness in all slots."""
         levels = self.by_level()
         if len(levels) < 2:
             return next(iter(levels.values()), Spread())
         return _spread(sum(self._late.values(), Counter()), max(one.max_us for one in levels.values()))
 
     def in_time(self) -> list[tuple[int, Spread]]:
-        """The lateness of each slot, oldest first, and how many slots ago it was; none of empty ones."""
-        number = self._ticks() // SLOT_US
+        """The lateness of each slot that is not empty, oldest first, with its age in slots."""
+        number = steady_us() // SLOT_US
         return [(number - slot.number, slot.spread) for slot in self._slots if slot.late]
 
 

@@ -1,1 +1,1 @@
-"""The relay for Kafka, exactly once; needs the optional client aiokafka."""
+"""The relay for Kafka, which is exactly once, and needs the optional client aiokafka."""

@@ -1,7 +1,7 @@
-"""Divides the partitions of a delay topic in Kafka among relays, by a consumer group.
+"""Divides the partitions of a delay topic in Kafka among relays, with a consumer group.
 
-The group member fetches no records; it only receives its assignment. A relay keeps working on a partition
-during a rebalance, until another relay fences its transactional producer.
+The group member fetches no records and only receives its assignment. During a rebalance, a relay continues to
+work on a partition until another relay fences its transactional producer.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from mocketmq.relay.partition import LostPartitionError, RelayError
 log = logging.getLogger(__name__)
 
 _POLL_MS: Final = 1_000
-_HEARTBEAT_MS: Final = 3_000  # as the client has it
+_HEARTBEAT_MS: Final = 3_000  # the client's default
 _AGAIN_S: Final = 2.0
 _CLOSING_S: Final = 5.0
 
@@ -31,6 +31,7 @@ class KafkaCluster:
     """Implements :class:`~mocketmq.relay.partition.Cluster`."""
 
     def __init__(self, group: str, names: TopicNames, options: KafkaOptions, judge: Judge) -> None:
+        self.again_s = _AGAIN_S
         self._group = group
         self._options = options
         self._topics = KafkaTopics(names, options.common)
@@ -39,7 +40,7 @@ class KafkaCluster:
         self._owned: frozenset[int] | None = None
         self._told: frozenset[int] | None = None
         self._changed = asyncio.Event()
-        self._settled = asyncio.Event()  # no rebalance is under way
+        self._settled = asyncio.Event()  # set while no rebalance is in progress
         self._member: AIOKafkaConsumer | None = None
         self._staying: asyncio.Task[None] | None = None
 
@@ -62,7 +63,7 @@ class KafkaCluster:
                 await self._topics.prepare()
             except RelayError as error:
                 log.warning("%s; retrying", error)
-                await asyncio.sleep(_AGAIN_S)
+                await asyncio.sleep(self.again_s)
         self._told = self._owned
         for number in self._owned - self._partitions.keys():
             self._partitions[number] = KafkaPartition(self._shared, number)
@@ -90,18 +91,18 @@ class KafkaCluster:
         await self._member.start()
 
     async def _stay(self) -> None:
-        """Keep polling, because the client leaves the group when it is not polled."""
+        """Poll the client again and again, because it leaves the group if it is not polled."""
         while True:
             try:
                 if self._member is None:
                     await self._join()
                 while self._member is not None:
                     await self._member.getmany(timeout_ms=_POLL_MS)
-            except Exception as error:  # noqa: BLE001 - without it, the group would give up the relay one day
+            except Exception as error:  # noqa: BLE001 - without polls, the group would remove the relay
                 reason = said(error) if isinstance(error, KafkaError) else repr(error)
                 log.warning("rejoining group %s: %s", self._group, reason)
                 await self._leave()
-                await asyncio.sleep(_AGAIN_S)
+                await asyncio.sleep(self.again_s)
 
     async def _leave(self) -> None:
         member, self._member = self._member, None
@@ -109,7 +110,7 @@ class KafkaCluster:
             await asyncio.wait([asyncio.create_task(member.stop())], timeout=_CLOSING_S)
 
     def rebalancing(self) -> None:
-        """Note that a rebalance has begun."""
+        """Record that a rebalance has begun."""
         self._settled.clear()
 
     def assigned(self, places: Iterable[TopicPartition]) -> None:
@@ -125,17 +126,17 @@ class KafkaCluster:
 
     async def _committed(self, place: TopicPartition) -> int | None:
         if self._member is None:
-            raise KafkaError("the group is joined anew")
+            raise KafkaError("the relay is rejoining the group")
         committed: int | None = await self._member.committed(place)
         return committed
 
     async def _permission(self, number: int, was_fenced: bool) -> None:
-        """Wait until a rebalance is over; a relay may be fenced before it learns of the rebalance."""
+        """Wait until a rebalance is over. A relay may be fenced before it is notified of the rebalance."""
         if was_fenced:
             await asyncio.sleep(self._options.group.get("heartbeat_interval_ms", _HEARTBEAT_MS) / 1_000)
         await self._settled.wait()
         if self._owned is None or number not in self._owned:
-            raise LostPartitionError("another relay has it")
+            raise LostPartitionError("another relay has taken it over")
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # it is untyped
@@ -144,10 +145,10 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # it is untyp
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
 
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:  # noqa: ARG002 - all are
-        """A rebalance has begun."""
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:  # noqa: ARG002 - always all
+        """Notify the cluster that a rebalance has begun."""
         self._cluster.rebalancing()
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """It has ended."""
+        """Notify the cluster that the rebalance has ended."""
         self._cluster.assigned(assigned)

@@ -1,6 +1,6 @@
-"""Formats of a delayed message in Kafka: in the delay topic, the pending log and the real topic.
+"""The formats of a delayed message in Kafka's delay topic, pending log and real topic.
 
-The pending topic is compacted. Its keys and values::
+The pending topic is compacted. Its records have these keys and values::
 
     "<offset> <due_ms>"   the message at this offset of the delay topic: MessagePack of KafkaMessage
     "<offset> <due_ms>"   a tombstone: the message is settled
@@ -15,11 +15,11 @@ import msgspec
 
 from mocketmq.clock import US_PER_MS
 from mocketmq.relay.judging import ORDERS, RELAY_ID, RELAY_REFUSED
-from mocketmq.relay.partition import Pending, Settled
+from mocketmq.relay.partition import RelayedMessage, Settled
 
 POSITION_KEY: Final = b"position"
 RELAY_SENT_MS: Final = "RELAY_SENT_MS"
-"""In the real topic: the timestamp of the message in the delay topic."""
+"""Name, in the real topic, of the message's timestamp in the delay topic."""
 
 _KEY: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,15})")
 Headers = Sequence[tuple[str, bytes | None]]
@@ -36,7 +36,7 @@ class KafkaMessage(msgspec.Struct, array_like=True, frozen=True):
 
 
 class KafkaRecord(NamedTuple):
-    """A record to write; without a ``partition``, Kafka chooses one by the key."""
+    """A record to write. Without a ``partition``, Kafka chooses the partition by the key."""
 
     topic: str
     key: bytes | None
@@ -50,21 +50,21 @@ _decode = msgspec.msgpack.Decoder(KafkaMessage).decode
 
 
 def words_of(headers: Headers) -> dict[str, str]:
-    """The headers as text. The last of several with one name wins; bytes that are not UTF-8 match nothing."""
+    """The headers as text. Of headers with one name the last wins. Bytes that are not UTF-8 match nothing."""
     return {name: (value or b"").decode(errors="replace") for name, value in headers}
 
 
-def pending_of(name: str, offset: int, due_us: int, message: KafkaMessage) -> Pending:
-    """The pending message for the record at this offset of the delay topic."""
-    return Pending(name, offset, due_us, _encode(message))
+def pending_of(name: str, offset: int, due_us: int, message: KafkaMessage) -> RelayedMessage:
+    """The pending message of the record at this offset in the delay topic."""
+    return RelayedMessage(name, offset, due_us, _encode(message))
 
 
-def kept(pending: Pending, topic: str, partition: int) -> KafkaRecord:
+def kept(pending: RelayedMessage, topic: str, partition: int) -> KafkaRecord:
     """The pending-log record that keeps the message."""
     return KafkaRecord(topic, _key(pending), pending.content, (), partition)
 
 
-def settled(pending: Pending, topic: str, partition: int) -> KafkaRecord:
+def settled(pending: RelayedMessage, topic: str, partition: int) -> KafkaRecord:
     """The pending-log tombstone that settles the message."""
     return KafkaRecord(topic, _key(pending), None, (), partition)
 
@@ -74,8 +74,8 @@ def position(offset: int, topic: str, partition: int) -> KafkaRecord:
     return KafkaRecord(topic, POSITION_KEY, b"%d" % offset, (), partition)
 
 
-def in_log(name: str, records: Iterable[Any]) -> Iterator[Pending | Settled]:
-    """Decode records of the pending log, except the position; skip unknown ones."""
+def in_log(name: str, records: Iterable[Any]) -> Iterator[RelayedMessage | Settled]:
+    """Decode records of the pending log, except the position. Unknown records are skipped."""
     for one in records:
         if not (match := _KEY.fullmatch(one.key or b"")):
             continue
@@ -83,18 +83,19 @@ def in_log(name: str, records: Iterable[Any]) -> Iterator[Pending | Settled]:
         if one.value is None:
             yield Settled(offset, due_us)
         else:
-            yield Pending(f"{name}/{offset}", offset, due_us, one.value)
+            yield RelayedMessage(f"{name}/{offset}", offset, due_us, one.value)
 
 
-def message_in(pending: Pending) -> KafkaMessage:
+def message_in(pending: RelayedMessage) -> KafkaMessage:
     """Decode the pending message."""
     return _decode(pending.content)
 
 
-def forwarded(pending: Pending, message: KafkaMessage) -> KafkaRecord:
-    """The record for the real topic: headers with id and send time replace those with topic and delay.
+def forwarded(pending: RelayedMessage, message: KafkaMessage) -> KafkaRecord:
+    """The record for the real topic, with headers for id and send time instead of topic and delay.
 
-    The timestamp is the time of forwarding: with the original one, retention could remove the record at once.
+    Its timestamp is the time of forwarding, because with the original timestamp retention could remove the
+    record at once.
     """
     headers = _without(message.headers, ORDERS | {RELAY_ID, RELAY_SENT_MS})
     headers += ((RELAY_ID, pending.id.encode()), (RELAY_SENT_MS, b"%d" % message.sent_ms))
@@ -104,14 +105,14 @@ def forwarded(pending: Pending, message: KafkaMessage) -> KafkaRecord:
 def refused(
     name: str, topic: str, key: bytes | None, value: bytes | None, headers: Headers, reason: str
 ) -> KafkaRecord:
-    """The record for the refused topic: the original, with the reason."""
+    """The record for the refused topic, which is the original with the reason."""
     marked = _without(headers, {RELAY_ID, RELAY_REFUSED})
     marked += ((RELAY_ID, name.encode()), (RELAY_REFUSED, reason.encode()))
     has_content = key is not None or value is not None
     return KafkaRecord(topic, key, value if has_content else b"", marked)
 
 
-def _key(pending: Pending) -> bytes:
+def _key(pending: RelayedMessage) -> bytes:
     return b"%d %d" % (pending.number, pending.due_us // US_PER_MS)
 
 

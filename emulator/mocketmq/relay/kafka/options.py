@@ -38,12 +38,12 @@ _TLS: Final = {
     "ssl_keyfile": "keyfile",
     "ssl_password": "password",
 }
-"""TLS file options, with the parameter names of aiokafka's helper."""
+"""Options for TLS files, and the corresponding parameters of aiokafka's helper."""
 NAMES: Final = sorted({*_ALL, *_GROUP, *_PRODUCER, *_TLS})
 
 
 class KafkaOptions(NamedTuple):
-    """Arguments for aiokafka: for all its classes, for the group member, for producers."""
+    """Arguments of aiokafka: those of all its classes, of the group member, and of producers."""
 
     common: dict[str, Any]
     group: dict[str, Any]

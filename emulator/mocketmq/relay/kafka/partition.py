@@ -1,14 +1,14 @@
 """A partition of the delay topic on Kafka, with its pending log.
 
-The relay is exactly once. One transaction keeps arrivals: it writes them to the pending log and commits the
-position in the delay topic. Another forwards due messages: it writes each to its real topic and its tombstone
-to the pending log. A crash in between leaves a message either pending or settled, never both.
+The relay is exactly once. To keep arrivals, one transaction writes them to the pending log and commits the
+position in the delay topic. To forward due messages, one transaction writes each message to its real topic
+and its tombstone to the pending log. So after a crash, a message is either pending or settled, never both.
 
-All transactions of a partition use one producer, whose transactional id names the partition of the pending
-log. A relay that takes a partition over opens this producer first, which fences the previous owner: Kafka
-aborts its open transaction and refuses its later ones. After a failed transaction the relay takes the
-partition over anew, because the producer is unusable and only the log tells whether the transaction took
-effect.
+All transactions of a partition use one producer. Its transactional id names the partition of the pending log.
+A relay that takes over a partition first opens this producer, which fences the previous owner. Kafka then
+aborts the owner's open transaction and refuses later transactions. After a failed transaction, the relay
+takes over the partition anew, because the producer is unusable and only the log shows whether the transaction
+took effect.
 """
 
 import asyncio
@@ -37,16 +37,16 @@ from mocketmq.relay.kafka import message as kafka_message
 from mocketmq.relay.kafka.message import Headers, KafkaMessage, KafkaRecord
 from mocketmq.relay.kafka.options import KafkaOptions
 from mocketmq.relay.kafka.topics import KafkaTopics, TopicState, said
-from mocketmq.relay.partition import LostPartitionError, Pending, Settled, TroubleError
+from mocketmq.relay.partition import LostPartitionError, RelayedMessage, RetryableError, Settled
 from mocketmq.relay.shelf import BATCH
 
 log = logging.getLogger(__name__)
 
 _POLL_MS: Final = 1_000
 _BACKOFF_MS: Final = 20  # Kafka demands a retry while it completes the previous transaction
-_BATCH_BYTES: Final = 256 << 10  # limit for one partition's records in a request
-_LARGEST_REQUEST_BYTES: Final = 64 << 20  # leave size limits to the broker
-_LOG_BYTES: Final = 8 << 20  # read at once
+_BATCH_BYTES: Final = 256 << 10  # limit on the size of one partition's records in a request
+_LARGEST_REQUEST_BYTES: Final = 64 << 20  # so large that only the broker limits the size
+_LOG_BYTES: Final = 8 << 20  # limit on one read of the log
 _CLOSING_S: Final = 3.0
 _SLOW_S: Final = 10
 _OF_THE_MESSAGE: Final = (
@@ -55,7 +55,7 @@ _OF_THE_MESSAGE: Final = (
     PolicyViolationError,
     RecordListTooLargeError,
     TopicAuthorizationFailedError,
-    UnknownError,  # also errors that the client has no name for, as for a message without a key
+    UnknownError,  # also errors without a name in the client, such as that for a message without a key
 )
 """Errors by which a broker rejects a single message."""
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class SharedState(NamedTuple):
     committed: Callable[[TopicPartition], Awaitable[int | None]]
     """Returns the group's committed offset in a partition of the delay topic."""
     permission: Callable[[int, bool], Awaitable[None]]
-    """Waits until the relay may take the partition over; the flag says whether another relay fenced it."""
+    """Waits until the relay may take over the partition. The flag is whether another relay fenced it."""
 
 
 class _Write(NamedTuple):
@@ -96,15 +96,15 @@ class KafkaPartition:
         self._reader: AIOKafkaConsumer | None = None
         self._writing = asyncio.Lock()
         self._was_fenced = False
-        self._unfit: dict[str, str] = {}  # ids of messages that a broker refused, and why
-        self._alone: set[str] = set()  # ids of messages of which one or more were refused
-        self._bare: set[str] = set()  # ids of messages whose content even the refused topic rejects
+        self._unfit: dict[str, str] = {}  # reasons by id, for messages that are known to be unfit
+        self._alone: set[str] = set()  # ids of refused messages, each of which is retried alone
+        self._bare: set[str] = set()  # ids of messages with content that even the refused topic rejects
         self._closing: set[asyncio.Task[None]] = set()
 
     # Taking over
 
-    async def restore(self) -> AsyncGenerator[Sequence[Pending | Settled], None]:
-        """Open the producer, then read the log to its end; its position is where to read the delay topic."""
+    async def restore(self) -> AsyncGenerator[Sequence[RelayedMessage | Settled], None]:
+        """Open the producer, then read the log to its end, including the position in the delay topic."""
         await self._shared.permission(self._number, self._was_fenced)
         self._was_fenced = False
         try:
@@ -123,13 +123,13 @@ class KafkaPartition:
                         if one.key == kafka_message.POSITION_KEY:
                             position = int(one.value)
                     yield [*kafka_message.in_log(self.name, records)]
-            # The committed offset may lag: the previous owner's last transaction can still be completing.
+            # The committed offset may lag, because the previous owner's last transaction may not be complete.
             position = max(position, await self._shared.committed(self._place) or 0)
             self._reader = await self._reading(self._place)
             if position:
                 self._reader.seek(self._place, position)
         except KafkaError as error:
-            raise TroubleError(f"it cannot be taken over ({said(error)})") from error
+            raise RetryableError(f"it cannot be taken over ({said(error)})") from error
 
     async def _reading(self, place: TopicPartition, **options: Any) -> AIOKafkaConsumer:
         reader = AIOKafkaConsumer(
@@ -162,23 +162,23 @@ class KafkaPartition:
     # What arrives
 
     async def arrivals(self) -> Sequence[ConsumerRecord]:
-        """The next records of the delay topic."""
+        """Wait for the next records of the delay topic."""
         assert self._reader is not None  # noqa: S101 - it is held
         try:
             found = await self._reader.getmany(self._place, timeout_ms=_POLL_MS, max_records=BATCH)
         except KafkaError as error:
-            raise TroubleError(f"it cannot be read ({said(error)})") from error
+            raise RetryableError(f"it cannot be read ({said(error)})") from error
         return found.get(self._place, ())  # type: ignore[no-any-return]  # the client has no types
 
-    async def keep(self, arrivals: Sequence[ConsumerRecord]) -> Sequence[Pending]:
+    async def keep(self, arrivals: Sequence[ConsumerRecord]) -> Sequence[RelayedMessage]:
         """Keep these messages and commit the position in the delay topic, in one transaction."""
         now_us = wall_us()
         judged = {self._id(one): self._judge(one, now_us) for one in arrivals}
         topics = {each.topic for each in judged.values() if isinstance(each, Judged)}
         states = await self._shared.topics.states(topics)
-        kept: list[Pending] = []
+        kept: list[RelayedMessage] = []
         for batch in self._batches(arrivals, self._id):
-            pending: list[Pending] = []
+            pending: list[RelayedMessage] = []
             writes: list[_Write] = []
             for one in batch:
                 name, found = self._id(one), judged[self._id(one)]
@@ -212,7 +212,7 @@ class KafkaPartition:
 
     # What is due
 
-    async def forward(self, due: Sequence[Pending]) -> Collection[str]:
+    async def forward(self, due: Sequence[RelayedMessage]) -> Collection[str]:
         """Send these messages and settle them, in one transaction."""
         messages = {one.id: kafka_message.message_in(one) for one in due}
         states = await self._shared.topics.states({each.topic for each in messages.values()})
@@ -241,7 +241,7 @@ class KafkaPartition:
         return _Write(name, kafka_message.refused(name, topic, key, value, headers, why))
 
     def _batches(self, items: Sequence[T], id_of: Callable[[T], str]) -> list[list[T]]:
-        """One batch for all, except that a message with rejected records gets its own batch."""
+        """One batch for all messages, except that a message with rejected records gets its own batch."""
         batches: list[list[T]] = []
         is_full = True
         for one in items:
@@ -280,7 +280,7 @@ class KafkaPartition:
                 answers.append(await producer.send(topic, value, key, partition, headers=headers))
             if position is not None:
                 await producer.send_offsets_to_transaction({self._place: position}, self._shared.group)
-            # The client would commit although some of its records were refused.
+            # Check every outcome, because the client would commit even if some records were refused.
             outcomes = await asyncio.gather(*answers, return_exceptions=True)
             if failed := [one for one in outcomes if isinstance(one, BaseException)]:
                 self._note(zip(writes, outcomes, strict=True))
@@ -288,8 +288,10 @@ class KafkaPartition:
             await producer.commit_transaction()
         except ProducerFenced as error:
             self._was_fenced = True
-            raise LostPartitionError("another relay has it now, or a transaction took too long") from error
-        # aiokafka asserts the state of its transaction.
+            raise LostPartitionError(
+                "another relay has taken it over, or a transaction took too long"
+            ) from error
+        # AssertionError, because aiokafka asserts the state of its transaction.
         except (KafkaError, IllegalOperation, AssertionError) as error:
             self._shared.topics.doubt()
             text = said(error) if isinstance(error, KafkaError) else repr(error)
@@ -297,10 +299,10 @@ class KafkaPartition:
         finally:
             for answer in answers:
                 if not answer.cancel() and not answer.cancelled():
-                    answer.exception()  # retrieve the exception, or the event loop logs that nobody did
+                    answer.exception()  # otherwise the event loop logs that the exception was never retrieved
 
     def _note(self, outcomes: Iterable[tuple[_Write, object]]) -> None:
-        """Note rejected messages: a single one is unfit; several are retried one by one."""
+        """Record rejected messages. A message rejected alone is unfit; others are retried one by one."""
         refused = {
             write.id: f"the topic {write.record.topic} refuses it ({said(outcome)})"
             for write, outcome in outcomes
@@ -326,11 +328,11 @@ class KafkaPartition:
         task.add_done_callback(self._closing.discard)
         await asyncio.wait([task], timeout=_CLOSING_S)
         if task.done() and not task.cancelled() and (error := task.exception()):
-            log.debug("%s: a client did not end well: %r", self.name, error)
+            log.debug("%s: closing a client failed: %r", self.name, error)
 
 
 def _why(topic: str, states: dict[str, TopicState]) -> str:
-    """Why no message can ever be sent to the topic; empty if one can, now or later."""
+    """The reason why no message can ever be sent to the topic; empty if messages can, now or later."""
     state = states[topic]
     return (
         f"the real topic {topic} {state.value}" if state in (TopicState.MISSING, TopicState.FORBIDDEN) else ""

@@ -1,4 +1,4 @@
-"""Topics of a relay in Kafka: creates the relay's own, and checks whether real topics exist."""
+"""Creates a relay's own topics in Kafka, and checks whether real topics exist."""
 
 import asyncio
 import logging
@@ -12,20 +12,20 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from mocketmq.clock import US_PER_S, steady_us
-from mocketmq.relay.partition import RelayError, TroubleError
+from mocketmq.relay.partition import RelayError, RetryableError
 
 log = logging.getLogger(__name__)
 
 _LARGEST_BYTES: Final = 32 << 20
 _COMPACTED: Final = {
     "cleanup.policy": "compact",
-    "min.cleanable.dirty.ratio": "0.1",  # a takeover has to read everything that is not compacted yet
+    "min.cleanable.dirty.ratio": "0.1",  # a takeover must read everything that is not compacted yet
     "segment.ms": str(3_600_000),
-    "max.message.bytes": str(_LARGEST_BYTES),  # a message is slightly larger there than in the delay topic
+    "max.message.bytes": str(_LARGEST_BYTES),  # a message is slightly larger here than in the delay topic
 }
 _REFUSED: Final = {"max.message.bytes": str(_LARGEST_BYTES)}
 _FRESH_US: Final = 30 * US_PER_S
-_NEW_TOPIC_S: Final = 0.5  # until every broker knows a new topic
+_NEW_TOPIC_S: Final = 0.5  # real seconds until every broker knows a new topic
 _INVALID_TOPIC, _FORBIDDEN, _UNKNOWN_TOPIC = 17, 29, 3
 
 
@@ -38,7 +38,7 @@ class TopicNames(NamedTuple):
 
 
 class TopicState(Enum):
-    """Whether messages can be sent to a real topic; the values in the middle are reasons why not."""
+    """Whether messages can be sent to a real topic. If not, the value is the reason."""
 
     READY = ""
     MISSING = "does not exist"
@@ -47,7 +47,7 @@ class TopicState(Enum):
 
 
 class KafkaTopics:
-    """``partitions`` of the delay topic are known once it is open."""
+    """A relay's topics. ``partitions`` of the delay topic is set by :meth:`open`."""
 
     def __init__(self, names: TopicNames, options: Mapping[str, Any]) -> None:
         self.names = names
@@ -69,7 +69,7 @@ class KafkaTopics:
         async with _telling():
             there = set(await self._admin.list_topics())
             if self.names.delay not in there:
-                raise RelayError(f"there is no topic {self.names.delay}; make it, and start the relay again")
+                raise RelayError(f"topic {self.names.delay} does not exist; create it, and restart the relay")
             counts = await self._counts({self.names.delay, self.names.pending} & there)
             self.partitions, replicas = counts[self.names.delay]
             for name, config in ((self.names.pending, _COMPACTED), (self.names.refused, _REFUSED)):
@@ -79,7 +79,7 @@ class KafkaTopics:
                 await self._check_pending(counts[self.names.pending][0])
 
     async def _counts(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """The partition count and replica count of each topic."""
+        """The number of partitions and of replicas of each topic."""
         found = {}
         for topic in await self._admin.describe_topics([*names]):
             if topic["error_code"]:
@@ -95,7 +95,7 @@ class KafkaTopics:
             if code and error is not TopicAlreadyExistsError:
                 settings = ", ".join(f"{key}={value}" for key, value in config.items())
                 raise RelayError(
-                    f"the topic {name} cannot be made ({said[0] or error.__name__}); make it with"
+                    f"the topic {name} cannot be created ({said[0] or error.__name__}); create it with"
                     f" {self.partitions} partitions and {settings}"
                 )
 
@@ -118,7 +118,7 @@ class KafkaTopics:
                     )
 
     async def states(self, names: Collection[str]) -> dict[str, TopicState]:
-        """The state of each of these topics. Raises TroubleError."""
+        """The state of each of these topics. Raises RetryableError."""
         now_us = steady_us()
         found = {name: TopicState.READY for name in names if self._ready_until_us.get(name, 0) > now_us}
         unknown = [name for name in names if name not in found]
@@ -133,7 +133,7 @@ class KafkaTopics:
         try:
             described = await self._admin.describe_topics([*names])
         except KafkaError as error:
-            raise TroubleError(f"Kafka does not say which topics there are ({said(error)})") from error
+            raise RetryableError(f"Kafka does not list its topics ({said(error)})") from error
         found = {topic["topic"]: _state(topic) for topic in described}
         until_us = steady_us() + _FRESH_US
         ready = (name for name, state in found.items() if state is TopicState.READY)
@@ -150,7 +150,7 @@ class KafkaTopics:
 
 
 def said(error: KafkaError) -> str:
-    """The message of an error, which is often no more than its name."""
+    """The message of an error, which is often just the name of the error."""
     name = type(error).__name__
     return f"{name}: {error}" if str(error) else name
 

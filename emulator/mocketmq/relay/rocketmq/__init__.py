@@ -1,1 +1,1 @@
-"""The relay for RocketMQ 4 and 5, at least once; pending messages wait in a topic of their own."""
+"""The relay for RocketMQ 4 and 5, which is at least once. Pending messages wait in a separate topic."""

@@ -8,19 +8,19 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
-from mocketmq.calling.call import Account, ClusterError
-from mocketmq.calling.connection import Connection
+from mocketmq.calling.call import CALL_S, ClusterError, Credentials
+from mocketmq.calling.connection import ClientConnection
 from mocketmq.calling.headers import group_body, pull_ext, topic_ext
 from mocketmq.calling.name_servers import BrokerQueues, NameServers
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.errors import EmulatorError
 from mocketmq.relay.judging import Judge
 from mocketmq.relay.partition import RelayError
-from mocketmq.relay.rocketmq.brokers import Broker, Brokers
+from mocketmq.relay.rocketmq.brokers import RemoteBroker, RemoteBrokers
 from mocketmq.relay.rocketmq.membership import Locks, Membership, share_of
 from mocketmq.relay.rocketmq.partition import RocketPartition
 from mocketmq.relay.rocketmq.pending_log import PendingLog
-from mocketmq.relay.rocketmq.queue import Queue
+from mocketmq.relay.rocketmq.queue import RemoteQueue
 from mocketmq.relay.rocketmq.real_topics import RealTopics
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
@@ -31,12 +31,12 @@ _REVIEW_S: Final = 10.0
 _MADE_S: Final = 30.0
 _POLL_S: Final = 0.1
 _QUEUES: Final = 4
-"""Queues per broker of a delay topic that the relay creates."""
+"""Number of queues per broker, for a delay topic that the relay creates."""
 _BEHIND: Final = 1 << 62
-"""An offset after all messages."""
+"""An offset behind all messages."""
 
 
-class Topics(NamedTuple):
+class RelayTopics(NamedTuple):
     """The names of the delay topic and of the relay's own topics."""
 
     delayed: str
@@ -50,18 +50,21 @@ class RocketCluster:
     def __init__(
         self,
         name_servers: str,
-        topics: Topics,
+        topics: RelayTopics,
         group: str,
         judge: Judge,
         *,
         carry_after_us: int,
         lock_us: int,
-        account: Account | None = None,
+        credentials: Credentials | None = None,
         tls: ssl.SSLContext | None = None,
+        call_s: float = CALL_S,
     ) -> None:
-        connect = partial(Connection, account=account, tls=tls, on_request=self._hear)
+        connect = partial(
+            ClientConnection, credentials=credentials, tls=tls, on_request=self._hear, call_s=call_s
+        )
         self._name_servers = NameServers(name_servers, connect, lambda text: log.info("%s", text))
-        self._brokers = Brokers(connect)
+        self._brokers = RemoteBrokers(connect)
         self._topics = topics
         self._group = group
         self._judge = judge
@@ -69,7 +72,7 @@ class RocketCluster:
         self._membership = Membership(group, (topics.delayed, topics.pending))
         self._locks = Locks(group, self._membership.client_id, lock_us)
         self._real_topics = RealTopics(self._name_servers, self._brokers, group)
-        self._partitions: dict[tuple[Broker, int], RocketPartition] = {}  # queues of the whole group
+        self._partitions: dict[tuple[RemoteBroker, int], RocketPartition] = {}  # queues of the whole group
         self._mine: list[RocketPartition] | None = None
         self._news = asyncio.Event()
         self._changes = asyncio.Event()
@@ -109,7 +112,7 @@ class RocketCluster:
     # Members
 
     @property
-    def _masters(self) -> set[Broker]:
+    def _masters(self) -> set[RemoteBroker]:
         return {broker for broker, _ in self._partitions}
 
     async def _review_on(self) -> None:
@@ -124,7 +127,7 @@ class RocketCluster:
             except (EmulatorError, LookupError, ValueError) as error:
                 if str(error) != self._trouble:
                     self._trouble = str(error)
-                    log.warning("the group goes on as it is: %s", error)
+                    log.warning("keeping the last known members of the group: %s", error)
             else:
                 self._trouble = ""
 
@@ -152,12 +155,12 @@ class RocketCluster:
         until_us = steady_us() + round(_MADE_S * US_PER_S)
         while await self._name_servers.route(topic) is None:
             if steady_us() > until_us:
-                raise ClusterError(f"the name server does not know topic {topic} after it was made")
+                raise ClusterError(f"the name server does not know topic {topic} after its creation")
             await asyncio.sleep(_POLL_S)
 
     async def _find_queues(self) -> None:
         """Find the queues of the delay topic, and create missing topics on the same brokers."""
-        found: dict[tuple[Broker, int], RocketPartition] = {}
+        found: dict[tuple[RemoteBroker, int], RocketPartition] = {}
         for each in await self._name_servers.route(self._topics.delayed) or ():
             broker = self._brokers.at(each.address, each.broker)
             places = [(broker, number) for number in range(each.readable)]
@@ -168,8 +171,10 @@ class RocketCluster:
             raise ClusterError(f"topic {self._topics.delayed} cannot be read on any broker with a master")
         self._partitions = found
 
-    def _partition(self, broker: Broker, number: int) -> RocketPartition:
-        delayed, pending, refused = (Queue(broker, self._group, topic, number) for topic in self._topics)
+    def _partition(self, broker: RemoteBroker, number: int) -> RocketPartition:
+        delayed, pending, refused = (
+            RemoteQueue(broker, self._group, topic, number) for topic in self._topics
+        )
         return RocketPartition(
             delayed,
             PendingLog(pending, self._carry_after_us),
@@ -179,7 +184,7 @@ class RocketCluster:
             self._judge,
         )
 
-    async def _prepare(self, broker: Broker, delayed: BrokerQueues) -> None:
+    async def _prepare(self, broker: RemoteBroker, delayed: BrokerQueues) -> None:
         """Create the relay's topics and consumer group on a broker."""
         for topic, queues in ((self._topics.pending, delayed.readable), (self._topics.refused, 1)):
             route = await self._name_servers.route(topic) or ()
@@ -195,18 +200,18 @@ class RocketCluster:
             )
             if made.code != ResponseCode.SUCCESS:
                 raise ClusterError(
-                    f"group {self._group} does not exist, and broker {broker.name} does not make it:"
-                    f" {made.reason}; make it first"
+                    f"group {self._group} does not exist, and broker {broker.name} does not create it:"
+                    f" {made.reason}; create it first"
                 )
         elif pulled.code == ResponseCode.NO_PERMISSION:
             raise ClusterError(
                 f"group {self._group} may not read topic {self._topics.delayed}: {pulled.reason}"
             )
 
-    async def _make_topic(self, broker: Broker, topic: str, queues: int) -> None:
+    async def _make_topic(self, broker: RemoteBroker, topic: str, queues: int) -> None:
         made = await broker.requests.call(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_ext(topic, queues))
         if made.code != ResponseCode.SUCCESS:
             raise ClusterError(
-                f"broker {broker.name} does not make topic {topic} with {queues} queues: {made.reason};"
-                " make it first"
+                f"broker {broker.name} does not create topic {topic} with {queues} queues: {made.reason};"
+                " create it first"
             )

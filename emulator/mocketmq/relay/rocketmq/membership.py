@@ -1,9 +1,9 @@
-"""Membership in a group of relays: heartbeats, assignment of queues, and queue locks.
+"""Membership in a group of relays, with heartbeats, assignment of queues, and queue locks.
 
-Only the holder of a queue's lock reads and forwards the queue, so two relays never do, even if they disagree
-on the group's members. A broker drops a lock some time after its last renewal (docs/protocol/remoting.md
-§2.5). The holder trusts the lock for half of that time, and only on the connection that renewed it, because a
-restarted broker has lost its locks.
+Only the holder of a queue's lock may read and forward the queue. So two relays never forward it, even if they
+disagree on the group's members. A broker drops a lock some time after the last renewal
+(docs/protocol/remoting.md §2.5). The holder trusts the lock for half of that time, and only on the connection
+that renewed it, because a restarted broker has lost its locks.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from mocketmq.calling.call import ClusterError
 from mocketmq.calling.name_servers import object_in
 from mocketmq.clock import US_PER_MS, steady_us, wall_us
 from mocketmq.relay.partition import LostPartitionError
-from mocketmq.relay.rocketmq.brokers import Broker
-from mocketmq.relay.rocketmq.queue import Queue
+from mocketmq.relay.rocketmq.brokers import RemoteBroker
+from mocketmq.relay.rocketmq.queue import RemoteQueue
 from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 
@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 def share_of(queues: Sequence[T], members: Collection[str], member: str) -> list[T]:
-    """The queues of one member; members with the same view of the group compute the same division."""
+    """The queues of one member. Members with the same view of the group compute the same division."""
     ordered = sorted({*members, member})
     return list(queues[ordered.index(member) :: len(ordered)])
 
 
 class Membership:
-    """Membership of one relay, whose client id is ``client_id``."""
+    """The membership of one relay; ``client_id`` is its client id."""
 
     def __init__(self, group: str, topics: Iterable[str]) -> None:
         self.client_id = f"{socket.gethostname()}@{os.getpid()}#{secrets.token_hex(8)}"
@@ -62,10 +62,10 @@ class Membership:
             {"clientID": self.client_id, "producerDataSet": [], "consumerDataSet": [consumer]}
         )
 
-    async def join(self, brokers: Iterable[Broker]) -> set[str]:
-        """Send heartbeats to the brokers and return the members they report.
+    async def join(self, brokers: Iterable[RemoteBroker]) -> set[str]:
+        """Send heartbeats to the brokers, and return the members that they report.
 
-        Raises ClusterError if none answers.
+        Raises ClusterError if no broker answers.
         """
         told = await asyncio.gather(*map(self._join, brokers), return_exceptions=True)
         members: set[str] = set()
@@ -81,11 +81,11 @@ class Membership:
             raise errors[0]
         return members
 
-    async def _join(self, broker: Broker) -> set[str]:
+    async def _join(self, broker: RemoteBroker) -> set[str]:
         beat = await broker.requests.call(RequestCode.HEART_BEAT, body=self._heartbeat)
         if beat.code != ResponseCode.SUCCESS:
             raise ClusterError(
-                f"broker {broker.name} does not let us into group {self._group}: {beat.reason}"
+                f"broker {broker.name} refuses this relay in group {self._group}: {beat.reason}"
             )
         listed = await broker.requests.call(
             RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self._group}
@@ -95,7 +95,7 @@ class Membership:
         found = object_in(listed, f"broker {broker.name} does not list group {self._group}")
         return set(found.get("consumerIdList") or ())
 
-    async def leave(self, brokers: Iterable[Broker]) -> None:
+    async def leave(self, brokers: Iterable[RemoteBroker]) -> None:
         """Unregister from every broker."""
         ext = {"clientID": self.client_id, "consumerGroup": self._group}
         await asyncio.gather(
@@ -107,17 +107,17 @@ class Membership:
 class Hold:
     """A queue lock, with the time until which to trust it."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: RemoteQueue) -> None:
         self.queue = queue
         self._until_us = 0
         self._session = 0
 
     def renew(self, until_us: int, session: int) -> None:
-        """Note that the broker renewed the lock."""
+        """Record that the broker renewed the lock."""
         self._until_us, self._session = until_us, session
 
     def end(self) -> None:
-        """Stop trusting the lock: it was released, or another relay has it."""
+        """Stop trusting the lock, because it was released or another relay has it."""
         self._session = 0
 
     @property
@@ -138,10 +138,10 @@ class Locks:
     def __init__(self, group: str, client_id: str, life_us: int) -> None:
         self.life_us: Final = life_us
         self._who = {"consumerGroup": group, "clientId": client_id, "onlyThisBroker": False}
-        self._holds: dict[Queue, Hold] = {}
-        self._asking: defaultdict[Broker, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._holds: dict[RemoteQueue, Hold] = {}
+        self._asking: defaultdict[RemoteBroker, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def take(self, queue: Queue) -> Hold | None:
+    async def take(self, queue: RemoteQueue) -> Hold | None:
         """Lock the queue unless another relay holds it. Raises ClusterError."""
         async with self._asking[queue.broker]:
             hold = Hold(queue)
@@ -156,7 +156,7 @@ class Locks:
         brokers = {queue.broker for queue in self._holds}
         await asyncio.gather(*map(self._renew, brokers), return_exceptions=True)
 
-    async def _renew(self, broker: Broker) -> None:
+    async def _renew(self, broker: RemoteBroker) -> None:
         async with self._asking[broker]:  # so that a renewal never overtakes a release
             holds = [hold for queue, hold in self._holds.items() if queue.broker is broker]
             if holds:
@@ -169,11 +169,11 @@ class Locks:
             self._holds.pop(hold.queue, None)
             await hold.queue.broker.requests.call(RequestCode.UNLOCK_BATCH_MQ, body=self._body([hold.queue]))
 
-    async def _lock(self, broker: Broker, holds: Sequence[Hold]) -> None:
+    async def _lock(self, broker: RemoteBroker, holds: Sequence[Hold]) -> None:
         body, asked_us = self._body(hold.queue for hold in holds), steady_us()
         answer = await broker.requests.call(RequestCode.LOCK_BATCH_MQ, body=body)
         session = broker.requests.session
-        found = object_in(answer, f"broker {broker.name} locks no queues")
+        found = object_in(answer, f"broker {broker.name} does not lock queues")
         ours = {(each["topic"], int(each["queueId"])) for each in found.get("lockOKMQSet") or ()}
         for hold in holds:
             if (hold.queue.topic, hold.queue.queue_id) in ours:
@@ -181,7 +181,7 @@ class Locks:
             else:
                 hold.end()
 
-    def _body(self, queues: Iterable[Queue]) -> bytes:
+    def _body(self, queues: Iterable[RemoteQueue]) -> bytes:
         named: list[dict[str, Any]] = [
             {"brokerName": each.broker.name, "queueId": each.queue_id, "topic": each.topic} for each in queues
         ]

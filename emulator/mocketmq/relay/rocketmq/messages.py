@@ -1,8 +1,8 @@
-"""Formats of a delayed message in RocketMQ: in the delay topic, the pending topic and the real topic.
+"""The formats of a delayed message in RocketMQ's delay topic, pending topic and real topic.
 
-A record of the pending topic has the body of the message that it keeps. The message's properties are packed
-into a single one there, so that no broker acts on them. Other records list settled messages. docs/relay.md
-describes both.
+A record that keeps a message in the pending topic has the message's body. The message's properties are packed
+into a single property, so that no broker acts on them. Other records list settled messages. docs/relay.md
+describes both kinds of records.
 """
 
 import json
@@ -30,7 +30,7 @@ from mocketmq.message.properties import (
     WAIT,
 )
 from mocketmq.relay.judging import ORDERS, RELAY_ID, RELAY_REFUSED, RELAY_TOPIC, Judged
-from mocketmq.relay.partition import Pending, Settled
+from mocketmq.relay.partition import RelayedMessage, Settled
 from mocketmq.remoting.wire.record import WireRecord, decode_properties
 
 RELAY_BORN_MS: Final = "RELAY_BORN_MS"
@@ -40,17 +40,17 @@ RELAY_PROPERTIES: Final = "RELAY_PROPERTIES"
 RELAY_SETTLED: Final = "RELAY_SETTLED"
 
 _COMPRESSION: Final = 0x701
-"""Bits of ``sysFlag`` for the compression of the body (docs/protocol/remoting.md §3.2)."""
+"""Bits of ``sysFlag`` for the body's compression (docs/protocol/remoting.md §3.2)."""
 _OF_BROKERS: Final = {
     *(CHECK_IMMUNITY, CHECK_TIMES, CLUSTER, DELAY, FIRST_POP_TIME, PGROUP, POP_CK, REAL_QID, REAL_TOPIC),
     *(*TIMERS, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, "TIMER_DELAY_LEVEL", "TIMER_DEQUEUE_MS", "TIMER_ENQUEUE_MS"),
     *("TIMER_ROLL_TIMES", TRAN_MSG, "TRAN_PREPARED_QUEUE_OFFSET", WAIT),
     *("MSG_REGION", "TRACE_ON", "__CRC32#"),
 }
-"""Properties that made a broker delay or deliver the message, and would do so again at the real topic."""
+"""Properties that made a broker delay or deliver the message, and would do so again in the real topic."""
 
 
-class Message(NamedTuple):
+class MessageContent(NamedTuple):
     """The content of a send, without topic and queue."""
 
     properties: dict[str, str]
@@ -61,11 +61,11 @@ class Message(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A kept message: its id, its real topic, and the message to send there."""
+    """A kept message, with its id, its real topic, and the content to send to that topic."""
 
     id: str
     topic: str
-    message: Message
+    message: MessageContent
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -73,31 +73,31 @@ _decode: Final = msgspec.msgpack.Decoder(_Kept).decode
 
 
 def id_of(broker: str, record: WireRecord) -> str:
-    """The permanent id of a delayed message; its store time keeps it unique if the topic is re-created."""
+    """The permanent id of a delayed message. The store time keeps it unique if the topic is re-created."""
     return f"{broker}/{record.queue_id}/{record.queue_offset}/{record.store_ms}"
 
 
-def arrived(record: WireRecord) -> Message:
+def arrived(record: WireRecord) -> MessageContent:
     """The arrived message without properties that its broker added."""
     properties = decode_properties(record.properties)
     own = {name: value for name, value in properties.items() if name not in _OF_BROKERS}
-    return Message(own, record.body, record.flag, record.sys_flag & _COMPRESSION, record.born_ms)
+    return MessageContent(own, record.body, record.flag, record.sys_flag & _COMPRESSION, record.born_ms)
 
 
-def pending_of(message_id: str, message: Message, judged: Judged) -> Pending:
-    """The pending message, without the relay's orders among its properties."""
+def pending_of(message_id: str, message: MessageContent, judged: Judged) -> RelayedMessage:
+    """The pending message, without the properties that instruct the relay."""
     properties = {name: value for name, value in message.properties.items() if name not in ORDERS}
     kept = message._replace(properties=properties | {RELAY_ID: message_id})
     return _pending(_Kept(message_id, judged.topic, kept), judged.due_us)
 
 
-def to_send(pending: Pending) -> tuple[str, Message]:
+def to_send(pending: RelayedMessage) -> tuple[str, MessageContent]:
     """The real topic and the message to send to it."""
     kept = _decode(pending.content)
     return kept.topic, kept.message
 
 
-def to_keep(pending: Pending) -> Message:
+def to_keep(pending: RelayedMessage) -> MessageContent:
     """The pending-log record that keeps the message."""
     _, topic, message = _decode(pending.content)
     properties = {
@@ -108,29 +108,29 @@ def to_keep(pending: Pending) -> Message:
         RELAY_PACKING: str(message.sys_flag),
         RELAY_PROPERTIES: json.dumps(message.properties, ensure_ascii=False),
     }
-    if UNIQ_KEY in message.properties:  # makes the record findable by the id
+    if UNIQ_KEY in message.properties:  # so that the record can be found by the id
         properties[UNIQ_KEY] = message.properties[UNIQ_KEY]
-    return Message(properties, message.body, message.flag)
+    return MessageContent(properties, message.body, message.flag)
 
 
-def to_settle(pending: Iterable[Pending]) -> Message:
+def to_settle(pending: Iterable[RelayedMessage]) -> MessageContent:
     """A pending-log record that settles these messages."""
     places = [(each.number, each.due_us) for each in pending]
-    return Message({RELAY_SETTLED: str(len(places))}, msgspec.json.encode(places))
+    return MessageContent({RELAY_SETTLED: str(len(places))}, msgspec.json.encode(places))
 
 
-def to_refuse(message_id: str, message: Message, sentence: str) -> Message:
+def to_refuse(message_id: str, message: MessageContent, sentence: str) -> MessageContent:
     """The message for the refused topic, with the reason."""
     return message._replace(properties=message.properties | {RELAY_ID: message_id, RELAY_REFUSED: sentence})
 
 
-def read_pending(record: WireRecord) -> Pending | list[Settled] | None:
+def read_pending(record: WireRecord) -> RelayedMessage | list[Settled] | None:
     """Decode a record of the pending topic; None if no relay wrote it."""
     properties = decode_properties(record.properties)
     try:
         if RELAY_SETTLED in properties:
             return msgspec.json.decode(record.body, type=list[Settled])
-        message = Message(
+        message = MessageContent(
             json.loads(properties[RELAY_PROPERTIES]),
             record.body,
             record.flag,
@@ -143,6 +143,6 @@ def read_pending(record: WireRecord) -> Pending | list[Settled] | None:
         return None
 
 
-def _pending(kept: _Kept, due_us: int) -> Pending:
+def _pending(kept: _Kept, due_us: int) -> RelayedMessage:
     number = int(kept.id.split("/")[-2])
-    return Pending(kept.id, number, due_us, _encode(kept))
+    return RelayedMessage(kept.id, number, due_us, _encode(kept))

@@ -1,7 +1,8 @@
-"""A queue of a RocketMQ delay topic with its pending log: the relay's partition, at least once.
+"""A queue of a RocketMQ delay topic with its pending log, as a partition of the relay, at least once.
 
 The relay appends arrivals to the log before it commits the group's offset, and sends due messages before it
-settles them. A crash in between repeats the step. The message keeps its id, so consumers can deduplicate.
+settles them. After a crash in between, the relay repeats the step. The message keeps its id, so consumers can
+drop duplicates.
 """
 
 import asyncio
@@ -16,11 +17,11 @@ from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
 from mocketmq.errors import EmulatorError
 from mocketmq.message.names import is_forbidden_topic
 from mocketmq.relay.judging import RELAY_TOPIC, Judge, UnfitMessageError
-from mocketmq.relay.partition import Pending, RelayError, Settled, TroubleError
+from mocketmq.relay.partition import RelayedMessage, RelayError, RetryableError, Settled
 from mocketmq.relay.rocketmq.membership import Hold, Locks
-from mocketmq.relay.rocketmq.messages import Message, arrived, id_of, pending_of, to_refuse, to_send
+from mocketmq.relay.rocketmq.messages import MessageContent, arrived, id_of, pending_of, to_refuse, to_send
 from mocketmq.relay.rocketmq.pending_log import PendingLog
-from mocketmq.relay.rocketmq.queue import Queue
+from mocketmq.relay.rocketmq.queue import RemoteQueue
 from mocketmq.relay.rocketmq.real_topics import SHARDING_KEY, RealTopics
 from mocketmq.remoting.wire.record import WireRecord, decode_properties
 
@@ -33,7 +34,7 @@ _COMMIT_US: Final = 5 * US_PER_S
 _CARRY_US: Final = 30 * US_PER_S
 _LOCK_POLL_S: Final = 0.5
 _MOST_SENDS: Final = 64
-"""Sends in flight at a time."""
+"""Maximum number of sends in flight."""
 _UNREADABLE: Final = (LookupError, ValueError)
 
 
@@ -42,9 +43,9 @@ class RocketPartition:
 
     def __init__(
         self,
-        delayed: Queue,
+        delayed: RemoteQueue,
         pending: PendingLog,
-        refused: Queue,
+        refused: RemoteQueue,
         locks: Locks,
         topics: RealTopics,
         judge: Judge,
@@ -59,13 +60,13 @@ class RocketPartition:
         self._judge = judge
         self._hold = Hold(delayed)
         self.next_offset = 0
-        self._judged: dict[str, Pending | UnfitMessageError | None] = {}  # None: already refused
-        self._owed: list[Pending] = []  # sent, but not settled yet
+        self._judged: dict[str, RelayedMessage | UnfitMessageError | None] = {}  # None: already refused
+        self._owed: list[RelayedMessage] = []  # sent, but not settled yet
         self._sends = asyncio.Semaphore(_MOST_SENDS)
         self._committed_us = self._carried_us = 0
         self._trouble = ""
 
-    async def restore(self) -> AsyncGenerator[Sequence[Pending | Settled], None]:
+    async def restore(self) -> AsyncGenerator[Sequence[RelayedMessage | Settled], None]:
         """Lock the queue and read the log."""
         with _told():
             hold = await self._locks.take(self.delayed)
@@ -94,13 +95,16 @@ class RocketPartition:
             records, then = await self.delayed.pull(self.next_offset, _SUSPEND_MS)
             if not records and then != self.next_offset:
                 log.warning(
-                    "%s goes on at %s instead of %s, as its broker says", self.name, then, self.next_offset
+                    "%s continues at %s, not %s, as its broker reports",
+                    self.name,
+                    then,
+                    self.next_offset,
                 )
                 self.next_offset = then
             return records
 
-    async def keep(self, arrivals: Sequence[WireRecord]) -> Sequence[Pending]:
-        """Append fit messages to the log, and send unfit ones to the refused topic."""
+    async def keep(self, arrivals: Sequence[WireRecord]) -> Sequence[RelayedMessage]:
+        """Append fit messages to the log, and send unfit messages to the refused topic."""
         with _told():
             names = [id_of(self.delayed.broker.name, record) for record in arrivals]
             new = {
@@ -110,13 +114,13 @@ class RocketPartition:
             }
             await _all(self._judge_one(name, record) for name, record in new.items())
             self._hold.check()
-            fit = [each for each in self._judged.values() if isinstance(each, Pending)]
+            fit = [each for each in self._judged.values() if isinstance(each, RelayedMessage)]
             self._judged |= await self._log.keep([each for each in fit if not self._log.holds(each)])
             await _all(self._refuse_one(name, record) for name, record in new.items())
             self._hold.check()
             await self.delayed.commit(arrivals[-1].queue_offset + 1)
             self.next_offset = arrivals[-1].queue_offset + 1
-        kept = [each for each in self._judged.values() if isinstance(each, Pending)]
+        kept = [each for each in self._judged.values() if isinstance(each, RelayedMessage)]
         self._judged.clear()
         return kept
 
@@ -131,7 +135,7 @@ class RocketPartition:
                 wall_us(),
             )
             if is_forbidden_topic(judged.topic):
-                raise UnfitMessageError(f"the real topic is {judged.topic}, to which brokers let nobody send")
+                raise UnfitMessageError(f"the real topic is {judged.topic}, to which no client may send")
             if await self._topics.is_unknown(judged.topic):
                 raise UnfitMessageError(f"the real topic {judged.topic} does not exist")
             self._judged[message_id] = pending_of(message_id, arrived(record), judged)
@@ -144,32 +148,34 @@ class RocketPartition:
             await self._refuse(message_id, arrived(record), judged)
             self._judged[message_id] = None
 
-    async def _refuse(self, message_id: str, message: Message, error: UnfitMessageError) -> None:
+    async def _refuse(self, message_id: str, message: MessageContent, error: UnfitMessageError) -> None:
         try:
             await self._refused.append(to_refuse(message_id, message, str(error)))
-        except UnfitMessageError:  # the reason makes it too large
-            await self._refused.append(to_refuse(message_id, Message({}, str(error).encode()), str(error)))
+        except UnfitMessageError:  # with the reason, the message is too large
+            await self._refused.append(
+                to_refuse(message_id, MessageContent({}, str(error).encode()), str(error))
+            )
         self.refused += 1
 
-    async def forward(self, due: Sequence[Pending]) -> set[str]:
+    async def forward(self, due: Sequence[RelayedMessage]) -> set[str]:
         """Send these messages, in order within each sharding key, then settle them."""
         self._hold.check()
         with _told():
             await self._settle()
-        lanes: dict[object, list[Pending]] = {}
+        lanes: dict[object, list[RelayedMessage]] = {}
         for each in due:
             topic, message = to_send(each)
             key = message.properties.get(SHARDING_KEY)
             lanes.setdefault((topic, key) if key else each.id, []).append(each)
-        left: list[Pending] = []
+        left: list[RelayedMessage] = []
         await _all(self._send_all(lane, left) for lane in lanes.values())
         self._owed += left
-        with suppress(ClusterError):  # settling is retried first
+        with suppress(ClusterError):  # the next call begins with settling
             await self._settle()
         return {each.id for each in left}
 
-    async def _send_all(self, lane: Sequence[Pending], left: list[Pending]) -> None:
-        """Send these in order, until one fails."""
+    async def _send_all(self, lane: Sequence[RelayedMessage], left: list[RelayedMessage]) -> None:
+        """Send these messages in order, until one fails."""
         for each in lane:
             async with self._sends:
                 if not self._hold.is_believed:
@@ -181,7 +187,7 @@ class RocketPartition:
                     return
             left.append(each)
 
-    async def _send(self, pending: Pending) -> None:
+    async def _send(self, pending: RelayedMessage) -> None:
         topic, message = to_send(pending)
         try:
             await self._topics.send(topic, message)
@@ -190,7 +196,7 @@ class RocketPartition:
             await self._refuse(pending.id, told, error)
 
     async def _settle(self) -> None:
-        """Settle sent messages; this is safe even after the lock was lost."""
+        """Settle sent messages, which is safe even after the lock was lost."""
         if not self._owed:
             return
         owed, self._owed = self._owed, []
@@ -201,7 +207,7 @@ class RocketPartition:
             raise
 
     async def _tidy(self) -> None:
-        """Settle what was sent, commit the log's offset, and carry old records."""
+        """Settle sent messages, carry old records, and commit the log's offset."""
         self._hold.check()
         await self._settle()
         if steady_us() - self._carried_us > _CARRY_US:
@@ -212,7 +218,7 @@ class RocketPartition:
             await self._log.commit()
 
     async def close(self) -> None:
-        """Settle what was sent, and unlock the queue."""
+        """Settle sent messages, and unlock the queue."""
         hold, self._hold = self._hold, Hold(self.delayed)
         was_ours = hold.is_believed
         with suppress(ClusterError):
@@ -224,7 +230,7 @@ class RocketPartition:
             await self._locks.release(hold)
 
     def _tell(self, trouble: str) -> None:
-        """Log once why messages cannot be sent."""
+        """Log the reason why messages cannot be sent, if it is a new reason."""
         if trouble != self._trouble:
             self._trouble = trouble
             log.warning("%s: %s; retrying", self.name, trouble)
@@ -232,26 +238,26 @@ class RocketPartition:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Raise refusals, timeouts and unreadable responses of brokers as TroubleError."""
+    """Raise refusals, timeouts and unreadable responses of brokers as RetryableError."""
     try:
         yield
     except RelayError:
         raise
     except EmulatorError as error:
-        raise TroubleError(str(error)) from error
+        raise RetryableError(str(error)) from error
     except _UNREADABLE as error:
-        raise TroubleError(f"an answer of the broker cannot be read: {error!r}") from error
+        raise RetryableError(f"an answer of the broker cannot be read: {error!r}") from error
 
 
 async def _all(work: Iterable[Awaitable[object]]) -> None:
-    """Wait for all tasks, then raise the first error, so that no task is left running."""
+    """Wait for all tasks, so that none is left running, then raise the first error."""
     for result in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
 
 
 def _plain_body(record: WireRecord) -> bytes:
-    """The body, decompressed up to a size limit if it is zlib."""
+    """The body; if it is compressed with zlib, decompressed up to a size limit."""
     if record.sys_flag & _COMPRESSED:
         with suppress(zlib.error):
             return zlib.decompressobj().decompress(record.body, _LARGEST_BODY)

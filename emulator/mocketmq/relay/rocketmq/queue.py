@@ -1,4 +1,4 @@
-"""Access to a queue of the delay topic or the pending topic: append, pull, offsets."""
+"""Access to the messages and offsets of a queue of the delay topic or the pending topic."""
 
 import asyncio
 from collections import deque
@@ -8,22 +8,22 @@ from typing import Final, NamedTuple
 from mocketmq.calling.call import ClusterError
 from mocketmq.calling.connection import Answer
 from mocketmq.calling.headers import pull_ext
-from mocketmq.relay.rocketmq.brokers import Broker
-from mocketmq.relay.rocketmq.messages import Message
+from mocketmq.relay.rocketmq.brokers import RemoteBroker
+from mocketmq.relay.rocketmq.messages import MessageContent
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.record import WireRecord, decode_records
 
 _PULLED: Final = 32
-"""The most messages that a broker returns for a pull (MessageStoreConfig.java)."""
+"""Maximum number of messages that a broker returns for a pull (MessageStoreConfig.java)."""
 _AHEAD: Final = 8
-"""Concurrent pulls while reading many messages."""
+"""Number of concurrent pulls while reading many messages."""
 _NO_NEW: Final = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
-class Queue(NamedTuple):
+class RemoteQueue(NamedTuple):
     """A queue on a broker. Methods raise ClusterError."""
 
-    broker: Broker
+    broker: RemoteBroker
     group: str
     topic: str
     queue_id: int
@@ -33,16 +33,16 @@ class Queue(NamedTuple):
         """A name for logs."""
         return f"{self.topic}-{self.broker.name}-{self.queue_id}"
 
-    async def append(self, message: Message) -> int:
-        """Send a message and return its offset. Raises UnfitMessageError, too."""
+    async def append(self, message: MessageContent) -> int:
+        """Send a message and return its offset. Also raises UnfitMessageError."""
         return await self.broker.send(self.group, self.topic, self.queue_id, message)
 
-    async def append_all(self, messages: Sequence[Message]) -> int:
-        """Send a small batch of messages and return the offset of the first."""
+    async def append_all(self, messages: Sequence[MessageContent]) -> int:
+        """Send a small batch of messages and return the offset of the first message."""
         return await self.broker.send_batch(self.group, self.topic, self.queue_id, messages)
 
     async def pull(self, offset: int, suspend_ms: int = 0) -> tuple[list[WireRecord], int]:
-        """Return the next messages and the offset after them, after waiting for some if there are none."""
+        """Return the next messages and the offset after them. Waits up to ``suspend_ms`` for messages."""
         ext = pull_ext(self.topic, self.group, self.queue_id, offset, suspend_ms)
         answer = await self.broker.pulls.call(RequestCode.PULL_MESSAGE, ext, wait_s=suspend_ms / 1_000)
         if answer.code == ResponseCode.SUCCESS:
@@ -52,7 +52,7 @@ class Queue(NamedTuple):
         raise ClusterError(f"{self.name} cannot be read: {answer.reason}")
 
     async def read(self, start: int, end: int) -> AsyncGenerator[list[WireRecord], None]:
-        """All messages from ``start`` to before ``end``, in order."""
+        """All messages from ``start`` up to but excluding ``end``, in order."""
         ahead: deque[asyncio.Task[list[WireRecord]]] = deque()
         try:
             while start < end or ahead:
@@ -81,16 +81,16 @@ class Queue(NamedTuple):
         return await self._offset(RequestCode.GET_MIN_OFFSET)
 
     async def end(self) -> int:
-        """The offset of the next message."""
+        """The offset for the next message."""
         return await self._offset(RequestCode.GET_MAX_OFFSET)
 
     async def committed(self) -> int:
-        """The group's committed offset, or the oldest message if there is none."""
+        """The group's committed offset; without one, the offset of the oldest message."""
         fields = {"consumerGroup": self.group, "topic": self.topic, "queueId": str(self.queue_id)}
         answer = await self.broker.requests.call(RequestCode.QUERY_CONSUMER_OFFSET, fields)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return await self.oldest()
-        return int(self._done(answer, "does not tell the group's offset").ext["offset"])
+        return int(self._done(answer, "does not report the group's offset").ext["offset"])
 
     async def commit(self, offset: int) -> None:
         """Commit the group's offset."""
@@ -98,11 +98,11 @@ class Queue(NamedTuple):
         answer = await self.broker.requests.call(
             RequestCode.UPDATE_CONSUMER_OFFSET, ext | {"commitOffset": str(offset)}
         )
-        self._done(answer, "does not take the group's offset")
+        self._done(answer, "does not accept the group's offset")
 
     async def _offset(self, code: RequestCode) -> int:
         answer = await self.broker.requests.call(code, {"topic": self.topic, "queueId": str(self.queue_id)})
-        return int(self._done(answer, "does not tell its bounds").ext["offset"])
+        return int(self._done(answer, "does not report its offsets").ext["offset"])
 
     def _done(self, answer: Answer, failed: str) -> Answer:
         if answer.code != ResponseCode.SUCCESS:

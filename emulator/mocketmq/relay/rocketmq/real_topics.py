@@ -1,4 +1,4 @@
-"""Sends messages to their real topics: looks up routes, and avoids brokers that do not answer."""
+"""Sends messages to their real topics, looks up routes, and avoids brokers that do not answer."""
 
 import asyncio
 import itertools
@@ -10,21 +10,21 @@ from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.errors import EmulatorError
 from mocketmq.message.properties import java_hash
 from mocketmq.relay.judging import UnfitMessageError
-from mocketmq.relay.rocketmq.brokers import Broker, Brokers
-from mocketmq.relay.rocketmq.messages import Message
+from mocketmq.relay.rocketmq.brokers import RemoteBroker, RemoteBrokers
+from mocketmq.relay.rocketmq.messages import MessageContent
 
 SHARDING_KEY: Final = "__SHARDINGKEY"
-"""Messages with the same sharding key go to the same queue, one after the other."""
+"""Property with the sharding key. Messages with the same key go to the same queue, one after the other."""
 _KNOWN_US: Final = 30 * US_PER_S
 _MISSING_US: Final = US_PER_S
 _MOST_KNOWN: Final = 1_000
 _AGAIN_US: Final = US_PER_S
 _ONE_TRY_US: Final = 30 * US_PER_S
-"""Longer than a send takes."""
+"""Time reserved for a single attempt at a broker that did not answer; longer than a send takes."""
 
 
 class _Target(NamedTuple):
-    broker: Broker
+    broker: RemoteBroker
     queue_id: int
 
 
@@ -34,7 +34,7 @@ class _Route(NamedTuple):
 
 
 class _Silence(NamedTuple):
-    """A broker that did not answer: the reason, and when to try it again."""
+    """The error of a broker that did not answer, and the time to try the broker again."""
 
     reason: str
     until_us: int
@@ -43,7 +43,8 @@ class _Silence(NamedTuple):
 class RealTopics:
     """Sends to real topics, with routes cached from the name server. Methods raise ClusterError."""
 
-    def __init__(self, name_servers: NameServers, brokers: Brokers, group: str) -> None:
+    def __init__(self, name_servers: NameServers, brokers: RemoteBrokers, group: str) -> None:
+        self.most_known = _MOST_KNOWN
         self._name_servers = name_servers
         self._brokers = brokers
         self._group = group
@@ -53,9 +54,9 @@ class RealTopics:
         self._down: dict[str, _Silence] = {}  # by address
 
     async def is_unknown(self, topic: str) -> bool:
-        """Whether the topic does not exist, as far as a name server that knows all recent brokers can tell.
+        """Whether the topic does not exist, according to a name server that knows all recent brokers.
 
-        While a broker is missing from the name server, so are its topics.
+        If a broker is missing from the name server, its topics are missing, too.
         """
         if await self._targets(topic) is not None:
             return False
@@ -63,13 +64,13 @@ class RealTopics:
         self._routes.pop(topic, None)
         return self._brokers.are_complete(masters) and await self._targets(topic) is None
 
-    async def send(self, topic: str, message: Message) -> None:
-        """Send the message, trying other brokers if the first fails. Raises UnfitMessageError, too."""
+    async def send(self, topic: str, message: MessageContent) -> None:
+        """Send the message; if a broker fails, try other brokers. Also raises UnfitMessageError."""
         targets = await self._targets(topic)
         if targets is None and await self.is_unknown(topic):
             raise UnfitMessageError(f"the real topic {topic} does not exist")
         if not targets:
-            raise ClusterError(f"topic {topic} is on no broker that can be reached and written")
+            raise ClusterError(f"topic {topic} has no broker that can be reached and written to")
         key = message.properties.get(SHARDING_KEY)
         tries = [targets[java_hash(key) % len(targets)]] if key else self._in_turn(targets)
         for number, (broker, queue_id) in enumerate(tries, 1):
@@ -81,10 +82,12 @@ class RealTopics:
             else:
                 return
 
-    async def _send_to(self, broker: Broker, topic: str, queue_id: int, message: Message) -> None:
-        """Send to this broker, unless it has just failed to answer: then one message at a time tries it.
+    async def _send_to(
+        self, broker: RemoteBroker, topic: str, queue_id: int, message: MessageContent
+    ) -> None:
+        """Send to this broker. If it has just failed to answer, only one message at a time tries the broker.
 
-        Otherwise every message would wait for the time limit of a hung broker, and delay those behind it.
+        Otherwise every message would wait for the time limit of a hung broker, and delay later messages.
         """
         address, began_us = broker.address, steady_us()
         if silence := self._down.get(address):
@@ -105,7 +108,7 @@ class RealTopics:
         self._down.pop(address, None)
 
     def _in_turn(self, targets: list[_Target]) -> list[_Target]:
-        """One queue of each broker, round robin; brokers that seem down come last."""
+        """One queue of each broker, in rotation. Brokers that seem down come last."""
         first = next(self._turns) % len(targets)
         by_broker: dict[str, _Target] = {}
         for each in targets[first:] + targets[:first]:
@@ -115,12 +118,12 @@ class RealTopics:
         return sorted(by_broker.values(), key=lambda each: each.broker.address in silent)
 
     async def _targets(self, topic: str) -> list[_Target] | None:
-        """The writable queues; None if the topic does not exist."""
+        """The writable queues, or None if the topic does not exist."""
         async with self._asking:
             known = self._routes.get(topic)
             now_us = steady_us()
             if known is None or known.until_us < now_us:
-                if len(self._routes) >= _MOST_KNOWN:
+                if len(self._routes) >= self.most_known:
                     self._routes = {
                         name: each for name, each in self._routes.items() if each.until_us >= now_us
                     }

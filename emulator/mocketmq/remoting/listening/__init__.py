@@ -1,1 +1,1 @@
-"""Listening: ports, the server, and its connections."""
+"""The remoting server: ports, connections and TLS detection."""

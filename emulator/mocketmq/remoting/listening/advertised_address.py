@@ -1,9 +1,9 @@
-"""Choose the broker address in routes: by default the address that the client connected to.
+"""Chooses the broker address in routes, which is by default the address that the client connected to.
 
-A route names one address, and each client dials it. A client that reached an address can reach it again, from
-the host, another machine or a neighbouring container. The exception is a container with published
-ports: its host comes in through the container's gateway, and on some platforms cannot reach the container's
-own address, only its published ports on 127.0.0.1.
+A route names one address, which clients then connect to. A client on the host, on another machine or in
+another container can reach again the address that it connected to. Published ports of a container are the
+exception. The container's host connects through the container's gateway, and on some platforms cannot reach
+the container's own address, only the published ports on 127.0.0.1.
 """
 
 import ipaddress
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mocketmq.doors import split_address, with_port
+from mocketmq.host_port import split_address, with_port
 
 LOOPBACK: Final = "127.0.0.1"
 _MARKS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
@@ -19,16 +19,16 @@ _ROUTES: Final = Path("/proc/net/route")
 
 
 class AdvertisedAddress(NamedTuple):
-    """``host:port`` of the broker as one client can reach it; ``store_host`` as IPv4, for records and ids."""
+    """``host:port`` at which a client can reach the broker, and the same as IPv4 for records and ids."""
 
     address: str
     store_host: str
 
 
 class Advertiser:
-    """``fixed``, a ``host`` or ``host:port``, is told to every client if it is set.
+    """Chooses addresses. If ``fixed`` is given as ``host`` or ``host:port``, all clients get that address.
 
-    ``gateway`` is that of the container, None outside one.
+    ``gateway`` is the container's default gateway, or None outside a container.
     """
 
     def __init__(self, fixed: str | None, gateway: str | None) -> None:
@@ -36,14 +36,14 @@ class Advertiser:
         self._gateway = gateway
 
     def address_for(self, local: str, peer: str, port: int) -> AdvertisedAddress:
-        """The broker's address for a client at ``peer`` that came in by ``local``, both IP addresses."""
+        """The broker's address for the client at IP address ``peer`` that connected to ``local``."""
         if self._fixed is not None:
             return _advertised(*split_address(self._fixed, port))
         return _advertised(LOOPBACK if plain(peer) == self._gateway else plain(local), port)
 
 
 def plain(address: str) -> str:
-    """An IP address without its scope, and as IPv4 if it is an IPv4-mapped one."""
+    """An IP address without its scope. An IPv4-mapped address becomes IPv4."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
     return str(mapped or parsed)
@@ -70,7 +70,7 @@ def container_gateway(marks: Sequence[Path] = _MARKS, routes: Path = _ROUTES) ->
     except OSError:
         return None
     for fields in map(str.split, lines):
-        # Interface, destination, gateway: hexadecimal, least significant byte first.
+        # The fields are interface, destination and gateway, in hexadecimal, least significant byte first.
         if len(fields) > 2 and fields[1] == "00000000" and fields[2] != "00000000":
             return str(ipaddress.IPv4Address(bytes.fromhex(fields[2])[::-1]))
     return None

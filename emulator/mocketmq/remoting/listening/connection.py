@@ -1,15 +1,15 @@
-"""One connection: reads commands, dispatches them and writes answers; pauses reading at its limits."""
+"""One connection, which reads commands, dispatches them and writes responses, and pauses at its limits."""
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from mocketmq.clock import steady_us
 from mocketmq.connections.budget import FREE_BYTES, Budget
 from mocketmq.connections.tls import Tls, TlsLayer, TlsModeError
-from mocketmq.doors import with_port
+from mocketmq.host_port import with_port
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
 from mocketmq.remoting.listening.advertised_address import AdvertisedAddress
@@ -24,33 +24,39 @@ log = logging.getLogger(__name__)
 
 READ_BYTES: Final = 256 << 10
 SHORT_READ_BYTES: Final = 4 << 10
-"""How much is read at once: as a rule, and when the memory budget is spent."""
+"""Maximum number of bytes per read; the short one applies when the memory budget is spent."""
 
-MAX_RUNNING: Final = 1_024
-MAX_RUNNING_BYTES: Final = 32 << 20
-"""Limits of requests in progress on a connection. At either one, reading pauses until some are answered."""
-MAX_WAITING_BYTES: Final = 4 << 20
-MAX_WAITING_BYTES_TOGETHER: Final = 64 << 20
-"""Limits of waiting long polls, per connection and in total, so that heartbeats are still read."""
 UNREAD_BYTES: Final = 64 << 10
-"""Bytes of unread answers at which reading the client's requests pauses."""
+"""Number of bytes of unread responses at which reading the client's requests pauses."""
 MAX_UNREAD_BYTES: Final = 64 << 20
-"""Bytes of unread answers in total. Above it, clients with more than an equal share are disconnected."""
+"""Limit on unread responses in total. Above it, clients with more than an equal share are disconnected."""
 _REQUEST_BYTES: Final = 1 << 10
-"""Memory of a request beside its text and body, roughly."""
+"""Approximate memory that a request needs besides its text and body, in bytes."""
 _FIELD_BYTES, _USUAL_FIELDS = 160, 32
-"""Memory of an ext field beside its text. The usual number of them is counted with the request."""
+"""Memory of an ext field besides its text, in bytes; number of fields that ``_REQUEST_BYTES`` covers."""
 
 _BUSY: Final = Response(
     code=ResponseCode.SYSTEM_BUSY, remark="[REJECTREQUEST]system busy, start flow control for a while"
 )
 
 
-class ConnectionHub:
-    """What all connections share.
+class ConnectionLimits(NamedTuple):
+    """Limits on the requests of a connection, and on waiting long polls also for all connections."""
 
-    ``connections`` are open; those in ``leaving`` are closed, with requests still in work. ``gone`` is called
+    running: int = 1_024
+    running_bytes: int = 32 << 20
+    """Limits on requests in progress. At either limit, reading pauses until some of them are answered."""
+    waiting_bytes: int = 4 << 20
+    waiting_bytes_together: int = 64 << 20
+    """Limits on waiting long polls. Further ones are answered at once, so that heartbeats are still read."""
+
+
+class ConnectionHub:
+    """The state that all connections share.
+
+    ``connections`` are open; those in ``leaving`` are closed, with requests still running. ``gone`` is called
     with each closed channel after its last request. ``has_paused`` is set when a connection reaches a limit.
+    ``version`` is RocketMQ's, in all that clients are sent.
     """
 
     def __init__(
@@ -59,23 +65,26 @@ class ConnectionHub:
         advertised: Callable[[str, str], AdvertisedAddress],
         gone: Callable[[RemotingChannel], None],
         tls: Tls,
+        version: int,
     ) -> None:
+        self.limits = ConnectionLimits()
+        self.version = version
         self.tls = tls
         self.dispatcher = dispatcher
         self.advertised = advertised
         self.gone = gone
         self.budget = Budget()
-        self.connections: set[Connection] = set()
-        self.leaving: set[Connection] = set()
+        self.connections: set[RemotingConnection] = set()
+        self.leaving: set[RemotingConnection] = set()
         self.waiting_bytes = 0
         self.has_paused = False
-        self.unread: dict[Connection, int] = {}
+        self.unread: dict[RemotingConnection, int] = {}
         memory = memoryview(bytearray(READ_BYTES))
         self.full, self.short = memory, memory[:SHORT_READ_BYTES]
 
 
-class Connection(asyncio.BufferedProtocol):
-    """``held`` is its share of the memory budget; ``quiet`` counts ticks without a byte; ``port`` is ours."""
+class RemotingConnection(asyncio.BufferedProtocol):
+    """``held`` is its share of the memory budget, ``quiet`` its ticks without a byte, ``port`` is local."""
 
     def __init__(self, hub: ConnectionHub) -> None:
         self.held = 0
@@ -84,27 +93,27 @@ class Connection(asyncio.BufferedProtocol):
         self._hub = hub
         self._reader = FrameReader()
         self._running: dict[asyncio.Task[None], int] = {}
-        self._reading: set[asyncio.Task[None]] = set()  # of those that run: of no use without the client
+        self._reading: set[asyncio.Task[None]] = set()  # running requests that are useless without the client
         self._waiting: dict[asyncio.Task[None], int] = {}
         self._waiting_bytes = 0
-        self._running_bytes = 0  # also of those begun on the fast path
-        self._unbegun = 0  # tasks; nothing may overtake them
-        self._on_fast_path: deque[int] = deque()  # sizes of requests in work without a task
+        self._running_bytes = 0  # includes requests on the fast path
+        self._unbegun = 0  # tasks that no later request may overtake
+        self._on_fast_path: deque[int] = deque()  # sizes of requests running without a task
         self._fast_path_idle = asyncio.Event()
         self._accounts_soon = False
         self._out: list[bytes] = []
-        self._is_new = True  # nothing has come in
+        self._is_new = True  # nothing has been received
         self._is_paused = False
         self._is_stopping = False
         self._is_broken = False
         self._ended = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note the client's address, and the one by which it reached the broker."""
+        """Record the client's address, and the local address that it connected to."""
         self._transport: asyncio.Transport | TlsLayer = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
         local, peer = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
-        if not local or not peer:  # closed before it was accepted
+        if not local or not peer:  # the client closed the connection before the accept
             self._transport.abort()
             local = peer = ("127.0.0.1", 0)
         advertised = self._hub.advertised(local[0], peer[0])
@@ -123,20 +132,20 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def lacking(self) -> int:
-        """Bytes that are missing from it."""
+        """Bytes missing from the incomplete frame."""
         return self._reader.lacking
 
     @property
     def is_stalled(self) -> bool:
-        """Whether the rest of a large frame has been missing for some time, though it would be read."""
+        """Whether the rest of a large frame has been missing for some time, though reading is not paused."""
         return not self._is_paused and self.quiet > 1 and self.incomplete > FREE_BYTES
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the transport's wish
-        """The buffer that all connections share: each read is copied out before the next begins."""
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the size that the transport suggests
+        """The buffer for the next read. Connections share it, because each read is copied out at once."""
         return self._hub.short if self._hub.budget.is_spent else self._hub.full
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Copy what was read out of the shared buffer."""
+        """Copy the received bytes out of the shared buffer."""
         data = bytes(self._hub.full[:nbytes])
         if self._is_new:
             self._is_new = False
@@ -145,9 +154,9 @@ class Connection(asyncio.BufferedProtocol):
         self.received(data)
 
     def _begin_tls(self, data: bytes) -> bool:
-        """Start TLS if the client's first byte asks for it, or abort. False: go on without TLS."""
+        """Start TLS if the client's first byte begins it, or abort. Returns False to continue without TLS."""
         try:
-            layer = self._hub.tls.begin(data, cast(asyncio.Transport, self._transport), self)
+            layer = self._hub.tls.begin_tls(data, cast(asyncio.Transport, self._transport), self)
         except TlsModeError as error:
             self.abort(str(error))
             return True
@@ -155,7 +164,7 @@ class Connection(asyncio.BufferedProtocol):
         return layer is not None
 
     def received(self, data: bytes) -> None:
-        """Start the requests that are complete."""
+        """Start the requests that these bytes complete."""
         self.quiet = 0
         commands: Sequence[Command]
         try:
@@ -168,10 +177,12 @@ class Connection(asyncio.BufferedProtocol):
                 why = WRONG_PORT
             log.warning("closing connection from %s: %s", self.peer, why)
         self.frames += len(commands)
+        now_us = steady_us()
         for command in commands:
             if command.is_response:
                 self._channel.answered(command)
             else:
+                command.received_us = now_us
                 self._start(command)
         self._account()
 
@@ -199,13 +210,13 @@ class Connection(asyncio.BufferedProtocol):
             task.add_done_callback(self._has_run)
 
     def _begin(self, command: Command) -> bool:
-        """Begin a plain request; not before those that came first, nor if the log gets a line for each."""
+        """Begin a plain request. Returns False if earlier requests wait, or if requests are logged."""
         if self._unbegun or _now_us() is not None:
             return False
-        return self._hub.dispatcher.begin(self._channel, command, self._reply)
+        return self._hub.dispatcher.begin_request(self._channel, command, self._reply)
 
     def _reply(self, command: Command, response: Response) -> None:
-        """Answer a request that was begun on the fast path."""
+        """Respond to a request on the fast path."""
         self._answer(command, self._hub.dispatcher.counted(command, response), None)
         self._running_bytes -= self._on_fast_path.popleft()
         if not self._on_fast_path:
@@ -233,7 +244,9 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self.write(answer)
         except FrameError as error:
-            self.write(command.answer(ResponseCode.SYSTEM_ERROR, {}, b"", f"the answer would be {error}"))
+            self.write(
+                command.answer(ResponseCode.SYSTEM_ERROR, {}, b"", f"the response cannot be sent: {error}")
+            )
 
     def _has_run(self, task: asyncio.Task[None]) -> None:
         self._running_bytes -= self._running.pop(task)
@@ -241,8 +254,8 @@ class Connection(asyncio.BufferedProtocol):
         self._account()
 
     def _may_wait(self, size: int) -> bool:
-        own, together = self._waiting_bytes + size, self._hub.waiting_bytes + size
-        return own <= MAX_WAITING_BYTES and together <= MAX_WAITING_BYTES_TOGETHER
+        own, together, limits = self._waiting_bytes + size, self._hub.waiting_bytes + size, self._hub.limits
+        return own <= limits.waiting_bytes and together <= limits.waiting_bytes_together
 
     def _has_waited(self, task: asyncio.Task[None]) -> None:
         size = self._waiting.pop(task)
@@ -250,11 +263,12 @@ class Connection(asyncio.BufferedProtocol):
         self._hub.waiting_bytes -= size
 
     def write(self, command: Command) -> None:
-        """Send a command, with the others of this turn of the loop. Does nothing if the client is gone."""
+        """Send a command with the others of this turn of the event loop. Does nothing if disconnected."""
         if self._transport.is_closing():
             return
         if not self._out:
             self._loop.call_soon(self._flush)
+        command.version = self._hub.version
         self._out.append(encode(command))
 
     def _flush(self) -> None:
@@ -270,17 +284,17 @@ class Connection(asyncio.BufferedProtocol):
                 self.abort(f"the client does not read its answers: {own} bytes unread")
 
     def pause_writing(self) -> None:
-        """The client does not read its answers: read no more of its requests."""
+        """Stop reading requests, because the client does not read its responses."""
         self._hub.unread[self] = self._transport.get_write_buffer_size()
         self.regulate()
 
     def resume_writing(self) -> None:
-        """The client has read most of its answers."""
+        """Read requests again, because the client has read most of its responses."""
         self._hub.unread.pop(self, None)
         self.regulate()
 
     def _account(self) -> None:
-        """Update what is held. After a broken frame, close when all before it is answered."""
+        """Update the held bytes. After a broken frame, close once all requests before it are answered."""
         self._accounts_soon = False
         self._hub.budget.change(self, self._reader.buffered + self._running_bytes)
         if self._is_broken and not self._running and not self._on_fast_path:
@@ -289,16 +303,17 @@ class Connection(asyncio.BufferedProtocol):
         self.regulate()
 
     def regulate(self) -> None:
-        """Pause or resume reading, by the limits."""
+        """Pause or resume reading as the limits require."""
         if self._transport.is_closing():
             return
+        limits = self._hub.limits
         is_paused = (
             not self._hub.budget.may_read(self)
             or self in self._hub.unread
             or self._is_stopping
             or self._is_broken
-            or len(self._running) + len(self._on_fast_path) >= MAX_RUNNING
-            or self._running_bytes >= MAX_RUNNING_BYTES
+            or len(self._running) + len(self._on_fast_path) >= limits.running
+            or self._running_bytes >= limits.running_bytes
         )
         if is_paused is not self._is_paused:
             self._is_paused = is_paused
@@ -309,7 +324,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def hang_up(self, fault: str) -> None:
-        """Close the connection for an injected fault, after sending the answers that are ready."""
+        """Close the connection for an injected fault, after sending the responses that are ready."""
         self._flush()
         self.abort(f"injected fault {fault}", logging.INFO)
 
@@ -348,7 +363,7 @@ class Connection(asyncio.BufferedProtocol):
             await self._fast_path_idle.wait()
 
     async def close(self) -> None:
-        """Stop reading, answer the requests in progress, and flush."""
+        """Stop reading, answer the requests in progress, and send the responses."""
         self._is_stopping = True
         self._channel.end()
         self.regulate()
@@ -366,12 +381,12 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _now_us() -> int | None:
-    """When a request begins, if the log has a line for it."""
+    """The start time of a request if requests are logged, otherwise None."""
     return steady_us() if log.isEnabledFor(logging.DEBUG) else None
 
 
 def _size_of(command: Command) -> int:
-    """Memory that a request takes while it is in work or waits, in bytes."""
+    """Approximate memory of a running or waiting request, in bytes."""
     ext = command.ext
     text = len("".join(ext)) + len("".join(ext.values()))
     more = _FIELD_BYTES * max(len(ext) - _USUAL_FIELDS, 0)

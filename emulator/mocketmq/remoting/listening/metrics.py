@@ -1,14 +1,27 @@
-"""The remoting door's metrics, for Prometheus."""
+"""Prometheus metrics of the remoting server."""
 
 from collections.abc import Iterator, Mapping
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from mocketmq.histogram import Histogram
+from mocketmq.remoting.dispatcher import Served
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.rocketmq_family import NODE, Figures, family_of
+
+_REQUESTS = {str(int(code)): code.name.lower() for code in RequestCode}
+_ANSWERS = {int(code): code.name.lower() for code in ResponseCode}
+
 
 def metric_families(
-    answered: Mapping[tuple[str, int], int], *, connections: int, held_bytes: int, unread_bytes: int
+    answered: Mapping[tuple[str, int], int],
+    latencies: Mapping[Served, Histogram],
+    *,
+    connections: int,
+    held_bytes: int,
+    unread_bytes: int,
 ) -> Iterator[Metric]:
-    """All metrics as they are now; ``answered`` counts by request code and answer."""
+    """The current metrics; ``answered`` has the number of requests by request code and response."""
     requests = CounterMetricFamily(
         "mocketmq_remoting_requests", "Requests of RocketMQ clients", labels=["code", "answer"]
     )
@@ -17,8 +30,20 @@ def metric_families(
     yield requests
     yield GaugeMetricFamily("mocketmq_remoting_connections", "Connections of RocketMQ clients", connections)
     yield GaugeMetricFamily(
-        "mocketmq_remoting_held_bytes", "Memory of incomplete frames and of requests in work", held_bytes
+        "mocketmq_remoting_held_bytes", "Bytes of incomplete frames and running requests", held_bytes
     )
     yield GaugeMetricFamily(
-        "mocketmq_remoting_unread_bytes", "Answers to clients that do not read them", unread_bytes
+        "mocketmq_remoting_unread_bytes", "Bytes of responses that clients have not read", unread_bytes
     )
+    rows = [(_labels(served), latency.copy()) for served, latency in latencies.items()]
+    node = NODE | {"protocol_type": "remoting"}
+    yield family_of(Figures("histogram", "rocketmq_rpc_latency_milliseconds", "Rpc latency", rows, node))
+
+
+def _labels(served: Served) -> dict[str, str]:
+    return {
+        "is_long_polling": str(served.was_held).lower(),
+        "request_code": _REQUESTS.get(served.code, served.code),
+        "response_code": _ANSWERS.get(served.answer, str(served.answer)),
+        "result": "oneway" if served.is_oneway else "success",
+    }

@@ -1,4 +1,4 @@
-"""Bind the ports for RocketMQ clients: before the broker is built, since message ids name its port."""
+"""Binds the ports for RocketMQ clients, before the broker is created, because message ids need its port."""
 
 import ipaddress
 import logging
@@ -8,20 +8,20 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from mocketmq.doors import with_port
 from mocketmq.errors import ListenError
+from mocketmq.host_port import with_port
 from mocketmq.remoting.listening.advertised_address import LOOPBACK, Advertiser
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
 
 VIP_OFFSET: Final = -2
-"""Added to the broker's port for its VIP channel, as upstream."""
+"""Difference between the port of the VIP channel and the broker's port, as upstream."""
 _TRIES: Final = 16
 _REUSES: Final = os.name == "posix" and sys.platform != "cygwin"
 
 Sockets = Sequence[socket.socket]
-"""Bound to one port, at each address of a host."""
+"""Sockets bound to the same port, one at each address of a host."""
 
 
 class Ports:
@@ -40,7 +40,7 @@ class Ports:
 
 
 def bind_ports(settings: Settings) -> Ports:
-    """Bind every port, or none. Raises ListenError."""
+    """Bind all ports; if one fails, bind none and raise ListenError."""
     broker, vip = _bind_broker(settings)
     try:
         return Ports(_bind(settings.host, settings.namesrv_port, "--namesrv-port"), broker, vip)
@@ -50,9 +50,9 @@ def bind_ports(settings: Settings) -> Ports:
 
 
 def store_host_of(settings: Settings, ports: Ports | None) -> str:
-    """The broker's ``host:port`` in the ids of messages, as IPv4; without ``ports`` nobody can connect to it.
+    """The broker's ``host:port`` in message ids, as IPv4. If ``ports`` is None, no port is open there.
 
-    A client of the remoting protocol is told another one, if it came in by another address.
+    Remoting clients that connected to another address get that address in message ids.
     """
     ip, port = (LOOPBACK, settings.broker_port) if ports is None else (ports.broker_ip, ports.broker_port)
     local = LOOPBACK if ipaddress.ip_address(ip).is_unspecified else ip
@@ -60,7 +60,7 @@ def store_host_of(settings: Settings, ports: Ports | None) -> str:
 
 
 def cannot_listen(host: str, port: int, error: OSError, option: str) -> ListenError:
-    """The error for a port on which the broker cannot listen, named by its option."""
+    """The error for a port on which the broker cannot listen; it names the port's option."""
     return ListenError(
         f"cannot listen on {with_port(host, port)} for RocketMQ clients: {error.strerror or error};"
         f" choose another port by {option}, or none by --no-remoting"
@@ -68,9 +68,10 @@ def cannot_listen(host: str, port: int, error: OSError, option: str) -> ListenEr
 
 
 def _bind_broker(settings: Settings) -> tuple[Sockets, Sockets]:
-    """The broker's port and its VIP channel.
+    """Bind the broker's port and its VIP channel.
 
-    If a fixed port's VIP channel is taken the broker starts without; other ports are tried in pairs.
+    If the broker's port is fixed and the VIP channel's is taken, the broker starts without a VIP channel. If
+    it is not fixed, pairs of ports are tried.
     """
     fixed = settings.broker_port
     for is_last in (*[False] * _TRIES, True):
@@ -94,12 +95,12 @@ def _bind(host: str, port: int, option: str, *, is_picked: bool = False) -> Sock
         for family, kind, protocol, _, address in dict.fromkeys(found):
             one = socket.socket(family, kind, protocol)
             bound.append(one)
-            if _REUSES and port and not is_picked:  # it may have been in use until just now
+            if _REUSES and port and not is_picked:  # the port may have been in use just before
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             one.bind((address[0], port, *address[2:]))
-            port = _port_of(bound)  # the one that was picked is bound at the other addresses, too
+            port = _port_of(bound)  # bind the other addresses to the port just picked
     except OSError as error:
         _close(bound)
         raise cannot_listen(host, port, error, option) from error

@@ -1,6 +1,6 @@
-"""Listen for RocketMQ clients: as name server, as broker, and on the broker's VIP channel.
+"""The remoting server, with the ports of the name server, the broker and the broker's VIP channel.
 
-Each port serves every request: the codes of name server and broker do not overlap.
+Each port serves every request, because the request codes of name server and broker do not overlap.
 """
 
 import asyncio
@@ -13,36 +13,37 @@ from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.connections.freed_memory import give_back
 from mocketmq.connections.tls import Tls
-from mocketmq.doors import Door, with_port
-from mocketmq.faults.rule import Absent
-from mocketmq.gate import Gate
+from mocketmq.faults.rule import OutageKind
+from mocketmq.host_port import with_port
+from mocketmq.open_ports import OpenPort
+from mocketmq.port_listener import PortListener
 from mocketmq.remoting.access_rule import Guard
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
-from mocketmq.remoting.faulty_request import DOOR
 from mocketmq.remoting.listening.advertised_address import (
     AdvertisedAddress,
     Advertiser,
     container_gateway,
 )
-from mocketmq.remoting.listening.connection import Connection, ConnectionHub
+from mocketmq.remoting.listening.connection import ConnectionHub, RemotingConnection
 from mocketmq.remoting.listening.ports import Ports, cannot_listen
+from mocketmq.remoting.request_attributes import DOOR
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
 
 GRACE_S: Final = 2.0
-"""Real seconds for requests in progress to finish when the server stops."""
+"""Real seconds that requests in progress get to finish when the server stops."""
 TICK_S: Final = 10.0
 IDLE_TICKS: Final = 12
-"""After so many ticks without a byte a connection is closed: 120 s, as upstream."""
+"""Number of ticks without a byte after which a connection is closed, 120 s in all, as upstream."""
 
 
 class RemotingServer:
-    """Started and closed by the app.
+    """The server, which the app starts and closes.
 
-    Without ``access`` everybody may do everything.
+    Without ``access``, clients need no permissions.
     """
 
     def __init__(
@@ -53,15 +54,17 @@ class RemotingServer:
         self.vip_port = ports.vip_port
         guard = None if access is None else Guard(access)
         self.dispatcher = Dispatcher(broker, settings, REQUESTS, guard)
+        self.grace_s = GRACE_S
+        self.tick_s = TICK_S
         self._broker = broker
         self._settings = settings
         self._ports = ports
         self._ticking: asyncio.TimerHandle | None = None
         self._advertiser = Advertiser(settings.advertise, container_gateway())
-        self._hub = ConnectionHub(self.dispatcher, self._advertised, self._gone, tls)
-        make = partial(Connection, self._hub)
-        self._gates = {
-            port: Gate(make, partial(self._cut, port))
+        self.hub = ConnectionHub(self.dispatcher, self._advertised, self._gone, tls, settings.server_version)
+        make = partial(RemotingConnection, self.hub)
+        self._port_listeners = {
+            port: PortListener(make, partial(self._cut, port))
             for port in (self.broker_port, self.vip_port, self.namesrv_port)
             if port
         }
@@ -77,34 +80,35 @@ class RemotingServer:
         return with_port(self._settings.host, self.broker_port)
 
     @property
-    def doors(self) -> dict[str, Door]:
+    def doors(self) -> dict[str, OpenPort]:
         """The open ports."""
         ports = {"namesrv": self.namesrv_port, "broker": self.broker_port, "vip": self.vip_port}
         return {
-            name: Door(port, with_port(self._settings.host, port)) for name, port in ports.items() if port
+            name: OpenPort(port, with_port(self._settings.host, port)) for name, port in ports.items() if port
         }
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
-        return len(self._hub.connections)
+        """The number of open connections."""
+        return len(self.hub.connections)
 
     @property
     def held_bytes(self) -> int:
-        """Memory of incomplete frames and of requests in work."""
-        return self._hub.budget.held
+        """Memory of incomplete frames and running requests, in bytes."""
+        return self.hub.budget.held
 
     @property
     def unread_bytes(self) -> int:
-        """Answers to clients that do not read them."""
-        return sum(self._hub.unread.values())
+        """Bytes of responses that clients have not read."""
+        return sum(self.hub.unread.values())
 
     def metrics(self) -> Iterator[Any]:
-        """The door's metrics, for Prometheus."""
-        from mocketmq.remoting.listening.metrics import metric_families  # noqa: PLC0415 - a start does not need it
+        """Prometheus metrics of the remoting server."""
+        from mocketmq.remoting.listening.metrics import metric_families  # noqa: PLC0415 - not needed to start
 
         return metric_families(
             self.dispatcher.answered,
+            self.dispatcher.latencies,
             connections=self.connections,
             held_bytes=self.held_bytes,
             unread_bytes=self.unread_bytes,
@@ -115,20 +119,20 @@ class RemotingServer:
         for sock in self._ports.sockets:
             port = sock.getsockname()[1]
             try:
-                await self._gates[port].listen(sock)
-            except OSError as error:  # somebody else has listened there since it was bound
+                await self._port_listeners[port].listen(sock)
+            except OSError as error:  # since the bind, another process has begun to listen
                 option = "--namesrv-port" if port == self.namesrv_port else "--broker-port"
                 raise cannot_listen(self._settings.host, port, error, option) from error
-        for port, gate in self._gates.items():
-            absent: Absent = "name-server-away" if port == self.namesrv_port else "broker-away"
-            await self._broker.outage.add(absent, DOOR, gate)
+        for port, port_listener in self._port_listeners.items():
+            outage: OutageKind = "name-server-away" if port == self.namesrv_port else "broker-away"
+            await self._broker.outage.add_listener(outage, DOOR, port_listener)
         self._tick_later()
 
     def _advertised(self, local: str, peer: str) -> AdvertisedAddress:
         return self._advertiser.address_for(local, peer, self.broker_port)
 
     def _cut(self, port: int) -> None:
-        for connection in list(self._hub.connections):
+        for connection in list(self.hub.connections):
             if connection.port == port:
                 connection.abort("injected fault: port closed", logging.INFO)
 
@@ -136,7 +140,7 @@ class RemotingServer:
         self._broker.registry.clients.gone(channel)
 
     def _tick_later(self) -> None:
-        self._ticking = asyncio.get_running_loop().call_later(TICK_S, self._tick)
+        self._ticking = asyncio.get_running_loop().call_later(self.tick_s, self._tick)
 
     def _tick(self) -> None:
         self._tick_later()
@@ -144,27 +148,27 @@ class RemotingServer:
 
     def _look_after(self) -> None:
         """Close stalled connections, and return freed memory to the system after a flood."""
-        for connection in list(self._hub.connections):
+        for connection in list(self.hub.connections):
             connection.quiet += 1
             if connection.quiet >= IDLE_TICKS:
                 connection.abort("idle for 120 s", logging.INFO)
-            elif connection.is_stalled and self._hub.budget.is_spent:
+            elif connection.is_stalled and self.hub.budget.is_spent:
                 connection.abort("out of memory budget while its frame is incomplete")
 
-        if self._hub.has_paused:
-            self._hub.has_paused = False
+        if self.hub.has_paused:
+            self.hub.has_paused = False
             give_back()
 
     async def close(self) -> None:
-        """Stop accepting and reading, answer what was read, then close. May be called twice."""
+        """Stop accepting and reading, answer the requests already read, then close. May be called twice."""
         if self._ticking is not None:
             self._ticking.cancel()
-        for gate in self._gates.values():
-            gate.close()
-        connections = [*self._hub.connections, *self._hub.leaving]
+        for port_listener in self._port_listeners.values():
+            port_listener.close()
+        connections = [*self.hub.connections, *self.hub.leaving]
         closing = [asyncio.create_task(connection.close()) for connection in connections]
         if closing:
-            _done, late = await asyncio.wait(closing, timeout=GRACE_S)
+            _done, late = await asyncio.wait(closing, timeout=self.grace_s)
             if late:
                 for connection in connections:
                     connection.let_go()

@@ -1,10 +1,10 @@
-"""Detect HTTP requests on a remoting port, and answer them with a hint in HTTP."""
+"""Detects HTTP requests on a remoting port, and answers them with an HTTP response that names the mistake."""
 
 import re
 from typing import Final
 
 WRONG_PORT: Final = (
-    "it speaks HTTP, but this port is for RocketMQ's clients; the JSON API has another one (--http-port)"
+    "this is an HTTP request, but the port serves RocketMQ clients; the JSON API is at --http-port"
 )
 _BODY: Final = f"{WRONG_PORT}\n".encode()
 ANSWER: Final = (

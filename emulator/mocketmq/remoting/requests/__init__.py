@@ -1,1 +1,1 @@
-"""The requests that clients may send: a file per family, with headers, handlers and access rules."""
+"""The requests that clients may send. Each family has a file, with headers, handlers and access rules."""

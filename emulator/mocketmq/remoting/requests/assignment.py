@@ -1,4 +1,4 @@
-"""Divide a topic's queues among a group's clients, and set whether these pull or pop (5.3.3)."""
+"""Divides a topic's queues among a group's clients, and sets whether the clients pull or pop (5.3.3)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -21,7 +21,7 @@ _MODELS: Final = (BROADCASTING, CLUSTERING)
 
 
 async def query_assignment(call: RemotingCall[NoHeader]) -> Response:
-    """Answer with a client's queues of a topic; with an empty body if it shall keep those that it has."""
+    """Return a client's queues of a topic. An empty body makes the client keep its queues."""
     body = object_of(call.command.body)
     topic, group, client = (text_in(body, name) for name in ("topic", "consumerGroup", "clientId"))
     mode = call.broker.registry.request_modes.of(topic, group)
@@ -43,7 +43,10 @@ async def query_assignment(call: RemotingCall[NoHeader]) -> Response:
 def _queues(
     broker: Broker, mode: RequestMode, client: str, strategy: str, *, is_broadcast: bool
 ) -> Sequence[int] | None:
-    topic, group = broker.registry.topics.find(mode.topic), broker.registry.clients.find(mode.group)
+    topic, group = (
+        broker.registry.topics.find_topic(mode.topic),
+        broker.registry.clients.find_connected_group(mode.group),
+    )
     if topic is None or not topic.readable:
         return None
     if is_broadcast:

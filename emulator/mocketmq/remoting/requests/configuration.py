@@ -1,7 +1,7 @@
-"""Show and change the settings of broker and name server by upstream's names, and clean up on request.
+"""Shows and changes the settings of broker and name server by upstream's names, and cleans up on request.
 
-The names are those of BrokerConfig.java, NamesrvConfig.java and MessageStoreConfig.java, 4.9.8, and
-``enableMixedMessageType`` is that of 5.3.3. A change holds until the next start.
+The names come from BrokerConfig.java, NamesrvConfig.java and MessageStoreConfig.java of 4.9.8, except for
+``enableMixedMessageType``, which comes from 5.3.3. A change lasts until the next start.
 """
 
 import logging
@@ -25,7 +25,7 @@ _SWITCHES: Final = {"true": True, "false": False}
 
 
 class _Changeable(NamedTuple):
-    """How a setting is changed while the broker runs. ``read`` raises KeyError or ValueError."""
+    """How to change a setting while the broker runs. ``read`` raises KeyError or ValueError."""
 
     read: Callable[[str], Any]
     allowed: str
@@ -71,13 +71,13 @@ _NAME_SERVER_CHANGES: Final = {
 
 
 async def broker_config(call: RemotingCall[NoHeader]) -> Response:
-    """List the broker's settings, including those that are fixed here."""
+    """List the broker's settings, including those that cannot be changed in mocketmq."""
     version = dumps({"counter": 0, "stateVersion": 0, "timestamp": 0}).decode()
     return Response({"version": version}, _text(_of_broker(call)))
 
 
 async def update_broker(call: RemotingCall[NoHeader]) -> Response:
-    """Change some of the broker's settings: all that are named, or none. Raises RemotingError."""
+    """Change all named settings of the broker, or none and raise RemotingError."""
     return await _update(call, _of_broker(call), _BROKER_CHANGES)
 
 
@@ -87,17 +87,17 @@ async def name_server_config(call: RemotingCall[NoHeader]) -> Response:
 
 
 async def update_name_server(call: RemotingCall[NoHeader]) -> Response:
-    """Change some of the name server's settings: all that are named, or none. Raises RemotingError."""
+    """Change all named settings of the name server, or none and raise RemotingError."""
     return await _update(call, _of_name_server(call), _NAME_SERVER_CHANGES)
 
 
 async def nothing_to_clean(call: RemotingCall[NoHeader]) -> Response:  # noqa: ARG001
-    """Do nothing: unused queues and topics leave nothing behind here."""
-    return Response(remark="there is nothing to clean: what is removed leaves nothing behind")
+    """Do nothing, because unused queues and topics leave nothing behind in mocketmq."""
+    return Response(remark="nothing to clean: removal leaves no files behind")
 
 
 async def remove_old(call: RemotingCall[NoHeader]) -> Response:
-    """Remove the messages whose retention time is over."""
+    """Remove messages whose retention time is over."""
     removed = await call.broker.retention.turn()
     return Response(remark=f"{removed} messages were removed")
 
@@ -176,7 +176,7 @@ async def _update(
 
 
 def _properties(content: bytes) -> Mapping[str, str]:
-    """The settings in lines of ``name=value``. Raises InvalidArgumentError."""
+    """Parse settings from lines of ``name=value``. Raises InvalidArgumentError."""
     lines = [line.strip() for line in content.decode("utf-8", "replace").splitlines()]
     pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
     for name, equals, _ in pairs:

@@ -1,4 +1,4 @@
-"""List the clients that are connected, by group (docs/protocol/remoting.md §2.10)."""
+"""Lists the connected clients by group (docs/protocol/remoting.md §2.10)."""
 
 from typing import Any, Final, NamedTuple
 
@@ -21,7 +21,7 @@ class ProducerGroupHeader(NamedTuple):
 async def consumers(call: RemotingCall[ConsumerGroupHeader]) -> Response:
     """List a group's consumers and their subscriptions."""
     name = call.header.consumer_group
-    group = call.broker.registry.clients.find(name)
+    group = call.broker.registry.clients.find_connected_group(name)
     if group is None:
         raise RemotingError(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
     members = [member for member in call.broker.registry.clients if name in member.consumers]

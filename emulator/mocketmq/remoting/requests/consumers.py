@@ -1,4 +1,4 @@
-"""Forward the questions of admin tools to connected consumers (docs/protocol/remoting.md §2.6)."""
+"""Forwards requests of admin tools to connected consumers (docs/protocol/remoting.md §2.6)."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -23,7 +23,7 @@ class RunningInfoHeader(NamedTuple):
 
 
 class ConsumeDirectlyHeader(NamedTuple):
-    """``msg_id`` is an offset message id or, here, a unique key."""
+    """``msg_id`` is an offset message id or, in mocketmq, a unique key."""
 
     consumer_group: str
     client_id: str | None = None
@@ -31,7 +31,7 @@ class ConsumeDirectlyHeader(NamedTuple):
 
 
 class ConsumerStatusHeader(NamedTuple):
-    """``client_addr`` is the id of the client to ask; without it all are asked."""
+    """``client_addr`` is the id of the client to ask. The default is all clients."""
 
     topic: str
     group: str
@@ -39,7 +39,7 @@ class ConsumerStatusHeader(NamedTuple):
 
 
 async def running_info(call: RemotingCall[RunningInfoHeader]) -> Response:
-    """Answer with the running info that a consumer reports."""
+    """Return the running info that a consumer reports."""
     header = call.header
     answer = await call.broker.consumers.running_info(
         header.consumer_group, header.client_id, with_stacks=header.jstack_enable
@@ -48,7 +48,7 @@ async def running_info(call: RemotingCall[RunningInfoHeader]) -> Response:
 
 
 async def consume_directly(call: RemotingCall[ConsumeDirectlyHeader]) -> Response:
-    """Let a consumer consume a message now, and answer with its result."""
+    """Make a consumer consume a message now, and return its result."""
     header = call.header
     try:
         answer = await call.broker.consumers.consume(
@@ -60,7 +60,7 @@ async def consume_directly(call: RemotingCall[ConsumeDirectlyHeader]) -> Respons
 
 
 async def consumer_status(call: RemotingCall[ConsumerStatusHeader]) -> Response:
-    """Answer with the offsets that a group's consumers have reached, by client id."""
+    """Return the offsets that a group's consumers have reached, by client id."""
     header = call.header
     answers = await call.broker.consumers.offsets(header.group, header.topic, header.client_addr or "")
     tables = {client_id: _offsets(one) for client_id, one in answers.items()}
@@ -68,7 +68,7 @@ async def consumer_status(call: RemotingCall[ConsumerStatusHeader]) -> Response:
 
 
 def _offsets(answer: ClientAnswer) -> msgspec.Raw:
-    """A client's offsets, with queues as keys; entries with other keys are left out."""
+    """A client's offsets with queues as keys. Entries with other keys are left out."""
     table = answer.content.get("messageQueueTable") if isinstance(answer.content, Mapping) else None
     pairs = table.items() if isinstance(table, Mapping) else ()
     queues = ((_queue(name), offset) for name, offset in pairs)

@@ -1,4 +1,4 @@
-"""All families of requests, in the order of the documentation."""
+"""All families of requests, in the order in which the documentation lists them."""
 
 from typing import Final
 

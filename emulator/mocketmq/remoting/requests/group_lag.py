@@ -20,11 +20,11 @@ from mocketmq.store.queue import Queue
 
 _LONG_MAX: Final = (1 << 63) - 1
 MAX_ENTRIES: Final = 64
-"""Entries of a queue that are shown at once: each message is read, to tell its size."""
+"""Maximum number of entries in a response. The size of each entry's message has to be read."""
 
 
 class ConsumeStatsHeader(NamedTuple):
-    """Without ``topic``: all topics that the group has consumed."""
+    """Without ``topic``, the request is about all topics that the group has consumed."""
 
     consumer_group: str
     topic: str = ""
@@ -38,7 +38,7 @@ class TopicGroupHeader(NamedTuple):
 
 
 class CorrectionOffsetHeader(NamedTuple):
-    """``filter_groups`` is a list with commas."""
+    """``filter_groups`` is a comma-separated list."""
 
     topic: str
     compare_group: str
@@ -46,13 +46,13 @@ class CorrectionOffsetHeader(NamedTuple):
 
 
 class BrokerConsumeStatsHeader(NamedTuple):
-    """With ``is_order`` only topics that are configured to be in order are meant."""
+    """``is_order`` selects only topics that are configured as ordered."""
 
     is_order: bool
 
 
 class QueryConsumeQueueHeader(NamedTuple):
-    """Asks for ``at_most`` entries from offset ``start`` on."""
+    """Requests up to ``at_most`` entries, beginning at offset ``start``."""
 
     topic: str
     queue_id: Int32
@@ -62,7 +62,7 @@ class QueryConsumeQueueHeader(NamedTuple):
 
 
 async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
-    """Answer with the first and next offset of each queue of a topic, and the time of its newest message."""
+    """Return the first and next offset of each queue of a topic, and the time of its newest message."""
     statistics = call.broker.registry.statistics
     queues = await call.broker.group_progress.of_topic(call.header.topic)
     table = object_keys(
@@ -83,14 +83,14 @@ async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
 
 
 async def consume_stats(call: RemotingCall[ConsumeStatsHeader]) -> Response:
-    """Answer with a group's committed offsets and lag."""
+    """Return a group's committed offsets and lag."""
     group, topic = call.header
     found = await call.broker.group_progress.of_group(group, topic.strip() or None)
     return Response(body=dumps(_consume_stats(found)))
 
 
 async def broker_consume_stats(call: RemotingCall[BrokerConsumeStatsHeader]) -> Response:
-    """Answer with the committed offsets and lag of all groups."""
+    """Return the committed offsets and lag of all groups."""
     groups = []
     diff = inflight_diff = 0
     for group in call.broker.registry.groups:
@@ -122,7 +122,7 @@ async def topics_of_group(call: RemotingCall[GroupHeader]) -> Response:
 
 
 async def subscription_of_group(call: RemotingCall[TopicGroupHeader]) -> Response:
-    """Answer with a group's subscription of a topic, as its clients' heartbeats have it."""
+    """Return a group's subscription to a topic, according to its clients' heartbeats."""
     topic, name = call.header
     body: dict[str, Any] = {"group": name, "topic": topic}
     if (wanted := _subscription(call, name, topic)) is not None:
@@ -131,7 +131,7 @@ async def subscription_of_group(call: RemotingCall[TopicGroupHeader]) -> Respons
 
 
 async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
-    """Answer with the times of each queue's oldest and newest message, and of the one consumed last."""
+    """Return the times of the oldest, the newest and the last consumed message of each queue."""
     spans = [
         {
             "consumeTimeStamp": span.consumed_ms,
@@ -146,7 +146,7 @@ async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
 
 
 async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
-    """Answer with the lowest committed offset of some groups in each queue, to reset another group to."""
+    """Return the lowest committed offset of some groups in each queue, to which a group can be reset."""
     topic, group, others = call.header
     offsets = call.broker.group_progress.corrections(topic, group, others.split(","))
     table = {str(each): _LONG_MAX if offset is None else offset for each, offset in offsets.items()}
@@ -154,7 +154,7 @@ async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
 
 
 async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response:
-    """Answer with the entries of a queue from an offset on."""
+    """Return the entries of a queue, beginning at an offset."""
     topic, queue_id, start, at_most, group = call.header
     queue = call.broker.registry.topics.find_queue(topic, queue_id)
     if queue is None:
@@ -176,7 +176,7 @@ async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response
 def _entry(
     call: RemotingCall[QueryConsumeQueueHeader], queue: Queue, message: StoredMessage
 ) -> dict[str, Any]:
-    """An entry as JSON. In a level queue the due time takes the place of the tag's hash, as upstream."""
+    """An entry as JSON. In a level queue it has the due time instead of the tag's hash, as upstream."""
     record = encode_record(message, queue.topic, queue.queue_id, call.channel.store_host)
     return {
         "eval": False,
@@ -187,7 +187,7 @@ def _entry(
 
 
 def _subscription(call: RemotingCall[Any], group: str, topic: str) -> dict[str, Any] | None:
-    live = call.broker.registry.clients.find(group)
+    live = call.broker.registry.clients.find_connected_group(group)
     wanted = live.subscriptions.get(topic) if live else None
     return subscription_data(wanted) if wanted else None
 

@@ -1,4 +1,4 @@
-"""List, create, change and delete consumer groups (docs/protocol/remoting.md §2.9)."""
+"""Lists, creates, changes and deletes consumer groups (docs/protocol/remoting.md §2.9)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -6,7 +6,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mocketmq.broker.registry.attributes import GROUP_ATTRIBUTES, changed_attributes
-from mocketmq.broker.registry.groups import MAX_RETRIES, Group, GroupConfig
+from mocketmq.broker.registry.groups import MAX_RETRIES, PRIORITY_FACTOR, Group, GroupConfig
+from mocketmq.broker.registry.retry_policy import retry_policy_of
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, shorten
 from mocketmq.remoting.access_rule import ADMIN, KEY
 from mocketmq.remoting.lane import Effect
@@ -20,7 +21,7 @@ from mocketmq.remoting.wire.header import GroupHeader, NoHeader
 
 
 class DeleteGroupHeader(NamedTuple):
-    """Clients of 4.x send ``remove_offset``, those of 5.x ``clean_offset``."""
+    """Clients of 4.x send ``remove_offset``, clients of 5.x ``clean_offset``."""
 
     group_name: str
     remove_offset: bool = False
@@ -28,7 +29,7 @@ class DeleteGroupHeader(NamedTuple):
 
 
 class _WantedGroup(NamedTuple):
-    """A group as a request describes it; ``attributes`` of ``config`` are changes, by signed name."""
+    """A group as a request describes it. The ``attributes`` of ``config`` are changes, by signed name."""
 
     name: str
     max_retries: int
@@ -37,10 +38,13 @@ class _WantedGroup(NamedTuple):
 
 
 _FIELDS: Final = {field.encode_name: field for field in msgspec.structs.fields(GroupConfig)}
-_EFFECTIVE: Final = {"consumeEnable", "consumeBroadcastEnable", "notifyConsumerIdsChangedEnable"}
-
-_USUAL_POLICY: Final = {"type": "CUSTOMIZED"}
-"""The retry policy of every group unless another is set; clients of 5.x send it (GroupRetryPolicy.java)."""
+_EFFECTIVE: Final = {
+    "consumeEnable",
+    "consumeBroadcastEnable",
+    "notifyConsumerIdsChangedEnable",
+    "consumeMessageOrderly",  # by gRPC
+    "groupRetryPolicy",  # by gRPC
+}
 
 
 async def create(call: RemotingCall[NoHeader]) -> Response:
@@ -49,7 +53,7 @@ async def create(call: RemotingCall[NoHeader]) -> Response:
 
 
 async def create_all(call: RemotingCall[NoHeader]) -> Response:
-    """Create or change groups; none of them, if one is refused."""
+    """Create or change groups. If one of them is refused, none is changed."""
     body = object_of(call.command.body)
     return await _put(call, list(map(_group_in, objects_in(body, "groupConfigList"))))
 
@@ -74,20 +78,20 @@ async def all_groups(call: RemotingCall[NoHeader]) -> Response:
 
 
 async def one_group(call: RemotingCall[GroupHeader]) -> Response:
-    """Answer with the settings of a group."""
-    group = call.broker.registry.groups.find(call.header.group)
+    """Return the settings of a group."""
+    group = call.broker.registry.groups.find_group(call.header.group)
     if group is None:
         raise RemotingError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
     return Response(body=dumps(_config(group)))
 
 
 async def _put(call: RemotingCall[NoHeader], wanted: Sequence[_WantedGroup]) -> Response:
-    """Create or change groups, after checking all. The remark names the settings that have no effect here."""
+    """Check all groups, then create or change them. The remark names the settings without effect here."""
     groups = call.broker.registry.groups
     made: dict[str, _WantedGroup] = {}
     for one in wanted:
         groups.check(one.name, one.max_retries, one.retry_queues)
-        known = made.get(one.name) or groups.find(one.name)
+        known = made.get(one.name) or groups.find_group(one.name)
         current = None if known is None else known.config.attributes
         attributes = changed_attributes(GROUP_ATTRIBUTES, current, one.config.attributes)
         made[one.name] = one._replace(config=msgspec.structs.replace(one.config, attributes=attributes))
@@ -98,14 +102,14 @@ async def _put(call: RemotingCall[NoHeader], wanted: Sequence[_WantedGroup]) -> 
 
 
 def _kept(config: GroupConfig) -> Iterator[str]:
-    """The settings of a request that have no effect here, and its changes of attributes."""
+    """The settings in a request that have no effect in mocketmq, and its changes of attributes."""
     for name, field in _FIELDS.items():
         if name in _EFFECTIVE:
             continue
         value = getattr(config, field.name)
         if name == "attributes":
-            yield from value
-        elif value not in (field.default, None, _USUAL_POLICY):
+            yield from (signed for signed in value if signed[1:] != PRIORITY_FACTOR)
+        elif value not in (field.default, None):
             yield name
 
 
@@ -119,6 +123,7 @@ def _group_in(body: JsonObject) -> _WantedGroup:
         config = msgspec.convert(given, GroupConfig)
     except msgspec.ValidationError as error:
         raise InvalidArgumentError("body", given, "a SubscriptionGroupConfig", f"group: {error}") from None
+    retry_policy_of(config.group_retry_policy)  # refuses one that clients could not follow
     return _WantedGroup(text_in(body, "groupName"), retries, queues, config)
 
 

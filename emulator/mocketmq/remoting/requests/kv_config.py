@@ -17,7 +17,7 @@ class PutConfigHeader(NamedTuple):
 
 
 class ConfigKeyHeader(NamedTuple):
-    """Header of requests that name one value."""
+    """Header of requests about one value."""
 
     namespace: str
     key: str
@@ -36,7 +36,7 @@ async def put(call: RemotingCall[PutConfigHeader]) -> Response:
 
 
 async def get(call: RemotingCall[ConfigKeyHeader]) -> Response:
-    """Answer with a value. Raises RemotingError if it does not exist."""
+    """Return a value. Raises RemotingError if the key does not exist."""
     namespace, key = call.header
     value = call.broker.registry.name_server.namespace(namespace).get(key)
     if value is None:

@@ -1,4 +1,4 @@
-"""Lock queues for clients that consume in order (docs/protocol/remoting.md §8.5)."""
+"""Locks queues for clients that consume in order (docs/protocol/remoting.md §8.5)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -21,7 +21,7 @@ class _Locking(NamedTuple):
 
 
 async def lock(call: RemotingCall[NoHeader]) -> Response:
-    """Lock queues for a client, and answer with those that it holds now."""
+    """Lock queues for a client, and return the queues that it now holds."""
     locking = _locking(call.command.body)
     owned = call.broker.queue_locks.lock(locking.group, locking.client_id, locking.queues)
     return Response(
@@ -30,7 +30,7 @@ async def lock(call: RemotingCall[NoHeader]) -> Response:
 
 
 async def unlock(call: RemotingCall[NoHeader]) -> Response:
-    """Release a client's locks of queues."""
+    """Release a client's locks on queues."""
     locking = _locking(call.command.body)
     call.broker.queue_locks.unlock(locking.group, locking.client_id, locking.queues)
     return Response()

@@ -1,4 +1,4 @@
-"""Look messages up by key, unique key or log offset (docs/protocol/remoting.md §2.8)."""
+"""Looks up messages by key, unique key or log offset (docs/protocol/remoting.md §2.8)."""
 
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ from mocketmq.remoting.wire.record import encode_record
 
 
 class QueryMessageHeader(NamedTuple):
-    """Times in milliseconds. With ``unique_key_query`` the ``key`` is a unique key."""
+    """Times are in milliseconds. If ``unique_key_query`` is set, ``key`` is a unique key."""
 
     topic: str
     key: str
@@ -31,22 +31,22 @@ class ViewMessageHeader(NamedTuple):
 
 _MAX_FOUND: Final = 64
 _MAX_BY_UNIQUE_KEY: Final = 32
-"""The most messages of an answer, as upstream (maxMsgsNumBatch, defaultQueryMaxNum)."""
+"""Maximum number of messages in a response, as upstream (maxMsgsNumBatch, defaultQueryMaxNum)."""
 _MAX_BYTES: Final = 4 << 20
-"""Bytes of all records of an answer, unless the newest alone has more."""
+"""Maximum size of all records in a response, unless the newest record alone is larger."""
 _LATE_US: Final = 10 * US_PER_S
-"""If the clock does not keep real time, a range of times that ends this recently has no end.
+"""Age up to which the end of a time range is taken for "now", if the clock does not run at real speed.
 
-Its client meant the present. Clients of 5.3 may wait 3 s for a lock of their own before they send, more than
-once (NettyRemotingClient.java).
+Such a range counts as unbounded. Its end is late because clients of 5.3 may wait 3 s for their own lock, more
+than once, before they send (NettyRemotingClient.java).
 """
 
 
 async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
-    """Answer with the newest messages that have a key.
+    """Return the newest messages that have a key.
 
-    For a unique key the range of times is ignored: clients derive it from the key, and the clock may have
-    been moved since.
+    For a unique key, the time range is ignored, because clients derive the range from the key and the clock
+    may have been moved since.
     """
     header, broker = call.header, call.broker
     limit = min(header.max_num, _MAX_FOUND)
@@ -77,7 +77,7 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
 
 
 async def view(call: RemotingCall[ViewMessageHeader]) -> Response:
-    """Answer with the record at a log offset, in whatever queue it is."""
+    """Return the record at a log offset, in any queue."""
     try:
         return Response(body=_record(call, await call.broker.histories.at(call.header.offset)))
     except MessageNotFoundError as error:

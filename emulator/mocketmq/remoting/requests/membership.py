@@ -35,14 +35,14 @@ _STARTS: Final = (
     "CONSUME_FROM_FIRST_OFFSET",
     "CONSUME_FROM_TIMESTAMP",
 )
-"""C++ clients send the index of a choice instead of its name."""
+"""Choices in order, because C++ clients send the index of a choice instead of its name."""
 
 MAX_SQL_TOGETHER: Final = 2 * MAX_SQL_LENGTH
-"""Characters of all SQL92 filters in one heartbeat."""
+"""Maximum length of all SQL92 filters in one heartbeat together, in characters."""
 
 
 class UnregisterClientHeader(NamedTuple):
-    """The groups that the client leaves."""
+    """Names the groups that the client leaves."""
 
     client_id: str
     producer_group: str | None = None
@@ -50,9 +50,9 @@ class UnregisterClientHeader(NamedTuple):
 
 
 async def heartbeat(call: RemotingCall[NoHeader]) -> Response:
-    """Note the client, its groups and its subscriptions, and make its groups' retry topics.
+    """Register the client, its groups and its subscriptions, and create its groups' retry topics.
 
-    The client is known before the first await: the next request of its connection may rely on that.
+    The client must be registered before the first await, because its next request may rely on that.
     """
     beat, broker = _heartbeat_in(call.command), call.broker
     broker.registry.clients.heartbeat(call.channel, beat)
@@ -60,7 +60,7 @@ async def heartbeat(call: RemotingCall[NoHeader]) -> Response:
         try:
             group = await broker.registry.groups.for_use(one.group)
         except RefusedError:
-            continue  # as upstream: it stays known, and is refused when it pulls
+            continue  # the client stays registered, but its pulls are refused, as upstream
         await broker.registry.topics.ensure(retry_topic(group.name), group.retry_queues)
     return Response()
 
@@ -73,8 +73,8 @@ async def unregister(call: RemotingCall[UnregisterClientHeader]) -> Response:
 
 
 async def consumer_list(call: RemotingCall[ConsumerGroupHeader]) -> Response:
-    """Answer with the ids of a group's clients; each client computes its queues from them."""
-    group = call.broker.registry.clients.find(call.header.consumer_group)
+    """Return the ids of a group's clients, from which each client computes its queues."""
+    group = call.broker.registry.clients.find_connected_group(call.header.consumer_group)
     if group is None:
         raise RemotingError(
             ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {call.header.consumer_group}"
@@ -83,16 +83,16 @@ async def consumer_list(call: RemotingCall[ConsumerGroupHeader]) -> Response:
 
 
 async def check_client_config(call: RemotingCall[NoHeader]) -> Response:
-    """Check that the broker can filter as a client wants. Tags need no check."""
+    """Check that the broker can apply a client's filter. Tags need no check."""
     wanted = object_of(call.command.body).get("subscriptionData")
     if isinstance(wanted, Mapping) and _kind(wanted) != TAG:
-        await prepare(_kind(wanted))  # Java asks before its first heartbeat, which cannot wait
+        await prepare(_kind(wanted))  # Java checks before its first heartbeat, which cannot wait
         filter_of(str(wanted.get("subString") or ""), _kind(wanted), "Invalid MessageSelector. ")
     return Response()
 
 
 def check_kind(kind: str) -> None:
-    """Raise RemotingError unless messages can be filtered by expressions of this kind."""
+    """Raise RemotingError unless the broker supports filter expressions of this kind."""
     if kind not in KINDS:
         raise RemotingError(
             ResponseCode.SYSTEM_ERROR, f"The broker does not support consumer to filter message by {kind}"
@@ -100,7 +100,7 @@ def check_kind(kind: str) -> None:
 
 
 def filter_of(expression: str | None, kind: str, prefix: str) -> Filter:
-    """The filter that a request asks for. Raises RemotingError, with ``prefix`` before the mistake."""
+    """Parse the filter in a request. Raises RemotingError; ``prefix`` begins its text."""
     check_kind(kind)
     try:
         return parse_filter(expression, kind)
@@ -109,7 +109,7 @@ def filter_of(expression: str | None, kind: str, prefix: str) -> Filter:
 
 
 def _heartbeat_in(command: Command) -> Heartbeat:
-    """The parts of a heartbeat that matter here. The rest of the body is not kept while groups are made."""
+    """The parts of a heartbeat that the broker needs, so that the body is freed before groups are created."""
     body = object_of(command.body)
     _check_sql(body)
     return Heartbeat(
@@ -123,7 +123,7 @@ def _heartbeat_in(command: Command) -> Heartbeat:
 
 
 def _check_sql(body: JsonObject) -> None:
-    """Refuse filters that take too long to parse: other clients wait until the whole heartbeat is read."""
+    """Refuse filters that take too long to parse, because parsing a heartbeat blocks all other clients."""
     wanted = (
         each
         for one in objects_in(body, "consumerDataSet")
@@ -153,7 +153,7 @@ def _subscription(body: JsonObject) -> Subscription:
     try:
         tag_filter = parse_filter(expression, kind) if kind in KINDS else EVERYTHING
     except InvalidArgumentError as error:
-        problem = str(error) if kind == SQL92 else None  # clients filter tags again
+        problem = str(error) if kind == SQL92 else None  # clients themselves filter by tags, too
         return Subscription(topic, expression, version, kind, problem=problem)
     return Subscription(topic, expression, version, kind, tag_filter)
 
@@ -170,7 +170,7 @@ def _choice(body: JsonObject, name: str, choices: tuple[str, ...], default: str)
 
 
 def _to_subscribe(command: Command) -> Iterator[Need]:
-    """Permissions to consume all that the heartbeat subscribes to."""
+    """Permissions to consume all subscriptions of the heartbeat."""
     for consumer in objects_in(object_of(command.body), "consumerDataSet"):
         group = text_in(consumer, "groupName")
         yield from to_consume(None, group)

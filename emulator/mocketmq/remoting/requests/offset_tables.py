@@ -1,4 +1,4 @@
-"""List the offsets of all groups and delay levels, and copy a group's to another."""
+"""Lists the offsets of all groups and delay levels, and copies a group's offsets to another group."""
 
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ from mocketmq.remoting.wire.header import NoHeader
 
 
 class CloneOffsetsHeader(NamedTuple):
-    """Without ``topic``: of all topics. ``offline`` adds topics that the source is not subscribed to now."""
+    """The default for ``topic`` is all topics. ``offline`` adds topics without a current subscription."""
 
     src_group: str
     dest_group: str
@@ -42,7 +42,7 @@ async def clone(call: RemotingCall[CloneOffsetsHeader]) -> Response:
     """Copy a group's committed offsets to another group."""
     source, target, topic, is_offline = call.header
     broker = call.broker
-    live = None if is_offline else broker.registry.clients.find(source)
+    live = None if is_offline else broker.registry.clients.find_connected_group(source)
     topics = None if live is None else live.subscriptions.keys()
     await broker.offset_resets.clone(source, target, topic or None, topics)
     return Response()

@@ -11,7 +11,7 @@ from mocketmq.remoting.wire.header import Int32
 
 
 class QueryConsumerOffsetHeader(NamedTuple):
-    """Without ``set_zero_if_not_found`` a group that has no offset yet chooses its first one itself."""
+    """Without ``set_zero_if_not_found``, the client of a group without an offset chooses the first offset."""
 
     consumer_group: str
     topic: str
@@ -29,7 +29,7 @@ class UpdateConsumerOffsetHeader(NamedTuple):
 
 
 class SearchOffsetHeader(NamedTuple):
-    """``timestamp`` in milliseconds. ``boundary_type``, of 5.x clients alone, is ``lower`` or ``upper``."""
+    """``timestamp`` is in milliseconds. Only 5.x clients send ``boundary_type``: ``lower`` or ``upper``."""
 
     topic: str
     queue_id: Int32
@@ -45,9 +45,9 @@ class QueueHeader(NamedTuple):
 
 
 async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
-    """Answer with the offset from which a group consumes a queue. Raises RemotingError for none."""
+    """Return the offset from which a group consumes a queue. Raises RemotingError if there is none."""
     group, topic, queue_id, anew = call.header
-    offset = call.broker.committed_offsets.first(group, topic, queue_id, anew=anew)
+    offset = call.broker.committed_offsets.start_offset(group, topic, queue_id, anew=anew)
     if offset is None:
         raise RemotingError(
             ResponseCode.QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
@@ -63,26 +63,26 @@ async def update(call: RemotingCall[UpdateConsumerOffsetHeader]) -> Response:
 
 
 async def search(call: RemotingCall[SearchOffsetHeader]) -> Response:
-    """Answer with the offset of the message stored at a time, by the rule of 4.x or one of the two of 5.x."""
+    """Return the offset of the message stored at a time, by the rule of 4.x or by one of the rules of 5.x."""
     topic, queue_id, timestamp_ms, boundary = call.header
     side: Side = "nearest" if boundary is None else "upper" if boundary.lower() == "upper" else "lower"
     return _offset(await call.broker.offset_resets.search(topic, queue_id, timestamp_ms, side))
 
 
 async def max_offset(call: RemotingCall[QueueHeader]) -> Response:
-    """Answer with the offset that the queue's next message gets; as upstream 0 if there is no such queue."""
+    """Return the offset for the queue's next message, or 0 if the queue does not exist, as upstream."""
     queue = call.broker.registry.topics.find_queue(*call.header)
     return _offset(queue.next_offset if queue else 0)
 
 
 async def min_offset(call: RemotingCall[QueueHeader]) -> Response:
-    """Answer with the offset of the queue's oldest message."""
+    """Return the offset of the queue's oldest message."""
     queue = call.broker.registry.topics.find_queue(*call.header)
     return _offset(queue.min_offset if queue else 0)
 
 
 async def earliest(call: RemotingCall[QueueHeader]) -> Response:
-    """Answer with the time at which the queue's oldest message was stored."""
+    """Return the time at which the queue's oldest message was stored."""
     return Response({"timestamp": str(await call.broker.offset_resets.earliest_ms(*call.header))})
 
 

@@ -1,4 +1,4 @@
-"""Pop, wait for what can be popped, peek (docs/protocol/remoting.md §2.11)."""
+"""Pops messages, waits for messages to pop, and peeks (docs/protocol/remoting.md §2.11)."""
 
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +27,7 @@ from mocketmq.remoting.request import (
     RequestFamily,
     Response,
 )
-from mocketmq.remoting.requests.settling import SETTLING, checked_invisible_us
+from mocketmq.remoting.requests.acknowledging import ACKNOWLEDGING, checked_invisible_us
 from mocketmq.remoting.wire.body import MAX_TEXT
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.header import Int32
@@ -46,7 +46,7 @@ from mocketmq.store.queue import Queue
 
 
 class PopMessageHeader(NamedTuple):
-    """Times in milliseconds. A negative ``queue_id`` means all queues; ``exp`` is the filter."""
+    """Times are in milliseconds. A negative ``queue_id`` means all queues; ``exp`` is the filter."""
 
     consumer_group: str
     topic: str
@@ -63,7 +63,7 @@ class PopMessageHeader(NamedTuple):
 
 
 class NotificationHeader(NamedTuple):
-    """Fields as in :class:`PopMessageHeader`. ``poll_time`` is how long to wait, in milliseconds."""
+    """Fields are as in :class:`PopMessageHeader`. ``poll_time`` is the time to wait, in milliseconds."""
 
     consumer_group: str
     topic: str
@@ -75,7 +75,7 @@ class NotificationHeader(NamedTuple):
 
 
 class PeekMessageHeader(NamedTuple):
-    """Fields as in :class:`PopMessageHeader`, without times."""
+    """Fields are as in :class:`PopMessageHeader`, without the times."""
 
     consumer_group: str
     topic: str
@@ -92,12 +92,12 @@ class PollingInfoHeader(NamedTuple):
 
 
 _TOO_LATE_MS: Final = 500
-"""A pop that comes this much after its poll time is over is refused: nobody waits for its answer."""
+"""Time after the end of its poll time at which a pop is refused, because the client no longer waits."""
 _FROM_START: Final = 0
 
 
 async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
-    """Take messages, which nobody else gets until their invisible time is over."""
+    """Pop messages. No other consumer gets them until their invisible time is over."""
     header = call.header
     now_ms = wall_us() // US_PER_MS
     if now_ms - (header.born_time or now_ms) - header.poll_time > _TOO_LATE_MS:
@@ -110,7 +110,7 @@ async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
             if header.max_msg_nums > 0
             else f"maxMsgNums is {header.max_msg_nums}; allowed: 1 to {MAX_POPPED}",
         )
-    if len(header.attempt_id) > MAX_TEXT:  # each queue keeps that of the last pop in order
+    if len(header.attempt_id) > MAX_TEXT:  # each queue keeps the time of its last ordered pop
         raise InvalidArgumentError("attemptId", header.attempt_id, f"up to {MAX_TEXT} characters")
     invisible_us = checked_invisible_us(header.invisible_time)
     target = await _target(call)
@@ -162,6 +162,8 @@ def _answer(call: RemotingCall[PopMessageHeader], popped: Popped) -> Response:
         offsets.setdefault(named, []).append(offset)
         counts.append((named, offset, one.times - 1))
         records.append(_record(call, one, queue, offsets[named][0]))
+    for some in offsets.values():
+        some.sort()  # clients match them so; in a pop by priority, redeliveries follow new messages
     ext = {
         **_times(taken[0].pop_ms, header.invisible_time, popped.rest, header.order),
         "startOffsetInfo": start_offsets(offsets),
@@ -175,9 +177,9 @@ def _answer(call: RemotingCall[PopMessageHeader], popped: Popped) -> Response:
 def _record(
     call: RemotingCall[PopMessageHeader], one: InFlightMessage, queue: Queue, start_offset: int
 ) -> bytes:
-    """A popped message. A retry gets the topic that was popped, and a handle, which clients cannot make."""
+    """A popped message. A retry gets the popped topic, and a handle that clients cannot compute."""
     header, message = call.header, one.message
-    if not header.order:  # else said in orderCountInfo
+    if not header.order:  # ordered pops have the number in orderCountInfo
         message = _retried(call, one)
     if queue.topic != header.topic:
         named = popped_queue(queue.topic, queue.queue_id)
@@ -189,7 +191,7 @@ def _record(
 
 
 def _retried(call: RemotingCall[Any], one: InFlightMessage) -> StoredMessage:
-    """The message as upstream stores retries: with their number, and the time of the first pop."""
+    """The message in upstream's form for retries, with their number and the time of the first pop."""
     message = one.message
     if one.times == 1:
         return message
@@ -199,7 +201,7 @@ def _retried(call: RemotingCall[Any], one: InFlightMessage) -> StoredMessage:
 
 
 def _with(message: StoredMessage, properties: dict[str, str]) -> StoredMessage:
-    """The message with these properties in place of its own of the same names."""
+    """The message with these properties added; they replace properties of the same names."""
     given = decode_properties(message.properties) | properties
     return message._replace(properties=encode_properties(given, 2 * MAX_PROPERTIES_BYTES))
 
@@ -222,7 +224,7 @@ _NO_TIMES: Final = _times(0, 0, 0, is_in_order=False)
 
 
 def _wait_s(call: RemotingCall[PopMessageHeader] | RemotingCall[NotificationHeader]) -> float:
-    """Real seconds that are left of the poll time, by the client's clock; at most ``max_long_poll``."""
+    """Real seconds left of the poll time by the client's clock, limited by ``max_long_poll``."""
     born_ms, poll_ms = call.header.born_time, call.header.poll_time
     left_ms = poll_ms
     if born_ms:
@@ -235,7 +237,7 @@ def _address(call: RemotingCall[Any]) -> str:
 
 
 async def notify(call: RemotingCall[NotificationHeader]) -> Response:
-    """Wait until there is something to pop, and answer whether there is."""
+    """Wait until there are messages to pop, and return whether there are."""
     header = call.header
     wait_s = _wait_s(call)
     has_message = await call.broker.pops.has_messages(
@@ -249,7 +251,7 @@ async def notify(call: RemotingCall[NotificationHeader]) -> Response:
 
 
 async def peek(call: RemotingCall[PeekMessageHeader]) -> Response:
-    """Answer with messages that could be popped, and leave them for others."""
+    """Return messages that could be popped, without popping them."""
     header = call.header
     target = await _target(call)
     peeked = await call.broker.pops.peek(target, min(max(header.max_msg_nums, 1), MAX_POPPED))
@@ -270,7 +272,7 @@ async def peek(call: RemotingCall[PeekMessageHeader]) -> Response:
 
 
 async def polling_info(call: RemotingCall[PollingInfoHeader]) -> Response:
-    """Answer with the number of pops that wait, at all queues or at one."""
+    """Return the number of waiting pops, for all queues or for one."""
     return Response({"pollingNum": str(call.broker.pops.waiting(await _target(call)))})
 
 
@@ -287,7 +289,7 @@ POPPING: Final = RequestFamily(
             long_poll=LongPoll.ANSWERED_AT_ONCE,
             effect=Effect.AT_ONCE,
         ),
-        *SETTLING,
+        *ACKNOWLEDGING,
         Request(
             RequestCode.NOTIFICATION,
             NotificationHeader,

@@ -1,4 +1,4 @@
-"""Answer a pull with the messages from an offset on (docs/protocol/remoting.md §2.3)."""
+"""Answers a pull with the messages from an offset on (docs/protocol/remoting.md §2.3)."""
 
 from typing import Final, NamedTuple
 
@@ -18,7 +18,7 @@ from mocketmq.remoting.wire.record import encode_record
 
 
 class PullMessageHeader(NamedTuple):
-    """``suspend_timeout_millis`` is how long to wait for messages; ``sub_version`` is in milliseconds."""
+    """``suspend_timeout_millis`` is the time to wait for messages; ``sub_version`` is in milliseconds."""
 
     consumer_group: str
     topic: str
@@ -48,7 +48,7 @@ _CODES: Final = {
 
 
 async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
-    """Answer with the messages of a queue from an offset on, as soon as there are some."""
+    """Return the messages of a queue from an offset on, as soon as there are any."""
     header, reader = call.header, call.broker.pull
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
     await reader.admit(group, topic, queue_id)
@@ -87,19 +87,19 @@ def _code(pulled: Pulled, offset: int) -> ResponseCode:
 
 
 def _filter_of_pull(broker: Broker, header: PullMessageHeader) -> Filter:
-    """The filter of a pull: its own, or else that of its group's last heartbeat.
+    """The filter in a pull, by default that of its group's last heartbeat.
 
-    Before the group's first heartbeat nothing is filtered: clients filter again, and need not wait after a
-    restart of the broker. Nor is anything before a heartbeat as new as the pull: clients of 5.3 omit it at
-    times, and would wait half a minute for the next. Clients do not filter by SQL again, so these are
-    told to come back, as upstream does.
+    Nothing is filtered before the group's first heartbeat, so that clients need not wait after a restart of
+    the broker. The same holds while the last heartbeat is older than the pull's subscription, because clients
+    of 5.3 sometimes omit a heartbeat and would wait half a minute for the next. Clients filter by tag, too,
+    but not by SQL. Pulls with SQL are therefore refused in both cases, as upstream, and clients retry.
     """
     if header.sys_flag & _SUBSCRIPTION:
         prefix = "parse the consumer's subscription failed: "
         return filter_of(header.subscription, header.expression_type or TAG, prefix)
     if header.topic.startswith(RETRY_PREFIX):
         return EVERYTHING
-    group = broker.registry.clients.find(header.consumer_group)
+    group = broker.registry.clients.find_connected_group(header.consumer_group)
     if group is None:
         if header.expression_type == SQL92:
             raise RemotingError(

@@ -1,4 +1,4 @@
-"""Recall delayed messages by their handles (``broker/sending/recall_handle.py``)."""
+"""Recalls delayed messages by their handles (``broker/sending/recall_handle.py``)."""
 
 from typing import Final, NamedTuple
 
@@ -12,14 +12,14 @@ _EXT: Final = {"MSG_REGION": identity.REGION}
 
 
 class RecallMessageHeader(NamedTuple):
-    """``recall_handle`` came with the answer to the send."""
+    """``recall_handle`` comes from the response to the send."""
 
     topic: str
     recall_handle: str
 
 
 async def recall(call: RemotingCall[RecallMessageHeader]) -> Response:
-    """Cancel a delayed message, and answer when that is durable."""
+    """Cancel a delayed message, and return when the cancellation is durable."""
     header = call.header
     try:
         recalled = await call.broker.recalls.recall(

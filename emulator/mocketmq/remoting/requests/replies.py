@@ -1,4 +1,4 @@
-"""Bring replies to the clients that sent request messages (ReplyMessageProcessor.java, 4.9.8)."""
+"""Delivers replies to the clients that sent request messages (ReplyMessageProcessor.java, 4.9.8)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -22,12 +22,12 @@ from mocketmq.remoting.wire.record import decode_properties
 
 
 async def send_reply(call: RemotingCall[SendMessageHeader]) -> Response:
-    """Store a reply, push it to the client that waits for it, and answer when both are done."""
+    """Store a reply, push it to the waiting client, and return when both are done."""
     header = call.header
     properties = decode_properties(header.properties)
     try:
         message = message_of(call, call.command.body, properties.copy(), header.flag)
-        message.properties = properties  # as its sender wrote them
+        message.properties = properties  # exactly as the sender wrote them
         sent = await call.broker.replies.send(message, header.producer_group, is_unit_mode=header.unit_mode)
     except EmulatorError as error:
         return refusal(call, error)
@@ -37,7 +37,7 @@ async def send_reply(call: RemotingCall[SendMessageHeader]) -> Response:
 
 
 def _replies(topic: str) -> AccessRule:
-    """Anybody with a key may reply, but not store a reply in a topic that only others may publish to."""
+    """Every access key may reply, but storing the reply needs permission to publish to its topic."""
 
     def needs(command: Command) -> Iterator[Need]:
         return iter(()) if command.ext.get(topic) == REPLY_TOPIC else publishes(topic).needs(command)

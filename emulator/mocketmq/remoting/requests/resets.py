@@ -1,4 +1,4 @@
-"""Reset a group's committed offsets (docs/protocol/remoting.md §2.10)."""
+"""Resets a group's committed offsets (docs/protocol/remoting.md §2.10)."""
 
 from typing import Final, NamedTuple
 
@@ -12,13 +12,13 @@ from mocketmq.remoting.wire.fastjson import dumps, object_keys
 from mocketmq.remoting.wire.header import Int32
 
 END: Final = -1
-"""The timestamp that stands for the end of a queue."""
+"""Timestamp that means the end of a queue."""
 
 
 class ResetOffsetHeader(NamedTuple):
-    """``timestamp`` in milliseconds, or :data:`END`.
+    """``timestamp`` is in milliseconds, or :data:`END`.
 
-    Clients of 5.x may name one queue, and an ``offset`` instead of a time; -1 means none.
+    Clients of 5.x may name one queue, and an ``offset`` instead of a time. The value -1 means none.
     """
 
     topic: str
@@ -30,7 +30,7 @@ class ResetOffsetHeader(NamedTuple):
 
 
 async def reset(call: RemotingCall[ResetOffsetHeader]) -> Response:
-    """Set a group's offsets in a topic to those at a time, and tell its clients."""
+    """Reset a group's offsets in a topic to a time, and notify its clients."""
     header, offsets = call.header, call.broker.offset_resets
     queue_id = None if header.queue_id < 0 else header.queue_id
     has_offset = queue_id is not None and header.offset >= 0

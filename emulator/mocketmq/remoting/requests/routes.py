@@ -1,4 +1,4 @@
-"""Answer for the name server: routes, lists of topics, the cluster (docs/protocol/remoting.md §2.1)."""
+"""Requests to the name server about routes, topics and the cluster (docs/protocol/remoting.md §2.1)."""
 
 import logging
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class BrokerHeader(NamedTuple):
 
 
 class UnregisterTopicHeader(NamedTuple):
-    """Without ``cluster_name`` the topic goes from all clusters."""
+    """Without ``cluster_name``, the topic is removed from all clusters."""
 
     topic: str
     cluster_name: str = ""
@@ -41,7 +41,7 @@ class UnregisterTopicHeader(NamedTuple):
 log = logging.getLogger(__name__)
 
 _ALI_ONS: Final = ("JAVA", V3_4_9)
-"""How ali-ons identifies itself. It alone never asks for the template's route when a topic is missing."""
+"""Language and version of ali-ons, the only client that never requests the template's route instead."""
 _FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 _UNIT, _UNIT_SUBSCRIBERS = 1, 2
@@ -49,12 +49,12 @@ _UNIT_FLAGS: Final = _UNIT | _UNIT_SUBSCRIBERS
 """Bits of a topic's flags (TopicSysFlag.java, 4.9.8)."""
 
 MAX_MISSES: Final = 1_000
-"""Missing topics that are logged. There is a limit because clients can ask for any number of names."""
+"""Maximum number of missing topics that are logged, because clients can request any number of names."""
 _misses: Final[WeakKeyDictionary[Broker, set[str]]] = WeakKeyDictionary()
 
 
 async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
-    """Answer with a topic's route. Raises RemotingError, in upstream's words, if it has none."""
+    """Return a topic's route. Raises RemotingError, in upstream's words, if there is none."""
     name = call.header.topic
     is_ali_ons = (call.command.language, call.command.version) == _ALI_ONS
     topics = call.broker.registry.topics
@@ -65,7 +65,7 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
             await _make_topic_of_group(call.broker, name)
             topic = await topics.for_route(name, is_needed=is_ali_ons)
         perm = call.broker.registry.name_server.perm(topic)
-        if not perm and name == TEMPLATE_TOPIC:  # the template is kept, but no longer used
+        if not perm and name == TEMPLATE_TOPIC:  # the template topic still exists, but is no longer used
             raise TopicNotFoundError(f"the topic[{name}] may not be used")
     except TopicNotFoundError as error:
         _log_miss(call, error)
@@ -85,7 +85,7 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
 
 
 async def cluster_info(call: RemotingCall[NoHeader]) -> Response:
-    """List the brokers, of which there is one."""
+    """List the brokers; there is only one."""
     return _json({"brokerAddrTable": {BROKER: _broker(call)}, "clusterAddrTable": {CLUSTER: [BROKER]}})
 
 
@@ -100,12 +100,12 @@ async def topics_of_cluster(call: RemotingCall[ClusterHeader]) -> Response:
 
 
 async def system_topics(call: RemotingCall[NoHeader]) -> Response:
-    """List the names of clusters and brokers, which no topic should have, and a broker's address."""
+    """List the names of clusters and brokers, which are reserved as topic names, and a broker's address."""
     return _json({"brokerAddr": call.channel.advertised, "topicList": [CLUSTER, BROKER]})
 
 
 async def unit_topics(call: RemotingCall[NoHeader]) -> Response:
-    """List topics that belong to one unit."""
+    """List topics that belong to a unit."""
     return _topics(call, lambda topic: bool(topic.config.sys_flag & _UNIT))
 
 
@@ -120,25 +120,25 @@ async def common_topics_with_unit_subscribers(call: RemotingCall[NoHeader]) -> R
 
 
 async def wipe_write_perm(call: RemotingCall[BrokerHeader]) -> Response:
-    """Let routes say from now on that the broker takes no messages."""
+    """Make all routes show that the broker accepts no messages."""
     return Response({"wipeTopicCount": str(_set_writable(call, is_writable=False))})
 
 
 async def add_write_perm(call: RemotingCall[BrokerHeader]) -> Response:
-    """Let routes show the topics' own permissions again."""
+    """Make all routes show the permissions of their topics again."""
     return Response({"addTopicCount": str(_set_writable(call, is_writable=True))})
 
 
 async def unregister_topic(call: RemotingCall[UnregisterTopicHeader]) -> Response:
-    """Remove a topic from the name server; does nothing once the broker has deleted it.
+    """Remove a topic from the name server. This does nothing if the broker has already deleted the topic.
 
-    Raises RemotingError for a topic that the broker has, as both are one program.
+    Raises RemotingError for a topic that the broker has, because both are one program.
     """
     topic, cluster = call.header
-    if cluster in ("", CLUSTER) and call.broker.registry.topics.find(topic):
+    if cluster in ("", CLUSTER) and call.broker.registry.topics.find_topic(topic):
         raise RemotingError(
             ResponseCode.SYSTEM_ERROR,
-            f"topic {shorten(topic)} is in the broker, which is one with this name server; delete it there",
+            f"topic {shorten(topic)} exists in the broker, which shares this process; delete it there",
         )
     return Response()
 
@@ -167,15 +167,15 @@ ROUTES: Final = RequestFamily(
 
 
 async def _make_topic_of_group(broker: Broker, topic: str) -> None:
-    """Make the retry topic of a group, which may be new, or the dead-letter topic of a known group.
+    """Create the retry topic of a group, which may be new, or the dead-letter topic of a known group.
 
-    Clients of 5.x ask for the former before their group's first heartbeat, and again only after twenty
-    seconds. They also ask for that of popped messages, ``<group>_<topic>``, which does not exist here.
+    Clients of 5.x request the retry topic before their group's first heartbeat, and again only after twenty
+    seconds. They also request the retry topic of popped messages, ``<group>_<topic>``, which mocketmq lacks.
     """
     topics, groups = broker.registry.topics, broker.registry.groups
     group = topic.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX)
     if topic.startswith(DLQ_PREFIX):
-        if topics.auto_create_by_route and groups.find(group):
+        if topics.auto_create_by_route and groups.find_group(group):
             await topics.ensure(topic, 1)
     elif topic.startswith(RETRY_PREFIX) and not broker.pops.is_retry(group):
         with suppress(RefusedError):
@@ -183,7 +183,7 @@ async def _make_topic_of_group(broker: Broker, topic: str) -> None:
 
 
 def _log_miss(call: RemotingCall[TopicHeader], error: TopicNotFoundError) -> None:
-    """Log once for each missing topic how it can be made."""
+    """Log how to create a missing topic, once per topic."""
     name, misses = call.header.topic, _misses.setdefault(call.broker, set())
     if name in misses or len(misses) >= MAX_MISSES or name == TEMPLATE_TOPIC or name.startswith(RETRY_PREFIX):
         return
@@ -197,7 +197,7 @@ def _topics(call: RemotingCall[Any], is_wanted: Callable[[Topic], bool] = lambda
 
 
 def _set_writable(call: RemotingCall[BrokerHeader], *, is_writable: bool) -> int:
-    """Set whether routes say that the broker takes messages; the number of topics that this changes."""
+    """Set whether routes show that the broker accepts messages; return the number of topics changed."""
     if call.header.broker_name != BROKER:
         return 0
     call.broker.registry.name_server.is_writable = is_writable
@@ -214,5 +214,5 @@ def _broker(call: RemotingCall[Any]) -> dict[str, Any]:
 
 
 def _json(value: dict[str, Any]) -> Response:
-    """A response with compact, standard JSON, as some clients read nothing else (§12.3)."""
+    """A response in compact, standard JSON, because some clients read nothing else (§12.3)."""
     return Response(body=fastjson.dumps(value))

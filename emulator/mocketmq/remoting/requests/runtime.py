@@ -1,7 +1,7 @@
-"""Show what the broker does and has done (AdminBrokerProcessor.java, 4.9.8 and 5.3.3).
+"""The broker's runtime figures (AdminBrokerProcessor.java, 4.9.8 and 5.3.3).
 
-Figures of parts that do not exist here are 0: no request waits in a thread pool, nothing is dispatched or
-flushed after it was acknowledged, and data in memory have no disk.
+Figures about parts that mocketmq lacks are 0. No request waits in a thread pool, nothing is dispatched or
+flushed after its acknowledgement, and an in-memory store has no disk.
 """
 
 import shutil
@@ -11,7 +11,6 @@ from typing import Final
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.statistics import HOUR_US, MINUTE_US, Meter, Totals
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.message.identity import VERSION
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.remoting.access_rule import KEY
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
@@ -21,10 +20,9 @@ from mocketmq.remoting.wire.header import NoHeader
 from mocketmq.rocketmq_versions import version_name
 from mocketmq.settings import Settings
 from mocketmq.store.database import MEMORY
-from mocketmq.store.writer import MAX_WAITING
 
 _SPANS_US: Final = (10 * US_PER_S, MINUTE_US, HOUR_US // 6)
-"""Rates are over the last ten seconds, minute and ten minutes."""
+"""Periods of rates: the last ten seconds, minute and ten minutes."""
 _TIMES: Final = (
     *("[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]"),
     *("[1~2s]", "[2~3s]", "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]"),
@@ -38,12 +36,12 @@ _OF_SLAVES: Final = (
 
 
 async def runtime_info(call: RemotingCall[NoHeader]) -> Response:
-    """Answer with all figures, by name."""
+    """Return all figures, by name."""
     broker = call.broker
     table = {
         "brokerActive": "true",
-        "brokerVersion": str(VERSION),
-        "brokerVersionDesc": version_name(VERSION),
+        "brokerVersion": str(call.settings.server_version),
+        "brokerVersionDesc": version_name(call.settings.server_version),
         **_started(broker),
         **_traffic(broker),
         **_store(broker, call.settings, await broker.group_progress.oldest()),
@@ -54,7 +52,7 @@ async def runtime_info(call: RemotingCall[NoHeader]) -> Response:
 
 
 async def ha_status(call: RemotingCall[NoHeader]) -> Response:
-    """Answer as a master without slaves. As in the running statistics, its log's offset counts messages."""
+    """Answer like a master without slaves. As in the runtime figures, the log offset counts messages."""
     status = {
         "haClientRuntimeInfo": dict.fromkeys(_OF_SLAVES, 0),
         "haConnectionInfo": [],
@@ -86,7 +84,7 @@ def _traffic(broker: Broker) -> dict[str, str]:
         "getFoundTps": _joined(found),
         "getMissTps": _joined(missed),
         "getTotalTps": _joined([a + b for a, b in zip(found, missed, strict=True)]),
-        "getTransferedTps": transferred,  # as 4.x spells it
+        "getTransferedTps": transferred,  # misspelt as in 4.x
         "getTransferredTps": transferred,
         "putMessageTimesTotal": str(put.messages),
         "putMessageFailedTimes": str(broker.store.writer.failures),
@@ -107,7 +105,7 @@ def _traffic(broker: Broker) -> dict[str, str]:
 
 
 def _store(broker: Broker, settings: Settings, oldest: tuple[int, int] | None) -> dict[str, str]:
-    """Figures of the store. Log offsets count messages, not bytes, as in message ids."""
+    """Figures about the store. Log offsets count messages, not bytes, as in message ids."""
     end = broker.store.writer.next_log_offset
     oldest_offset, oldest_ms = oldest or (end, -1)
     total, used, free = (0, 0, 0) if settings.data == MEMORY else shutil.disk_usage(settings.data)
@@ -129,10 +127,10 @@ def _store(broker: Broker, settings: Settings, oldest: tuple[int, int] | None) -
 
 
 def _pools(broker: Broker) -> dict[str, str]:
-    """Figures of thread pools. What waits to be written is shown as the queue of the send pool."""
+    """Figures about thread pools. The writer's queue is shown as that of the send pool."""
     table = {
         "sendThreadPoolQueueSize": str(broker.store.writer.waiting),
-        "sendThreadPoolQueueCapacity": str(MAX_WAITING),
+        "sendThreadPoolQueueCapacity": str(broker.store.writer.limits.waiting),
         "sendThreadPoolQueueHeadWaitTimeMills": "0",
         "EndTransactionQueueSize": "0",
         "EndTransactionThreadPoolQueueCapacity": "0",
@@ -144,7 +142,7 @@ def _pools(broker: Broker) -> dict[str, str]:
 
 
 def _delayed(broker: Broker) -> dict[str, str]:
-    """The delay offset and next offset of each level, and figures of timers."""
+    """The delay offset and next offset of each level, and figures about timers."""
     table = {
         f"scheduleMessageOffset_{level.level}": f"{level.delay_offset},{level.max_offset}"
         for level in broker.levels.states()
@@ -181,7 +179,7 @@ def _calls(totals: Totals) -> int:
 
 
 def _human(size: int) -> str:
-    """A number of bytes as upstream writes it."""
+    """Format a number of bytes as upstream does."""
     amount, unit = float(size), ""
     for unit in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
         if amount < 1024 or unit == "Pi":

@@ -1,4 +1,4 @@
-"""Take back messages that a consumer could not consume (docs/protocol/remoting.md §6.2)."""
+"""Takes back messages that a consumer returns for a retry (docs/protocol/remoting.md §6.2)."""
 
 from typing import Final, NamedTuple
 

@@ -1,6 +1,6 @@
-"""Send messages, singly or in a batch (docs/protocol/remoting.md §2.2).
+"""Sends messages, singly or in a batch (docs/protocol/remoting.md §2.2).
 
-The header says whether a request is a batch; the code does not.
+The header determines whether a request is a batch, not the request code.
 """
 
 from functools import lru_cache
@@ -25,7 +25,7 @@ from mocketmq.schedule.timed_scheme import SendReceipt
 
 
 class SendMessageHeader(NamedTuple):
-    """``born_timestamp`` is in milliseconds; ``batch`` says that the body has several messages."""
+    """``born_timestamp`` is in milliseconds; ``batch`` means that the body holds several messages."""
 
     producer_group: str
     topic: str
@@ -55,15 +55,15 @@ V2_NAMES: Final = dict(
 )
 
 EXT: Final = MappingProxyType({"MSG_REGION": identity.REGION, "TRACE_ON": "true"})
-"""Ext fields of every answer to a send, also of a refusal."""
+"""Ext fields of every response to a send, including refusals."""
 _PREPARED_OR_ROLLED_BACK: Final = 0x4
 _KEPT_FLAGS: Final = 0x70B
-"""Bits of sysFlag that are stored: compressed, and how; several tags; committed."""
+"""Bits of sysFlag that are stored: compression and its kind, several tags, committed."""
 _LATEST_MS: Final = LATEST_US // US_PER_MS
 
 
 async def send(call: RemotingCall[SendMessageHeader]) -> Response:
-    """Store the message, or all messages of the batch, and answer when they are durable."""
+    """Store the message, or all messages of the batch, and return when they are durable."""
     try:
         if call.header.batch:
             return response_to(call, await _send_batch(call))
@@ -73,7 +73,7 @@ async def send(call: RemotingCall[SendMessageHeader]) -> Response:
 
 
 class _StraightSend(PlainSend):
-    """One of a remoting client."""
+    """A send on the fast path, which makes the response for remoting."""
 
     __slots__ = ("_call", "_reply")
 
@@ -88,15 +88,15 @@ class _StraightSend(PlainSend):
         self._reply(self._call.command, refusal(self._call, error))
 
 
-def begin(call: RemotingCall[SendMessageHeader], reply: Reply) -> bool:
-    """Begin to store the message if it is plain: not of a batch, not transactional, no retry, not timed."""
+def begin_to_send(call: RemotingCall[SendMessageHeader], reply: Reply) -> bool:
+    """Begin to store a plain message, that is, no batch, half message, retry or delayed message."""
     if call.header.batch:
         return False
     properties = decode_properties(call.header.properties)
     if _is_transactional(call, properties):
         return False
     message = message_of(call, call.command.body, properties, call.header.flag)
-    return call.broker.sender.begin(_StraightSend(call, reply), message, drops_wait=True)
+    return call.broker.sender.begin_plain(_StraightSend(call, reply), message, drops_wait=True)
 
 
 async def _send_one(call: RemotingCall[SendMessageHeader]) -> SendResult:
@@ -118,7 +118,7 @@ async def _send_batch(call: RemotingCall[SendMessageHeader]) -> list[SendResult]
         raise IllegalMessageError("body", f"the batch has {size} bytes; allowed: 1 to {allowed}")
     entries = decode_batch(call.command.body)
     common = decode_properties(call.header.properties)
-    common.pop(UNIQ_KEY, None)  # of the batch: clients of 5.x would see all its messages as one
+    common.pop(UNIQ_KEY, None)  # with the batch's key, all its messages would be one message to 5.x clients
     return await call.broker.sender.send_together(_batch_message(call, entry, common) for entry in entries)
 
 
@@ -137,14 +137,14 @@ def _is_transactional(call: RemotingCall[SendMessageHeader], properties: dict[st
 
 
 def _is_retry(call: RemotingCall[SendMessageHeader], properties: dict[str, str]) -> bool:
-    """Whether a consumer sends the message again for later. If committed, it still looks like a half one."""
+    """Whether a consumer resends the message as a retry, in which marks of a half message may remain."""
     return call.header.reconsume_times > 0 and call.broker.levels.table.level_of(properties) > 0
 
 
 def message_of(
     call: RemotingCall[SendMessageHeader], body: bytes, properties: dict[str, str], flag: int
 ) -> Message:
-    """The message of a request, or one of its batch. Raises InvalidArgumentError."""
+    """The message of a request, or one message of its batch. Raises InvalidArgumentError."""
     header = call.header
     if not 0 <= header.born_timestamp <= _LATEST_MS:
         raise InvalidArgumentError("bornTimestamp", header.born_timestamp, f"0 to {_LATEST_MS}")
@@ -170,13 +170,13 @@ def message_of(
 
 @lru_cache(maxsize=4_096)
 def _as_ipv4(remote: str) -> str:
-    """The client's address, as records can hold it: IPv4, with 127.0.0.1 for any IPv6 address."""
+    """The client's address as records hold it: as IPv4, with 127.0.0.1 for any IPv6 address."""
     host, _, port = remote.rpartition(":")
     return f"127.0.0.1:{port}" if ":" in host else remote
 
 
 def response_to(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -> Response:
-    """The answer to a sender whose messages were stored."""
+    """The response to a stored send."""
     first, host = sent[0].receipt, call.channel.store_host
     ext = EXT | {
         "msgId": ",".join([at_host(one.receipt.offset_message_id, host) for one in sent]),
@@ -192,12 +192,12 @@ def response_to(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -
 
 
 def refusal(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> Response:
-    """The answer to a sender whose message was refused."""
+    """The response to a refused send."""
     return Response(EXT, code=code_of(error), remark=_remark(call, error))
 
 
 def _remark(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> str:
-    """The mistake; after upstream's one sentence, if it is in the body or the properties."""
+    """The remark of a refusal. An error in body or properties follows upstream's sentence for it."""
     if not isinstance(error, IllegalMessageError) or error.field not in ("body", "properties"):
         return str(error)
     limit = call.broker.sender.intake.max_message_bytes
@@ -211,7 +211,11 @@ SENDING: Final = RequestFamily(
     "Producing",
     [
         Request(
-            RequestCode.SEND_MESSAGE, SendMessageHeader, send, access=publishes("topic"), fast_path=begin
+            RequestCode.SEND_MESSAGE,
+            SendMessageHeader,
+            send,
+            access=publishes("topic"),
+            fast_path=begin_to_send,
         ),
         Request(
             RequestCode.SEND_MESSAGE_V2,
@@ -219,7 +223,7 @@ SENDING: Final = RequestFamily(
             send,
             access=publishes("b"),
             names=V2_NAMES,
-            fast_path=begin,
+            fast_path=begin_to_send,
         ),
         Request(
             RequestCode.SEND_BATCH_MESSAGE, SendMessageHeader, send, access=publishes("b"), names=V2_NAMES

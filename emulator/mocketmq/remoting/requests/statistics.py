@@ -1,4 +1,4 @@
-"""Show one statistic of a topic, a group or the broker (BrokerStatsManager.java, 4.9.8)."""
+"""Shows one statistic of a topic, a group or the broker (BrokerStatsManager.java, 4.9.8)."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -13,14 +13,14 @@ from mocketmq.remoting.wire.fastjson import dumps
 
 
 class StatisticHeader(NamedTuple):
-    """``stats_key`` is a topic, ``topic@group``, or the cluster."""
+    """``stats_key`` is a topic, ``topic@group``, or the name of the cluster."""
 
     stats_name: str
     stats_key: str
 
 
 class _Statistic(NamedTuple):
-    """How to find a statistic's meter by the key, and which amount of it is meant."""
+    """A statistic: how to find its meter by the key, and which of the meter's amounts to show."""
 
     meter: Callable[[Statistics, str], Meter | None]
     amount: Callable[[Totals], int]
@@ -56,7 +56,7 @@ _KINDS: Final = {
 
 
 async def view(call: RemotingCall[StatisticHeader]) -> Response:
-    """Answer with one statistic, over the last minute, hour and day."""
+    """Return one statistic for the last minute, hour and day."""
     name, key = call.header
     statistics, kind = call.broker.registry.statistics, _KINDS.get(name)
     meter = kind.meter(statistics, key) if kind else None

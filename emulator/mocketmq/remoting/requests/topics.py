@@ -1,11 +1,11 @@
-"""List, create, change and delete topics (docs/protocol/remoting.md §2.9)."""
+"""Lists, creates, changes and deletes topics (docs/protocol/remoting.md §2.9)."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from mocketmq.broker.registry.attributes import TOPIC_ATTRIBUTES, changed_attributes, parse_changes
 from mocketmq.broker.registry.data_version import DataVersion
-from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Topic, TopicConfig
+from mocketmq.broker.registry.topics import MESSAGE_TYPE, PERM_READ, PERM_WRITE, Topic, TopicConfig
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
 from mocketmq.message.names import SYSTEM_TOPICS, check_topic_name
 from mocketmq.remoting.access_rule import ADMIN, KEY
@@ -32,11 +32,11 @@ class CreateTopicHeader(NamedTuple):
 
 _FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 _QUEUES: Final = 16
-"""Queues of a topic in a list that does not give their number (TopicConfig.java)."""
+"""Number of queues of a topic in a list that does not state the number (TopicConfig.java)."""
 _MIXED_IS_OFF: Final = (
-    "MIXED message type is not supported. message.type is 'MIXED'; allowed: UNSPECIFIED, NORMAL, FIFO, DELAY"
-    " or TRANSACTION, as enableMixedMessageType is false. Set it to true, or leave the attribute out: a topic"
-    " without it takes all types"
+    "MIXED message type is not supported. message.type is 'MIXED'; allowed: UNSPECIFIED, NORMAL, FIFO,"
+    " DELAY, TRANSACTION or PRIORITY, as enableMixedMessageType is false. Set it to true, or leave the"
+    " attribute out: a topic without it takes all types"
 )
 
 
@@ -46,7 +46,7 @@ async def create(call: RemotingCall[CreateTopicHeader]) -> Response:
 
 
 async def create_all(call: RemotingCall[NoHeader]) -> Response:
-    """Create or change topics; none of them, if one is refused."""
+    """Create or change topics. If one of them is refused, none is changed."""
     body = object_of(call.command.body)
     return await _put(call, [_topic_in(one) for one in objects_in(body, "topicConfigList")])
 
@@ -71,8 +71,8 @@ async def all_topics(call: RemotingCall[NoHeader]) -> Response:
 
 
 async def one_topic(call: RemotingCall[TopicHeader]) -> Response:
-    """Answer with the settings of a topic."""
-    topic = call.broker.registry.topics.find(call.header.topic)
+    """Return the settings of a topic."""
+    topic = call.broker.registry.topics.find_topic(call.header.topic)
     if topic is None:
         raise RemotingError(
             ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {call.header.topic}"
@@ -81,20 +81,20 @@ async def one_topic(call: RemotingCall[TopicHeader]) -> Response:
 
 
 async def system_topics(call: RemotingCall[NoHeader]) -> Response:
-    """List the names of topics that only the broker makes, whether they exist or not."""
+    """List the names of topics that only the broker creates, even if they do not exist."""
     made = {topic.name for topic in call.broker.registry.topics if topic.is_system}
     return Response(body=dumps({"topicList": sorted(SYSTEM_TOPICS | made)}))
 
 
 def data_version(version: DataVersion) -> dict[str, int]:
-    """A data version as JSON; tools compare its counter."""
+    """A data version as JSON. Tools compare its counter."""
     return {"counter": version.counter, "stateVersion": 0, "timestamp": version.timestamp_ms}
 
 
 async def _put(
     call: RemotingCall[Any], wanted: list[tuple[CreateTopicHeader, Mapping[str, str]]]
 ) -> Response:
-    """Create or change topics, after checking all. The remark names attributes without effect here."""
+    """Check all topics, then create or change them. The remark names attributes without effect here."""
     topics = call.broker.registry.topics
     made = []
     for header, changes in wanted:
@@ -104,7 +104,7 @@ async def _put(
             )
         if changes.get("+message.type") == "MIXED" and not topics.takes_mixed:
             raise RemotingError(ResponseCode.INVALID_PARAMETER, _MIXED_IS_OFF)
-        known = topics.find(header.topic)
+        known = topics.find_topic(header.topic)
         current = known.config.attributes if known else None
         attributes = changed_attributes(TOPIC_ATTRIBUTES, current, changes)
         config = TopicConfig(
@@ -122,7 +122,9 @@ async def _put(
         made.append((header.topic, *sizes, config))
     for one in made:
         await topics.put_by_client(*one)
-    kept = [(name, header.topic) for header, changes in wanted for name in changes]
+    kept = [
+        (name, header.topic) for header, changes in wanted for name in changes if name[1:] != MESSAGE_TYPE
+    ]
     return without_effect.success(call, "topic attribute", kept)
 
 

@@ -1,4 +1,4 @@
-"""Commit half messages or roll them back (docs/protocol/remoting.md §9)."""
+"""Commits half messages or rolls them back (docs/protocol/remoting.md §9)."""
 
 from typing import Final, NamedTuple
 
@@ -21,11 +21,11 @@ class EndTransactionHeader(NamedTuple):
 
 
 _DECISIONS: Final = {0: None, 8: True, 12: False}
-"""Transaction bits of sysFlag, and whether they commit; None: the producer does not know yet."""
+"""Transaction bits of sysFlag, and whether they mean a commit; None if the producer is undecided."""
 
 
 async def end(call: RemotingCall[EndTransactionHeader]) -> Response:
-    """End a transaction as its producer says, by itself or after a check-back."""
+    """End a transaction as its producer has decided, with or without a check back."""
     header = call.header
     if header.commit_or_rollback not in _DECISIONS:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, "commitOrRollback field wrong")

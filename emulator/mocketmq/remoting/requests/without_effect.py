@@ -1,4 +1,4 @@
-"""Tell of settings that are kept and shown, but have no effect here."""
+"""Reports settings that are stored and shown, but have no effect in mocketmq."""
 
 import logging
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ _logged: Final[WeakKeyDictionary[Broker, set[str]]] = WeakKeyDictionary()
 
 
 def success(call: RemotingCall[Any], kind: str, kept: Sequence[tuple[str, str]]) -> Response:
-    """Success. The remark names each kept setting and its owner, a topic or group; the log each setting once.
+    """A success response. Its remark names settings without effect, and each of them is logged once.
 
-    ``kind`` says what the settings are: ``topic attribute``.
+    ``kind`` is what the settings are, for example ``topic attribute``.
     """
     logged = _logged.setdefault(call.broker, set())
     for name in dict.fromkeys(name for name, _ in kept):
         what = f"the {kind} {name.lstrip('+-')}"
         if what not in logged:
             logged.add(what)
-            log.info("%s is kept and shown, but has no effect here", what)
+            log.info("%s is stored and shown, but has no effect in mocketmq", what)
     names = ", ".join(f"{name} of {shorten(owner)}" for name, owner in kept)
-    return Response(remark=f"kept, but without any effect here: {names}" if kept else None)
+    return Response(remark=f"stored, but without effect in mocketmq: {names}" if kept else None)

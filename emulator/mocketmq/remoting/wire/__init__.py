@@ -1,1 +1,1 @@
-"""The bytes of the remoting protocol, without I/O: frames, headers, bodies, records, signatures."""
+"""Reads and writes the remoting protocol's frames, headers, bodies, records and signatures, without I/O."""

@@ -1,4 +1,4 @@
-"""Read and write batches: several messages in the body of one send (docs/protocol/remoting.md §2.2)."""
+"""Reads and writes batches, that is, several messages in one send (docs/protocol/remoting.md §2.2)."""
 
 import struct
 from collections.abc import Iterable
@@ -7,14 +7,14 @@ from typing import Final, NamedTuple
 from mocketmq.errors import IllegalMessageError
 
 MAX_BATCH: Final = 16_384
-"""Messages of a batch. The header of the answer has to hold an id of each."""
+"""Maximum number of messages in a batch, because the header of the response must hold the id of each."""
 
 _HEAD: Final = struct.Struct(">iiiii")  # size, magic code, checksum, flag, length of the body
 _PROPERTIES: Final = struct.Struct(">h")
 
 
 class BatchEntry(NamedTuple):
-    """One message of a batch, with its properties as the client wrote them."""
+    """One message of a batch, with its properties exactly as the client wrote them."""
 
     flag: int
     body: bytes
@@ -22,7 +22,7 @@ class BatchEntry(NamedTuple):
 
 
 def encode_batch(entries: Iterable[BatchEntry]) -> bytes:
-    """The body of a send."""
+    """Encode messages as the body of a send."""
     parts: list[bytes] = []
     for flag, body, text in entries:
         properties = text.encode()
@@ -37,7 +37,7 @@ def encode_batch(entries: Iterable[BatchEntry]) -> bytes:
 
 
 def decode_batch(body: bytes) -> list[BatchEntry]:
-    """The messages of a batch. Raises IllegalMessageError."""
+    """Decode the messages of a batch. Raises IllegalMessageError."""
     entries: list[BatchEntry] = []
     start = 0
     while start < len(body):
@@ -51,7 +51,7 @@ def decode_batch(body: bytes) -> list[BatchEntry]:
 
 
 def _entry(data: bytes, start: int) -> tuple[BatchEntry, int]:
-    """The message that begins at ``start``, and where it ends."""
+    """The message that begins at ``start``, and the index of its end."""
     try:
         size, _, _, flag, length = _HEAD.unpack_from(data, start)
         body, position = _piece(data, start + _HEAD.size, length)
@@ -60,12 +60,12 @@ def _entry(data: bytes, start: int) -> tuple[BatchEntry, int]:
         raise _illegal("ends in the middle of a message") from None
     properties, end = _piece(data, position + _PROPERTIES.size, length)
     if end - start != size:
-        raise _illegal(f"has a message that says it takes {size} bytes, and takes {end - start}")
+        raise _illegal(f"has a message that declares {size} bytes but takes {end - start}")
     return BatchEntry(flag, body, properties.decode("utf-8", "replace")), end
 
 
 def _piece(data: bytes, start: int, length: int) -> tuple[bytes, int]:
-    """The bytes that begin at ``start``, and where they end."""
+    """``length`` bytes that begin at ``start``, and the index of their end."""
     end = start + length
     if not start <= end <= len(data):
         raise _illegal(f"has a field of {length} bytes where {len(data) - start} are left")

@@ -1,6 +1,6 @@
-"""Numbers of requests, responses and languages, and the response code of any error.
+"""Codes of requests, responses and languages, and the response code of any error.
 
-As in RequestCode.java and ResponseCode.java, 4.9.8 and 5.3.3.
+The codes are those of RequestCode.java and ResponseCode.java, 4.9.8 and 5.3.3.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from mocketmq.remoting.wire.command import Command
 
 @unique
 class RequestCode(IntEnum):
-    """Requests of clients that are served, and requests that are sent to clients."""
+    """Codes of clients' requests that are served, and of requests that the broker sends to clients."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -112,12 +112,12 @@ class RequestCode(IntEnum):
 
 
 LITE_CODES: Final = range(200_070, 200_080)
-"""Requests about lite topics (5.5.0), POP_LITE_MESSAGE to TRIGGER_LITE_DISPATCH. None of them is served."""
+"""Codes of requests about lite topics (5.5.0), from POP_LITE_MESSAGE to TRIGGER_LITE_DISPATCH; not served."""
 
 
 @unique
 class ResponseCode(IntEnum):
-    """How a request went. ``mocketmq.errors`` has the codes of the broker's errors."""
+    """Response codes. ``mocketmq.errors`` has the codes of the broker's errors."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -149,11 +149,11 @@ LANGUAGES = (
     *("JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS"),
     *("RUST", "NODE_JS"),
 )
-"""Clients' languages, at the index of their byte in a binary header."""
+"""Clients' languages. The index of a language is its byte in a binary header."""
 
 
 class RemotingError(RefusedError):
-    """A refusal that has a response code of its own."""
+    """A refusal with a response code of this protocol."""
 
     def __init__(self, code: ResponseCode, remark: str) -> None:
         super().__init__(remark)
@@ -161,9 +161,9 @@ class RemotingError(RefusedError):
 
 
 class FrameError(RemotingError):
-    """Bytes are no frame, or the frame is too large. The connection has to be closed.
+    """The bytes are not a frame, or the frame is too large. The connection must be closed.
 
-    ``before`` are the commands that were complete before it.
+    ``before`` has the commands that were complete before these bytes.
     """
 
     before: Sequence[Command] = ()
@@ -173,5 +173,5 @@ class FrameError(RemotingError):
 
 
 def code_of(error: EmulatorError) -> int:
-    """The response code by which clients know the error."""
+    """The response code that clients get for the error."""
     return error.code if isinstance(error, RemotingError) else wire_codes(error).remoting

@@ -1,23 +1,26 @@
-"""A command: the request or answer in a frame (RemotingCommand.java, 4.9.8)."""
+"""A command, that is, the request or response in a frame (RemotingCommand.java, 4.9.8)."""
 
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from mocketmq.message.identity import VERSION
-from mocketmq.rocketmq_versions import V3_4_9
+from mocketmq.rocketmq_versions import V3_4_9, V4_9_8
 
 _RESPONSE: Final = 1
 _ONEWAY: Final = 2
 
 JSON: Final = 0
 ROCKETMQ: Final = 1
-"""The forms of a header."""
+"""The two forms of a header."""
 
 
 class Command(msgspec.Struct, kw_only=True):
-    """``opaque`` ties an answer to its request: it is unique on one connection, in one direction."""
+    """``opaque`` identifies a response's request. It is unique on one connection, in one direction.
+
+    ``version`` is the sender's version of RocketMQ: as a client, mocketmq is a 4.9.8.
+    ``received_us`` is the steady time at which the broker has read a request, otherwise 0.
+    """
 
     code: int
     opaque: int = 0
@@ -26,26 +29,27 @@ class Command(msgspec.Struct, kw_only=True):
     body: bytes = b""
     remark: str | None = None
     language: str = "JAVA"
-    version: int = VERSION
+    version: int = V4_9_8
     serialization: int = JSON
+    received_us: int = 0
 
     @property
     def is_response(self) -> bool:
-        """Whether it answers a request of ours."""
+        """Whether the command is a response."""
         return bool(self.flag & _RESPONSE)
 
     @property
     def is_oneway(self) -> bool:
-        """Whether its sender wants no answer."""
+        """Whether the sender wants no response."""
         return bool(self.flag & _ONEWAY)
 
     @property
     def tells_max_retries(self) -> bool:
-        """Whether its sender is new enough to say how often a message may be retried."""
+        """Whether the sender is new enough to send the maximum number of retries."""
         return self.version >= V3_4_9
 
     def answer(self, code: int, ext: Mapping[str, str], body: bytes, remark: str | None) -> "Command":
-        """The answer to this request, with a header of the same form: some clients read no other."""
+        """Make the response, with a header of the same form, because some clients read no other form."""
         return Command(
             code=code,
             opaque=self.opaque,
@@ -58,10 +62,10 @@ class Command(msgspec.Struct, kw_only=True):
 
     @classmethod
     def oneway(cls, code: int, opaque: int, ext: Mapping[str, str], body: bytes = b"") -> "Command":
-        """A request to a client that is not to be answered."""
+        """Make a request to a client, without a response."""
         return cls(code=code, opaque=opaque, flag=_ONEWAY, ext=ext, body=body)
 
     @classmethod
     def request(cls, code: int, opaque: int, ext: Mapping[str, str], body: bytes = b"") -> "Command":
-        """A request to a client that is to be answered."""
+        """Make a request to a client, which must respond."""
         return cls(code=code, opaque=opaque, ext=ext, body=body)

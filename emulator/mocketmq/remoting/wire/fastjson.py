@@ -1,4 +1,4 @@
-"""Read and write JSON as RocketMQ's clients do: standard, or in the dialect of fastjson 1.2."""
+"""Reads and writes JSON as RocketMQ's clients do, that is, standard JSON or the dialect of fastjson 1.2."""
 
 import math
 import re
@@ -10,11 +10,11 @@ import msgspec
 from mocketmq.errors import InvalidArgumentError
 
 MAX_JSON: Final = 1024 * 1024
-"""Bytes of standard JSON. Its values may take fifty times as much memory."""
+"""Maximum size of standard JSON, in bytes. Its values may take fifty times as much memory."""
 MAX_DIALECT: Final = 64 * 1024
-"""Bytes of JSON in the dialect, which is slow to read."""
+"""Maximum size of JSON in the dialect, in bytes, because the dialect is slow to read."""
 MAX_DEPTH: Final = 64
-"""Objects and arrays inside each other, in the dialect."""
+"""Maximum depth of nested objects and arrays in the dialect."""
 
 _read: Final = msgspec.json.Decoder().decode
 _write: Final = msgspec.json.Encoder().encode
@@ -29,11 +29,11 @@ _WORDS: Final = {"true": True, "false": False, "null": None}
 
 
 def loads(data: bytes) -> Any:
-    """The value of a JSON text. Keys are always text; an object as a key becomes its text.
+    """Parse JSON. Keys are always strings; an object used as a key becomes its text.
 
     The dialect adds keys without quotes (names, numbers, objects), single quotes, a comma after the last
-    element, and any character inside a string. Bytes that are no UTF-8 become U+FFFD, as in Java. Raises
-    InvalidArgumentError for anything else, and for a text that is too large or too deep.
+    element, and any character inside a string. Invalid UTF-8 becomes U+FFFD, as in Java. Raises
+    InvalidArgumentError for anything else, and for a text that is too large or too deeply nested.
     """
     if len(data) > MAX_JSON:
         raise _invalid(f"JSON of {len(data)} bytes; allowed: at most {MAX_JSON}")
@@ -46,14 +46,14 @@ def loads(data: bytes) -> Any:
 
 
 def dumps(value: Any) -> bytes:
-    """Compact standard JSON."""
+    """Encode a value as compact standard JSON."""
     return _write(value)
 
 
 def object_keys(pairs: Iterable[tuple[Any, Any]]) -> msgspec.Raw:
-    """``{{"brokerName":…}:5}``: an object with objects as keys, as Java and Go want it.
+    """Encode ``{{"brokerName":…}:5}``, an object with objects as keys, as Java and Go expect it.
 
-    Use it as a value: ``dumps({"offsetTable": object_keys(pairs)})``.
+    The result is used as a value, as in ``dumps({"offsetTable": object_keys(pairs)})``.
     """
     return msgspec.Raw(b"{%b}" % b",".join([b"%b:%b" % (_write(key), _write(value)) for key, value in pairs]))
 
@@ -63,7 +63,7 @@ def _invalid(reason: str) -> InvalidArgumentError:
 
 
 class _DialectReader:
-    """Reads one text of the dialect from left to right."""
+    """Parses one text in the dialect, from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -80,7 +80,7 @@ class _DialectReader:
         first = self._peek()
         if first in ("{", "["):
             if depth == MAX_DEPTH:
-                raise _invalid(f"no JSON: more than {MAX_DEPTH} objects and arrays in each other")
+                raise _invalid(f"not JSON: nested more than {MAX_DEPTH} levels deep")
             return self._object(depth + 1) if first == "{" else self._array(depth + 1)
         if first in ('"', "'"):
             return self._string()
@@ -88,7 +88,7 @@ class _DialectReader:
             return self._number()
         word = self._match(_NAME, "a value")[0]
         if word not in _WORDS:
-            raise _invalid(f"no JSON: {word[:20]!r} without quotes is no value")
+            raise _invalid(f"not JSON: {word[:20]!r} without quotes is not a value")
         return _WORDS[word]
 
     def _object(self, depth: int) -> dict[str, Any]:
@@ -123,11 +123,11 @@ class _DialectReader:
         return self._match(_NAME, "a key")[0]
 
     def _string(self) -> str:
-        found = self._match(_STRING, "a string that ends")
+        found = self._match(_STRING, "a string with a closing quote")
         text: str = found[1] or found[2] or ""
         if "\\" not in text:
             return text
-        # A pair of surrogates becomes one character, a lone one U+FFFD.
+        # A pair of surrogates becomes one character, a lone surrogate becomes U+FFFD.
         return (
             _ESCAPE.sub(self._unescaped, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         )
@@ -137,26 +137,26 @@ class _DialectReader:
         if digits:
             return chr(int(digits, 16))
         if sign not in _ESCAPED:
-            raise _invalid(f"no JSON: {found[0]!r} in a string stands for nothing")
+            raise _invalid(f"not JSON: {found[0]!r} is not an escape")
         return _ESCAPED[sign]
 
     def _number(self) -> int | float:
         found = self._match(_NUMBER, "a number")
         try:
             number = float(found[0]) if found[1] else int(found[0])
-        except ValueError:  # more digits than Python takes
+        except ValueError:  # more digits than Python accepts
             number = math.inf
         if abs(number) == math.inf:
-            raise _invalid("no JSON: a number out of range")
+            raise _invalid("not JSON: a number out of range")
         return number
 
     def _peek(self) -> str:
-        """The next character that is no white space; empty at the end."""
+        """The next character that is not white space; empty at the end."""
         self._match(_SPACE, "")
         return self._text[self._at : self._at + 1]
 
     def _skip(self, sign: str) -> bool:
-        """Pass the sign if it comes next, and say whether it did."""
+        """Skip the sign if it comes next; return whether it did."""
         is_next = self._peek() == sign
         self._at += is_next
         return is_next
@@ -170,4 +170,4 @@ class _DialectReader:
 
     def _expected(self, what: str) -> InvalidArgumentError:
         there = self._text[self._at : self._at + 20]
-        return _invalid(f"no JSON: at character {self._at} stands {there!r} where {what} is expected")
+        return _invalid(f"not JSON: at character {self._at} {what} is expected, not {there!r}")

@@ -1,4 +1,4 @@
-"""Read and write frames: commands as bytes, with both forms of header (docs/protocol/remoting.md §1)."""
+"""Reads and writes frames, which hold commands with either form of header (docs/protocol/remoting.md §1)."""
 
 import struct
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from mocketmq.remoting.wire.codes import LANGUAGES, FrameError
 from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
 
 MAX_FRAME: Final = 16 * 1024 * 1024
-"""Bytes of a frame with its length, as upstream (``com.rocketmq.remoting.frameMaxLength``)."""
+"""Maximum size of a frame, with its length field, as upstream (``com.rocketmq.remoting.frameMaxLength``)."""
 MAX_HEADER: Final = 1024 * 1024
-"""Bytes of a header: thirty times what properties may take."""
+"""Maximum size of a header in bytes, thirty times the maximum size of properties."""
 
 _MAX_LENGTH: Final = MAX_FRAME - 4
 
-_PREFIX: Final = struct.Struct(">iI")  # length of what follows; header's form (a byte) and length
+_PREFIX: Final = struct.Struct(">iI")  # length of the rest; form (one byte) and length of the header
 _LENGTH: Final = struct.Struct(">i")
 _BINARY: Final = struct.Struct(">hbHiii")  # code, language, version, opaque, flag, length of the remark
 _KEY: Final = struct.Struct(">h")
@@ -29,7 +29,7 @@ _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class _JsonHeader(msgspec.Struct, gc=False):
-    """A JSON header, as all clients but ali-ons write it."""
+    """A JSON header as all clients except ali-ons write it."""
 
     code: _Int32
     opaque: _Int32 = 0
@@ -41,13 +41,13 @@ class _JsonHeader(msgspec.Struct, gc=False):
 
 
 class _LooseJsonHeader(_JsonHeader):
-    """A JSON header whose ext values may be anything."""
+    """A JSON header with ext values of any type."""
 
     extFields: dict[str, Any] | None = None  # noqa: N815
 
 
 class _WrittenJsonHeader(msgspec.Struct, gc=False):
-    """A JSON header as it is sent, always with ``extFields``: some clients crash without (§12.1)."""
+    """A JSON header as sent, always with ``extFields``, because some clients crash without them (§12.1)."""
 
     code: int
     extFields: dict[str, str]  # noqa: N815
@@ -64,11 +64,11 @@ _write_json: Final = msgspec.json.Encoder().encode
 
 
 class FrameReader:
-    """Reads commands from the bytes of one connection, however these are cut."""
+    """Reads commands from the bytes of one connection, in chunks of any size."""
 
     def __init__(self) -> None:
         self._partial = bytearray()
-        self._wanted = 0  # bytes; with fewer there is nothing to do
+        self._wanted = 0  # total bytes needed before the next attempt to read
 
     @property
     def buffered(self) -> int:
@@ -77,13 +77,13 @@ class FrameReader:
 
     @property
     def lacking(self) -> int:
-        """Bytes that are missing from it, as far as its length is known; 0 between frames."""
+        """Bytes missing from the incomplete frame, as far as its length is known; 0 between frames."""
         return self._wanted - len(self._partial) if self._partial else 0
 
     def feed(self, data: bytes) -> list[Command]:
-        """The commands that ``data`` completes.
+        """Add bytes; return the commands that they complete.
 
-        Raises FrameError as soon as the bytes cannot become a frame. The reader cannot be used after that.
+        Raises FrameError as soon as the bytes cannot become a frame. The reader is unusable after the error.
         """
         if self._partial:
             self._partial += data
@@ -100,7 +100,7 @@ class FrameReader:
         return commands
 
     def _read(self, data: bytes, commands: list[Command]) -> None:
-        """Add the complete commands to ``commands``, and keep the rest of the bytes."""
+        """Append the complete commands to ``commands``, and keep the rest of the bytes."""
         start = 0
         end = _PREFIX.size
         while end <= len(data):
@@ -120,7 +120,7 @@ class FrameReader:
             self._keep(data[start:], end - start)
 
     def _keep(self, rest: bytes, wanted: int) -> None:
-        """Keep the beginning of a frame, unless its length is enough to refuse it."""
+        """Keep the beginning of a frame. Raises FrameError if its length is already known to be invalid."""
         if 4 <= len(rest) < _PREFIX.size:
             length = int.from_bytes(rest[:4], signed=True)
             if not 4 <= length <= _MAX_LENGTH:
@@ -130,7 +130,7 @@ class FrameReader:
 
 
 def _refused(length: int, header_length: int) -> FrameError:
-    """The error for a frame that is refused by its lengths, before anything is kept of it."""
+    """The error for a frame with invalid lengths, which is refused before its content is kept."""
     if not 4 <= length <= _MAX_LENGTH:
         return FrameError(f"a frame of {length} bytes after its length; allowed: 4 to {_MAX_LENGTH}")
     allowed = min(length - 4, MAX_HEADER)
@@ -165,7 +165,7 @@ def _from_json(data: bytes, body: bytes) -> Command:
 
 
 def _read_loosely(data: bytes) -> _LooseJsonHeader:
-    """A header in fastjson's dialect, whose ext values may be anything, as ali-ons writes it."""
+    """Read a header in fastjson's dialect, with ext values of any type, as ali-ons writes it."""
     try:
         return msgspec.convert(fastjson.loads(data), _LooseJsonHeader, strict=False)
     except (InvalidArgumentError, msgspec.ValidationError) as error:
@@ -173,7 +173,7 @@ def _read_loosely(data: bytes) -> _LooseJsonHeader:
 
 
 def _texts(ext: Mapping[str, Any] | None) -> dict[str, str]:
-    """The values as text, as upstream would have written them."""
+    """The values as text, in the form that upstream would write."""
     return {
         key: value if isinstance(value, str) else fastjson.dumps(value).decode()
         for key, value in (ext or {}).items()
@@ -203,10 +203,12 @@ def _from_binary(data: bytes, body: bytes) -> Command:
             key, position = _text(data, position + _KEY.size, length, "an ext field's name")
             (length,) = _LENGTH.unpack_from(data, position)
             value, position = _text(data, position + _LENGTH.size, length, "an ext field's value")
-            if value:  # upstream reads an empty value as none
+            if value:  # upstream treats an empty value as missing
                 ext[key] = value
         if position != end:
-            raise FrameError(f"ext fields of {ext_length} bytes end in the middle of a field")
+            raise FrameError(
+                f"the ext fields are {ext_length} bytes long, but the last field ends beyond them"
+            )
     except struct.error:
         raise FrameError(f"a binary header of {len(data)} bytes ends in the middle of a field") from None
     return Command(
@@ -223,7 +225,7 @@ def _from_binary(data: bytes, body: bytes) -> Command:
 
 
 def _text(data: bytes, start: int, length: int, name: str) -> tuple[str, int]:
-    """The text that begins at ``start``, and where it ends."""
+    """The text that begins at ``start``, and the index of its end."""
     end = start + length
     if not start <= end <= len(data):
         raise FrameError(f"{name} of {length} bytes where {len(data) - start} are left")
@@ -231,7 +233,7 @@ def _text(data: bytes, start: int, length: int, name: str) -> tuple[str, int]:
 
 
 def encode(command: Command) -> bytes:
-    """The frame of a command. Raises FrameError if it would be too large for its reader."""
+    """Encode a command as a frame. Raises FrameError if the frame would be too large for its reader."""
     header = _to_binary(command) if command.serialization == ROCKETMQ else _to_json(command)
     length = 4 + len(header) + len(command.body)
     if length > _MAX_LENGTH or len(header) > MAX_HEADER:

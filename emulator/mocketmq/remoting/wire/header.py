@@ -1,7 +1,7 @@
-"""Read a request's ext fields into the class that declares its header.
+"""Reads a request's ext fields into the class that declares its header.
 
-A field's name on the wire is its name here in camel case, unless the request says otherwise. Fields without a
-default are mandatory.
+A field's name on the wire is its name in the class, converted to camel case, unless the request declares
+another name. Fields without a default are mandatory.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final, NamedTuple
 from mocketmq.errors import InvalidArgumentError
 
 Int32 = Annotated[int, 32]
-"""A number that Java reads as an Integer; every other number is a Long."""
+"""A number that Java reads as an Integer. Java reads all other numbers as a Long."""
 
 
 class NoHeader(NamedTuple):
-    """Header of requests without ext fields, or with none that matters here."""
+    """Header of requests without ext fields, or with fields that mocketmq ignores."""
 
 
 class TopicHeader(NamedTuple):
@@ -30,7 +30,7 @@ class GroupHeader(NamedTuple):
 
 
 class ConsumerGroupHeader(NamedTuple):
-    """The same, where upstream calls the field ``consumerGroup``."""
+    """Header of requests that name only a group, as ``consumerGroup``."""
 
     consumer_group: str
 
@@ -48,7 +48,7 @@ def _integer(bits: int) -> Callable[[str], int]:
 
 
 _BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
-"""The C++ client of 1.2.4 sends numbers. Upstream takes its 1 for false, which breaks its batches."""
+"""Texts of booleans. C++ client 1.2.4 sends numbers; upstream reads its 1 as false and breaks its batches."""
 
 
 def _boolean(text: str) -> bool:
@@ -56,9 +56,9 @@ def _boolean(text: str) -> bool:
 
 
 _Field = tuple[str, Callable[[str], Any], str, bool, Any]
-"""Its name on the wire, how it is read, what is allowed, whether it is mandatory, and its default.
+"""A field's name on the wire, its parser, the allowed values, whether it is mandatory, and its default.
 
-Not a named tuple: those take twice as long to unpack.
+This is not a named tuple, because a named tuple takes twice as long to unpack.
 """
 
 
@@ -70,9 +70,9 @@ class HeaderReader:
         self._fields = list(_fields(header, names))
 
     def read(self, ext: Mapping[str, str]) -> Any:
-        """The header in these ext fields. Unknown fields are ignored: any request may carry more.
+        """Read the header from ext fields. Unknown fields are ignored, because any request may have some.
 
-        Raises InvalidArgumentError for a field that is missing, in upstream's words, or cannot be read.
+        Raises InvalidArgumentError for a field that is invalid or, in upstream's words, missing.
         """
         values = []
         for name, read, allowed, is_mandatory, default in self._fields:

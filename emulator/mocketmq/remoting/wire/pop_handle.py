@@ -1,7 +1,7 @@
-"""Read and write the receipt handles of popped messages (ExtraInfoUtil.java, 5.3.3).
+"""Reads and writes the receipt handles of popped messages (ExtraInfoUtil.java, 5.3.3).
 
-The answer to a pop says where in its queue each message is. From that, clients make a handle for each
-message, keep it as the property POP_CK, and send it back to ack the message or change its invisible time.
+The response to a pop has the queue and offset of each message, from which clients make the message's handle.
+They keep it as the property POP_CK, and send it back to ack the message or change its invisible time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,22 +12,22 @@ from mocketmq.message.identity import BROKER
 from mocketmq.message.names import RETRY_PREFIX
 
 IN_ORDER: Final = 999
-"""Takes the place of upstream's revive queue id in handles of messages that are popped in order, …"""
+"""Value in place of upstream's revive queue id, in handles of messages popped in order."""
 NOT_IN_ORDER: Final = 0
-"""… and of all others."""
+"""Value in place of upstream's revive queue id, in handles of all other messages."""
 
 _PARTS: Final = "eight numbers and names, as in the property POP_CK"
 
 
 class PoppedQueue(NamedTuple):
-    """A queue as handles name it: ``kind`` is 0 in the topic itself, 1 in the group's retry topic."""
+    """A queue as handles name it. ``kind`` is 0 for the topic itself and 1 for the group's retry topic."""
 
     kind: str
     queue_id: int
 
 
 class ExtraInfo(NamedTuple):
-    """A receipt handle. ``start_offset`` is that of the first message of the same queue in the answer."""
+    """A receipt handle. ``start_offset`` is the offset of the first message of its queue in the response."""
 
     start_offset: int
     pop_ms: int
@@ -37,7 +37,7 @@ class ExtraInfo(NamedTuple):
     queue_offset: int
 
     def text(self) -> str:
-        """The handle as clients write it."""
+        """The handle in the form that clients write."""
         first, pop_ms, invisible_ms, revive, (kind, queue_id), offset = self
         return f"{first} {pop_ms} {invisible_ms} {revive} {kind} {BROKER} {queue_id} {offset}"
 
@@ -59,21 +59,21 @@ def parse_extra_info(text: str) -> ExtraInfo:
 
 
 def start_offsets(offsets: Mapping[PoppedQueue, list[int]]) -> str:
-    """``startOffsetInfo``: the offset of the first message of each queue."""
+    """Encode ``startOffsetInfo``, which has the offset of the first message of each queue."""
     return ";".join(f"{kind} {queue_id} {some[0]}" for (kind, queue_id), some in offsets.items())
 
 
 def message_offsets(offsets: Mapping[PoppedQueue, list[int]]) -> str:
-    """``msgOffsetInfo``: the offsets of each queue's messages, in the order of the answer."""
+    """Encode ``msgOffsetInfo``, which has the offsets of each queue's messages, in ascending order."""
     return ";".join(
         f"{kind} {queue_id} {','.join(map(str, some))}" for (kind, queue_id), some in offsets.items()
     )
 
 
 def order_counts(counts: Iterable[tuple[PoppedQueue, int, int]]) -> str:
-    """``orderCountInfo``: how often messages, by queue and offset, were consumed before.
+    """Encode ``orderCountInfo``, which has the number of earlier deliveries by queue and offset.
 
-    Clients older than 5.1 read the count of the queue, which is the lowest of its messages.
+    Clients older than 5.1 read the queue's number, which is the lowest number of its messages.
     """
     parts, least = [], dict[PoppedQueue, int]()
     for queue, offset, count in counts:

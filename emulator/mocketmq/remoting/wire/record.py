@@ -1,4 +1,4 @@
-"""Write and read records: stored messages as clients receive them (docs/protocol/remoting.md §3)."""
+"""Writes and reads records, in which clients receive stored messages (docs/protocol/remoting.md §3)."""
 
 import ipaddress
 import struct
@@ -16,11 +16,11 @@ _REGION: Final = f"MSG_REGION\x01{identity.REGION}\x02TRACE_ON\x01true\x02".enco
 """Properties that brokers of 5.x add to all messages (AbstractSendMessageProcessor.java, 5.3.3)."""
 
 _V1: Final = 0xDAA320A7
-_V2: Final = 0xDAA320AB  # of 5.x: two bytes for the length of the topic
+_V2: Final = 0xDAA320AB  # of 5.x, with two bytes for the length of the topic
 _BORN_IPV6: Final = 16
 _STORE_IPV6: Final = 32
 
-_HEAD: Final = struct.Struct(">IIIiiqqiq8sq8siqi")  # all before the body, with IPv4 hosts
+_HEAD: Final = struct.Struct(">IIIiiqqiq8sq8siqi")  # all fields before the body, with IPv4 hosts
 _BEFORE_HOSTS: Final = struct.Struct(">IIIiiqqiq")
 _AFTER_HOSTS: Final = struct.Struct(">iqi")
 _LONG: Final = struct.Struct(">q")
@@ -31,7 +31,7 @@ _LOOPBACK: Final = bytes((127, 0, 0, 1))
 
 
 class WireRecord(NamedTuple):
-    """One message as a client reads it. Hosts are ``address:port``."""
+    """A message as a client reads it. Hosts are ``address:port``."""
 
     topic: str
     queue_id: int
@@ -53,10 +53,10 @@ class WireRecord(NamedTuple):
 def encode_record(
     message: StoredMessage, topic: str, queue_id: int, store_host: str, version: int = 0
 ) -> bytes:
-    """The record of a message, with IPv4 hosts, because many clients read no others.
+    """Encode a message as a record, with IPv4 hosts, because many clients cannot read IPv6.
 
-    ``version`` is that of the consumer: clients of 5.x trace only messages that name their region. Others get
-    the bytes that 4.9.8 would store, without a separator at the end of the properties.
+    ``version`` is the consumer's. Consumers of 5.x get the region, because they trace no message without it.
+    Others get the bytes that 4.9.8 would store, without a separator at the end of the properties.
     """
     body = message.body
     name = topic.encode()
@@ -89,13 +89,13 @@ def encode_record(
 
 
 def _fitting(properties: bytes) -> bytes:
-    """As many whole properties as a record holds. The last ones were added by the broker."""
+    """As many whole properties as a record can hold. Properties that the broker added are last."""
     return properties[: properties.rfind(b"\x02", 0, MAX_PROPERTIES_BYTES) + 1]
 
 
 @lru_cache(maxsize=4_096)
 def _host(host: str) -> bytes:
-    """Address and port as bytes; 127.0.0.1 if the address is not IPv4, 0 if the port is none."""
+    """Address and port as bytes. An address that is not IPv4 becomes 127.0.0.1, a missing port 0."""
     address, _, port = host.rpartition(":")
     try:
         packed = ipaddress.IPv4Address(address).packed
@@ -105,7 +105,7 @@ def _host(host: str) -> bytes:
 
 
 def decode_records(data: bytes) -> list[WireRecord]:
-    """The records in ``data``, of both versions, with IPv4 and IPv6 hosts. For tests and tools.
+    """Decode records of both versions, with IPv4 or IPv6 hosts. Only tests and tools use this.
 
     Raises IllegalMessageError.
     """
@@ -118,7 +118,7 @@ def decode_records(data: bytes) -> list[WireRecord]:
 
 
 def _decode(data: bytes, start: int) -> tuple[WireRecord, int]:
-    """The record that begins at ``start``, and where it ends."""
+    """The record that begins at ``start``, and the index of its end."""
     try:
         size, magic, crc, queue_id, flag, queue_offset, log_offset, sys_flag, born_ms = (
             _BEFORE_HOSTS.unpack_from(data, start)
@@ -139,7 +139,7 @@ def _decode(data: bytes, start: int) -> tuple[WireRecord, int]:
     except struct.error:
         raise _illegal("ends in the middle of a field") from None
     if end - start != size:
-        raise _illegal(f"says that it takes {size} bytes, and takes {end - start}")
+        raise _illegal(f"declares {size} bytes but takes {end - start}")
     record = WireRecord(
         topic=topic.decode("utf-8", "replace"),
         queue_id=queue_id,
@@ -161,7 +161,7 @@ def _decode(data: bytes, start: int) -> tuple[WireRecord, int]:
 
 
 def _piece(data: bytes, start: int, length: int) -> tuple[bytes, int]:
-    """The bytes that begin at ``start``, and where they end."""
+    """``length`` bytes that begin at ``start``, and the index of their end."""
     end = start + length
     if not start <= end <= len(data):
         raise _illegal(f"has a field of {length} bytes where {len(data) - start} are left")
@@ -169,7 +169,7 @@ def _piece(data: bytes, start: int, length: int) -> tuple[bytes, int]:
 
 
 def _read_host(data: bytes, start: int, *, is_ipv6: bool) -> tuple[str, int]:
-    """The host that begins at ``start``, and where it ends."""
+    """The host that begins at ``start``, and the index of its end."""
     packed, position = _piece(data, start, 16 if is_ipv6 else 4)
     (port,) = _INT.unpack_from(data, position)
     address = ipaddress.ip_address(packed)
@@ -181,9 +181,9 @@ def _illegal(reason: str) -> IllegalMessageError:
 
 
 def decode_properties(text: str) -> dict[str, str]:
-    """The properties in a client's string, as MessageDecoder.string2messageProperties reads them.
+    """Parse the properties in a client's string as MessageDecoder.string2messageProperties does.
 
-    Those without name or value are left out; of equal names the last wins.
+    Properties without a name or value are left out. Of properties with the same name, the last one wins.
     """
     properties = {}
     for part in text.split("\x02"):

@@ -1,7 +1,7 @@
-"""Check the signatures of requests (docs/protocol/remoting.md §10.1).
+"""Checks the signatures of requests (docs/protocol/remoting.md §10.1).
 
-Clients sign the values of the ext fields, in the order of their names, and then the body. They differ in the
-fields that they sign.
+Clients sign the values of the ext fields, in the order of their names, and then the body. Which fields they
+sign depends on the client.
 """
 
 import base64
@@ -16,23 +16,23 @@ ACCESS_KEY: Final = "AccessKey"
 SIGNATURE: Final = "Signature"
 
 _SOMETIMES: Final = ("SecurityToken", "_UNIQUE_KEY_QUERY")
-"""Fields that some clients sign and some do not. Go leaves out the token; older clients add the mark of a
-query by unique key after they have signed."""
+"""Fields that only some clients sign. Go does not sign the token. Older clients add ``_UNIQUE_KEY_QUERY``
+after they have signed."""
 
 
 def sign(secret: str, content: bytes) -> bytes:
-    """The signature of some content: HMAC-SHA1 as Base64."""
+    """Compute the signature of some content, which is HMAC-SHA1 in Base64."""
     return base64.b64encode(hmac.digest(secret.encode(), content, "sha1"))
 
 
 def is_signed(command: Command, secret: str) -> bool:
-    """Whether the request is signed with this secret, in the way of any known client."""
+    """Whether the request is signed with this secret, in the manner of any known client."""
     given = command.ext.get(SIGNATURE, "").encode(errors="replace")
     return any(hmac.compare_digest(given, sign(secret, content)) for content in contents(command))
 
 
 def contents(command: Command) -> Iterator[bytes]:
-    """The contents that a client may have signed, the likeliest first."""
+    """Yield the contents that a client may have signed, the most likely first."""
     unsure = [name for name in _SOMETIMES if name in command.ext]
     names = sorted(command.ext.keys() - {SIGNATURE})
     for count in range(len(unsure) + 1):

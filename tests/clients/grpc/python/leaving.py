@@ -13,7 +13,7 @@ from rocketmq import ClientConfiguration, Credentials, FilterExpression, Message
 ADDRESS, SENT, EMPTY = sys.argv[1:]
 CONFIGURATION = ClientConfiguration(ADDRESS, Credentials("any", "any"))
 SENDS = 40
-LONGEST_S = 5.0  # those that are open by then never end: closed so, the SDK waits in its own event loop
+LONGEST_S = 5.0  # receives in progress never end, because the closing SDK blocks its own event loop
 
 
 def say(line: str) -> None:
@@ -47,7 +47,7 @@ def close_while_sending() -> None:
 def close_while_receiving() -> None:
     simple = SimpleConsumer(CONFIGURATION, "g-closing", {EMPTY: FilterExpression()}, 5)
     simple.startup()
-    time.sleep(1)  # until its settings have come, for which it does not wait: a proxy fails before
+    time.sleep(1)  # waits for the settings, which the SDK does not: a proxy would fail before
     received: Future[Any] = Future()
 
     def receive() -> None:

@@ -1,4 +1,4 @@
-"""What an application does with rocketmq-python-client, against ``host:port``: says each step that worked."""
+"""An application with rocketmq-python-client at ``host:port``, which prints each step that worked."""
 
 import sys
 import threading
@@ -29,7 +29,7 @@ LONGEST_S = 60.0
 
 
 class Listener(MessageListener):  # type: ignore[misc]  # the SDK has no types
-    """Fails as long as ``fails`` says so."""
+    """Fails while ``fails`` is set."""
 
     def __init__(self, fails: Callable[[Message], bool] = lambda _message: False) -> None:
         self.seen: list[tuple[str, int]] = []
@@ -76,7 +76,7 @@ def consumer(
 
 
 def take(simple: SimpleConsumer, count: int) -> list[Message]:
-    """Messages, acknowledged."""
+    """Receive and acknowledge messages."""
     taken: list[Message] = []
     end = time.monotonic() + LONGEST_S
     while len(taken) < count and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Requests that unmodified clients sent, see README.md."""
+"""Requests that unmodified clients sent; see README.md."""
 
 import ast
 from collections.abc import Mapping
@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 FILES = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.txt"))}
-"""By client."""
+"""The recorded requests, by client."""
 
 
 class Recorded(NamedTuple):
-    """A message, the name of its type, and the headers that came with it."""
+    """A message, the name of its type, and the headers of its request."""
 
     kind: str
     headers: Mapping[str, str]
@@ -23,5 +23,5 @@ class Recorded(NamedTuple):
 
 
 def requests(client: str) -> list[Recorded]:
-    """What the client sent."""
+    """Return the requests that the client sent."""
     return [Recorded(*ast.literal_eval(line)) for line in FILES[client].read_text("utf-8").splitlines()]

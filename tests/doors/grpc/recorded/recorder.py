@@ -1,4 +1,4 @@
-"""Records what gRPC clients send while their tests run, as a plugin of pytest; README.md says how."""
+"""A pytest plugin that records what gRPC clients send while their tests run; see README.md."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,23 +12,23 @@ from tests.clients.grpc.versions import versions
 
 HEADERS = ("x-mq-", "authorization")
 MAX_BYTES = 2_000
-"""Larger messages are not kept."""
+"""Maximum size of a recorded message."""
 _LANGUAGES = {"HTTP": "node"}
-"""What clients call their language, where that is not the client's name."""
+"""Languages as clients name them, if the name differs from the client's name."""
 
 _noted: dict[Path, dict[Any, tuple[str, Mapping[str, str], bytes]]] = {}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests() -> None:
-    """Note each message that is read."""
+    """Record each message that the server reads."""
     read, take = Exchange.read, Stream.message
     last = b""
 
     async def taking(stream: Stream) -> bytes | None:
         nonlocal last
         data = await take(stream)
-        last = data or b""  # nothing is awaited before the end of ``read``
+        last = data or b""  # nothing awaits before ``read`` ends
         return data
 
     async def noting(exchange: Exchange) -> Any:
@@ -44,7 +44,7 @@ def pytest_load_initial_conftests() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Add what was noted to what stands beside this file: one message of each kind."""
+    """Append the recorded messages to the files next to this module, one message of each kind."""
     for file, kept in _noted.items():
         before = file.read_text("utf-8").splitlines() if file.exists() else []
         lines = [repr(one) for one in kept.values()]
@@ -66,7 +66,7 @@ def _client(headers: Mapping[str, str]) -> str:
 
 
 def _fields(message: Any, prefix: str = "") -> Iterator[str]:
-    """The names of the fields that are set, at all depths."""
+    """Return the names of all set fields, at all depths."""
     for field, value in message.ListFields():
         yield f"{prefix}{field.name}"
         for each in value if hasattr(value, "add") else [value]:

@@ -1,4 +1,4 @@
-"""XML: every spelling that Aliyun's clients use is read, nothing hostile is, and what is written is plain."""
+"""XML: the parser accepts every spelling of Aliyun's clients but nothing hostile; output is plain."""
 
 import asyncio
 import xml.etree.ElementTree as ET
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.turns import Turns
+from mocketmq.event_loop_turns import EventLoopTurns
 from mocketmq_compat.aliyun_http.document import (
     MAX_LEAVES,
     PIECE_BYTES,
@@ -27,7 +27,7 @@ NAMESPACE = "http://mq.aliyuncs.com/doc/v1/"
 
 def read(text: str | bytes) -> list[tuple[str, str]]:
     content = text if isinstance(text, bytes) else text.encode()
-    return asyncio.run(leaves_of(content, "Message", FIELDS, Turns()))
+    return asyncio.run(leaves_of(content, "Message", FIELDS, EventLoopTurns()))
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def read(text: str | bytes) -> list[tuple[str, str]]:
     ],
     ids=["declared", "bare", "two namespaces", "prefixed", "unknown prefix", "BOM", "CDATA", "comments"],
 )
-def test_every_spelling_of_one_message(text: str) -> None:
+def test_equivalent_documents_give_one_message(text: str) -> None:
     assert read(text) == [("MessageBody", "a")]
 
 
-def test_leaves_come_in_their_order_with_their_text_as_it_is() -> None:
+def test_leaves_keep_their_order_and_text() -> None:
     body = "<MessageBody> a\tb\n&lt;&amp;&gt;&quot;&apos;&#13;</MessageBody>"
     assert read(f"<Message><Properties/><MessageTag> t </MessageTag>{body}</Message>") == [
         ("Properties", ""),
@@ -63,7 +63,7 @@ def test_text_and_cdata_are_one_text() -> None:
     ]
 
 
-def test_line_ends_are_normalised_by_xml_itself() -> None:
+def test_line_ends_are_normalised_as_in_xml() -> None:
     assert read("<Message><MessageBody>a\r\nb\rc</MessageBody></Message>") == [("MessageBody", "a\nb\nc")]
 
 
@@ -92,7 +92,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_what_is_no_xml_of_ours_is_malformed(text: str) -> None:
+def test_foreign_xml_is_malformed(text: str) -> None:
     with pytest.raises(AliyunError) as refused:
         read(text)
     assert refused.value.code == "MalformedXML"
@@ -102,7 +102,7 @@ def test_what_is_no_xml_of_ours_is_malformed(text: str) -> None:
 @pytest.mark.parametrize(
     "content", [b"\xff\xfe<\x00M\x00", b"<Message>\xff</Message>", b"<Message>\xed\xa0\x80"]
 )
-def test_other_encodings_are_malformed(content: bytes) -> None:
+def test_documents_in_other_encodings_are_refused_as_malformed(content: bytes) -> None:
     with pytest.raises(AliyunError, match="UTF-8") as refused:
         read(content)
     assert refused.value.code == "MalformedXML"
@@ -122,7 +122,7 @@ def test_other_encodings_are_malformed(content: bytes) -> None:
     ],
     ids=["root", "nested", "deep", "unknown", "text", "text behind", "many", "long name"],
 )
-def test_what_is_no_message_is_refused_by_name(text: str, allowed: str) -> None:
+def test_document_of_another_kind_is_refused_by_name(text: str, allowed: str) -> None:
     with pytest.raises(InvalidArgumentError) as refused:
         read(text)
     assert refused.value.allowed == allowed
@@ -142,18 +142,18 @@ def test_a_document_is_plain() -> None:
     )
 
 
-def test_cr_is_escaped_and_comes_back() -> None:
+def test_a_carriage_return_is_escaped_and_preserved() -> None:
     written = document("Message", NAMESPACE, elements([("MessageBody", "a\r\nb\rc]]>")]))
     assert b"a&#13;\nb&#13;c]]&gt;" in written
     assert read(written) == [("MessageBody", "a\r\nb\rc]]>")]
 
 
-def test_what_xml_cannot_carry_is_replaced() -> None:
+def test_characters_invalid_in_xml_are_replaced() -> None:
     assert representable("\x00\x08\t\n\r \x0b\x1f\ufffe\uffff\udc80🙂") == "��\t\n\r �����🙂"
 
 
 @given(st.text(min_size=1))
-def test_whatever_is_written_is_read_again(text: str) -> None:
+def test_documents_survive_a_round_trip(text: str) -> None:
     written = document("Message", NAMESPACE, elements([("MessageBody", text)]))
     assert read(written) == [("MessageBody", representable(text))]
     [leaf] = ET.fromstring(written)  # noqa: S314 - our own
@@ -172,7 +172,7 @@ MARKUP = st.lists(
 
 
 @given(st.binary() | MARKUP.map(lambda text: text.encode(errors="surrogatepass")))
-def test_whatever_comes_is_read_or_refused(content: bytes) -> None:
+def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     with suppress(AliyunError, InvalidArgumentError):
         assert all(name in FIELDS for name, _ in read(content))
 
@@ -190,7 +190,7 @@ def test_a_long_document_is_read_piece_by_piece(shift: int) -> None:
 
 
 @pytest.mark.parametrize("size", [PIECE_BYTES * n + more for n in (1, 2) for more in (-1, 0, 1)])
-def test_a_document_may_end_with_a_piece(size: int) -> None:
+def test_document_may_end_with_a_chunk(size: int) -> None:
     around = len("<Message><MessageBody></MessageBody></Message>")
     body = "x" * (size - around)
     assert read(f"<Message><MessageBody>{body}</MessageBody></Message>") == [("MessageBody", body)]
@@ -205,5 +205,5 @@ def test_a_document_may_end_with_a_piece(size: int) -> None:
     ],
 )
 def test_endless_tags_are_refused(tag: str) -> None:
-    with pytest.raises(AliyunError, match="a tag or comment above 65536 bytes"):
+    with pytest.raises(AliyunError, match="a tag or comment longer than 65536 bytes"):
         read(f"<Message>{tag}")

@@ -1,4 +1,4 @@
-"""What errors are called in Aliyun's protocol."""
+"""Names of errors in Aliyun's protocol."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_every_error_has_a_code_with_a_status(kind: type[EmulatorError]) -> None
         (StoreUnavailableError("disk"), "InternalError", 500, "disk"),
     ],
 )
-def test_codes_statuses_and_words(error: EmulatorError, code: str, status: int, message: str) -> None:
+def test_errors_have_code_status_and_text(error: EmulatorError, code: str, status: int, message: str) -> None:
     assert (code_of(error), message_of(error)) == (code, message)
     answer = failure(error, "5DF0", "http://h:1")
     assert answer.status == status

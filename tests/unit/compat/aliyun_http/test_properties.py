@@ -27,7 +27,7 @@ from mocketmq_compat.aliyun_http.properties import parse, render
         ),
     ],
 )
-def test_what_clients_send_is_read(text: str, properties: dict[str, str]) -> None:
+def test_requests_of_real_clients_are_read(text: str, properties: dict[str, str]) -> None:
     assert parse(text) == properties
 
 
@@ -45,13 +45,13 @@ def test_what_clients_send_is_read(text: str, properties: dict[str, str]) -> Non
         ("TAGS:x|", "'TAGS'"),
     ],
 )
-def test_what_would_have_no_effect_is_refused(text: str, shown: str) -> None:
+def test_fields_without_effect_are_refused(text: str, shown: str) -> None:
     with pytest.raises(InvalidArgumentError, match="Properties is") as refused:
         parse(text)
     assert f" is {shown}; allowed: " in str(refused.value)
 
 
-def test_the_services_own_come_last_and_every_pair_is_ended() -> None:
+def test_the_services_properties_come_last_and_every_pair_is_terminated() -> None:
     stored = {
         "UNIQ_KEY": "0A",
         "TAGS": "t",
@@ -67,7 +67,7 @@ def test_the_services_own_come_last_and_every_pair_is_ended() -> None:
     assert render(stored) == "b:2|a:1|KEYS:k1 k2|__STARTDELIVERTIME:17|__SHARDINGKEY:s|__TransCheckT:10|"
 
 
-def test_what_the_string_cannot_hold_is_left_out() -> None:
+def test_unrepresentable_properties_are_left_out() -> None:
     assert render({"a:b": "1", "a|b": "1", "c": "1:2", "d": "1|2", "e": "<&>\"'"}) == "e:<&>\"'|"
     assert render({"a": "1:2", "KEYS": "k:1"}) == ""
 
@@ -76,5 +76,5 @@ PART = st.text(st.characters(exclude_characters=":|", codec="utf-8"), min_size=1
 
 
 @given(st.dictionaries(PART.map("my".__add__), PART))
-def test_what_is_rendered_is_parsed_again(properties: dict[str, str]) -> None:
+def test_rendered_properties_are_parsed_back(properties: dict[str, str]) -> None:
     assert parse(render(properties)) == properties

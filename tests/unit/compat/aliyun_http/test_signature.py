@@ -92,7 +92,9 @@ def refusal(given: Mapping[str, str], target: str = TARGET) -> str:
         ),
     ],
 )
-def test_the_vectors(key_id: str, method: str, target: str, more: dict[str, str], expected: str) -> None:
+def test_documented_signatures_are_accepted(
+    key_id: str, method: str, target: str, more: dict[str, str], expected: str
+) -> None:
     given = headers(**more)
     assert sign(KEYS[key_id], string_to_sign(method, target, given)) == expected
     given["Authorization"] = f"MQ {key_id}:{expected}"
@@ -124,7 +126,7 @@ def test_own_headers_are_signed_in_order_and_no_others() -> None:
         ("MQ ak:\udcff", "SignatureDoesNotMatch"),
     ],
 )
-def test_what_is_wrong_with_the_authorization(authorization: str, code: str) -> None:
+def test_invalid_authorization_headers(authorization: str, code: str) -> None:
     assert refusal(headers(Authorization=authorization)) == code
 
 
@@ -158,7 +160,7 @@ def test_a_header_of_any_bytes_can_be_signed() -> None:
         ("Tue, 11 Apr 2016 10:09:19 GMT", "TimeExpired"),
     ],
 )
-def test_what_is_wrong_with_the_date(date: str, code: str) -> None:
+def test_invalid_dates(date: str, code: str) -> None:
     assert refusal(signed(date=date)) == code
 
 
@@ -202,7 +204,7 @@ DIGEST = hashlib.md5(BODY, usedforsecurity=False)
         ("ZDQxZDhjZDk4ZjAwYjIwNGU5ODAwOTk4ZWNmODQyN2U=", b""),
     ],
 )
-def test_every_form_of_a_right_digest_is_taken(given: str | None, content: bytes) -> None:
+def test_every_encoding_of_a_digest_is_accepted(given: str | None, content: bytes) -> None:
     check_digest(given, content)
 
 
@@ -213,7 +215,7 @@ def test_a_wrong_digest_is_refused(given: str) -> None:
     assert refused.value.code == "InvalidDigest"
 
 
-def test_a_temporary_key_needs_its_token_which_is_not_signed() -> None:
+def test_temporary_key_needs_its_unsigned_token() -> None:
     def given(secret: str, **token: str) -> CIMultiDict[str]:
         made = signed(key="STS.a", secret=secret)
         return CIMultiDict([*made.items(), *token.items()])
@@ -227,7 +229,7 @@ def test_a_temporary_key_needs_its_token_which_is_not_signed() -> None:
     assert refusal(given("no", **{"security-token": "a+token/="})) == "SignatureDoesNotMatch"
 
 
-def test_a_token_beside_a_key_that_has_none_means_nothing() -> None:
+def test_a_security_token_is_ignored_for_a_key_without_one() -> None:
     account = check_signature("POST", TARGET, signed(security_token="any"), ACCOUNTS, HOST)  # noqa: S106
     assert account is not None
     assert account.access_key == "ak"

@@ -1,22 +1,22 @@
-"""Frames that unmodified clients sent, see README.md."""
+"""Frames that unmodified clients sent; see README.md."""
 
 import ast
 from pathlib import Path
 
 FILES = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.txt"))}
-"""By client."""
+"""Files of frames, by client."""
 
 SIGNED_FILES = {path.stem: path for path in sorted((Path(__file__).parent / "signed").glob("*.txt"))}
-"""By client; not every client signs."""
+"""Files of signed frames, by client; not every client signs."""
 
 
 def frames(client: str) -> list[bytes]:
-    """What the client sent."""
+    """Return the frames that the client sent."""
     return _read(FILES[client])
 
 
 def signed_frames(client: str) -> list[bytes]:
-    """What it sent with a key of ``tests.clients.access``."""
+    """Return the frames that the client signed with a key of ``tests.clients.access``."""
     return _read(SIGNED_FILES[client])
 
 

@@ -1,6 +1,6 @@
-"""Records what clients send while their tests run; README.md says how.
+"""Records what clients send while their tests run; see README.md.
 
-As a plugin of pytest it has brokers started by this file, which notes the frames that come in.
+As a pytest plugin, it makes this file start the brokers, and the file records the incoming frames.
 """
 
 import ast
@@ -21,7 +21,7 @@ from mocketmq.remoting.wire.signature import is_signed
 from tests.support import process
 
 FOLDER = "RECORDED_FRAMES"
-"""The environment variable that says where the frames go."""
+"""Environment variable with the directory for recorded frames."""
 _CLIENTS = {
     ("JAVA", 273): "java-4.3",
     ("JAVA", 409): "java-4.9",
@@ -32,26 +32,26 @@ _CLIENTS = {
     ("GO", 317): "go",
     ("RUST", 474): "rust",
 }
-"""By what they say of themselves; named as on the compatibility page."""
+"""Clients by the names that they send, with their names on the compatibility page."""
 
 MAX_BYTES = 2_000
-"""Larger frames are not kept."""
+"""Maximum size of a recorded frame."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests() -> None:
-    """Have brokers started by this file. This comes before any test is imported."""
+    """Make this file start the brokers. This hook runs before any test is imported."""
     started = process.broker_process
 
     def recorded(*args: str, wrapper: Sequence[str] = (), **more: Any) -> Any:
         return started(*args, wrapper=(*wrapper, sys.executable, "-m", __name__), **more)
 
-    for each in (started, process.forked_broker):  # a fork would not note what comes in
+    for each in (started, process.forked_broker):  # a forked broker would not record frames
         setattr(process, each.__name__, recorded)
 
 
 def run(_python: str, _m: str, module: str, *args: str) -> None:
-    """Be what the command line asks for, ``python -m mocketmq serve …``, and note what comes in."""
+    """Run the given command line, ``python -m mocketmq serve …``, and record incoming frames."""
     folder = Path(os.environ[FOLDER])
     folder.mkdir(parents=True, exist_ok=True)
     out = (folder / f"{os.getpid()}.txt").open("w", encoding="utf-8")
@@ -75,8 +75,8 @@ def run(_python: str, _m: str, module: str, *args: str) -> None:
 
 
 def keep(folder: str) -> None:
-    """Add what was noted to what stands beside this file, by client: one frame of each kind."""
-    from tests.clients.access import SECRET  # brings tests, which may not come before the plugin
+    """Append the recorded frames to the files next to this module, one frame per kind and client."""
+    from tests.clients.access import SECRET  # imports tests, so it must follow the plugin
 
     here = Path(__file__).parent
     kept: dict[Path, dict[Any, bytes]] = {}
@@ -103,7 +103,7 @@ def _client(command: Command) -> str:
 
 
 def _names(body: bytes) -> list[str]:
-    """The names in a body of JSON, from which its kind shows."""
+    """Return the names in a JSON body, which identify its kind."""
     try:
         value = json.loads(body)
     except ValueError:

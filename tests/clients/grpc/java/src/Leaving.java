@@ -21,14 +21,19 @@ public final class Leaving {
     private static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
     private static final int SENDS = 40;
     private static final int LONGEST_S = 60;
+    /** Instead of three seconds, which the first answer of a real proxy takes on a busy machine. */
+    private static final Duration TIMEOUT = Duration.ofSeconds(30);
     private static ClientConfiguration configuration;
 
     private Leaving() {
     }
 
     public static void main(String[] args) throws Exception {
-        Thread.setDefaultUncaughtExceptionHandler((thread, error) -> System.out.println("uncaught " + error));
-        configuration = ClientConfiguration.newBuilder().setEndpoints(args[0]).build();
+        Thread.setDefaultUncaughtExceptionHandler((thread, error) -> {
+            System.out.println("uncaught " + error);
+            error.printStackTrace();
+        });
+        configuration = ClientConfiguration.newBuilder().setEndpoints(args[0]).setRequestTimeout(TIMEOUT).build();
         closeWhileReceiving(args[2]);
         PROVIDER.newPushConsumerBuilder().setClientConfiguration(configuration).setConsumerGroup("g-idle")
             .setSubscriptionExpressions(Map.of(args[2], FilterExpression.SUB_ALL))

@@ -1,0 +1,108 @@
+"""Finds pending messages in a store: by key, by number, in order of arrival, and the newest."""
+
+import heapq
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.message_id import Identity, key_hash
+from mocketmq.schedule.scheme_context import TopicLookup
+from mocketmq.schedule.timed_scheme import NewestPage
+from mocketmq.store.messages import MAX_AT_ONCE
+from mocketmq.store.writer import MAX_BATCH_BYTES
+from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
+from mocketmq_compat.delay.record_reader import RecordReader
+from mocketmq_compat.delay.store import DelayStore
+
+_READ_TOGETHER: Final = 10
+"""Number of messages that a page of the newest messages reads between two checks of its size."""
+
+
+class PendingMessages:
+    """Finds pending messages.
+
+    ``waits`` returns whether a record is pending. ``settled`` is :meth:`TimedScheme.settled`. ``run`` runs a
+    function in a thread, and turns its OSError into a StoreError.
+    """
+
+    def __init__(
+        self,
+        store: DelayStore,
+        records: RecordReader,
+        topics: TopicLookup,
+        waits: Callable[[Entry], bool],
+        settled: Callable[[Sequence[int]], Awaitable[set[Identity]]],
+        run: Callable[[Callable[[], Any]], Awaitable[Any]],
+    ) -> None:
+        self._store = store
+        self._records = records
+        self._topics = topics
+        self._waits = waits
+        self._settled = settled
+        self._run = run
+
+    async def with_key(self, unique_key: str) -> list[StoredMessage]:
+        """Return the messages with this unique key."""
+        entries = await self._run(partial(self._store.with_key, key_hash(unique_key)))
+        return [message for message in await self._messages(entries) if message.unique_key == unique_key]
+
+    async def with_number(self, number: int) -> list[StoredMessage]:
+        """Return the messages with this number: one, or several after two stores were merged."""
+        return await self._messages(await self._run(partial(self._store.with_number, number)))
+
+    async def by_arrival(self, after: int, limit: int, topic: str | None) -> list[StoredMessage]:
+        """Return up to ``limit`` messages, of the topic if given, numbered above ``after``, in order."""
+        keys = None if topic is None else {queue.key for queue in self._topics.get(topic).queues}
+        found: list[StoredMessage] = []
+        # Only the record has the topic, so a filter by topic reads more records than the page needs.
+        some = max(limit, MAX_AT_ONCE if keys else 0)
+        while len(found) < limit:
+            entries = await self._run(partial(self._store.by_arrival, after, some))
+            for begin in range(0, len(entries), MAX_AT_ONCE):
+                messages = await self._messages(entries[begin : begin + MAX_AT_ONCE])
+                found += [m for m in messages if keys is None or m.real_queue_key in keys]
+                if len(found) >= limit:
+                    break
+            if len(entries) < some:
+                break
+            after = entries[-1].number
+            some *= 2  # some stores scan all entries at each call
+        return found[:limit]
+
+    async def newest(self, before: int, limit: int) -> NewestPage:
+        """Return up to ``limit`` of the newest messages numbered below ``before``, and where to go on."""
+
+        def find() -> list[Entry]:
+            earlier = (entry for entry in self._store.all() if entry.number < before)
+            return heapq.nlargest(limit, earlier, key=lambda entry: entry.number)
+
+        entries = await self._run(find)
+        is_end = len(entries) < limit
+        found: list[StoredMessage] = []
+        size = done = 0
+        while done < len(entries) and size < MAX_BATCH_BYTES:
+            some = await self._messages(entries[done : done + _READ_TOGETHER])
+            done += _READ_TOGETHER
+            size += sum(len(message.body) for message in some)
+            found += some
+        if is_end and done >= len(entries):
+            return NewestPage(found, None)
+        return NewestPage(found, entries[:done][-1].number)
+
+    async def _messages(self, entries: Sequence[Entry]) -> list[StoredMessage]:
+        """Read the entries that are pending. Skips damaged records, which are quarantined when due."""
+        found: list[StoredMessage] = []
+        left = [entry for entry in entries if self._waits(entry)]
+        settled = await self._settled([entry.number for entry in left])
+        while left:
+            contents = await self._records.contents(left)
+            left = left[len(contents) :]
+            for entry, content in contents.items():
+                try:
+                    message = await self._records.message(entry, content)
+                except DamagedFileError:
+                    continue
+                if entry.identity not in settled:
+                    found.append(message)
+        return found

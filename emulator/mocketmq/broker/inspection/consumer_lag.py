@@ -1,0 +1,102 @@
+"""The lag of all groups at once, for metrics: one walk over the groups, and few look-ups in the store."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
+from mocketmq.broker.consuming.group_queue import GroupQueue
+from mocketmq.broker.inspection.group_progress import GroupProgress
+from mocketmq.errors import StoreError
+from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.store.messages import store_times
+from mocketmq.store.store import Store
+
+MAX_LOOKUPS: Final = 20_000
+"""Maximum number of messages whose store times are read. The times of further ones are not known."""
+QUEUES_PER_TURN: Final = 256
+"""Number of queues that are looked at before other tasks get a turn."""
+
+_Place = tuple[int, int]
+
+
+class TopicLag(NamedTuple):
+    """A group's lag in a topic. ``unread`` messages were never received; ``ready`` ones are with no consumer.
+
+    ``unsettled_us`` is the store time of the oldest message that the group has not settled, ``unread_us``
+    that of the oldest one that it has not received; None if there is none, or if it could not be read.
+    """
+
+    group: str
+    topic: str
+    lag: int = 0
+    in_flight: int = 0
+    postponed: int = 0
+    ready: int = 0
+    unread: int = 0
+    unsettled_us: int | None = None
+    unread_us: int | None = None
+
+
+class _Sums:
+    """The sums over the queues of a topic, and the places of their oldest messages."""
+
+    def __init__(self) -> None:
+        self.lag = self.in_flight = self.postponed = self.ready = self.unread = 0
+        self.oldest_unsettled: list[_Place] = []
+        self.oldest_unread: list[_Place] = []
+
+    def add_queue(self, one: GroupQueue) -> None:
+        queue, end, start = one.queue, one.queue.next_offset, one.start_offset
+        unread = max(one.given_offset, start)
+        self.lag += max(end - start, 0)
+        self.in_flight += one.in_flight
+        self.postponed += one.postponed
+        self.unread += max(end - unread, 0)
+        self.ready += max(end - unread, 0) + sum(not receipt.is_in_flight for receipt in one.open.values())
+        if start < end:
+            self.oldest_unsettled.append((queue.key, start))
+        if unread < end:
+            self.oldest_unread.append((queue.key, unread))
+
+
+class ConsumerLag:
+    """Reads the lag of every group in each topic that it has consumed, and in its retry topic."""
+
+    def __init__(self, store: Store, groups: ConsumingGroups, progress: GroupProgress) -> None:
+        self._database = store.database
+        self._groups = groups
+        self._progress = progress
+        self._turns = EventLoopTurns()
+
+    async def of_all(self) -> list[TopicLag]:
+        """The lag of all groups, by group and topic."""
+        found: dict[tuple[str, str], _Sums] = {}
+        seen = 0
+        for group in list(self._groups):
+            for one in self._progress.queues_of(group):
+                found.setdefault((group.name, one.queue.topic), _Sums()).add_queue(one)
+                seen += 1
+                if seen % QUEUES_PER_TURN == 0:
+                    await self._turns.next_turn()
+        wanted = [place for sums in found.values() for place in (*sums.oldest_unsettled, *sums.oldest_unread)]
+        times: dict[_Place, int] = {}
+        with suppress(StoreError):
+            times = await store_times(self._database, list(dict.fromkeys(wanted))[:MAX_LOOKUPS])
+        return [
+            TopicLag(
+                *key,
+                sums.lag,
+                sums.in_flight,
+                sums.postponed,
+                sums.ready,
+                sums.unread,
+                _oldest(times, sums.oldest_unsettled),
+                _oldest(times, sums.oldest_unread),
+            )
+            for key, sums in found.items()
+        ]
+
+
+def _oldest(times: dict[_Place, int], places: Sequence[_Place]) -> int | None:
+    return min((times[place] for place in places if place in times), default=None)

@@ -1,0 +1,59 @@
+"""Shell completion of names in the broker and of words that an option accepts."""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import get_args
+
+import click
+
+from mocketmq import DEFAULT_URL
+from mocketmq.client.answer import JsonObject
+from mocketmq.client.blocking import BlockingClient
+from mocketmq.errors import EmulatorError
+
+Completer = Callable[[click.Context, click.Parameter, str], list[str]]
+"""Type of click's parameter ``shell_complete``."""
+
+_ANSWER_S = 1.0
+
+
+def complete_words(words: Iterable[str]) -> Completer:
+    """Complete one of these words."""
+    return lambda _context, _parameter, begun: [word for word in words if word.startswith(begun)]
+
+
+def complete_topics(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Complete the name of a topic. System topics are offered only if the word begins like their names."""
+    topics = _ask(context, lambda broker: broker.topics())
+    names = [topic["name"] for topic in topics if begun or not topic["system"]]
+    return complete_words(names)(context, parameter, begun)
+
+
+def complete_groups(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Complete the name of a consumer group."""
+    groups = _ask(context, lambda broker: broker.groups())
+    return complete_words(group["name"] for group in groups)(context, parameter, begun)
+
+
+def complete_faults(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Complete the name of a fault rule."""
+    faults = _ask(context, lambda broker: broker.faults())
+    return complete_words(fault["name"] for fault in faults)(context, parameter, begun)
+
+
+def complete_fault_kinds(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Complete the kind of a fault rule."""
+    from mocketmq.faults.rule import Kind  # noqa: PLC0415 - slow
+
+    return complete_words(get_args(Kind))(context, parameter, begun)
+
+
+def _ask(context: click.Context, act: Callable[[BlockingClient], list[JsonObject]]) -> list[JsonObject]:
+    """Ask the broker that the command would use. Returns an empty list if no broker answers."""
+    url = context.params.get("url") or os.environ.get("MOCKETMQ_URL") or DEFAULT_URL
+    token = context.params.get("token") or os.environ.get("MOCKETMQ_TOKEN")
+    try:
+        with BlockingClient(url, token, answer_s=_ANSWER_S) as broker:
+            return act(broker)
+    except EmulatorError:
+        return []

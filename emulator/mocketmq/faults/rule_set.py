@@ -1,0 +1,286 @@
+"""Adds, matches and removes the fault rules of a broker, and keeps them in the store across restarts.
+
+Protocols must check ``of_requests`` first. While it is empty, faults cost a request nothing.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from mocketmq.clock import LATEST_US, rate_of, wall_us
+from mocketmq.errors import EmulatorError, FaultNotFoundError, InjectedError, InvalidArgumentError, StoreError
+from mocketmq.faults.injector import FaultInjector, Injection, RequestAttributes
+from mocketmq.faults.rule import OF_DELIVERIES, OF_OUTAGES, FaultRule
+from mocketmq.store.store import Store
+from mocketmq.store.writer import Batch
+
+_ADD: Final = "INSERT INTO faults VALUES (?, ?, ?, ?, ?)"
+_REMOVE: Final = "DELETE FROM faults WHERE name = ?"
+_COUNT: Final = "UPDATE faults SET matched = ?, fired = ? WHERE name = ?"
+_RECORD_REQUEST: Final = """
+INSERT INTO fault_hits (at_us, fault, do, door, operation, next_offset, unique_key, topic, group_name, to_us)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_RECORD_DELIVERY: Final = """
+INSERT INTO fault_hits (at_us, fault, do, door, operation, next_offset, unique_key)
+SELECT ?, ?, ?, '', 'delivery', ?, unique_key FROM messages WHERE log_offset = ?"""
+_EVERY: Final = "every request"
+"""Name of the operation that is recorded for an outage."""
+_RECORD_END: Final = """
+UPDATE fault_hits SET to_us = ?1 WHERE (to_us IS NULL OR to_us > ?1) AND rowid = (
+ SELECT max(rowid) FROM fault_hits WHERE fault = ?2 AND operation = ?3)"""
+_BACK: Final = "INSERT OR REPLACE INTO counters VALUES ('fault_back_us:' || ?, ?)"
+_BACK_OF: Final = "SELECT value FROM counters WHERE name = 'fault_back_us:' || ?"
+_FORGET_BACK: Final = "DELETE FROM counters WHERE name = 'fault_back_us:' || ?"
+T = TypeVar("T")
+
+
+class FaultRules:
+    """All rules, each with its injector. Changes are durable when their methods return."""
+
+    def __init__(self, store: Store) -> None:
+        self.of_requests: tuple[FaultInjector, ...] = ()
+        self.of_deliveries: tuple[FaultInjector, ...] = ()
+        self.of_outages: tuple[FaultInjector, ...] = ()
+        self._store = store
+        self._by_name: dict[str, FaultInjector] = {}
+        self._operations: dict[str, frozenset[str]] = {}
+        self._while_removed: list[Callable[[Batch, FaultInjector], None]] = []
+        self._once_changed: list[Callable[[], Awaitable[None]]] = []
+
+    def while_removed(self, listener: Callable[[Batch, FaultInjector], None]) -> None:
+        """Call the listener in each transaction that removes a rule."""
+        self._while_removed.append(listener)
+
+    def once_changed(self, listener: Callable[[], Awaitable[None]]) -> None:
+        """Call the listener after rules were added or removed."""
+        self._once_changed.append(listener)
+
+    async def _tell_changed(self) -> None:
+        for listener in self._once_changed:
+            await listener()
+
+    def __iter__(self) -> Iterator[FaultInjector]:
+        return iter(self._by_name.values())
+
+    def get(self, name: str) -> FaultInjector:
+        """The rule of this name. Raises FaultNotFoundError."""
+        found = self._by_name.get(name)
+        if found is None:
+            raise FaultNotFoundError(f"no fault has the name {name[:80]!r}")
+        return found
+
+    def declare(self, door: str, operations: Iterable[str]) -> None:
+        """Register an open protocol with all names of its operations."""
+        self._operations[door] = frozenset(operations)
+
+    async def load(self) -> None:
+        """Load the last run's rules from the store."""
+        for name, rule, made_us, matched, fired in await self._store.database.rows("SELECT * FROM faults"):
+            fault = FaultInjector(msgspec.json.decode(rule, type=FaultRule), name, made_us)
+            fault.matched, fault.fired = matched, fired
+            for (back_wall_us,) in await self._store.database.rows(_BACK_OF, (name,)):
+                fault.back_wall_us = back_wall_us
+            self._by_name[name] = fault
+        self._sort()
+
+    async def declare_rule(self, rule: FaultRule, number: int) -> None:
+        """Add a rule from the settings. It replaces an earlier run's rule of the same name."""
+        name = f"settings-{number}" if rule.name is UNSET else rule.name
+        rule = msgspec.structs.replace(rule, name=name)
+        known = self._by_name.get(name)
+        if known is not None and known.rule == rule:
+            known.recount(0, 0)
+            return
+        if known is not None:
+            await self.remove_rules(name)
+        await self.add_rule(rule)
+
+    async def add_rule(self, rule: FaultRule) -> FaultInjector:
+        """Add a rule, which applies at once. Raises InvalidArgumentError."""
+        self._check_place(rule)
+        name = self._name_of(rule)
+        fault = FaultInjector(rule, name, self._store.clock.now_us())
+        self._by_name[name] = fault  # reserves the name during the transaction
+        try:
+            row = (name, msgspec.json.encode(rule).decode(), fault.made_us, 0, 0)
+            await self._store.writer.commit(lambda batch: batch.execute(_ADD, row))
+        except BaseException:
+            del self._by_name[name]
+            raise
+        self._sort()
+        await self._tell_changed()
+        return fault
+
+    def _name_of(self, rule: FaultRule) -> str:
+        if rule.name is not UNSET:
+            if rule.name in self._by_name:
+                raise InvalidArgumentError("name", rule.name, "a name that no other fault has")
+            return rule.name
+        number = 1
+        while f"fault-{number}" in self._by_name:
+            number += 1
+        return f"fault-{number}"
+
+    def _check_place(self, rule: FaultRule) -> None:
+        """Raise InvalidArgumentError for an unknown protocol or operation."""
+        doors = self._operations
+        if rule.door is not UNSET:
+            if rule.door not in doors:
+                raise InvalidArgumentError("door", rule.door, ", ".join(doors))
+            doors = {rule.door: doors[rule.door]}
+        if rule.do == "twice" and "remoting" not in doors:
+            raise InvalidArgumentError("door", rule.door, "remoting: over HTTP no request has two answers")
+        if rule.do == "name-server-away" and "remoting" not in self._operations:
+            raise InvalidArgumentError(
+                "do", rule.do, "other faults: name-server-away needs remoting, which is off"
+            )
+        if rule.operation is not UNSET and not any(rule.operation in names for names in doors.values()):
+            words = sorted({name for names in doors.values() for name in names if name.islower()})
+            allowed = f"{', '.join(words)}; and remoting's requests by name or number, as text"
+            raise InvalidArgumentError("operation", rule.operation, allowed)
+
+    async def remove_rules(self, *names: str) -> Sequence[FaultInjector]:
+        """Remove these rules. If one does not exist, raise FaultNotFoundError and remove none."""
+        removed = [self.get(name) for name in names]
+        await self._store.writer.commit(partial(self._remove, removed), alone=True)
+        await self._tell_changed()
+        return removed
+
+    async def clear(self) -> Sequence[FaultInjector]:
+        """Remove every rule."""
+        return await self.remove_rules(*self._by_name)
+
+    def _remove(self, faults: Sequence[FaultInjector], batch: Batch) -> None:
+        for fault in faults:
+            batch.execute(_REMOVE, (fault.name,))
+            batch.execute(_FORGET_BACK, (fault.name,))
+            if fault.rule.do in OF_OUTAGES:
+                self._end_outage(fault, batch)
+            for listener in self._while_removed:
+                listener(batch, fault)
+        batch.on_commit(partial(self._removed, faults))
+
+    def _removed(self, faults: Sequence[FaultInjector]) -> None:
+        for fault in faults:
+            self._by_name.pop(fault.name, None)
+            fault.gone.set()
+        self._sort()
+
+    def _sort(self) -> None:
+        self.of_deliveries = tuple(fault for fault in self if fault.rule.do in OF_DELIVERIES)
+        self.of_outages = tuple(fault for fault in self if fault.rule.do in OF_OUTAGES)
+        others = {*self.of_deliveries, *(one for one in self.of_outages if one.rule.do == "name-server-away")}
+        self.of_requests = tuple(fault for fault in self if fault not in others)
+
+    def close(self) -> None:
+        """Release held requests."""
+        for fault in self:
+            fault.gone.set()
+
+    def injection_for(self, attributes: RequestAttributes) -> Injection | None:
+        """Return the injection of the first rule that fires; earlier rules count their matches, too."""
+        now_us = self._store.clock.now_us()
+        for fault in self.of_requests:
+            if fault.matches(attributes) and fault.fires(now_us):
+                return Injection(fault, fault.draw_us())
+        return None
+
+    async def begin_outage(self, fault: FaultInjector) -> None:
+        """Record the start and the planned end of an outage."""
+        fault.recount(1, 1)
+        if fault.rule.back_after is not UNSET:
+            fault.back_wall_us = wall_us() + fault.draw_us()
+        door = "" if fault.rule.door is UNSET else fault.rule.door
+
+        def work(batch: Batch) -> None:
+            self.count(batch, fault)
+            to_us = None if fault.to_us > LATEST_US else fault.to_us
+            row = (batch.now_us, fault.name, fault.rule.do, door, _EVERY, batch.next_log_offset)
+            batch.execute(_RECORD_REQUEST, (*row, None, None, None, to_us))
+            if fault.back_wall_us is not None:
+                batch.execute(_BACK, (fault.name, fault.back_wall_us))
+
+        with suppress(StoreError):  # the outage continues, even if it is not recorded
+            await self._store.writer.commit(work)
+
+    async def end_outage(self, fault: FaultInjector) -> None:
+        """Record the early end of an outage."""
+        with suppress(StoreError):
+            await self._store.writer.commit(partial(self._end_outage, fault))
+
+    def _end_outage(self, fault: FaultInjector, batch: Batch) -> None:
+        batch.execute(_RECORD_END, (batch.now_us, fault.name, _EVERY))
+
+    def count(self, batch: Batch, fault: FaultInjector) -> None:
+        """Save the fault's numbers of matches and injected faults."""
+        batch.execute(_COUNT, (fault.matched, fault.fired, fault.name))
+
+    def record_delivery(self, batch: Batch, fault: FaultInjector, at_us: int, record_offset: int) -> None:
+        """Record a fault injected into the delivery of the message with this record."""
+        row = (at_us, fault.name, fault.rule.do, batch.next_log_offset, record_offset)
+        batch.execute(_RECORD_DELIVERY, row)
+
+    async def record_request(
+        self, injection: Injection, attributes: RequestAttributes, unique_key: str | None
+    ) -> None:
+        """Record a fault injected into a request, for the message's history and for reports."""
+        fault = injection.fault
+        late_us = round(injection.late_us * rate_of(self._store.clock.mode)) if fault.rule.do == "late" else 0
+
+        def work(batch: Batch) -> None:
+            self.count(batch, fault)
+            row = (batch.now_us, fault.name, fault.rule.do, attributes.door, attributes.operations[0])
+            about = (
+                unique_key,
+                attributes.topic,
+                attributes.group,
+                batch.now_us + late_us if late_us else None,
+            )
+            batch.execute(_RECORD_REQUEST, (*row, batch.next_log_offset, *about))
+
+        with suppress(StoreError):  # the fault is injected, even if it is not recorded
+            await self._store.writer.commit(work)
+
+    async def carry_out(
+        self,
+        injection: Injection,
+        attributes: RequestAttributes,
+        act: Callable[[], Awaitable[T]],
+        key_of: Callable[[T], str | None] = lambda _answer: None,
+    ) -> T:
+        """Run ``act`` with the fault applied. ``key_of`` extracts the unique key from the response.
+
+        Raises the errors of ``act`` and of the rule, and Unanswered.
+        """
+        fault, late_us = injection
+        key, answer, error = attributes.unique_key, None, None
+        if not fault.is_before:
+            try:
+                answer = await act()
+                key = key or key_of(answer)
+            except EmulatorError as refused:
+                error = refused
+        await self.record_request(injection, attributes, key)
+        try:
+            await fault.carry_out(late_us)
+        except InjectedError as injected:
+            if error is not None:
+                raise error from None
+            injected.answer = answer
+            raise
+        if fault.is_before:
+            return await act()
+        if error is not None:
+            raise error
+        return answer  # type: ignore[return-value]
+
+
+async def open_fault_rules(store: Store) -> FaultRules:
+    """Load the rules of the last run. Raises a StoreError."""
+    faults = FaultRules(store)
+    await faults.load()
+    return faults

@@ -1,0 +1,243 @@
+"""The metrics of RocketMQ 5's broker and proxy, by their names, labels and units (RIP-46).
+
+A dashboard made for a real broker thus shows this one. Sources are BrokerMetricsManager,
+ConsumerLagCalculator, DefaultStoreMetricsManager and ProxyMetricsManager, and for the suffixes of units
+OpenTelemetry's exporter for Prometheus, 1.29. docs/metrics.md lists the metrics, what differs, and
+what is left out.
+
+Figures are read on the event loop, and turned into text in a thread (``metrics``).
+"""
+
+import asyncio
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.inspection.consumer_lag import TopicLag
+from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE
+from mocketmq.broker.registry.traffic import Traffic
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.errors import StoreError
+from mocketmq.histogram import Histogram
+from mocketmq.http_api.route import Api
+from mocketmq.message.names import (
+    CHECKED_HALF_GROUP,
+    HALF_GROUP,
+    RETRY_PREFIX,
+    is_system_group,
+    is_system_topic,
+)
+from mocketmq.rocketmq_family import NODE, Figures, Labels
+
+STORAGE: Final = NODE | {"storage_medium": "disk", "storage_type": "local"}
+PROXY: Final = NODE | {"node_type": "proxy", "proxy_mode": "local"}
+SNAPSHOT_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
+"""Bounds of the time until timers are due (TimerMetrics.timerDist)."""
+MAX_SNAPSHOT: Final = 100_000
+"""Maximum number of pending timers that are counted by the time until they are due."""
+MAX_LABEL: Final = 64
+"""Maximum length of a label's value that a client chose."""
+_MODES: Final = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
+_OWN_GROUPS: Final = (HALF_GROUP, CHECKED_HALF_GROUP)
+
+Row = tuple[Labels, int]
+
+
+async def read_figures(api: Api, lags: Sequence[TopicLag]) -> list[Figures]:
+    """Read all figures. Those that the store would have to answer are left out if it cannot."""
+    broker = api.broker
+    traffic = broker.registry.statistics.traffic
+    found: list[Figures] = []
+    for some in (
+        _of_broker(broker),
+        _of_clients(broker),
+        _of_traffic(traffic),
+        _of_transactions(traffic),
+        _of_lag([one for one in lags if one.group not in _OWN_GROUPS], broker.clock.now_us()),
+        _of_timers(broker),
+    ):
+        for figures in some:
+            found.append(figures)
+            await asyncio.sleep(0)  # with many topics, each may take milliseconds
+    with suppress(StoreError):
+        found += await _of_store(api)
+    if api.doors().grpc is not None:
+        found.append(Figures("gauge", "rocketmq_proxy_up", "proxy status", [({}, 1)], PROXY))
+    return found
+
+
+def _of_broker(broker: Broker) -> Iterator[Figures]:
+    registry = broker.registry
+    waiting = [({"processor": "send"}, broker.store.writer.waiting)]
+    yield Figures("gauge", "rocketmq_processor_watermark", "Request processor watermark", waiting)
+    permission = PERM_READ | PERM_WRITE
+    yield Figures("gauge", "rocketmq_broker_permission", "Broker permission", [({}, permission)])
+    topics = sum(1 for _ in registry.topics)
+    yield Figures("gauge", "rocketmq_topic_number", "Active topic number", [({}, topics)])
+    groups = sum(group.name not in _OWN_GROUPS for group in registry.groups)
+    text = "Active subscription group number"
+    yield Figures("gauge", "rocketmq_consumer_group_number", text, [({}, groups)])
+
+
+def _of_clients(broker: Broker) -> Iterator[Figures]:
+    producers: Counter[tuple[str, ...]] = Counter()
+    consumers: Counter[tuple[str, ...]] = Counter()
+    for member in broker.registry.clients:
+        client = (_label(member.language), _label(member.version_text), member.channel.door)
+        if member.producers:
+            producers[client] += len(member.producers)
+        for group, data in member.consumers.items():
+            mode = _MODES.get(data.kind, _label(data.kind))
+            consumers[*client, group, mode, _text(is_system_group(group))] += 1
+    names = ("language", "version", "protocol_type")
+    rows = _labelled(names, producers)
+    yield Figures("gauge", "rocketmq_producer_connections", "Producer connections", rows)
+    rows = _labelled((*names, "consumer_group", "consume_mode", "is_system"), consumers)
+    yield Figures("gauge", "rocketmq_consumer_connections", "Consumer connections", rows)
+
+
+def _of_traffic(traffic: Traffic) -> Iterator[Figures]:
+    stored = [
+        ({"topic": topic, "message_type": kind, "is_system": _text(is_system_topic(topic))}, sizes.copy())
+        for (topic, kind), sizes in traffic.stored.items()
+    ]
+    rows = [(labels, sizes.count) for labels, sizes in stored]
+    yield Figures("counter", "rocketmq_messages_in_total", "Total number of incoming messages", rows)
+    rows = [(labels, sizes.sum) for labels, sizes in stored]
+    yield Figures("counter", "rocketmq_throughput_in_total", "Total traffic of incoming messages", rows)
+    yield Figures("histogram", "rocketmq_message_size", "Incoming messages size", stored)
+    rows = _received(traffic.received)
+    yield Figures("counter", "rocketmq_messages_out_total", "Total number of outgoing messages", rows)
+    rows = _received(traffic.received_bytes)
+    yield Figures("counter", "rocketmq_throughput_out_total", "Total traffic of outgoing messages", rows)
+    rows = [(_consumed(topic, group), count) for (topic, group), count in traffic.dead.items()]
+    yield Figures("counter", "rocketmq_send_to_dlq_messages_total", "Consumer send to DLQ messages", rows)
+
+
+def _of_transactions(traffic: Traffic) -> Iterator[Figures]:
+    rows = [({"topic": topic}, waits.count) for topic, waits in traffic.committed.items()]
+    yield Figures("counter", "rocketmq_commit_messages_total", "Total number of commit messages", rows)
+    rows = _by_topic(traffic.rolled_back)
+    yield Figures("counter", "rocketmq_rollback_messages_total", "Total number of rollback messages", rows)
+    # As upstream: named after milliseconds, counted in seconds.
+    name = "rocketmq_finish_message_latency_milliseconds"
+    yield Figures("histogram", name, "Transaction finish latency", _copied(traffic.committed))
+
+
+def _of_lag(lags: Sequence[TopicLag], now_us: int) -> Iterator[Figures]:
+    rows = [(one, {**_consumed(one.topic, one.group), "is_retry": _is_retry(one)}) for one in lags]
+    for what, counted in (
+        ("lag", [(labels, one.lag) for one, labels in rows]),
+        ("inflight", [(labels, one.in_flight) for one, labels in rows]),
+        ("ready", [(labels, one.ready) for one, labels in rows]),
+    ):
+        yield Figures("gauge", f"rocketmq_consumer_{what}_messages", f"Consumer {what} messages", counted)
+    for what, ages in (
+        ("lag", [(labels, one.lag, one.unsettled_us) for one, labels in rows]),
+        ("queueing", [(labels, one.unread, one.unread_us) for one, labels in rows]),
+    ):
+        known = [
+            (labels, _age_ms(since_us, now_us))
+            for labels, count, since_us in ages
+            if since_us is not None or not count
+        ]
+        name = f"rocketmq_consumer_{what}_latency_milliseconds"
+        yield Figures("gauge", name, f"Consumer {what} time", known, merge=max)
+
+
+def _of_timers(broker: Broker) -> Iterator[Figures]:
+    traffic, timed = broker.registry.statistics.traffic, broker.schemes.timed_figures()
+    now_us = broker.clock.now_us()
+    rows = [({"topic": topic}, delays.count) for topic, delays in traffic.timers_set.items()]
+    text = "Total number of timer enqueue"
+    yield Figures("counter", "rocketmq_timer_enqueue_total", text, rows, STORAGE)
+    rows = _by_topic(traffic.timers_fired)
+    text = "Total number of timer dequeue"
+    yield Figures("counter", "rocketmq_timer_dequeue_total", text, rows, STORAGE)
+    text = "Timer message set latency distribution"
+    delays = _copied(traffic.timers_set)
+    yield Figures("histogram", "rocketmq_delay_message_latency_seconds", text, delays, STORAGE)
+    rows = [({}, _age_ms(timed.oldest_overdue_us, now_us))]
+    name = "rocketmq_timer_dequeue_latency_milliseconds"
+    yield Figures("gauge", name, "Timer dequeue latency", rows, STORAGE)
+    if timed.pending > MAX_SNAPSHOT:
+        return
+    by_second = broker.schemes.due_seconds()
+    if by_second.total() == timed.pending:  # otherwise a scheme does not know when its messages are due
+        rows = _snapshot(by_second, now_us // US_PER_S)
+        text = "Timer message distribution snapshot, only count timing messages in 24h."
+        yield Figures("gauge", "rocketmq_timer_message_snapshot", text, rows, STORAGE)
+
+
+def _snapshot(by_second: Mapping[int, int], now_s: int) -> list[Row]:
+    due_in = Histogram(SNAPSHOT_S)
+    for second, count in by_second.items():
+        due_in.record(max(second - now_s, 0), count)
+    return [
+        ({"timer_bound_s": str(bound)}, count)
+        for bound, count in zip(SNAPSHOT_S, due_in.counts[:-1], strict=True)
+    ]
+
+
+async def _of_store(api: Api) -> list[Figures]:
+    broker = api.broker
+    halves = _by_topic(await broker.half_messages.open_by_topic())
+    found = [Figures("gauge", "rocketmq_half_messages", "Half messages of all topics", halves)]
+    if not broker.store.database.is_in_memory:
+        used: list[Row] = [({}, shutil.disk_usage(api.settings.data).used)]
+        found.append(Figures("gauge", "rocketmq_storage_size_bytes", "Broker storage size", used, STORAGE))
+    name = "rocketmq_storage_dispatch_behind_bytes"
+    # A message's place in its queue is part of the transaction that stores it.
+    found.append(Figures("gauge", name, "Broker dispatch behind bytes", [({}, 0)], STORAGE))
+    oldest = await broker.group_progress.oldest()
+    if oldest is not None:
+        age: list[Row] = [({}, _age_ms(oldest[1] * US_PER_MS, broker.clock.now_us()))]
+        name = "rocketmq_storage_message_reserve_time_milliseconds"
+        found.append(Figures("gauge", name, "Broker message reserve time", age, STORAGE))
+    return found
+
+
+# Labels
+
+
+def _labelled(names: Sequence[str], counts: Mapping[tuple[str, ...], int]) -> list[Row]:
+    return [(dict(zip(names, values, strict=True)), count) for values, count in counts.items()]
+
+
+def _received(counts: Mapping[tuple[str, str, bool | None], int]) -> list[Row]:
+    return [
+        (_consumed(topic, group) | ({} if is_retry is None else {"is_retry": _text(is_retry)}), count)
+        for (topic, group, is_retry), count in counts.items()
+    ]
+
+
+def _consumed(topic: str, group: str) -> dict[str, str]:
+    is_system = is_system_topic(topic) or is_system_group(group)
+    return {"topic": topic, "consumer_group": group, "is_system": _text(is_system)}
+
+
+def _is_retry(one: TopicLag) -> str:
+    return _text(one.topic.startswith(RETRY_PREFIX))
+
+
+def _by_topic(counts: Mapping[str, int]) -> list[Row]:
+    return [({"topic": topic}, count) for topic, count in counts.items()]
+
+
+def _copied(found: Mapping[str, Histogram]) -> list[tuple[Labels, Histogram]]:
+    return [({"topic": topic}, values.copy()) for topic, values in found.items()]
+
+
+def _text(value: bool) -> str:
+    return str(value).lower()
+
+
+def _label(text: str) -> str:
+    return text[:MAX_LABEL].lower()
+
+
+def _age_ms(since_us: int | None, now_us: int) -> int:
+    return 0 if since_us is None else max(now_us - since_us, 0) // US_PER_MS

@@ -1,0 +1,21 @@
+"""The broker's open ports and their addresses."""
+
+import msgspec
+
+
+class OpenPort(msgspec.Struct, frozen=True):
+    """An open port. The host of `address` is the one given by `--host`."""
+
+    port: int
+    address: str
+
+
+class OpenPorts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The open ports: JSON API, Aliyun's extra port, name server, broker with its VIP channel, and gRPC."""
+
+    http: OpenPort
+    aliyun: OpenPort | None = None
+    namesrv: OpenPort | None = None
+    broker: OpenPort | None = None
+    vip: OpenPort | None = None
+    grpc: OpenPort | None = None

@@ -1,0 +1,72 @@
+"""The attributes of a remoting request that fault rules match."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from mocketmq.broker.registry.clients import Clients
+from mocketmq.faults.injector import RequestAttributes
+from mocketmq.faults.rule import Operation
+from mocketmq.host_port import peer_host
+from mocketmq.message.properties import UNIQ_KEY
+from mocketmq.remoting.channel import RemotingChannel
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
+
+DOOR: Final = "remoting"
+
+_WORDS: Final[Mapping[int, Operation]] = {
+    RequestCode.SEND_MESSAGE: "send",
+    RequestCode.SEND_MESSAGE_V2: "send",
+    RequestCode.SEND_BATCH_MESSAGE: "send",
+    RequestCode.PULL_MESSAGE: "receive",
+    RequestCode.LITE_PULL_MESSAGE: "receive",
+    RequestCode.POP_MESSAGE: "receive",
+    RequestCode.UPDATE_CONSUMER_OFFSET: "ack",
+    RequestCode.ACK_MESSAGE: "ack",
+    RequestCode.BATCH_ACK_MESSAGE: "ack",
+    RequestCode.CONSUMER_SEND_MSG_BACK: "give-back",
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: "extend",
+    RequestCode.END_TRANSACTION: "end-transaction",
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: "route",
+    RequestCode.HEART_BEAT: "heartbeat",
+}
+"""Requests that fault rules also know by a name that all protocols share."""
+_NAMES: Final = {
+    int(code): (*((_WORDS[code],) if code in _WORDS else ()), code.name, str(int(code)))
+    for code in RequestCode
+}
+_TOPIC: Final = ("topic", "b")
+_GROUP: Final = ("consumerGroup", "producerGroup", "group", "groupName", "a")
+_PROPERTIES: Final = ("i", "properties")
+
+
+def operations(codes: Iterable[int]) -> Iterable[str]:
+    """All names by which fault rules match these requests."""
+    return (name for code in codes for name in _NAMES[code])
+
+
+def request_attributes(clients: Clients, channel: RemotingChannel, command: Command) -> RequestAttributes:
+    """The attributes of the request that fault rules match."""
+    ext = command.ext
+    client_id = clients.id_at(channel) or ext.get("clientID") or ext.get("clientId")
+    return RequestAttributes(
+        DOOR,
+        _NAMES.get(command.code, (str(command.code),)),
+        _first(ext, _TOPIC),
+        _first(ext, _GROUP),
+        tuple(filter(None, (client_id, channel.remote, peer_host(channel.remote)))),
+        _unique_key(ext),
+    )
+
+
+def _first(ext: Mapping[str, str], names: Iterable[str]) -> str | None:
+    return next((ext[name] for name in names if name in ext), None)
+
+
+def _unique_key(ext: Mapping[str, str]) -> str | None:
+    """The unique key that the client has assigned to the message to send."""
+    for pair in (_first(ext, _PROPERTIES) or "").split("\x02"):
+        name, _, value = pair.partition("\x01")
+        if name == UNIQ_KEY:
+            return value
+    return None

@@ -1,0 +1,239 @@
+"""Acks popped messages, and changes their invisible times (docs/protocol/remoting.md §2.11)."""
+
+import base64
+import binascii
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from mocketmq.access.accounts import Need, to_consume
+from mocketmq.broker.consuming.handles import PopHandle
+from mocketmq.broker.consuming.pops import pop_retry_topic
+from mocketmq.broker.consuming.receiver import SettledBy
+from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.errors import (
+    GroupNotFoundError,
+    InvalidArgumentError,
+    QueueNotFoundError,
+    ReceiptError,
+    RefusedError,
+)
+from mocketmq.failpoint import pass_point
+from mocketmq.invisible_time import REMOTING_LONGEST_US
+from mocketmq.remoting.access_rule import AccessRule
+from mocketmq.remoting.lane import Effect
+from mocketmq.remoting.request import (
+    RemotingCall,
+    Reply,
+    Request,
+    Response,
+    StraightAnswer,
+)
+from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in, whole_in
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.header import Int32, NoHeader
+from mocketmq.remoting.wire.pop_handle import (
+    IN_ORDER,
+    ExtraInfo,
+    parse_extra_info,
+)
+
+
+class AckMessageHeader(NamedTuple):
+    """``extra_info`` is the message's handle."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    extra_info: str
+    offset: int
+
+
+class ChangeInvisibleTimeHeader(NamedTuple):
+    """``extra_info`` is the message's handle; ``invisible_time`` is in milliseconds."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    extra_info: str
+    offset: int
+    invisible_time: int
+
+
+MAX_ACKS: Final = 4_096
+"""Maximum number of messages that one request may ack."""
+_LONGEST_INVISIBLE_MS: Final = REMOTING_LONGEST_US // US_PER_MS
+_KINDS: Final = ("0", "1", "2")
+"""Kinds of queues in handles: those of the topic itself, and of its two kinds of retry topics."""
+
+
+def checked_invisible_us(invisible_ms: int) -> int:
+    """The invisible time in microseconds. Raises InvalidArgumentError for more than a year."""
+    if not 0 <= invisible_ms <= _LONGEST_INVISIBLE_MS:
+        raise InvalidArgumentError("invisibleTime", invisible_ms, f"0 to {_LONGEST_INVISIBLE_MS} ms")
+    return invisible_ms * US_PER_MS
+
+
+async def acknowledge(call: RemotingCall[AckMessageHeader]) -> Response:
+    """Ack a message."""
+    handle, _ = _handle(call)
+    return _acknowledged(await call.broker.receiver.acknowledge(call.header.consumer_group, [handle]))
+
+
+def begin_to_acknowledge(call: RemotingCall[AckMessageHeader], reply: Reply) -> bool:
+    """Begin to ack a message, without waiting for the result."""
+    handle, _ = _handle(call)
+    call.broker.receiver.begin_to_acknowledge(
+        call.header.consumer_group, [handle], StraightAnswer(call.command, reply, _settled)
+    )
+    return True
+
+
+def _settled(settled: SettledBy[PopHandle]) -> Response:
+    pass_point("receive.settled")
+    return _acknowledged(settled)
+
+
+def _acknowledged(settled: SettledBy[PopHandle]) -> Response:
+    for _, error in settled.failed:
+        raise _no_message(error)
+    return Response()
+
+
+async def acknowledge_batch(call: RemotingCall[NoHeader]) -> Response:
+    """Ack messages. As upstream, messages that are no longer in flight are ignored."""
+    handles: dict[str, list[PopHandle]] = {}
+    count = done = 0
+    for one in objects_in(object_of(call.command.body), "acks"):
+        some = list(_handles(call, one))
+        count += len(some)
+        _check_count(count)
+        handles.setdefault(text_in(one, "c"), []).extend(some)
+    for group, some in handles.items():
+        with suppress(GroupNotFoundError):
+            done += len((await call.broker.receiver.acknowledge(group, some)).done)
+    if not done:
+        raise RemotingError(ResponseCode.NO_MESSAGE, "none of the messages is still in flight in its group")
+    return Response()
+
+
+def _handles(call: RemotingCall[NoHeader], ack: JsonObject) -> Iterator[PopHandle]:
+    """Handles of messages in one queue. The set bits select them, counted from the start offset."""
+    group, topic = text_in(ack, "c"), text_in(ack, "t")
+    kind = str(ack.get("r", "0"))
+    if kind not in _KINDS:
+        raise InvalidArgumentError("r", kind, " or ".join(_KINDS))
+    if kind != "0":
+        topic = pop_retry_topic(group, topic)
+    start, queue_id, pop_ms = whole_in(ack, "so"), whole_in(ack, "q"), whole_in(ack, "pt")
+    bits = _bits(ack.get("b") or "")
+    _check_count(int.from_bytes(bits).bit_count())
+    try:
+        first = call.broker.pops.handle(group, topic, queue_id, start, pop_ms)
+    except RefusedError:
+        return  # nothing to ack, as upstream
+    for index, byte in enumerate(bits):
+        for bit in range(8):
+            if byte >> bit & 1:
+                yield first._replace(queue_offset=start + 8 * index + bit)
+
+
+def _bits(value: Any) -> bytes:
+    """The bytes of Java's BitSet, from base64 or from the list of numbers that the Rust client writes."""
+    try:
+        return bytes(value) if isinstance(value, list) else base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        raise InvalidArgumentError("b", value, "bits as base64 or as a list of bytes") from None
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_ACKS:
+        raise InvalidArgumentError("acks", "", "", f"a batch acknowledges up to {MAX_ACKS} messages")
+
+
+async def change_invisible_time(call: RemotingCall[ChangeInvisibleTimeHeader]) -> Response:
+    """Restart a message's invisible time with another duration."""
+    header = call.header
+    invisible_us = checked_invisible_us(header.invisible_time)
+    handle, info = _handle(call)
+    is_in_order = info.revive_queue_id == IN_ORDER
+    try:
+        changed = await call.broker.receiver.change(
+            header.consumer_group, handle, invisible_us, same_handle=is_in_order
+        )
+    except ReceiptError as error:
+        raise _no_message(error) from None
+    late_ms = wall_us() // US_PER_MS - changed.pop_ms if is_in_order else 0
+    return Response(
+        {
+            "popTime": str(changed.pop_ms),
+            "invisibleTime": str(header.invisible_time + late_ms),
+            "reviveQid": str(info.revive_queue_id),
+        }
+    )
+
+
+def _handle(call: RemotingCall[Any]) -> tuple[PopHandle, ExtraInfo]:
+    """A message's handle. Only the pop time is taken from the handle in the request."""
+    header, info = call.header, parse_extra_info(call.header.extra_info)
+    try:
+        handle = call.broker.pops.handle(
+            header.consumer_group, header.topic, header.queue_id, header.offset, info.pop_ms
+        )
+    except QueueNotFoundError as error:
+        raise RemotingError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+    return handle, info
+
+
+def _no_message(error: ReceiptError) -> RemotingError:
+    return RemotingError(ResponseCode.NO_MESSAGE, str(error))
+
+
+def _needs_of_one(command: Command) -> Iterator[Need]:
+    return _needs_of_handle(command.ext.get("topic"), command.ext.get("consumerGroup"))
+
+
+def _needs_of_batch(command: Command) -> Iterator[Need]:
+    for ack in objects_in(object_of(command.body), "acks"):
+        yield from _needs_of_handle(text_in(ack, "t"), text_in(ack, "c"))
+
+
+def _needs_of_handle(topic: str | None, group: str | None) -> Iterator[Need]:
+    """Permissions to acknowledge popped messages. For a retry, the permissions on the popped topic apply.
+
+    A retry topic's name is not trusted, because it may belong to another group.
+    """
+    if topic and group:
+        for separator in "_+":
+            topic = topic.removeprefix(pop_retry_topic(group, "", separator))
+    return to_consume(topic or None, group or None)
+
+
+_NEEDS: Final = AccessRule(_needs_of_one)
+
+ACKNOWLEDGING: Final = [
+    Request(
+        RequestCode.ACK_MESSAGE,
+        AckMessageHeader,
+        acknowledge,
+        access=_NEEDS,
+        fast_path=begin_to_acknowledge,
+        effect=Effect.BY_WRITER,
+    ),
+    Request(
+        RequestCode.BATCH_ACK_MESSAGE,
+        NoHeader,
+        acknowledge_batch,
+        access=AccessRule(_needs_of_batch),
+        effect=Effect.BY_WRITER,
+    ),
+    Request(
+        RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
+        ChangeInvisibleTimeHeader,
+        change_invisible_time,
+        access=_NEEDS,
+        effect=Effect.BY_WRITER,
+    ),
+]
+"""Requests that belong to the family in ``popping``."""

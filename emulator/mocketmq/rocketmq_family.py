@@ -1,0 +1,72 @@
+"""Metric families by RocketMQ's names, with the labels that its brokers add to each series (RIP-46).
+
+A family has at most :data:`MAX_SERIES` series, and one more for the rest, as OpenTelemetry's SDK limits
+them. So a scrape stays bounded, however many topics and groups there are.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from operator import add
+from typing import Any, Final, Literal, NamedTuple
+
+from prometheus_client.metrics_core import Metric
+
+from mocketmq.histogram import Histogram
+from mocketmq.message.identity import BROKER, CLUSTER
+
+MAX_SERIES: Final = 5_000
+"""Maximum number of label sets of a family."""
+OVERFLOW: Final = {"otel_metric_overflow": "true"}
+"""The label of the series for all further label sets."""
+NODE: Final[dict[str, str]] = {"cluster": CLUSTER, "node_id": BROKER, "node_type": "broker"}
+"""Labels of every series of a broker."""
+
+Labels = dict[str, str]
+Rows = Iterable[tuple[Labels, Any]]
+
+
+class Figures(NamedTuple):
+    """The values of a metric at one moment, by their labels. Those of a histogram are Histograms.
+
+    ``merge`` combines the values beyond the maximum number of series.
+    """
+
+    kind: Literal["counter", "gauge", "histogram"]
+    name: str
+    text: str
+    rows: Rows
+    node: Labels = NODE
+    merge: Callable[[Any, Any], Any] = add
+
+
+def family_of(figures: Figures) -> Metric:
+    """The metric family with these figures."""
+    kind, name, text, _, node, _ = figures
+    family = Metric(name.removesuffix("_total"), text, kind)
+    for labels, value in _bounded(figures):
+        if isinstance(value, Histogram):
+            _add_histogram(family, {**node, **labels}, value)
+        else:
+            family.add_sample(name, {**node, **labels}, value)
+    return family
+
+
+def _add_histogram(family: Metric, labels: dict[str, str], found: Histogram) -> None:
+    """Add its samples, with bounds written as Java writes them."""
+    total = 0
+    for bound, count in zip((*map(float, found.bounds), "+Inf"), found.counts, strict=True):
+        total += count
+        family.add_sample(f"{family.name}_bucket", {**labels, "le": str(bound)}, total)
+    family.add_sample(f"{family.name}_count", labels, total)
+    family.add_sample(f"{family.name}_sum", labels, found.sum)
+
+
+def _bounded(figures: Figures) -> Iterator[tuple[Labels, Any]]:
+    """Yield the first rows, then one for all others."""
+    left = iter(figures.rows)
+    yield from islice(left, MAX_SERIES)
+    rest = None
+    for _, value in left:
+        rest = value if rest is None else figures.merge(rest, value)
+    if rest is not None:
+        yield OVERFLOW, rest

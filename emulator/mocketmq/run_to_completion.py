@@ -1,0 +1,32 @@
+"""Finishes work after its caller was cancelled, for example because a client has disconnected."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+from mocketmq.errors import EmulatorError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+async def run_to_completion(work: Awaitable[T]) -> T:
+    """Await work that continues even if the caller is cancelled.
+
+    After a cancellation, an EmulatorError is dropped, and any other failure is logged as a defect.
+    """
+    going = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(going)
+    except asyncio.CancelledError:
+        going.add_done_callback(log_defect)
+        raise
+
+
+def log_defect(ended: asyncio.Future[Any]) -> None:
+    """Log the failure of work that nobody awaits, unless it is an EmulatorError."""
+    error = None if ended.cancelled() else ended.exception()
+    if error is not None and not isinstance(error, EmulatorError):
+        log.error("a defect in mocketmq while finishing a request whose client has left", exc_info=error)

@@ -1,0 +1,3 @@
+module github.com/mocketmq/mocketmq/kits/go
+
+go 1.21

@@ -1,0 +1,199 @@
+/**
+ * A RocketMQ broker for tests: mocketmq, in a process of its own.
+ *
+ * The first `start` of a test process starts the broker, which ends with the process. It is found at
+ * MOCKETMQ_URL, else in the bundle (a folder or an archive) that MOCKETMQ_BUNDLE names, else on the PATH.
+ */
+
+/** Choose a broker. Equal options give the same broker. */
+export interface Options {
+  /** `manual` (the default), `real`, or `xN` for N times as fast. */
+  clock?: 'manual' | 'real' | `x${number}`;
+  profile?: 'exact' | 'rocketmq4';
+  /** Delay levels, such as `1s 5s 10s`. */
+  levels?: string;
+  /** Further options of `mocketmq serve`. A broker at MOCKETMQ_URL ignores them. */
+  args?: string[];
+  /** Whether a reset removes topics and groups as well. */
+  forget?: boolean;
+}
+
+/** The stage of a message. */
+export type Stage = 'sent' | 'delivered' | 'acknowledged' | 'dead';
+
+/** Options of a message to send. At most one of the last three is set. */
+export interface SendOptions {
+  tag?: string;
+  keys?: string[];
+  properties?: Record<string, string>;
+  delayLevel?: number;
+  /** On the broker's clock, such as '90s' or '1h30m'. */
+  delay?: string;
+  /** The same in milliseconds. */
+  delayMs?: number;
+  /** Milliseconds since the epoch by the wall clock, even if the broker's clock was moved. */
+  startDeliverMs?: number;
+}
+
+/** Conditions for messages; all given conditions must hold. */
+export interface Like {
+  tag?: string;
+  /** One of the message's keys. */
+  key?: string;
+  messageId?: string;
+  /** Some of the message's properties. */
+  properties?: Record<string, string>;
+  /** A text, bytes, or a value that the parsed JSON body equals. */
+  body?: string | Uint8Array | number | boolean | object;
+  /** Values by paths such as `$.order.lines[0].sku`. */
+  jsonPath?: Record<string, unknown>;
+  delayed?: boolean;
+  delayLevel?: number;
+}
+
+/** Conditions, number of messages and time limit. */
+export interface Wanted extends Like {
+  /** Without it, at least one. */
+  count?: number;
+  /** Real milliseconds to wait; 5,000 by default. */
+  within?: number;
+  /**
+   * Moves the clock while waiting, by this much at most, in milliseconds or as in `1d`: to each instant that the
+   * messages wait for, such as their due times and retries.
+   */
+  advance?: number | string;
+}
+
+/** The consumer group that acknowledged, which is needed, or whose dead letter it is. */
+export type WantedAt<S extends Stage> = S extends 'acknowledged'
+  ? Wanted & { group: string }
+  : S extends 'dead' ? Wanted & { group?: string } : Wanted;
+
+/** The last argument: it may be left out where no group is needed. */
+export type Arguments<S extends Stage> = S extends 'acknowledged' ? [wanted: WantedAt<S>] : [wanted?: WantedAt<S>];
+
+/** A sent message with its outcome. */
+export interface Message {
+  messageId: string;
+  topic: string;
+  queueId: number;
+  tag: string | null;
+  keys: string[];
+  properties: Record<string, string>;
+  /** The body as text; null if it is not text. */
+  body: string | null;
+  bytes: Uint8Array;
+  sentMs: number;
+  delayLevel: number;
+  /** Null if the message was not delayed. */
+  dueMs: number | null;
+  state: 'pending' | 'delivered' | 'cancelled';
+  deliveredMs: number | null;
+  groups: { group: string; state: string; times: number; until_ms: number | null }[];
+  /** A summary in one line. */
+  text: string;
+}
+
+/** A fault to inject (`do`), where and when; docs/faults.md of mocketmq describes the fields. */
+export interface FaultRule {
+  do:
+    | 'refuse' | 'late' | 'never' | 'twice' | 'close' | 'read-only' | 'disk-full' | 'broker-away'
+    | 'name-server-away' | 'deliver-late' | 'deliver-shuffled' | 'hold' | 'throttle' | 'deliver-again';
+  name?: string;
+  door?: 'remoting' | 'grpc' | 'http' | 'aliyun';
+  operation?: string;
+  topic?: string;
+  group?: string;
+  client?: string;
+  next?: number;
+  every?: number;
+  fromMs?: number;
+  toMs?: number;
+  lasts?: string;
+  probability?: number;
+  seed?: number;
+  error?: string;
+  by?: string | string[];
+  backAfter?: string;
+  stage?: 'before' | 'after';
+  level?: number;
+  times?: number;
+  perSecond?: number;
+}
+
+/** A rule with its counts. */
+export interface Fault extends FaultRule {
+  name: string;
+  state: 'waiting' | 'active' | 'spent' | 'over';
+  matched: number;
+  fired: number;
+  held: number;
+}
+
+/** Injected faults. A reset removes them. */
+export interface Faults {
+  add(rule: FaultRule): Promise<Fault>;
+  /** Remove a rule. Messages that it held are delivered. */
+  remove(name: string): Promise<void>;
+  clear(): Promise<void>;
+  list(): Promise<Fault[]>;
+}
+
+/** A broker for tests. Refused requests reject with BrokerError, failed expectations with AssertionError. */
+export interface Mocketmq {
+  /** `host:port` for RocketMQ's remoting clients. */
+  readonly nameServer: string;
+  /** `host:port` for RocketMQ 5's gRPC clients. */
+  readonly endpoints: string;
+  /** The URL of the JSON API and of Aliyun's HTTP protocol. */
+  readonly url: string;
+  readonly faults: Faults;
+  /** Find or start the broker, and reset it. `start()` and the hooks of `useMocketmq` call it. */
+  start(): Promise<Mocketmq>;
+  /** Remove messages, offsets, faults and expectations, and set the clock back to its start. */
+  reset(): Promise<void>;
+  /** Move the clock forward, by `30m` or by milliseconds. After that, everything that became due is delivered. */
+  advance(by: string | number): Promise<void>;
+  /** The broker's time. */
+  now(): Promise<Date>;
+  /** Send a message by the JSON API, and return its id. */
+  send(topic: string, body: string | Uint8Array, options?: SendOptions): Promise<string>;
+  /** The newest 100 messages that producers sent to a topic, oldest first, delayed ones too. */
+  sent(topic: string, like?: Like): Promise<Message[]>;
+  /** Wait until at least `count` messages reach the stage. */
+  await<S extends Stage>(topic: string, stage: S, ...wanted: Arguments<S>): Promise<Message[]>;
+  /** Assert that exactly `count` messages, or at least one, reach the stage. A count of 0 does not wait. */
+  expect<S extends Stage>(topic: string, stage: S, ...wanted: Arguments<S>): Promise<Message[]>;
+  /** Assert that `expect` has found every sent message. */
+  expectNothingElse(): Promise<void>;
+  /** The broker's events since the reset, one per line. */
+  story(): Promise<string>;
+  /** A request of the JSON API that has no method here. */
+  call<T = any>(method: string, path: string, body?: unknown): Promise<T>;
+}
+
+/** The broker refused a request. */
+export class BrokerError extends Error {
+  readonly status: number;
+  readonly title?: string;
+  readonly field?: string;
+  readonly allowed?: string;
+}
+
+/** The broker of this process, empty, started if there is none yet. */
+export function start(options?: Options): Promise<Mocketmq>;
+
+/** Stop all brokers that this process started. They also stop at its end. */
+export function stop(): Promise<void>;
+
+/** The hooks of node:test, Vitest or Jest. */
+export interface Hooks {
+  beforeEach(hook: () => Promise<void>, timeoutMs?: any): unknown;
+  afterEach(hook: () => Promise<void>): unknown;
+}
+
+/**
+ * A broker that is started for the first test and reset before each. The report of a failed test has its story.
+ * Its addresses are known from the first `beforeEach` on, or after `await broker.start()`.
+ */
+export function useMocketmq(hooks: Hooks, options?: Options): Mocketmq;

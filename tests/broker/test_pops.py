@@ -1,0 +1,78 @@
+"""Popped messages are acknowledged, kept invisible for longer, or become visible again."""
+
+from pathlib import Path
+
+import pytest
+
+from mocketmq.errors import ReceiptSpentError
+from tests.broker.popping import INVISIBLE_US, acknowledge, change, fill, pop, takes
+from tests.support.brokers import GROUP, S, bodies, receive, running_broker
+
+DLQ = f"%DLQ%{GROUP}"
+
+
+async def test_acknowledged_message_is_not_popped_again() -> None:
+    async with running_broker() as broker:
+        await fill(broker, "a", "b")
+        first, second = await pop(broker)
+        assert await acknowledge(broker, second, first) == [True, True]
+        await broker.mover.advance(3600 * S)
+        assert await pop(broker) == []
+        assert await acknowledge(broker, first) == [False]
+
+
+async def test_past_handle_is_refused() -> None:
+    async with running_broker() as broker:
+        await fill(broker, "a")
+        [first] = await pop(broker)
+        await broker.mover.advance(INVISIBLE_US)
+        assert await acknowledge(broker, first) == [False]  # expired
+        [second] = await pop(broker)
+        assert await acknowledge(broker, first) == [False]  # popped again
+        with pytest.raises(ReceiptSpentError):
+            await change(broker, first, 0)
+        third = await change(broker, second, 5 * S)
+        assert await acknowledge(broker, second, third) == [False, True]
+
+
+async def test_changed_invisible_time_starts_from_now() -> None:
+    async with running_broker() as broker:
+        await fill(broker, "a", "b")
+        first, second = await pop(broker)
+        await broker.mover.advance(50 * S)
+        await change(broker, first, 120 * S)
+        await change(broker, second, 0)
+        again = await pop(broker)
+        assert takes(again) == [("b", 2)]
+        await acknowledge(broker, *again)
+        await broker.mover.advance(120 * S - 1)
+        assert await pop(broker) == []
+        await broker.mover.advance(1)
+        assert takes(await pop(broker)) == [("a", 2)]
+
+
+async def test_handles_survive_a_restart(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await fill(broker, "a", "b", "c")
+        first, second, _ = await pop(broker)
+        changed = await change(broker, second, INVISIBLE_US)
+    async with running_broker(tmp_path) as broker:
+        assert await pop(broker) == []
+        assert await acknowledge(broker, second) == [False]
+        assert await acknowledge(broker, first, changed) == [True, True]
+        await broker.mover.advance(INVISIBLE_US)
+        assert takes(await pop(broker)) == [("c", 2)]
+
+
+async def test_pops_beyond_the_retries_make_no_dead_letter() -> None:
+    """Popping clients forward dead letters themselves. Receipts of the same group follow another rule."""
+    async with running_broker() as broker:
+        await broker.registry.groups.put(GROUP, 2, 1)
+        await fill(broker, "a")
+        for times in range(1, 7):
+            assert takes(await pop(broker)) == [("a", times)]
+            await broker.mover.advance(INVISIBLE_US)
+        assert broker.registry.topics.find_topic(DLQ) is None
+        assert bodies(await receive(broker)) == ["a"]
+        await broker.mover.advance(30 * S)
+        assert broker.registry.topics.find_topic(DLQ) is not None
