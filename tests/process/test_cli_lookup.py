@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mocketmq import Client
+from mocketmq import Client, outgoing
 from tests.support.command_line import Shell
 from tests.support.patience import PATIENCE_S
 from tests.support.process import forked_broker
@@ -44,8 +44,9 @@ async def test_browsing_a_topic_changes_nothing(shell: Shell) -> None:
 
 async def test_many_messages_are_read_page_by_page(shell: Shell) -> None:
     await shell("topics", "create", "many", "--queues", "1")
-    for start in range(0, 300, 100):
-        await asyncio.gather(*(shell("send", "many", str(start + number)) for number in range(100)))
+    async with Client(shell.url) as client:
+        for start in range(0, 300, 100):
+            await client.send_batch("many", [outgoing(str(start + number)) for number in range(100)])
     assert len(await bodies(shell, "peek", "many", "--max", "290")) == 290
     assert len(await bodies(shell, "peek", "many", "--offset", "-270", "--max", "290")) == 270
 
@@ -113,8 +114,8 @@ async def test_wait_ends_when_messages_arrive(shell: Shell) -> None:
     await shell("send", "orders", "1")
     assert await shell("wait", "orders") == (0, "topic orders has received 1 of 1 messages\n", "")
     waiting = asyncio.create_task(shell("wait", "orders", "--count", "2", "--wait", "30s"))
-    await shell("send", "orders", "2")
-    async with asyncio.timeout(PATIENCE_S):
+    async with Client(shell.url) as client, asyncio.timeout(PATIENCE_S):
+        await client.send("orders", "2")
         assert (await waiting).code == 0
     ended = await shell("wait", "orders", "--count", "3", "--wait", "0")
     said, reason, *_ = ended.stdout.splitlines()
@@ -136,8 +137,8 @@ async def test_wait_ends_when_messages_arrive(shell: Shell) -> None:
     assert (await shell("wait", "orders", "--json-path", "$.a")).code == 2
     assert (await shell("send", "orders", "3", "--delay", "1h")).code == 0
     waiting = asyncio.create_task(shell("wait", "orders", "--count", "3", "--wait", "30s"))
-    await shell("clock", "next")
-    async with asyncio.timeout(PATIENCE_S):
+    async with Client(shell.url) as client, asyncio.timeout(PATIENCE_S):
+        await client.move_to_next()
         assert (await waiting).code == 0
 
 

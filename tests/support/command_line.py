@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -23,14 +24,24 @@ class Ended(NamedTuple):
 
 
 class Shell:
-    """Runs client commands against one broker in a thread, which is 20 times as fast as a process."""
+    """Runs client commands against one broker in a thread, which is 20 times as fast as a process.
+
+    click's runner replaces the environment and the output of this process while a command runs, so commands
+    run one at a time. What happens beside a command is done by a :class:`~mocketmq.Client`.
+    """
+
+    _running = threading.Lock()
 
     def __init__(self, url: str, **env: str) -> None:
         self.url = url
         self._runner = runner(MOCKETMQ_URL=url, **env)
 
     async def __call__(self, *args: str) -> Ended:
-        result = await asyncio.to_thread(self._runner.invoke, commands, args)
+        assert self._running.acquire(blocking=False), "two commands at a time"
+        try:
+            result = await asyncio.to_thread(self._runner.invoke, commands, args)
+        finally:
+            self._running.release()
         return Ended(result.exit_code, result.stdout, result.stderr)
 
     async def json(self, *args: str) -> Any:

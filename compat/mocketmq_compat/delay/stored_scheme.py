@@ -53,7 +53,7 @@ from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
 from mocketmq_compat.delay.group_saves import GroupSaves
 from mocketmq_compat.delay.marks import Marks
 from mocketmq_compat.delay.parked_message import content_of, entry_of
-from mocketmq_compat.delay.pending_messages import PendingMessages
+from mocketmq_compat.delay.pending_reader import PendingReader
 from mocketmq_compat.delay.read_ahead import ReadAhead
 from mocketmq_compat.delay.record_reader import MISSING, RecordReader
 from mocketmq_compat.delay.start_deliver_time import StartDeliverTime
@@ -132,7 +132,7 @@ class StoredScheme(TimedScheme):
         self._recounts = store.recounts  # value when the read-ahead was last filled
         self._thread = ThreadPoolExecutor(1, "delay-reads")
         self.records = RecordReader(store, context.topics, self.kept, self._in_thread)
-        self._pending_messages = PendingMessages(
+        self._pending_reader = PendingReader(
             store, self.records, context.topics, self._waits, self.settled, self._in_thread
         )
 
@@ -372,19 +372,19 @@ class StoredScheme(TimedScheme):
         return entry not in self._others and self.store.holds(entry)
 
     async def find_by_key(self, unique_key: str) -> list[StoredMessage]:
-        return await self._pending_messages.with_key(unique_key)
+        return await self._pending_reader.with_key(unique_key)
 
     async def numbered(self, number: int) -> StoredMessage | None:
-        return next(iter(await self._pending_messages.with_number(number)), None)
+        return next(iter(await self._pending_reader.with_number(number)), None)
 
     async def page(
         self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
     ) -> list[StoredMessage]:
         """Return pending messages in order of arrival; none for a delay level."""
-        return [] if level is not None else await self._pending_messages.by_arrival(after, limit, topic)
+        return [] if level is not None else await self._pending_reader.by_arrival(after, limit, topic)
 
     async def newest(self, before: int, limit: int) -> NewestPage:
-        return await self._pending_messages.newest(before, limit)
+        return await self._pending_reader.newest(before, limit)
 
     # Removal
 

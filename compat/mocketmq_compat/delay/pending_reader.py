@@ -1,4 +1,4 @@
-"""Finds pending messages in a store: by key, by number, in order of arrival, and the newest."""
+"""Reads the pending messages of a store: by key, by number, in order of arrival, and the newest."""
 
 import heapq
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,8 +19,8 @@ _READ_TOGETHER: Final = 10
 """Number of messages that a page of the newest messages reads between two checks of its size."""
 
 
-class PendingMessages:
-    """Finds pending messages.
+class PendingReader:
+    """Reads pending messages.
 
     ``waits`` returns whether a record is pending. ``settled`` is :meth:`TimedScheme.settled`. ``run`` runs a
     function in a thread, and turns its OSError into a StoreError.
