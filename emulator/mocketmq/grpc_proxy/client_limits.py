@@ -34,6 +34,12 @@ ARRIVALS_PER_TURN: Final = 64
 """Maximum number of frames, of all connections, that are handled on arrival per turn of the event loop."""
 FRAMES_PER_TURN: Final = 16
 """Maximum number of waiting frames, of all connections, that are handled per turn of the event loop."""
+REQUESTS_AT_ONCE: Final = 8
+"""Maximum number of requests, of all connections, whose handlers begin on arrival per turn."""
+REQUESTS_PER_TURN: Final = 2
+"""Maximum number of waiting requests, of all connections, whose handlers begin per turn."""
+ENDED_PER_TURN: Final = 32
+"""Maximum number of waiting requests that have ended, and are dropped, per turn."""
 CHECKED_PER_TURN: Final = 32
 """Number of requests and connections checked for stalling or idleness per turn of the event loop."""
 LONG_BODY_BYTES: Final = 64 << 10

@@ -5,7 +5,7 @@ import logging
 import re
 from collections import Counter
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
@@ -16,6 +16,7 @@ from mocketmq.grpc_proxy.frames import http_error_block
 from mocketmq.grpc_proxy.http2 import Http2
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.newer import UNSERVED
+from mocketmq.grpc_proxy.request_queue import RequestQueue
 from mocketmq.grpc_proxy.service import Service
 from mocketmq.grpc_proxy.stream import Rpc, Stream
 from mocketmq.settings import Settings
@@ -41,6 +42,7 @@ class GrpcEngine:
         self._rpcs = self._service.rpcs()
         self._memory = memory
         self._fair_share = FairShare()
+        self._requests = RequestQueue(self._begin)
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -53,8 +55,8 @@ class GrpcEngine:
         return Http2(connection, self._memory, self._fair_share, self._serve)
 
     def _serve(self, stream: Stream) -> None:
-        """Start the handler of a stream once enough of its request has arrived."""
-        if stream.task is not None or not stream.is_open:
+        """Start the handler of a stream, in its turn, once enough of its request has arrived."""
+        if stream.is_queued or not stream.is_open:
             return
         rpc = stream.rpc
         if rpc is None:
@@ -62,7 +64,11 @@ class GrpcEngine:
             if rpc is None:
                 return
         if stream.is_ready:
-            stream.task = self._loop.create_task(self._run(rpc, stream))
+            stream.is_queued = True
+            self._requests.add_request(stream)
+
+    def _begin(self, stream: Stream) -> None:
+        stream.task = self._loop.create_task(self._run(cast(Rpc, stream.rpc), stream))
 
     def _admit(self, stream: Stream) -> Rpc | None:
         """Return the RPC of a request, or refuse an invalid request as grpc-java does and return None."""
@@ -96,6 +102,7 @@ class GrpcEngine:
         return rpc
 
     async def _run(self, rpc: Rpc, stream: Stream) -> None:
+        stream.is_running = True
         try:
             await rpc.serve(stream, rpc.request)
         except StatusError as error:

@@ -43,7 +43,9 @@ class Exchange:
 
     @property
     def remaining_s(self) -> float | None:
-        """Real seconds until the client's deadline, if it has one."""
+        """Real seconds until the client's deadline, if it has one; 0 if it should get a response at once."""
+        if self.stream.is_hurried:
+            return 0.0
         expires_us = self.stream.expires_us
         return None if expires_us is None else (expires_us - steady_us()) / US_PER_S
 

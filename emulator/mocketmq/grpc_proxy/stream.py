@@ -60,6 +60,8 @@ class Stream:
         self.task: asyncio.Task[None] | None = None
         self.expiry: asyncio.TimerHandle | None = None
         self.expires_us: int | None = None  # by the steady clock
+        self.is_queued = False  # its handler was started, or waits for its turn to start
+        self.is_running = False  # its handler has taken its first step
         self.is_hurried = False  # its handler should respond at once
         self.has_ended = False  # the client has ended its side
         self.is_leaving = False  # its handler reads nothing more
@@ -251,10 +253,11 @@ class Stream:
         self.http2.forget(self)
 
     def hurry(self) -> None:
-        """Make a waiting handler respond now."""
-        if self.rpc is not None and self.rpc.is_poll and self.task is not None and not self.has_begun:
+        """Make a handler that waits, or will wait, respond at once."""
+        if self.rpc is not None and self.rpc.is_poll and not self.has_begun:
             self.is_hurried = True
-            self.task.cancel()
+            if self.is_running and self.task is not None:
+                self.task.cancel()
 
     def cancel(self) -> None:
         """Remove the stream and cancel its handler, because the client has reset it or disconnected."""

@@ -75,6 +75,16 @@ async def test_goaway_ends_waiting_receives_and_telemetry() -> None:
         assert (await client.trailers(telemetry))["grpc-status"] == "0"
 
 
+async def test_goaway_ends_a_receive_that_has_not_begun() -> None:
+    async with running_grpc() as (_, other), raw_http2(f"127.0.0.1:{other.port}") as client:
+        receive = client.open("ReceiveMessage")
+        client.h2.send_data(receive, receive_request(wait_s=20), end_stream=True)
+        client.writer.write(client.h2.data_to_send() + goaway_frame(0, Http2Code.NO_ERROR))
+        async with asyncio.timeout(PATIENCE_S):
+            await ended(client)
+        assert (await client.trailers(receive))["grpc-status"] == "0"
+
+
 async def test_telemetry_ended_after_goaway_is_not_reset() -> None:
     async with running_grpc() as (_, other), raw_http2(f"127.0.0.1:{other.port}") as client:
         telemetry = client.open("Telemetry")

@@ -5,7 +5,8 @@ import gc
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import cast
@@ -21,7 +22,10 @@ from mocketmq.grpc_proxy.client_limits import (
     FRAMES_AT_ONCE,
     FRAMES_PER_TURN,
     LONG_BODY_BYTES,
+    REQUESTS_AT_ONCE,
+    REQUESTS_PER_TURN,
 )
+from mocketmq.grpc_proxy.engine import GrpcEngine
 from mocketmq.grpc_proxy.fair_share import FairShare
 from mocketmq.grpc_proxy.frames import (
     END_HEADERS,
@@ -36,6 +40,9 @@ from mocketmq.grpc_proxy.frames import (
 from mocketmq.grpc_proxy.http2 import Http2
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.stream import Stream
+from mocketmq.settings import Settings
+from tests.hostile.floods import received
+from tests.support.brokers import running_broker
 from tests.support.patience import HANGING_S
 
 _CONNECTIONS = 20
@@ -102,6 +109,89 @@ async def test_a_quiet_connection_overtakes_those_that_flood() -> None:
     connection.received(frame(Frame.PING, 0, 0, bytes(8)))
     assert quiet.pongs == 1
     assert sum(client.pongs for client in clients) < _CONNECTIONS * _PINGS
+
+
+class Begun:
+    """The streams whose handlers have taken their first step, for each turn of the loop."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.turns: list[list[Stream]] = [[]]
+        monkeypatch.setattr(GrpcEngine, "_run", lambda _, *args: self._run(args[-1]))
+
+    async def _run(self, stream: Stream) -> None:
+        self.turns[-1].append(stream)
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(HANGING_S):
+            while sum(map(len, self.turns)) < count:
+                self.turns.append([])
+                await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def engines() -> AsyncIterator[Callable[[], Http2]]:
+    """Yield a function that opens a connection to an engine."""
+    async with running_broker() as broker:
+        engine = GrpcEngine(broker, Settings(), None, Memory())
+
+        def connect() -> Http2:
+            connection = engine.protocol(_Client())
+            connection.received(PREFACE + settings_frame({}))
+            return connection
+
+        yield connect
+
+
+def receives(count: int) -> bytes:
+    return b"".join(received(stream, "orders", wait_s=0) for stream in range(1, 2 * count, 2))
+
+
+async def test_few_requests_begin_in_a_turn_however_many_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = Begun(monkeypatch)
+    async with engines() as connect:
+        connections = [connect() for _ in range(_CONNECTIONS)]
+        await asyncio.sleep(0)
+        for connection in connections:
+            connection.received(receives(32))
+        await begun.until(_CONNECTIONS * 32)
+    assert max(map(len, begun.turns)) <= REQUESTS_AT_ONCE + REQUESTS_PER_TURN
+    for connection in connections:
+        ids = [stream.stream_id for turn in begun.turns for stream in turn if stream.http2 is connection]
+        assert ids == sorted(ids)
+    halfway = [stream.http2 for turn in begun.turns for stream in turn][: _CONNECTIONS * 16]
+    assert len(set(halfway)) == _CONNECTIONS, "the connections take turns"
+
+
+async def test_a_quiet_connections_request_begins_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = Begun(monkeypatch)
+    async with engines() as connect:
+        quiet, *connections = [connect() for _ in range(_CONNECTIONS)]
+        await asyncio.sleep(0)
+        for connection in connections:
+            connection.received(receives(32))
+        await begun.until(50)
+        quiet.received(receives(1))
+        begun.turns.append([])
+        await asyncio.sleep(0)
+        assert quiet in [stream.http2 for stream in begun.turns[-1]]
+
+
+async def test_requests_that_were_reset_while_they_waited_never_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun = Begun(monkeypatch)
+    async with engines() as connect:
+        first, second = connect(), connect()
+        await asyncio.sleep(0)
+        first.received(receives(REQUESTS_AT_ONCE))
+        second.received(receives(REQUESTS_AT_ONCE))
+        waiting = list(second.streams.values())
+        for stream in waiting:
+            stream.cancel()
+        second.received(received(2 * REQUESTS_AT_ONCE + 1, "orders", wait_s=0))
+        await begun.until(REQUESTS_AT_ONCE + 1)
+    assert len(waiting) == REQUESTS_AT_ONCE
+    assert not set(waiting) & {stream for turn in begun.turns for stream in turn}
 
 
 async def test_frames_that_wait_get_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

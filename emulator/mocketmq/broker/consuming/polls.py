@@ -70,8 +70,10 @@ class Polls:
 
     async def _is_set(self, event: asyncio.Event, until_loop_s: float) -> bool:
         """Wait for the event. Returns False when the time is up."""
+        if asyncio.get_running_loop().time() >= until_loop_s:
+            return event.is_set()
         task = asyncio.current_task()
-        if task is not None and asyncio.get_running_loop().time() < until_loop_s:
+        if task is not None:
             self._held.add(task)
         try:
             async with asyncio.timeout_at(until_loop_s):
