@@ -8,6 +8,8 @@ ARG JAVA=eclipse-temurin:17-jre
 FROM ${JAVA} AS java
 
 FROM ${PYTHON} AS build-report
+# Mirrors, for networks that reach PyPI or Debian badly: docs/recipes/compose.md.
+ARG PIP_INDEX_URL
 WORKDIR /src
 RUN python -m venv --without-pip /opt/mocketmq
 COPY requirements-report.lock .
@@ -42,8 +44,12 @@ ENTRYPOINT ["mocketmq", "report"]
 CMD ["--help"]
 
 FROM ${PYTHON} AS build
+ARG PIP_INDEX_URL
+ARG DEBIAN_MIRROR
 # PyInstaller strips libraries.
-RUN apt-get update && apt-get install --yes --no-install-recommends binutils && rm -rf /var/lib/apt/lists/*
+RUN if [ -n "$DEBIAN_MIRROR" ]; then \
+        sed -i "s|http://deb.debian.org|$DEBIAN_MIRROR|" /etc/apt/sources.list.d/debian.sources; \
+    fi && apt-get update && apt-get install --yes --no-install-recommends binutils && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY requirements-bundle.lock .
 RUN pip install --no-cache-dir --require-hashes -r requirements-bundle.lock

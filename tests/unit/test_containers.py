@@ -187,3 +187,14 @@ def test_each_service_waits_for_its_dependencies() -> None:
         assert "http://localhost:8080" in str(SERVICES[needed]["healthcheck"]["test"])
         assert "--webui-port 8080" in " ".join(SERVICES[needed]["command"])
     assert SERVICES["spark-worker"]["deploy"] == {"replicas": 2}
+
+
+def test_mirrors_of_the_recipe_reach_the_stages_that_need_them() -> None:
+    recipe = (ROOT / "docs/recipes/compose.md").read_text()
+    named = set(re.findall(r"--build-arg (\w+)=", recipe))
+    declared = {stage: set(re.findall(r"^ARG (\w+)", text, re.MULTILINE)) for stage, text in STAGES.items()}
+    assert named == {"PYTHON", *declared["build"]}
+    assert "ARG PYTHON=" in DOCKERFILE
+    for stage, text in STAGES.items():
+        assert ("PIP_INDEX_URL" in declared[stage]) == ("pip install" in text or "pip --python" in text)
+        assert ("DEBIAN_MIRROR" in declared[stage]) == ("apt-get" in text)
