@@ -33,7 +33,7 @@ class Difference(NamedTuple):
     wanted: str
 
 
-_PAGES = ("README.md", "docs/**/*.md", "kits/**/*.md")
+_PAGES = ("README*.md", "docs/**/*.md", "kits/**/*.md")
 _POMS = ("kits/java/pom.xml", "kits/java/*/pom.xml", "tests/**/pom.xml")
 _VERSION = r"(?P<version>\d[\w.]*)"
 PLACES = (
@@ -48,6 +48,7 @@ PLACES = (
         (
             *("kits/java/pom.xml", "kits/java/*/about/README.md", "kits/node/package.json"),
             *("charts/*/Chart.yaml", "pyproject.toml"),
+            *("SECURITY.md", "SUPPORT.md", ".github/ISSUE_TEMPLATE/*.yml"),
         ),
         r"https://(?P<repository>github\.com/[\w-]+/[\w-]+)",
     ),
@@ -64,15 +65,15 @@ PLACES = (
         r"\{ (?:start|useMocketmq)\b[^}]*\} (?:= require\(|from )'(?P<npm>[^']+)'",
     ),
     Place(("charts/*/Chart.yaml",), rf"(?:v|appV)ersion: {_VERSION}"),
-    Place(("docs/recipes/*.md",), rf"docker build -t (?P<image>[\w./-]+):{_VERSION}"),
-    Place(("docs/recipes/*.md",), r"oci://(?P<charts>\S+)/mocketmq\b"),
+    Place(("docs/**/recipes/*.md",), rf"docker build -t (?P<image>[\w./-]+):{_VERSION}"),
+    Place(("docs/**/recipes/*.md",), r"oci://(?P<charts>\S+)/mocketmq\b"),
     Place(("charts/kustomize/*.yaml",), rf"newName: (?P<image>\S+)\n +newTag: {_VERSION}"),
-    Place(("docs/recipes/*.md",), rf"https://(?P<repository>\S+)//charts/kustomize\?ref=v{_VERSION}"),
+    Place(("docs/**/recipes/*.md",), rf"https://(?P<repository>\S+)//charts/kustomize\?ref=v{_VERSION}"),
     Place(("charts/*/values.yaml",), r"repository: (?P<image>\S+)"),
     Place(("pyproject.toml",), r'(?m)^name = "(?P<pypi>[^"]+)"'),
     Place(("pyproject.toml",), rf'"(?P<pypi_client>[\w-]+)=={_VERSION}",  # kits/python'),
     Place(("kits/python/pyproject.toml",), r'(?m)^name = "(?P<pypi_client>[^"]+)"'),
-    Place(("docs/recipes/*.md",), rf"uses: (?P<action>\S+)@v{_VERSION}\n +id: rocketmq"),
+    Place(("docs/**/recipes/*.md",), rf"uses: (?P<action>\S+)@v{_VERSION}\n +id: rocketmq"),
     Place(  # files of wheels and bundles
         ("tests/kits/*.py", "kits/go/**/*.go", "kits/node/test/*.js", *_PAGES),
         rf"\bmocketmq-{_VERSION}(?=-(?:py3|linux|macos|windows|<system>))",

@@ -16,7 +16,9 @@ from tests.bench.benches import BENCHES
 from tests.bench.saved import FIGURES
 
 ROOT = Path(__file__).parents[2]
-PAGES = [str(path.relative_to(ROOT)) for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))]
+PAGES = [
+    str(path.relative_to(ROOT)) for path in (*ROOT.glob("README*.md"), *sorted((ROOT / "docs").rglob("*.md")))
+]
 
 MARKER = re.compile(r"<!-- figures: ([\w -]+) -->\n")
 FIGURE = r"(?<![\w.,-])(\d[\d,]*(?:\.\d+)?)"
