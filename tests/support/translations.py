@@ -22,13 +22,13 @@ _ITEM = re.compile(r" *(?:-|\d+\.) ")
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]*)\)")
 _CODE = re.compile(r"`([^`]+)`")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_TAG = re.compile(r"<[^>]*>")
+_TAG = re.compile(r"</?\w+>")
+_HASH = re.compile(r"(?:^|(?<=\s))#.*$", re.MULTILINE)
+_SLASHES = re.compile(r"(?:^|(?<=\s))//[^\n]*|/\*.*?\*/", re.DOTALL)
 _COMMENTS = {
-    **dict.fromkeys(
-        ("sh", "console", "python", "toml", "yaml", "ini"), re.compile(r"(?:^|(?<=\s))#.*$", re.M)
-    ),
-    **dict.fromkeys(("java", "go", "js", "rust"), re.compile(r"(?:^|(?<=\s))//.*$|/\*.*?\*/", re.M | re.S)),
-    "xml": re.compile(r"<!--.*?-->", re.S),
+    **dict.fromkeys(("sh", "console", "python", "toml", "yaml", "ini"), _HASH),
+    **dict.fromkeys(("java", "go", "js", "rust"), _SLASHES),
+    "xml": re.compile(r"<!--.*?-->", re.DOTALL),
 }
 
 
@@ -76,7 +76,7 @@ def blocks(text: str) -> Iterator[Block]:
         elif line.strip():
             begun = Block(number, "item" if _ITEM.match(line) else "paragraph", line)
     if begun:
-        yield begun
+        yield begun._replace(kind="code block without an end") if fence else begun
 
 
 def anchor(title: str) -> str:
@@ -135,6 +135,7 @@ class Translation:
         if one.kind.startswith("code"):
             language = one.kind.removeprefix("code ")
             yield "code", set(_code(language, one.text)), set(_code(language, other.text))
+            yield "numbers", set(_NUMBER.findall(one.text)), set(_NUMBER.findall(other.text))
             return
         if one.kind == "mark":
             yield "marks", {one.text}, {other.text}

@@ -1,5 +1,6 @@
 """The Chinese pages follow the English ones, and are set as Chinese is set."""
 
+import os
 import re
 from pathlib import Path
 
@@ -12,8 +13,10 @@ PAGES = (
     "README.md",
     "docs/access-control.md",
     "docs/aliyun.md",
+    "docs/clients.md",
     "docs/errors.md",
     "docs/faults.md",
+    "docs/instead-of.md",
     "docs/lateness.md",
     "docs/recipes/compose.md",
     "docs/recipes/junit5.md",
@@ -41,6 +44,14 @@ def test_both_languages_say_the_same(page: str) -> None:
     assert [*translation(page).differences()] == []
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_both_pages_begin_with_a_link_to_the_other(page: str) -> None:
+    chinese = chinese_page(page)
+    for one, other, words in ((page, chinese, "简体中文"), (chinese, page, "English")):
+        target = os.path.relpath(ROOT / other, (ROOT / one).parent)
+        assert read(one).splitlines()[2] == f"[{words}]({target})"
+
+
 def test_every_chinese_page_is_compared() -> None:
     found = {str(path.relative_to(ROOT)) for path in (ROOT / CHINESE).rglob("*.md")}
     assert found | {"README.zh-CN.md"} == set(map(chinese_page, PAGES))
@@ -49,7 +60,7 @@ def test_every_chinese_page_is_compared() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "found"),
     [
-        ("2h", "3h", "differ in code: only in"),
+        ("clock advance", "clock to", "differ in code: only in"),
         ("10911", "10912", "differ in numbers: only in"),
         ("`--host`", "`--hosts`", "differ in inline code: only in"),
         ("](faults.md)", "](aliyun.md)", "differ in links: only in"),
