@@ -18,7 +18,7 @@ from typing import Any
 import aiosqlite
 
 from mocketmq.clock import wall_us
-from mocketmq.store import database
+from mocketmq.store import database, write_connection
 from mocketmq.store.checkpoints import Checkpoints
 from tests.bench.causes import COMMIT, COPY, READ, RESTART, STOPPED, SYNC, TO_LOOP, TO_THREAD, TRANSACTION
 from tests.bench.marks import Marks, Stopwatch
@@ -112,7 +112,7 @@ def _mark_commits(marks: Marks, log: Path) -> None:
         else:
             marks.add(f"{COMMIT} {state}", stopwatch.begin_us, end_us)
 
-    setattr(database._Connection, "commit", commit)  # noqa: B010 - a method
+    setattr(write_connection.TransactingConnection, "commit", commit)  # noqa: B010 - a method
 
 
 def _mark_copies(marks: Marks) -> None:

@@ -131,7 +131,7 @@ class Refusing:
         self._database = broker.half_messages._database
 
     async def __aenter__(self) -> None:
-        async def refuse(_: object) -> None:
+        async def refuse(*_: object) -> None:
             raise StoreUnavailableError("no")
 
         self._monkeypatch.setattr(self._database, "transact", refuse)

@@ -231,8 +231,8 @@ class HeldDeliveries:
 
     def _release(self, batch: Batch, fault: FaultInjector) -> None:
         """End the rule. Its held messages become due now, and its repeats are dropped."""
-        batch.execute(_END_REPEATS, (fault.name,))
-        batch.execute(_RELEASE, (batch.now_us, fault.name))
+        batch.sweep(_END_REPEATS, (fault.name,))
+        batch.sweep(_RELEASE, (batch.now_us, fault.name))
 
         def released() -> None:
             self._last_us.pop(fault.name, None)
@@ -393,7 +393,7 @@ class HeldDeliveries:
 
     def clear(self, batch: Batch) -> None:
         """Forget all held messages."""
-        batch.execute("DELETE FROM held_deliveries")
+        batch.sweep("DELETE FROM held_deliveries")
 
         def forget() -> None:
             self._records.clear()

@@ -109,7 +109,7 @@ def note_reset(batch: Batch) -> None:
 
 def begin_again(batch: Batch, store: Store, instant_us: int) -> None:
     """Set the clock to an instant, in the transaction that empties the store. A restart continues there."""
-    batch.execute(_FORGET_MOVES)
+    batch.sweep(_FORGET_MOVES)
     batch.execute(_RECORD_MOVE, (store.run, wall_us(), instant_us, instant_us))
 
     def apply() -> None:

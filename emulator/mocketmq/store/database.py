@@ -1,19 +1,17 @@
 """Open the SQLite file, upgrade its schema, read from it, and write a transaction.
 
 aiosqlite gives each connection a thread. One connection writes, and a few others read committed rows. An
-in-memory database has a single connection for both. Each transaction or query is one call in the thread of
-its connection, so readers never see uncommitted rows.
+in-memory database has a single connection for both. Each transaction or query is one call, so readers never
+see uncommitted rows. ``write_connection`` runs small transactions without the thread.
 """
 
 import asyncio
 import logging
 import os
-import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import cache, partial
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from threading import Thread, current_thread
 from typing import Any, Final
@@ -34,6 +32,7 @@ from mocketmq.store.start_check import NOTHING_KEPT, check_file, check_pages, op
 from mocketmq.store.sync_path import sync_path
 from mocketmq.store.tables import HEAD_REVISION, SCHEMA
 from mocketmq.store.wal_header import check_log
+from mocketmq.store.write_connection import Extent, Rows, TransactingConnection, WriteConnection
 
 log = logging.getLogger(__name__)
 
@@ -42,61 +41,14 @@ MEMORY = ":memory:"
 READERS = 2
 JOIN_S = 1.0
 """Time to wait for the thread of a connection that failed to open. Older aiosqlite polls every 0.1 s."""
-TRANSACTION = "-- transaction"
 FRAME_BYTES = 4_120
 """Size of a page in the write-ahead log, including the page's header."""
 
 _sync: Final = getattr(os, "fdatasync", os.fsync)
 
-_AT_ONCE: Final = (32, 8)
-"""Numbers of rows inserted by one statement. SQLite before 3.32 accepts at most 999 values."""
+_FEW_ROWS: Final = Extent()
 _ROWS_AT_ONCE: Final = 64
 """Chunk size of iterated cursors: aiosqlite's default. No query here iterates."""
-_VALUES: Final = re.compile(r"VALUES (\([?, ]+\))")
-
-Rows = Sequence[Sequence[Any]]
-
-
-class _Connection(sqlite3.Connection):
-    """A connection that runs a whole transaction in one call, and so switches to aiosqlite's thread once.
-
-    Each switch costs about as much as writing 20 rows.
-    """
-
-    def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
-        """Like sqlite3's. For ``TRANSACTION``, ``parameters`` are pairs of a statement and its rows."""
-        if sql != TRANSACTION:
-            return super().executemany(sql, parameters)
-        try:
-            self.execute("BEGIN")  # sqlite3 begins a transaction by itself only before some statements
-            for statement, rows in parameters:
-                self._run(statement, rows)
-                pass_point("writer.writing")
-            pass_point("writer.written")
-            self.commit()
-        except BaseException:
-            self.rollback()
-            raise
-        return self.cursor()
-
-    def _run(self, statement: str, rows: Rows) -> None:
-        """Insert several rows per call, because each call into SQLite releases and reacquires the GIL."""
-        done = 0
-        for count in _AT_ONCE:
-            together = _of_many(statement, count)
-            while together is not None and len(rows) - done >= count:
-                self.execute(together, [*chain.from_iterable(rows[done : done + count])])
-                done += count
-        super().executemany(statement, rows[done:])
-
-
-@cache
-def _of_many(statement: str, count: int) -> str | None:
-    """The statement for ``count`` rows; None if the statement has parameters outside of its ``VALUES``."""
-    found = _VALUES.findall(statement)
-    if len(found) != 1 or found[0].count("?") != statement.count("?"):
-        return None
-    return _VALUES.sub(lambda row: "VALUES " + ",".join([row[1]] * count), statement)
 
 
 class Database:
@@ -105,21 +57,28 @@ class Database:
     def __init__(
         self,
         connections: Sequence[aiosqlite.Connection],
+        direct: sqlite3.Connection,
         connect_reader: Callable[[], Awaitable[aiosqlite.Connection]],
         path: str = MEMORY,
         log_path: Path | None = None,
     ) -> None:
-        """The first connection writes, and reads if there is no other. ``log_path`` is the log to sync."""
+        """The first connection, which is also ``direct``, writes, and reads if there is no other.
+
+        ``log_path`` is the log to sync.
+        """
         self.damage: str | None = None  # the first damage that SQLite reported, in SQLite's words
         self._path = path
         self._connections = connections
-        self._writer, *readers = connections
+        writer, *readers = connections
         self._idle: asyncio.LifoQueue[aiosqlite.Connection] = asyncio.LifoQueue()
-        for reader in readers or [self._writer]:
+        for reader in readers or [writer]:
             self._idle.put_nowait(reader)
         self._in_memory = not readers
-        self._writing = asyncio.Lock()
-        self._checkpoints = Checkpoints(connect_reader, self._writing)
+        writing = asyncio.Lock()
+        self._writer = WriteConnection(
+            writer, direct, writing, lambda: self._in_memory and self._idle.empty()
+        )
+        self._checkpoints = Checkpoints(connect_reader, writing)
         self._log_path = log_path
         self._log: int | None = None  # a descriptor
 
@@ -141,9 +100,11 @@ class Database:
         pragmas = _pragmas(in_memory)
         connect_reader = partial(_connect, path, pragmas, isolation_level=None)
         connections: list[aiosqlite.Connection] = []
+        direct: list[sqlite3.Connection] = []
         try:
-            connections.append(await _connect(path, pragmas))
+            connections.append(await _connect(path, pragmas, direct.append, check_same_thread=False))
             await _bring_up_to_date(connections[0], path)
+            await connections[0].execute_fetchall("PRAGMA busy_timeout=0")  # see write_connection
             while not in_memory and len(connections) <= READERS:
                 connections.append(await connect_reader())
         except BaseException as error:
@@ -153,7 +114,7 @@ class Database:
                 raise opening_error(Path(path), error) from error
             raise
         log_path = None if in_memory or durability != "full" else Path(f"{path}-wal")
-        return cls(connections, connect_reader, path, log_path)
+        return cls(connections, direct[0], connect_reader, path, log_path)
 
     async def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
         """The rows that ``sql`` selects from the last committed state, as tuples.
@@ -170,7 +131,7 @@ class Database:
         finally:
             self._idle.put_nowait(reader)
 
-    async def transact(self, statements: Mapping[str, Rows]) -> None:
+    async def transact(self, statements: Mapping[str, Rows], extent: Extent = _FEW_ROWS) -> None:
         """Run each statement once for each of its rows, as one transaction. The rows are not yet durable.
 
         Raises StoreUnavailableError if the disk or SQLite refuses, and stores nothing. Raises
@@ -182,8 +143,7 @@ class Database:
             raise StoreDamagedError(f"{NOTHING_KEPT}: {self._damaged()}")
         pairs = [(sql, rows) for sql, rows in statements.items() if rows]
         try:
-            async with self._writing:
-                await self._writer.executemany(TRANSACTION, pairs)
+            await self._writer.run(pairs, extent)
         except ERRORS as error:
             if is_failed_sync(error):
                 raise StoreFailedError(f"a sync of the disk failed ({error})") from error
@@ -192,12 +152,8 @@ class Database:
             cause = f"{error}{self._doubt}" if isinstance(error, sqlite3.IntegrityError) else str(error)
             raise StoreUnavailableError(f"the store cannot be written: {cause}; {NOTHING_KEPT}") from error
         if not self._in_memory:
-            self._checkpoints.wrote(sum(len(rows) for _, rows in pairs))
-
-    def wrote(self, body_bytes: int) -> None:
-        """Count body bytes that a transaction wrote or copied, because row counts do not show them."""
-        if not self._in_memory:
-            self._checkpoints.wrote(body_bytes // checkpoints.ROW_BYTES)
+            rows = sum(len(rows) for _, rows in pairs)
+            self._checkpoints.wrote(rows + extent.body_bytes // checkpoints.ROW_BYTES)
 
     @property
     def is_in_memory(self) -> bool:
@@ -289,13 +245,20 @@ def _from_daemon(make: Callable[[], aiosqlite.Connection]) -> aiosqlite.Connecti
     return made[0]
 
 
-async def _connect(path: str, pragmas: Sequence[str], **options: Any) -> aiosqlite.Connection:
+async def _connect(
+    path: str,
+    pragmas: Sequence[str],
+    connected: Callable[[sqlite3.Connection], None] = lambda _: None,
+    **options: Any,
+) -> aiosqlite.Connection:
     """Open a connection. Its thread does not keep the interpreter from exiting."""
     opener: Future[Thread] = Future()
 
     def connect() -> sqlite3.Connection:
         opener.set_result(current_thread())
-        return sqlite3.connect(path, factory=_Connection, **options)
+        connection = sqlite3.connect(path, factory=TransactingConnection, **options)
+        connected(connection)
+        return connection
 
     connection = _from_daemon(lambda: aiosqlite.Connection(connect, _ROWS_AT_ONCE))
     try:

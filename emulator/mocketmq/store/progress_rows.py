@@ -27,9 +27,9 @@ def save_progress(batch: Batch, group_name: str, queue: Queue, next_offset: int)
 
 def delete_progress_of_group(batch: Batch, group_name: str) -> None:
     """Delete all rows of the group."""
-    batch.execute(_DELETE_OF_GROUP, (group_name,))
+    batch.sweep(_DELETE_OF_GROUP, (group_name,))
 
 
 def delete_progress_of_queue(batch: Batch, queue: Queue) -> None:
     """Delete all rows of the queue."""
-    batch.execute(_DELETE_OF_QUEUE, (queue.key,))
+    batch.sweep(_DELETE_OF_QUEUE, (queue.key,))

@@ -158,12 +158,12 @@ def save_outcome(
 
 def delete_receipts_of_group(batch: Batch, group_name: str) -> None:
     """Delete all rows of the group, because retention would never remove them."""
-    batch.execute(_DELETE_OF_GROUP, (group_name,))
+    batch.sweep(_DELETE_OF_GROUP, (group_name,))
 
 
 def delete_receipts_of_queue(batch: Batch, queue: Queue) -> None:
     """Delete all rows of the queue."""
-    batch.execute(_DELETE_OF_QUEUE, (queue.key,))
+    batch.sweep(_DELETE_OF_QUEUE, (queue.key,))
 
 
 def delete_receipts(batch: Batch, log_offset: int, group_names: Sequence[str] | None = None) -> None:

@@ -30,6 +30,7 @@ from mocketmq.message.message import Draft, RecordKind, StoredMessage
 from mocketmq.store.database import Database
 from mocketmq.store.queue import Queue
 from mocketmq.store.wal_syncs import Promise, Waiter, WalSyncs, reject, tell
+from mocketmq.store.write_connection import Extent
 
 MAX_BATCH_BYTES = 16 << 20
 
@@ -73,6 +74,7 @@ class Batch:
         self.after_rollback: list[Callable[[], None]] = []
         self.rows = 0
         self.bytes = 0
+        self.is_sweep = False
         self.until_us = LATEST_US  # the timer fires nothing later than this in the same transaction
         self.held = 0  # number of deliveries held by faults
         self._store_host = store_host
@@ -144,6 +146,11 @@ class Batch:
         else:
             rows.append(row)
         self.rows += 1
+
+    def sweep(self, sql: str, row: Sequence[Any] = ()) -> None:
+        """Like ``execute``, for a statement that may change many rows and so take long."""
+        self.is_sweep = True
+        self.execute(sql, row)
 
     def reach(self, instant_us: int) -> None:
         """Raise the store time of later appends to ``instant_us``, which a clock move has reached."""
@@ -284,7 +291,7 @@ class Writer:
             began_us = steady_us()
             try:
                 if batch.rows:
-                    await self._database.transact(batch.statements)
+                    await self._database.transact(batch.statements, Extent(batch.bytes, batch.is_sweep))
             except StoreDamagedError as error:
                 self._roll_back(batch, results, error)
                 continue
@@ -300,7 +307,6 @@ class Writer:
                 continue
             pass_point("writer.committed")
             if batch.rows:
-                self._database.wrote(batch.bytes)
                 self._syncs.committed()
             self._apply(batch, steady_us() - began_us)
             tell(told)

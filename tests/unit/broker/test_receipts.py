@@ -91,7 +91,7 @@ async def test_two_extensions_in_a_failed_transaction_have_no_effect(
         receiver, database = broker.receiver, broker.store.database
         transact = database.transact
 
-        async def refuse(_: Any) -> None:
+        async def refuse(*_: Any) -> None:
             monkeypatch.setattr(database, "transact", transact)
             raise StoreUnavailableError("no")
 

@@ -129,7 +129,7 @@ async def test_failed_sqlite_sync_is_reported_as_a_failed_sync(
     async def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(database._writer, "executemany", fail)
+    monkeypatch.setattr(database._writer, "run", fail)
     with pytest.raises(StoreFailedError, match=r"^a sync of the disk failed \(disk I/O error\)$"):
         await database.transact({"INSERT INTO counters VALUES (?, ?)": [("a", 1)]})
     await database.close()

@@ -17,8 +17,9 @@ from mocketmq.errors import (
     StoreUnavailableError,
 )
 from mocketmq.message.message import Draft, Message, StoredMessage, draft
-from mocketmq.store.database import MEMORY, Database, Rows
+from mocketmq.store.database import MEMORY, Database
 from mocketmq.store.queue import Queue
+from mocketmq.store.write_connection import Rows
 from mocketmq.store.writer import Batch, Work, Writer, WriterLimits
 
 NOW_US = 1_700_000_000_000_000
@@ -225,7 +226,7 @@ async def test_a_failed_transaction_fails_only_its_callers(writer: Writer, queue
 async def test_a_full_disk_fails_writes_until_there_is_room(tmp_path: Path, queue: Queue) -> None:
     async with running_writer(tmp_path) as writer:
         await writer.commit(append(queue, b"before"))
-        connection = writer._database._writer
+        connection, *_ = writer._database._connections
         [(pages,)] = await connection.execute_fetchall("PRAGMA page_count")
         await connection.execute_fetchall(f"PRAGMA max_page_count = {pages + 2}")
         with pytest.raises(StoreUnavailableError, match="database or disk is full"):
@@ -254,10 +255,10 @@ async def test_a_cancelled_caller_returns_only_when_its_work_is_done(
     """The caller may hold a lock, and the guarded state changes only at the commit."""
     writing, disk, transact = asyncio.Event(), asyncio.Event(), writer._database.transact
 
-    async def slow(statements: Mapping[str, Rows]) -> None:
+    async def slow(statements: Mapping[str, Rows], *extent: Any) -> None:
         writing.set()
         await disk.wait()
-        await transact(statements)
+        await transact(statements, *extent)
 
     monkeypatch.setattr(writer._database, "transact", slow)
     waiting = asyncio.create_task(writer.commit(append(queue)))

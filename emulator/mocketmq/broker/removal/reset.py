@@ -79,7 +79,7 @@ class Reset:
         def work(batch: Batch) -> None:
             queues = list(self._topics.queues)
             for table in _ALL:
-                batch.execute(f"DELETE FROM {table}")
+                batch.sweep(f"DELETE FROM {table}")
             batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
             if begin_us is not None:
                 begin_again(batch, self._store, begin_us)
@@ -133,7 +133,7 @@ class Reset:
                 self._schemes.leave_line(batch, name)
                 for queue in queues:
                     delete_receipts_of_queue(batch, queue)
-                    batch.execute(_DELETE_MESSAGES, (queue.key,))
+                    batch.sweep(_DELETE_MESSAGES, (queue.key,))
                 for log_offset in again:
                     delete_receipts(batch, log_offset)
                     batch.execute(DELETE_MESSAGE, (log_offset,))

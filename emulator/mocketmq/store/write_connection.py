@@ -1,0 +1,157 @@
+"""Runs transactions: the quick ones on the event loop's thread, all others in the thread of the connection.
+
+A commit only writes to the page cache, because the log is synced separately (``wal_syncs``). A small
+transaction is therefore done sooner than a switch to another thread and back, and the two threads do not take
+the interpreter's lock from each other. The event loop runs it by itself, except where that could hold up
+everything else:
+
+- The transaction is large, or changes rows that nobody counted (``Batch.sweep``).
+- The connection is in use: a checkpoint has to finish first, or an in-memory store is being read.
+- Another program has locked the database. The loop does not wait for the lock; the thread does.
+- The file system was slow. A stall holds up the event loop once, and the next transactions use the thread.
+"""
+
+import asyncio
+import re
+import sqlite3
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+import aiosqlite
+
+from mocketmq.clock import steady_us
+from mocketmq.failpoint import pass_point
+
+QUICK_ROWS: Final = 256
+QUICK_BYTES: Final = 256 << 10
+"""Maximum numbers of rows, and of bytes in bodies, of a transaction on the event loop: about 2 ms."""
+SLOW_US: Final = 5_000
+"""Duration of a transaction from which the file system is slow."""
+SUSPECT: Final = 100
+"""Number of transactions that use the thread after a slow one."""
+
+_TRANSACTION: Final = "-- transaction"
+_PATIENT_TRANSACTION: Final = "-- transaction that waits for locks"
+_LOCK_WAIT_MS: Final = 5_000
+_PRIMARY_CODE: Final = 0xFF
+_TOGETHER: Final = (32, 8)
+"""Numbers of rows inserted by one statement. SQLite before 3.32 accepts at most 999 values."""
+_VALUES: Final = re.compile(r"VALUES (\([?, ]+\))")
+
+Rows = Sequence[Sequence[Any]]
+
+
+class Extent(NamedTuple):
+    """What a transaction writes, as far as the number of its rows does not say it."""
+
+    body_bytes: int = 0
+    """Bytes of the bodies of messages, written or copied."""
+    is_sweep: bool = False
+    """Whether a statement may change many rows."""
+
+
+class TransactingConnection(sqlite3.Connection):
+    """A connection that runs a whole transaction in one call, so that aiosqlite switches threads once."""
+
+    def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
+        """Like sqlite3's. For a transaction, ``parameters`` are pairs of a statement and its rows."""
+        if sql == _TRANSACTION:
+            self._transact(parameters)
+            return self.cursor()
+        if sql == _PATIENT_TRANSACTION:
+            self.execute(f"PRAGMA busy_timeout={_LOCK_WAIT_MS}")
+            try:
+                self._transact(parameters)
+            finally:
+                self.execute("PRAGMA busy_timeout=0")
+            return self.cursor()
+        return super().executemany(sql, parameters)
+
+    def _transact(self, statements: Sequence[tuple[str, Rows]]) -> None:
+        try:
+            self.execute("BEGIN")  # sqlite3 begins a transaction by itself only before some statements
+            for statement, rows in statements:
+                self._run(statement, rows)
+                pass_point("writer.writing")
+            pass_point("writer.written")
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
+
+    def _run(self, statement: str, rows: Rows) -> None:
+        """Insert several rows per call, because each call into SQLite releases and reacquires the GIL."""
+        done = 0
+        for count in _TOGETHER:
+            together = _of_many(statement, count)
+            while together is not None and len(rows) - done >= count:
+                self.execute(together, [*chain.from_iterable(rows[done : done + count])])
+                done += count
+        super().executemany(statement, rows[done:])
+
+
+@cache
+def _of_many(statement: str, count: int) -> str | None:
+    """The statement for ``count`` rows; None if the statement has parameters outside of its ``VALUES``."""
+    found = _VALUES.findall(statement)
+    if len(found) != 1 or found[0].count("?") != statement.count("?"):
+        return None
+    return _VALUES.sub(lambda row: "VALUES " + ",".join([row[1]] * count), statement)
+
+
+class WriteConnection:
+    """The connection that writes. ``direct`` is the same connection, for use on the event loop's thread.
+
+    ``writing`` is held while a transaction runs in the thread, or must not run at all. ``is_read`` returns
+    whether the connection is also being read.
+    """
+
+    def __init__(
+        self,
+        connection: aiosqlite.Connection,
+        direct: sqlite3.Connection,
+        writing: asyncio.Lock,
+        is_read: Callable[[], bool],
+    ) -> None:
+        self._connection = connection
+        self._direct = direct
+        self._writing = writing
+        self._is_read = is_read
+        self._suspected = 0  # number of transactions to come that use the thread
+
+    async def run(self, statements: Sequence[tuple[str, Rows]], extent: Extent) -> None:
+        """Run each statement once for each of its rows, as one transaction. Raises sqlite3.Error."""
+        is_small = (
+            not extent.is_sweep
+            and sum(len(rows) for _, rows in statements) <= QUICK_ROWS
+            and extent.body_bytes <= QUICK_BYTES
+        )
+        is_read = self._is_read()
+        if is_small and not (self._suspected or self._writing.locked() or is_read):
+            began_us = steady_us()
+            if self._run_directly(statements):
+                self._judge(began_us)
+                return
+        async with self._writing:
+            began_us = steady_us()
+            await self._connection.executemany(_PATIENT_TRANSACTION, statements)
+        if is_small and not is_read:
+            self._suspected = max(0, self._suspected - 1)
+            self._judge(began_us)
+
+    def _run_directly(self, statements: Sequence[tuple[str, Rows]]) -> bool:
+        """Run the transaction on this thread. Return False if another program has locked the database."""
+        try:
+            self._direct.executemany(_TRANSACTION, statements)
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE != sqlite3.SQLITE_BUSY:
+                raise
+            self._suspected = SUSPECT
+            return False
+        return True
+
+    def _judge(self, began_us: int) -> None:
+        if steady_us() - began_us > SLOW_US:
+            self._suspected = SUSPECT

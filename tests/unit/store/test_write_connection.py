@@ -1,0 +1,97 @@
+"""Small transactions run on the event loop's thread, and only where that cannot hold up the loop."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.store import write_connection
+from mocketmq.store.database import FILE_NAME, MEMORY, Database
+from mocketmq.store.write_connection import QUICK_BYTES, QUICK_ROWS, SLOW_US, SUSPECT, Extent
+from tests.support.patience import HANGING_S
+
+SAVE = "INSERT OR REPLACE INTO counters VALUES (?, ?)"
+ROW = ("a", 1)
+SMALL = Extent()
+
+
+@pytest.fixture(params=["file", "memory"])
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    data = str(tmp_path) if request.param == "file" else MEMORY
+    opened = await Database.open(data, "full")
+    yield opened
+    await opened.close()
+
+
+async def is_direct(database: Database, rows: int = 1, extent: Extent = SMALL) -> bool:
+    """Run a transaction, and return whether it ended within one turn of the event loop."""
+    writing = asyncio.create_task(database.transact({SAVE: [ROW] * rows}, extent))
+    await asyncio.sleep(0)
+    is_done = writing.done()
+    await writing
+    return is_done
+
+
+async def test_only_small_transactions_run_on_the_loop(database: Database) -> None:
+    assert await is_direct(database)
+    assert await is_direct(database, QUICK_ROWS, Extent(QUICK_BYTES))
+    assert not await is_direct(database, QUICK_ROWS + 1)
+    assert not await is_direct(database, 1, Extent(QUICK_BYTES + 1))
+    assert not await is_direct(database, 1, Extent(is_sweep=True))
+    assert await is_direct(database)
+
+
+async def test_a_slow_file_system_is_left_to_the_thread(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_us = 0
+    takes_us = [SLOW_US + 1]
+
+    def steady_us() -> int:
+        nonlocal now_us
+        now_us += takes_us[0]
+        return now_us
+
+    monkeypatch.setattr(write_connection, "steady_us", steady_us)
+    assert await is_direct(database)
+    assert not await is_direct(database)
+    takes_us[0] = SLOW_US
+    assert [await is_direct(database) for _ in range(SUSPECT + 1)] == [False] * SUSPECT + [True]
+
+
+async def test_the_loop_does_not_wait_for_the_lock_of_another_program(tmp_path: Path) -> None:
+    database = await Database.open(str(tmp_path), "full")
+    other = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    writing = asyncio.create_task(database.transact({SAVE: [ROW]}))
+    await asyncio.sleep(0)
+    assert not writing.done()
+    other.execute("ROLLBACK")
+    async with asyncio.timeout(HANGING_S):
+        await writing
+    assert await database.rows("SELECT * FROM counters") == [ROW]
+    other.close()
+    await database.close()
+
+
+async def test_a_transaction_waits_for_a_read_of_a_store_in_memory() -> None:
+    """Both use one connection, which would read what is not committed yet."""
+    database = await Database.open(MEMORY, "full")
+    await database.transact({SAVE: [(f"{number}", number) for number in range(300)]})
+    crossed = "SELECT count(*) FROM counters a, counters b, counters c WHERE a.value + b.value < c.value"
+    reading = asyncio.create_task(database.rows(crossed))
+    await asyncio.sleep(0)
+    assert not await is_direct(database)
+    assert reading.done()
+    assert await is_direct(database)
+    await database.close()
+
+
+async def test_a_refused_transaction_leaves_nothing_behind(database: Database) -> None:
+    with pytest.raises(StoreUnavailableError):
+        await database.transact({SAVE: [ROW], "INSERT INTO counters VALUES (?, ?)": [("b", 1), ("b", 2)]})
+    assert await database.rows("SELECT * FROM counters") == []
+    assert await is_direct(database)
