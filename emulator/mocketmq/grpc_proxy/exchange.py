@@ -1,6 +1,6 @@
 """The request and responses of one RPC as protobuf messages, counted for the memory limits."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 from mocketmq.clock import US_PER_S, steady_us
@@ -78,6 +78,9 @@ class Exchange:
     def send_bytes(self, message: bytes) -> Awaitable[None]:
         """Send a response that was serialized before."""
         return self.stream.send(message)
+
+    async def wait_for_room(self, is_needed: Callable[[], bool] | None = None) -> None:
+        """Do not wait: ``refuse`` is called if there is no room."""
 
     def reserve(self, most: int) -> int:
         """Reserve memory for up to ``most`` bytes of stored messages; return the number of bytes reserved."""

@@ -5,7 +5,7 @@ nothing. Below the limit, a client that reads nothing gets as much time as a cli
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, NoReturn
 
@@ -46,6 +46,9 @@ class AnswerLoad:
         self._request = request
         self._unread = 0  # at the last check
         self._moved_us = 0
+
+    async def wait_for_room(self, is_needed: Callable[[], bool] | None = None) -> None:
+        """Do not wait: ``refuse`` is called if there is no room."""
 
     def reserve(self, most: int) -> int:
         """Reserve memory for up to ``most`` bytes of stored messages; return the number of bytes reserved."""

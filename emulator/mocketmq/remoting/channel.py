@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from mocketmq.broker.consuming.selection import MemoryReservation
 from mocketmq.broker.registry.clients import ClientAnswer, OffsetReset, PushedReply
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ClientFailedError, ClientOfflineError, ClientTimeoutError, InvalidArgumentError
@@ -29,6 +30,7 @@ class RemotingChannel:
 
     ``store_host`` is ``advertised`` as IPv4, for records and message ids. ``lane`` orders the requests.
     ``send`` writes a command; ``hang_up`` closes the connection for an injected fault, given its name.
+    ``load`` counts the memory of the messages that the current request reads.
     """
 
     door = "remoting"
@@ -41,10 +43,12 @@ class RemotingChannel:
         remote: str,
         advertised: str,
         store_host: str,
-        hang_up: Callable[[str], None] = lambda _fault: None,
+        hang_up: Callable[[str], None],
+        load: Callable[[], MemoryReservation],
     ) -> None:
         self.send = write
         self.hang_up = hang_up
+        self.load = load
         self.remote = remote
         self.advertised = advertised
         self.store_host = store_host

@@ -92,12 +92,15 @@ async def test_unread_answers_at_the_limit_disconnect_the_largest_clients(
     hub = remoting.server.hub
     (served,) = hub.connections
     others = [RemotingConnection(hub) for _ in others_mb]
-    hub.unread |= {served: 0, **{other: mb << 20 for other, mb in zip(others, others_mb, strict=True)}}
+    hub.messages.set_unread(served, 0)
+    for other, mb in zip(others, others_mb, strict=True):
+        hub.messages.set_unread(other, mb << 20)
     transport = cast(asyncio.Transport, served._transport)
     served._transport = Unread(transport, own_mb << 20)  # type: ignore[assignment]
     served._flush()
     assert served._transport.is_closing() is is_cut_off
-    hub.unread.clear()
+    for each in list(hub.messages.unread):
+        hub.messages.has_read(each)
 
 
 async def test_waiting_pulls_leave_room_for_heartbeats(

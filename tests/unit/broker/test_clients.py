@@ -1,5 +1,6 @@
 """The client registry without real connections."""
 
+from mocketmq.broker.consuming.selection import MemoryReservation
 from mocketmq.broker.registry.clients import (
     BROADCASTING,
     CLUSTERING,
@@ -10,17 +11,19 @@ from mocketmq.broker.registry.clients import (
     OffsetReset,
 )
 from mocketmq.remoting.channel import RemotingChannel
-from mocketmq.remoting.wire.command import Command
 
 
 class Line(RemotingChannel):
     """A connection that sends nothing."""
 
     def __init__(self, remote: str) -> None:
-        super().__init__(self._write_nothing, remote, remote, remote)
+        super().__init__(self._refuse, remote, remote, remote, self._refuse, self._load_nothing)
 
-    def _write_nothing(self, command: Command) -> None:
-        raise AssertionError(command)
+    def _refuse(self, what: object) -> None:
+        raise AssertionError(what)
+
+    def _load_nothing(self) -> MemoryReservation:
+        raise AssertionError
 
 
 def test_clients_are_listed_by_id_and_then_by_address() -> None:

@@ -257,12 +257,14 @@ class Pops:
             return await self._polls.wait_for(look, sources, wait_s, also=group.announcing)
         return await self._polls.wait_for(look, sources, wait_s)
 
-    async def peek(self, target: PopTarget, limit: int) -> Popped:
+    async def peek(self, target: PopTarget, limit: int, load: MemoryReservation | None = None) -> Popped:
         """Return the messages that a pop would return, and the number of all. Changes nothing."""
         topic = target.topic
         selection = Selection(self._database, self._topics, self._request(target, ordered=False))
         queues = selection.fresh_queues()
         rest = self._count(selection, target, queues)
+        if rest and load is not None:
+            await load.wait_for_room()
         receipts = {receipt.log_offset: receipt for receipt in selection.redeliveries()[:limit]}
         room = MAX_RECEIVED_BYTES
         again, count = await fitting_messages_at(self._database, list(receipts), room, or_first=True)
@@ -277,6 +279,8 @@ class Pops:
                 self._database, spans, limit - count, room, or_first=not messages
             )
             messages += fresh
+        if load is not None:
+            load.settle(sum(len(message.body) for message in messages))
         peeked: list[InFlightMessage] = []
         for message in messages:
             receipt = receipts.get(message.log_offset)

@@ -11,6 +11,7 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, Consuming
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.consuming.selection import MemoryReservation
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us
@@ -98,7 +99,10 @@ class Pull:
         tag_filter: Filter,
         max_bytes: int,
         group: ConsumingGroup | None = None,
+        load: MemoryReservation | None = None,
     ) -> Pulled:
+        if load is not None and queue.min_offset <= offset < queue.next_offset:
+            await load.wait_for_room()
         began_us = steady_us()
         pulled = await self._look(queue, offset, limit, tag_filter, max_bytes)
         if group is not None and queue.is_young and 0 <= offset < pulled.min_offset:
@@ -110,6 +114,8 @@ class Pull:
         if group is not None:
             self._statistics.given(queue.topic, group.name, pulled.messages, took_us)
             size = sum(len(message.body) for message in pulled.messages)
+            if load is not None:
+                load.settle(size)
             self._statistics.traffic.count_received(
                 queue.topic, group.name, len(pulled.messages), size, is_retry=None
             )
@@ -159,6 +165,7 @@ class Pull:
         tag_filter: Filter = EVERYTHING,
         max_bytes: int | None = None,
         is_told: bool = False,
+        load: MemoryReservation | None = None,
     ) -> Pulled:
         """Read messages for a group. At the end of the queue, wait up to ``wait_s`` real seconds for some.
 
@@ -175,10 +182,10 @@ class Pull:
             if group_queue.gives_notice(offset):
                 return _notice_of(group_queue)
             group_queue.pulled_offset, resets = offset, group_queue.resets
-        pulled = await self._read(queue, offset, limit, tag_filter, max_bytes, group)
+        pulled = await self._read(queue, offset, limit, tag_filter, max_bytes, group, load)
         if wait_s > 0 and _is_at_end(pulled, offset):
             heard = None if is_told else resets
-            pulled = await self._wait(group, queue, offset, limit, tag_filter, max_bytes, wait_s, heard)
+            pulled = await self._wait(group, queue, offset, limit, tag_filter, max_bytes, wait_s, heard, load)
         if pulled.status is PullStatus.OFFSET_OVERFLOW_BADLY and pulled.min_offset == 0:
             # The client has offsets that the broker no longer has, for example because it has started empty.
             group_queue = group.queues.get(queue)
@@ -196,6 +203,7 @@ class Pull:
         max_bytes: int,
         wait_s: float,
         heard: int | None,
+        load: MemoryReservation | None,
     ) -> Pulled:
         """Wait for messages. ``heard`` is the number of resets known to the consumer; None ignores resets."""
         start = offset
@@ -211,7 +219,7 @@ class Pull:
                     and group_queue.start_offset != start
                 ):
                     return _notice_of(group_queue)
-                pulled = await self._read(queue, start, limit, tag_filter, max_bytes, group)
+                pulled = await self._read(queue, start, limit, tag_filter, max_bytes, group, load)
                 if pulled.status is not PullStatus.NO_MATCHED_MESSAGE:
                     return pulled
                 start = pulled.next_offset

@@ -215,6 +215,8 @@ class Receiver:
 
         began_us = steady_us()
         try:
+            if request.load is not None:
+                await request.load.wait_for_room(selection.has_candidates)
             async with self._reading:
                 begun.set()
                 await selection.select()

@@ -10,7 +10,7 @@ In a topic of type ``priority``, a receive without order gets new messages first
 queue, and redeliveries if there is room left. Upstream has these in a retry topic, which it looks at last.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn, Protocol
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
@@ -31,6 +31,12 @@ MAX_RECEIVED_BYTES = 4 << 20
 
 class MemoryReservation(Protocol):
     """A front door's memory limit for one client's messages, from before a read until they are sent."""
+
+    async def wait_for_room(self, is_needed: Callable[[], bool] | None = None) -> None:
+        """Wait until there is room for an answer. May raise the door's error; doors that refuse do not wait.
+
+        Does not wait if ``is_needed`` returns false.
+        """
 
     def reserve(self, most: int) -> int:
         """Reserve up to ``most`` bytes, as far as there is room, and return the number reserved."""
@@ -85,7 +91,7 @@ class Selection:
         """
         async with self._request.group.lock:
             load = self._request.load
-            if load is not None and self._has_candidates():
+            if load is not None and self.has_candidates():
                 self._max_bytes = load.reserve(self._request.max_bytes)
             try:
                 if self._is_by_priority():
@@ -103,7 +109,7 @@ class Selection:
         group, topic = self._request.group, self._request.topic
         if self._request.ordered or not topic.config.is_by_priority:
             return False
-        return self._has_candidates() and group.turn_by_priority(topic)
+        return self.has_candidates() and group.turn_by_priority(topic)
 
     async def _select_by_priority(self) -> None:
         queues, topic = self.fresh_queues(), self._request.topic.name
@@ -114,7 +120,8 @@ class Selection:
             await self._select_redeliveries(self.redeliveries())
             await self._select_all_fresh([queue for queue in queues if queue.topic != topic])
 
-    def _has_candidates(self) -> bool:
+    def has_candidates(self) -> bool:
+        """Whether there are messages to select from, whatever the filter."""
         met = self._request.group.queues
         return bool(self.redeliveries()) or any(
             max(queue.min_offset, met[queue].next_offset if queue in met else 0) < queue.next_offset

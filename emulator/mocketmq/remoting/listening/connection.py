@@ -13,6 +13,7 @@ from mocketmq.host_port import with_port
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
 from mocketmq.remoting.listening.advertised_address import AdvertisedAddress
+from mocketmq.remoting.listening.message_memory import MessageLoad, MessageMemory
 from mocketmq.remoting.listening.wrong_port import ANSWER, WRONG_PORT, is_http
 from mocketmq.remoting.request import LongPoll, Response
 from mocketmq.remoting.request_line import request_line
@@ -56,7 +57,8 @@ class ConnectionHub:
 
     ``connections`` are open; those in ``leaving`` are closed, with requests still running. ``gone`` is called
     with each closed channel after its last request. ``has_paused`` is set when a connection reaches a limit.
-    ``version`` is RocketMQ's, in all that clients are sent.
+    ``version`` is RocketMQ's, in all that clients are sent. ``largest_answer`` is the limit on the bytes of
+    the messages in one response.
     """
 
     def __init__(
@@ -66,8 +68,10 @@ class ConnectionHub:
         gone: Callable[[RemotingChannel], None],
         tls: Tls,
         version: int,
+        largest_answer: int,
     ) -> None:
         self.limits = ConnectionLimits()
+        self.messages = MessageMemory(largest_answer)
         self.version = version
         self.tls = tls
         self.dispatcher = dispatcher
@@ -78,7 +82,6 @@ class ConnectionHub:
         self.leaving: set[RemotingConnection] = set()
         self.waiting_bytes = 0
         self.has_paused = False
-        self.unread: dict[RemotingConnection, int] = {}
         memory = memoryview(bytearray(READ_BYTES))
         self.full, self.short = memory, memory[:SHORT_READ_BYTES]
 
@@ -119,7 +122,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         advertised = self._hub.advertised(local[0], peer[0])
         self.peer, self.port = with_port(*peer[:2]), local[1]
         self._channel = RemotingChannel(
-            self.write, self.peer, advertised.address, advertised.store_host, self.hang_up
+            self.write, self.peer, advertised.address, advertised.store_host, self.hang_up, self._load
         )
         self._transport.set_write_buffer_limits(high=UNREAD_BYTES)
         self._hub.connections.add(self)
@@ -134,6 +137,11 @@ class RemotingConnection(asyncio.BufferedProtocol):
     def lacking(self) -> int:
         """Bytes missing from the incomplete frame."""
         return self._reader.lacking
+
+    @property
+    def unread(self) -> int:
+        """Bytes of responses that the client has not read."""
+        return self._transport.get_write_buffer_size()
 
     @property
     def is_stalled(self) -> bool:
@@ -257,6 +265,14 @@ class RemotingConnection(asyncio.BufferedProtocol):
         own, together, limits = self._waiting_bytes + size, self._hub.waiting_bytes + size, self._hub.limits
         return own <= limits.waiting_bytes and together <= limits.waiting_bytes_together
 
+    def _load(self) -> MessageLoad:
+        """Count the messages for the current request until the task has ended, after which they are sent."""
+        load = MessageLoad(self._hub.messages, self)
+        task = asyncio.current_task()
+        if task is not None:
+            task.add_done_callback(load.end)
+        return load
+
     def _has_waited(self, task: asyncio.Task[None]) -> None:
         size = self._waiting.pop(task)
         self._waiting_bytes -= size
@@ -277,20 +293,21 @@ class RemotingConnection(asyncio.BufferedProtocol):
         if self._transport.is_closing():
             return
         self._transport.write(data)
-        unread = self._hub.unread
-        if self in unread:
-            own = unread[self] = self._transport.get_write_buffer_size()
-            if sum(unread.values()) > MAX_UNREAD_BYTES < own * len(unread):
+        messages = self._hub.messages
+        if self in messages.unread:
+            own = self.unread
+            messages.set_unread(self, own)
+            if messages.unread_bytes > MAX_UNREAD_BYTES < own * len(messages.unread):
                 self.abort(f"the client does not read its answers: {own} bytes unread")
 
     def pause_writing(self) -> None:
         """Stop reading requests, because the client does not read its responses."""
-        self._hub.unread[self] = self._transport.get_write_buffer_size()
+        self._hub.messages.set_unread(self, self.unread)
         self.regulate()
 
     def resume_writing(self) -> None:
         """Read requests again, because the client has read most of its responses."""
-        self._hub.unread.pop(self, None)
+        self._hub.messages.has_read(self)
         self.regulate()
 
     def _account(self) -> None:
@@ -309,7 +326,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         limits = self._hub.limits
         is_paused = (
             not self._hub.budget.may_read(self)
-            or self in self._hub.unread
+            or self in self._hub.messages.unread
             or self._is_stopping
             or self._is_broken
             or len(self._running) + len(self._on_fast_path) >= limits.running
@@ -339,7 +356,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         hub = self._hub
         hub.connections.discard(self)
         self._channel.end()
-        hub.unread.pop(self, None)
+        hub.messages.has_read(self)
         self._reader = FrameReader()
         self._account()
         hub.budget.leave(self)

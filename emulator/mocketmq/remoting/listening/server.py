@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
+from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.connections.freed_memory import give_back
 from mocketmq.connections.tls import Tls
 from mocketmq.faults.rule import OutageKind
@@ -61,7 +62,10 @@ class RemotingServer:
         self._ports = ports
         self._ticking: asyncio.TimerHandle | None = None
         self._advertiser = Advertiser(settings.advertise, container_gateway())
-        self.hub = ConnectionHub(self.dispatcher, self._advertised, self._gone, tls, settings.server_version)
+        largest_answer = max(settings.max_message_bytes, settings.max_pull_bytes, MAX_RECEIVED_BYTES)
+        self.hub = ConnectionHub(
+            self.dispatcher, self._advertised, self._gone, tls, settings.server_version, largest_answer
+        )
         make = partial(RemotingConnection, self.hub)
         self._port_listeners = {
             port: PortListener(make, partial(self._cut, port))
@@ -100,7 +104,7 @@ class RemotingServer:
     @property
     def unread_bytes(self) -> int:
         """Bytes of responses that clients have not read."""
-        return sum(self.hub.unread.values())
+        return self.hub.messages.unread_bytes
 
     def metrics(self) -> Iterator[Any]:
         """Prometheus metrics of the remoting server."""

@@ -58,7 +58,10 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
         limit, from_us, to_us = _MAX_BY_UNIQUE_KEY, 0, LATEST_US
     found: list[StoredMessage] = []
     if limit > 0:
+        load = call.channel.load()
+        await load.wait_for_room()
         found = await broker.histories.query(header.topic, header.key, limit, from_us, to_us, _MAX_BYTES)
+        load.settle(sum(len(one.body) for one in found))
     ext = {
         "indexLastUpdateTimestamp": str(broker.store.writer.last_store_us // US_PER_MS),
         "indexLastUpdatePhyoffset": str(broker.store.writer.next_log_offset - 1),
@@ -78,10 +81,14 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
 
 async def view(call: RemotingCall[ViewMessageHeader]) -> Response:
     """Return the record at a log offset, in any queue."""
+    load = call.channel.load()
+    await load.wait_for_room()
     try:
-        return Response(body=_record(call, await call.broker.histories.at(call.header.offset)))
+        found = await call.broker.histories.at(call.header.offset)
     except MessageNotFoundError as error:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+    load.settle(len(found.body))
+    return Response(body=_record(call, found))
 
 
 def _record(

@@ -124,6 +124,7 @@ async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
         ordered=header.order,
         attempt=header.attempt_id,
         from_end=header.init_mode != _FROM_START,
+        load=call.channel.load(),
     )
     if popped.messages:
         return _answer(call, popped)
@@ -254,7 +255,8 @@ async def peek(call: RemotingCall[PeekMessageHeader]) -> Response:
     """Return messages that could be popped, without popping them."""
     header = call.header
     target = await _target(call)
-    peeked = await call.broker.pops.peek(target, min(max(header.max_msg_nums, 1), MAX_POPPED))
+    limit = min(max(header.max_msg_nums, 1), MAX_POPPED)
+    peeked = await call.broker.pops.peek(target, limit, call.channel.load())
     records = [
         encode_record(
             _retried(call, one),

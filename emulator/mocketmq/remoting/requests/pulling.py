@@ -68,6 +68,7 @@ async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
         tag_filter=tag_filter,
         max_bytes=header.max_msg_bytes,
         is_told=call.broker.registry.clients.hears_of_resets(group, call.channel),
+        load=call.channel.load(),
     )
     host, version = call.channel.store_host, call.command.version
     records = [encode_record(message, topic, queue_id, host, version) for message in pulled.messages]
