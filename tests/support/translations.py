@@ -48,13 +48,13 @@ def chinese_page(english: str) -> str:
 def blocks(text: str) -> Iterator[Block]:
     """Yield the blocks of a page. Lines of wrapped prose are joined by a space."""
     begun: Block | None = None
-    fence = ""
+    is_code = False
     for number, line in enumerate(text.splitlines(), 1):
-        if fence:
+        if is_code:
             assert begun is not None
             if line.strip() == "```":
                 yield begun
-                begun, fence = None, ""
+                begun, is_code = None, False
             else:
                 begun = begun._replace(text=f"{begun.text}{line}\n")
             continue
@@ -64,7 +64,7 @@ def blocks(text: str) -> Iterator[Block]:
             yield begun
             begun = None
         if opened:
-            begun, fence = Block(number, f"code {opened[1]}", ""), opened[0]
+            begun, is_code = Block(number, f"code {opened[1]}", ""), True
         elif heading:
             yield Block(number, f"heading {len(heading[1])}", line)
         elif line.startswith("|"):
@@ -76,7 +76,7 @@ def blocks(text: str) -> Iterator[Block]:
         elif line.strip():
             begun = Block(number, "item" if _ITEM.match(line) else "paragraph", line)
     if begun:
-        yield begun._replace(kind="code block without an end") if fence else begun
+        yield begun._replace(kind="code block without an end") if is_code else begun
 
 
 def anchor(title: str) -> str:

@@ -16,6 +16,7 @@ PAGES = (
     "docs/clients.md",
     "docs/errors.md",
     "docs/faults.md",
+    "docs/install.md",
     "docs/instead-of.md",
     "docs/lateness.md",
     "docs/recipes/compose.md",
