@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path, PurePath
@@ -11,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+
+from mocketmq.store.volatile import is_volatile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +27,12 @@ settings.load_profile("patient")
 # Scripts make background jobs ignore SIGINT, which the programs that tests start would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Many tests concern what a broker does for a disk, and it does nothing for a file system in memory.
+if is_volatile(Path(tempfile.gettempdir())):
+    on_disk = Path(__file__).parents[1] / "build" / "tmp"
+    on_disk.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(on_disk))
 
 os.environ["SPARK_CONF_DIR"] = str(Path(__file__).with_name("spark-conf"))
 

@@ -31,6 +31,7 @@ from mocketmq.store.damage import ERRORS, has_log, is_damage, words_of
 from mocketmq.store.start_check import NOTHING_KEPT, check_file, check_pages, opening_error
 from mocketmq.store.sync_path import sync_path
 from mocketmq.store.tables import HEAD_REVISION, SCHEMA
+from mocketmq.store.volatile import is_volatile
 from mocketmq.store.wal_header import check_log
 from mocketmq.store.write_connection import Extent, Rows, TransactingConnection, WriteConnection
 
@@ -113,7 +114,8 @@ class Database:
             if isinstance(error, ERRORS):
                 raise opening_error(Path(path), error) from error
             raise
-        log_path = None if in_memory or durability != "full" else Path(f"{path}-wal")
+        is_synced = durability == "full" and not in_memory and not is_volatile(Path(data))
+        log_path = Path(f"{path}-wal") if is_synced else None
         return cls(connections, direct[0], connect_reader, path, log_path)
 
     async def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:

@@ -1,8 +1,8 @@
 """The only writer of the store: work that arrives during a commit forms the next transaction (group commit).
 
 A piece of work is a function that fills a :class:`Batch`. When the previous commit ends, the writer takes the
-work that has arrived, calls the functions in order of arrival on the event loop, and hands all their rows to
-SQLite's thread as one transaction. While it calls them it assigns store times, log offsets and queue offsets.
+work that has arrived, calls the functions in order of arrival on the event loop, and has all their rows
+written as one transaction (``write_connection``). While it calls them it assigns store times, log offsets and queue offsets.
 No other code assigns times or offsets, and a failed transaction does not advance the counters. Offsets
 therefore rise in commit order without gaps. A function may refuse by raising before it changes the batch;
 only its own caller sees that error.
