@@ -270,10 +270,10 @@ async def test_a_sender_that_disconnects_leaves_no_pending_message(
         key = (await send_in(broker, 1_000)).stored.unique_key
         transact, begun, go = broker.store.writer._database.transact, asyncio.Event(), asyncio.Event()
 
-        async def held_up(statements: Any, *extent: Any) -> None:
+        async def held_up(statements: Any, *size: Any) -> None:
             begun.set()
             await go.wait()
-            await transact(statements, *extent)
+            await transact(statements, *size)
 
         with monkeypatch.context() as patched:
             patched.setattr(broker.store.writer._database, "transact", held_up)

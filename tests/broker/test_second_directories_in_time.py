@@ -89,10 +89,10 @@ async def test_move_stops_at_a_failed_write_and_can_resume(
             await send_in(broker, delay_ms, str(delay_ms))
         transact = Database.transact
 
-        async def fail_after_the_level(database: Database, statements: Any, *extent: Any) -> None:
+        async def fail_after_the_level(database: Database, statements: Any, *size: Any) -> None:
             if broker.levels.delivered:
                 raise StoreUnavailableError("no space left")
-            await transact(database, statements, *extent)
+            await transact(database, statements, *size)
 
         with monkeypatch.context() as patch:
             patch.setattr(Database, "transact", fail_after_the_level)

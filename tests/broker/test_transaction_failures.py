@@ -123,9 +123,9 @@ async def test_half_and_receipt_are_stored_in_one_transaction(tmp_path: Path) ->
         seen: list[set[str]] = []
         transact = broker.half_messages._database.transact
 
-        async def watch(statements: Any, *extent: Any) -> None:
+        async def watch(statements: Any, *size: Any) -> None:
             seen.append({sql.split()[2] for sql, added in statements.items() if added})
-            await transact(statements, *extent)
+            await transact(statements, *size)
 
         broker.half_messages._database.transact = watch  # type: ignore[method-assign, assignment]
         half = await prepare(broker)
@@ -205,10 +205,10 @@ async def test_a_pop_during_a_decision_by_id_has_one_outcome(
         database = broker.half_messages._database
         transact, begun, go = database.transact, asyncio.Event(), asyncio.Event()
 
-        async def held_up(statements: Any, *extent: Any) -> None:
+        async def held_up(statements: Any, *size: Any) -> None:
             begun.set()
             await go.wait()
-            await transact(statements, *extent)
+            await transact(statements, *size)
 
         monkeypatch.setattr(database, "transact", held_up)
         message_id = offset_message_id(half.store_host, half.log_offset)
@@ -287,13 +287,13 @@ async def test_half_message_popped_during_its_late_rollback_is_rolled_back(
             await make(selection)
             has_chosen.set()
 
-        async def pop_meanwhile(statements: Any, *extent: Any) -> None:
+        async def pop_meanwhile(statements: Any, *size: Any) -> None:
             monkeypatch.setattr(database, "transact", transact)
             popping.append(asyncio.create_task(pop(broker, wait_s=10.0 * is_refused)))
             await has_chosen.wait()
             if is_refused:
                 raise StoreUnavailableError("no")
-            await transact(statements, *extent)
+            await transact(statements, *size)
 
         monkeypatch.setattr(Selection, "select", watched)
         monkeypatch.setattr(database, "transact", pop_meanwhile)

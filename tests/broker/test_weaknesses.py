@@ -296,11 +296,11 @@ class Transactions:
         self.bytes: list[int] = []
         real = Database.transact
 
-        async def transact(database: Database, statements: Any, *extent: Any) -> None:
+        async def transact(database: Database, statements: Any, *size: Any) -> None:
             if settled := statements.get(timed_scheme._SETTLE):
                 self.deliveries.append(len(settled))
                 self.bytes.append(sum(len(row[9]) for row in statements[INSERT_MESSAGE]))
-            await real(database, statements, *extent)
+            await real(database, statements, *size)
 
         monkeypatch.setattr(Database, "transact", transact)
 

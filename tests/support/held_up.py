@@ -19,10 +19,10 @@ class HeldUp:
         self._begun = asyncio.Event()
         monkeypatch.setattr(broker.store.writer._database, "transact", self._wait)
 
-    async def _wait(self, statements: Any, *extent: Any) -> None:
+    async def _wait(self, statements: Any, *size: Any) -> None:
         self._begun.set()
         await self.go.wait()
-        await self._transact(statements, *extent)
+        await self._transact(statements, *size)
 
     def __enter__(self) -> "HeldUp":
         return self

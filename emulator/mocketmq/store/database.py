@@ -33,7 +33,7 @@ from mocketmq.store.sync_path import sync_path
 from mocketmq.store.tables import HEAD_REVISION, SCHEMA
 from mocketmq.store.volatile import is_volatile
 from mocketmq.store.wal_header import check_log
-from mocketmq.store.write_connection import Extent, Rows, TransactingConnection, WriteConnection
+from mocketmq.store.write_connection import TransactionSize, Rows, TransactingConnection, WriteConnection
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ FRAME_BYTES = 4_120
 
 _sync: Final = getattr(os, "fdatasync", os.fsync)
 
-_FEW_ROWS: Final = Extent()
+_FEW_ROWS: Final = TransactionSize()
 _ROWS_AT_ONCE: Final = 64
 """Chunk size of iterated cursors: aiosqlite's default. No query here iterates."""
 
@@ -133,19 +133,19 @@ class Database:
         finally:
             self._idle.put_nowait(reader)
 
-    async def transact(self, statements: Mapping[str, Rows], extent: Extent = _FEW_ROWS) -> None:
+    async def transact(self, statements: Mapping[str, Rows], size: TransactionSize = _FEW_ROWS) -> None:
         """Run each statement once for each of its rows, as one transaction. The rows are not yet durable.
 
         Raises StoreUnavailableError if the disk or SQLite refuses, and stores nothing. Raises
         StoreFailedError if SQLite could not sync a file; the rows may or may not be stored. Raises
-        StoreDamagedError from the first damage on, because the extent of the damage is unknown.
+        StoreDamagedError from the first damage on, because the size of the damage is unknown.
         """
         self._check_syncs()
         if self.damage is not None:
             raise StoreDamagedError(f"{NOTHING_KEPT}: {self._damaged()}")
         pairs = [(sql, rows) for sql, rows in statements.items() if rows]
         try:
-            await self._writer.run(pairs, extent)
+            await self._writer.run(pairs, size)
         except ERRORS as error:
             if is_failed_sync(error):
                 raise StoreFailedError(f"a sync of the disk failed ({error})") from error
@@ -155,7 +155,7 @@ class Database:
             raise StoreUnavailableError(f"the store cannot be written: {cause}; {NOTHING_KEPT}") from error
         if not self._in_memory:
             rows = sum(len(rows) for _, rows in pairs)
-            self._checkpoints.wrote(rows + extent.body_bytes // checkpoints.ROW_BYTES)
+            self._checkpoints.wrote(rows + size.body_bytes // checkpoints.ROW_BYTES)
 
     @property
     def is_in_memory(self) -> bool:

@@ -43,7 +43,7 @@ _VALUES: Final = re.compile(r"VALUES (\([?, ]+\))")
 Rows = Sequence[Sequence[Any]]
 
 
-class Extent(NamedTuple):
+class TransactionSize(NamedTuple):
     """What a transaction writes, as far as the number of its rows does not say it."""
 
     body_bytes: int = 0
@@ -121,12 +121,12 @@ class WriteConnection:
         self._is_read = is_read
         self._suspected = 0  # number of transactions to come that use the thread
 
-    async def run(self, statements: Sequence[tuple[str, Rows]], extent: Extent) -> None:
+    async def run(self, statements: Sequence[tuple[str, Rows]], size: TransactionSize) -> None:
         """Run each statement once for each of its rows, as one transaction. Raises sqlite3.Error."""
         is_small = (
-            not extent.is_sweep
+            not size.is_sweep
             and sum(len(rows) for _, rows in statements) <= QUICK_ROWS
-            and extent.body_bytes <= QUICK_BYTES
+            and size.body_bytes <= QUICK_BYTES
         )
         is_read = self._is_read()
         if is_small and not (self._suspected or self._writing.locked() or is_read):

@@ -2,10 +2,10 @@
 
 A piece of work is a function that fills a :class:`Batch`. When the previous commit ends, the writer takes the
 work that has arrived, calls the functions in order of arrival on the event loop, and has all their rows
-written as one transaction (``write_connection``). While it calls them it assigns store times, log offsets and queue offsets.
-No other code assigns times or offsets, and a failed transaction does not advance the counters. Offsets
-therefore rise in commit order without gaps. A function may refuse by raising before it changes the batch;
-only its own caller sees that error.
+written as one transaction (``write_connection``). While it calls them it assigns store times, log offsets and
+queue offsets. No other code assigns times or offsets, and a failed transaction does not advance the counters.
+Offsets therefore rise in commit order without gaps. A function may refuse by raising before it changes the
+batch; only its own caller sees that error.
 
 A commit makes work visible but does not wait for the disk. Callers that wait for durability are answered
 after the first sync that started after the commit. Meanwhile further transactions commit (``wal_syncs``).
@@ -30,7 +30,7 @@ from mocketmq.message.message import Draft, RecordKind, StoredMessage
 from mocketmq.store.database import Database
 from mocketmq.store.queue import Queue
 from mocketmq.store.wal_syncs import Promise, Waiter, WalSyncs, reject, tell
-from mocketmq.store.write_connection import Extent
+from mocketmq.store.write_connection import TransactionSize
 
 MAX_BATCH_BYTES = 16 << 20
 
@@ -291,7 +291,9 @@ class Writer:
             began_us = steady_us()
             try:
                 if batch.rows:
-                    await self._database.transact(batch.statements, Extent(batch.bytes, batch.is_sweep))
+                    await self._database.transact(
+                        batch.statements, TransactionSize(batch.bytes, batch.is_sweep)
+                    )
             except StoreDamagedError as error:
                 self._roll_back(batch, results, error)
                 continue

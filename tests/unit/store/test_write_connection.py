@@ -10,12 +10,12 @@ import pytest
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.store import write_connection
 from mocketmq.store.database import FILE_NAME, MEMORY, Database
-from mocketmq.store.write_connection import QUICK_BYTES, QUICK_ROWS, SLOW_US, SUSPECT, Extent
+from mocketmq.store.write_connection import QUICK_BYTES, QUICK_ROWS, SLOW_US, SUSPECT, TransactionSize
 from tests.support.patience import HANGING_S
 
 SAVE = "INSERT OR REPLACE INTO counters VALUES (?, ?)"
 ROW = ("a", 1)
-SMALL = Extent()
+SMALL = TransactionSize()
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -26,9 +26,9 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
     await opened.close()
 
 
-async def is_direct(database: Database, rows: int = 1, extent: Extent = SMALL) -> bool:
+async def is_direct(database: Database, rows: int = 1, size: TransactionSize = SMALL) -> bool:
     """Run a transaction, and return whether it ended within one turn of the event loop."""
-    writing = asyncio.create_task(database.transact({SAVE: [ROW] * rows}, extent))
+    writing = asyncio.create_task(database.transact({SAVE: [ROW] * rows}, size))
     await asyncio.sleep(0)
     is_done = writing.done()
     await writing
@@ -37,10 +37,10 @@ async def is_direct(database: Database, rows: int = 1, extent: Extent = SMALL) -
 
 async def test_only_small_transactions_run_on_the_loop(database: Database) -> None:
     assert await is_direct(database)
-    assert await is_direct(database, QUICK_ROWS, Extent(QUICK_BYTES))
+    assert await is_direct(database, QUICK_ROWS, TransactionSize(QUICK_BYTES))
     assert not await is_direct(database, QUICK_ROWS + 1)
-    assert not await is_direct(database, 1, Extent(QUICK_BYTES + 1))
-    assert not await is_direct(database, 1, Extent(is_sweep=True))
+    assert not await is_direct(database, 1, TransactionSize(QUICK_BYTES + 1))
+    assert not await is_direct(database, 1, TransactionSize(is_sweep=True))
     assert await is_direct(database)
 
 

@@ -255,10 +255,10 @@ async def test_a_cancelled_caller_returns_only_when_its_work_is_done(
     """The caller may hold a lock, and the guarded state changes only at the commit."""
     writing, disk, transact = asyncio.Event(), asyncio.Event(), writer._database.transact
 
-    async def slow(statements: Mapping[str, Rows], *extent: Any) -> None:
+    async def slow(statements: Mapping[str, Rows], *size: Any) -> None:
         writing.set()
         await disk.wait()
-        await transact(statements, *extent)
+        await transact(statements, *size)
 
     monkeypatch.setattr(writer._database, "transact", slow)
     waiting = asyncio.create_task(writer.commit(append(queue)))
