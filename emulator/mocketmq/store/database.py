@@ -33,7 +33,7 @@ from mocketmq.store.sync_path import sync_path
 from mocketmq.store.tables import HEAD_REVISION, SCHEMA
 from mocketmq.store.volatile import is_volatile
 from mocketmq.store.wal_header import check_log
-from mocketmq.store.write_connection import TransactionSize, Rows, TransactingConnection, WriteConnection
+from mocketmq.store.write_connection import Rows, TransactingConnection, TransactionSize, WriteConnection
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ class Database:
 
         Raises StoreUnavailableError if the disk or SQLite refuses, and stores nothing. Raises
         StoreFailedError if SQLite could not sync a file; the rows may or may not be stored. Raises
-        StoreDamagedError from the first damage on, because the size of the damage is unknown.
+        StoreDamagedError from the first damage on, because the extent of the damage is unknown.
         """
         self._check_syncs()
         if self.damage is not None:
