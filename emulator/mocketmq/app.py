@@ -48,7 +48,7 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
         async with naming_damage(Path(settings.data, FILE_NAME)):
             store_host = store_host_of(settings, ports)
             broker = await stack.enter_async_context(
-                open_broker(settings, database, store_host, table, DELAY_SCHEMES)
+                open_broker(settings, database, store_host, table, DELAY_SCHEMES, access)
             )
         http, remoting, grpc = await open_front_doors(broker, settings, access, ports, stack)
         # Long polls and streams must end before the listeners wait for their handlers.

@@ -9,7 +9,8 @@
     │   ├── UnauthorizedError          the token is missing or wrong
     │   ├── AccessError                the access key may not do this
     │   │   ├── UnknownAccessKeyError      … or is unknown
-    │   │   └── SignatureError             … or the signature does not fit the request
+    │   │   ├── SignatureError             … or the signature does not fit the request
+    │   │   └── AuthError                  the user may not do this, in the words of RocketMQ 5
     │   ├── NoPermissionError          the topic may not be read or written in this way
     │   ├── TopicNotFoundError         the topic does not exist, and is not created on first use
     │   ├── QueueNotFoundError         the topic has no queue with this number
@@ -91,6 +92,10 @@ class UnknownAccessKeyError(AccessError):
 
 class SignatureError(AccessError):
     """The signature does not fit the request and the access key's secret."""
+
+
+class AuthError(AccessError):
+    """A refusal by RocketMQ 5's users and policies, or of a change of them."""
 
 
 class NoPermissionError(RefusedError):
@@ -275,6 +280,7 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     AccessError: WireCodes(403, 1, "AccessDenied", 40100),
     UnknownAccessKeyError: WireCodes(403, 1, "InvalidAccessKeyId", 40100),
     SignatureError: WireCodes(403, 1, "SignatureDoesNotMatch", 40100),
+    AuthError: WireCodes(403, 16, "AccessDenied", 40100),
     NoPermissionError: WireCodes(403, 16, "AccessDenied", 40300),
     TopicNotFoundError: WireCodes(404, 17, "TopicNotExist", 40402),
     QueueNotFoundError: WireCodes(404, 1, "InvalidArgument", 40000),

@@ -200,7 +200,10 @@ class Settings:
         secret=True,
     )
     acl: str | None = _setting(
-        "", rules.TEXT, "file of accounts with permissions, in the format of RocketMQ's plain_acl.yml"
+        "",
+        rules.TEXT,
+        "file of accounts with permissions, in the format of RocketMQ's plain_acl.yml, or of users with"
+        " policies, as in RocketMQ 5",
     )
     tls: TlsMode = _setting(
         "permissive", rules.choice(TlsMode), "TLS for RocketMQ clients: permissive, enforcing or disabled"

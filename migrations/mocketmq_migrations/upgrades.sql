@@ -341,3 +341,15 @@ CREATE INDEX messages_retried ON messages (queue_key, queue_offset) WHERE kind =
 
 UPDATE alembic_version SET version_num='0015' WHERE alembic_version.version_num = '0014';
 
+-- Running upgrade 0015 -> 0016
+
+CREATE TABLE users (
+    name TEXT NOT NULL PRIMARY KEY,
+    password TEXT NOT NULL,
+    type TEXT NOT NULL,
+    status TEXT NOT NULL,
+    policies TEXT NOT NULL DEFAULT '[]'
+) WITHOUT ROWID;
+
+UPDATE alembic_version SET version_num='0016' WHERE alembic_version.version_num = '0015';
+

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 from aiohttp import web
 
 from mocketmq.access.access import Access
-from mocketmq.access.accounts import Account, Need, to_consume, to_produce
+from mocketmq.access.accounts import Account
+from mocketmq.access.needs import Need, to_consume, to_produce
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import InvalidArgumentError, UnauthorizedError, as_emulator_error
 from mocketmq.faults.injector import RequestAttributes
@@ -139,7 +140,7 @@ class AliyunDoor:
         turns = self._bodies.turns
         call = AliyunCall(self._broker, self._settings, request, topic, parameters, content, turns)
         if account is not None:
-            account.check(_needs(call, operation in _OF_CONSUMERS))
+            account.check(_needs(call, operation in _OF_CONSUMERS), request.remote or "")
         if self._broker.faults.of_requests:
             return await self._operate_faultily(call, operation)
         return await operation(call)

@@ -28,7 +28,8 @@ def check_signature(
     """Return the account that signed the request, at most 15 minutes ago by the wall clock.
 
     Returns None if the client at ``host`` needs no signature. A temporary access key is valid only with its
-    security token, which is not signed. Raises AliyunError with the code of the mistake.
+    security token, which is not signed. Raises AliyunError with the code of the mistake, and AuthError for a
+    disabled user.
     """
     if accounts.trusts(host):
         return None
@@ -45,12 +46,13 @@ def check_signature(
             "the header Authorization has another form; allowed: MQ <access key id>:<signature>",
         )
     key_id, signature = match.groups()
-    account = accounts.by_key.get(key_id)
+    account = accounts.get(key_id)
     if account is not None and account.trusts(host):
         return None
     _check_date(headers.get("Date", ""))
     if account is None:
         raise AliyunError("InvalidAccessKeyId", f"no access key has the id {shorten(key_id)}")
+    account.check_enabled()
     _check_token(account, headers.get("security-token", ""))
     text = string_to_sign(method, target, headers)
     expected = sign(account.secret, text)

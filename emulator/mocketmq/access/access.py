@@ -1,11 +1,17 @@
-"""The accounts from the settings and from the ACL file, which is reloaded when it changes."""
+"""The accounts from the settings, and from the ACL file, which is reloaded when it changes.
+
+A file of RocketMQ 5's users turns on ACL 2.0: its users are then joined by those in the store.
+"""
 
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from mocketmq.access.accounts import Account, Accounts
-from mocketmq.access.plain_acl import AccessFileError, read_accounts
+from mocketmq.access.accounts import Account, Accounts, PlainAccount
+from mocketmq.access.plain_acl import accounts_in
+from mocketmq.access.users import UserAccount, UserAccounts
+from mocketmq.access.users_file import has_users, users_in
+from mocketmq.access.yaml_nodes import AccessFileError, parse_yaml
 from mocketmq.errors import SettingError
 from mocketmq.settings import Settings
 
@@ -17,12 +23,14 @@ _Version = tuple[int, int, int]
 class Access:
     """The accounts in the file at ``path``, if given, and ``more``. Raises SettingError for an invalid file.
 
-    ``tokens`` maps access keys to security tokens.
+    ``tokens`` maps access keys to security tokens. ``stored`` has the users in the store, which the broker's
+    registry reads and changes.
     """
 
     def __init__(
         self, path: Path | None, more: Iterable[Account] = (), tokens: Mapping[str, str] | None = None
     ) -> None:
+        self.stored: dict[str, UserAccount] = {}
         self._path = path
         self._more = list(more)
         self._tokens = tokens or {}
@@ -31,7 +39,7 @@ class Access:
             self._accounts = self._read()
         except (AccessFileError, OSError) as error:
             raise SettingError(
-                "acl", str(path), f"a file of accounts such as plain_acl.yml ({error})"
+                "acl", str(path), f"a file of accounts such as plain_acl.yml, or of users ({error})"
             ) from None
 
     @property
@@ -47,6 +55,12 @@ class Access:
                 log.error("cannot reload %s, keeping the previous accounts: %s", self._path, error)
         return self._accounts
 
+    @property
+    def users(self) -> UserAccounts | None:
+        """The users; None without a file of users."""
+        accounts = self.accounts
+        return accounts if isinstance(accounts, UserAccounts) else None
+
     def _read(self) -> Accounts:
         return self._read_all().with_tokens(self._tokens)
 
@@ -54,9 +68,10 @@ class Access:
         if self._path is None:
             return Accounts(self._more)
         try:
-            accounts = read_accounts(self._path.read_text("utf-8"))
+            root = parse_yaml(self._path.read_text("utf-8"))
         except UnicodeDecodeError:
             raise AccessFileError(None, "it is not UTF-8") from None
+        accounts = UserAccounts(users_in(root), self.stored) if has_users(root) else accounts_in(root)
         for account in self._more:
             if account.access_key in accounts.by_key:
                 raise AccessFileError(
@@ -83,7 +98,7 @@ def access_of(settings: Settings) -> Access | None:
     keys, tokens = settings.access_keys or {}, settings.security_tokens or {}
     access = None
     if settings.acl is not None or keys:
-        more = [Account(access_key=key, secret=secret, is_admin=True) for key, secret in keys.items()]
+        more = [PlainAccount(access_key=key, secret=secret, is_admin=True) for key, secret in keys.items()]
         access = Access(None if settings.acl is None else Path(settings.acl), more, tokens)
     for key in tokens.keys() - (access.accounts.by_key.keys() if access else ()):
         raise SettingError("security_tokens", key, "ids of access_keys, or of accounts in the file acl")

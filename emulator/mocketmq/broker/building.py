@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from mocketmq import __version__
+from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.clock_mover import ClockMover
 from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
@@ -84,10 +85,12 @@ async def open_broker(
     store_host: str,
     table: LevelTable,
     delay_schemes: Sequence[OpenScheme],
+    access: Access | None = None,
 ) -> AsyncIterator[Broker]:
     """Load everything from the store, and start the background tasks. Raises a StoreError.
 
-    ``store_host`` is the broker's IPv4 ``host:port``, as used in message ids.
+    ``store_host`` is the broker's IPv4 ``host:port``, as used in message ids. ``access`` gets the users in
+    the store.
 
     On exit the broker stores all accepted messages, and stops the parts in reverse order.
     """
@@ -97,7 +100,7 @@ async def open_broker(
         statistics = Statistics()
         started_us = await _open_store(broker, settings, database, store_host, table, statistics, stack)
         broker.faults = await open_fault_rules(broker.store)
-        broker.registry = await open_registry(broker.store, settings, statistics, table.highest)
+        broker.registry = await open_registry(broker.store, settings, statistics, table.highest, access)
         await _open_schedule(broker, settings, started_us, table, delay_limits, delay_schemes, stack)
         await _open_consuming(broker, settings, delay_limits)
         await _open_sending(broker, settings, table, delay_limits)

@@ -1,6 +1,6 @@
 """Access control for gRPC: verifies the sender's signature, and maps RPCs to the permissions they need.
 
-The permissions are upstream's (PlainAccessResource.java, 5.3.3, requests of v2).
+The needs are upstream's (PlainAccessResource.java, 5.3.3; DefaultAuthorizationContextBuilder.java, 5.5.0).
 Unlike upstream, a producer's Telemetry stream needs PUB on its topics, and a Heartbeat SUB on its group.
 
 The sender signs in the header ``authorization`` (DefaultAuthenticationContextBuilder, 5.3.3):
@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from mocketmq.access.access import Access
-from mocketmq.access.accounts import Account, Need, to_consume, to_look_up, to_produce
-from mocketmq.errors import SignatureError
+from mocketmq.access.accounts import Account
+from mocketmq.access.needs import Action, Need, to_consume, to_look_up, to_produce
 
 
 def needs(rpc: str, request: Any) -> Iterable[Need]:
@@ -36,7 +36,7 @@ def settings_needs(settings: Any) -> Iterator[Need]:
 
 
 def _route(request: Any) -> Iterator[Need]:
-    return to_look_up(request.topic.name)
+    return to_look_up(request.topic.name, Action.PUB | Action.SUB)
 
 
 def _sends(request: Any) -> Iterator[Need]:
@@ -93,7 +93,7 @@ def signer_of(access: Access, headers: Mapping[str, str], host: str) -> Account 
     date = headers.get("x-mq-date-time", "")
     signature = hmac.new(account.secret.encode(), date.encode(), hashlib.sha1).hexdigest()
     if not hmac.compare_digest(signature.encode(), parts.get("Signature", "").lower().encode()):
-        raise SignatureError(f"Check signature failed for accessKey={account.access_key}")
+        raise accounts.signature_error(account)
     return account
 
 

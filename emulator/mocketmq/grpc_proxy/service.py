@@ -167,7 +167,7 @@ class Service:
             )
         client.account = self._account(exchange)  # the accounts may have changed since the stream began
         if client.account is not None:
-            client.account.check(settings_needs(settings))
+            client.account.check(settings_needs(settings), peer_host(exchange.remote))
         try:
             return telemetry.answer_settings(
                 self._broker,
@@ -201,7 +201,7 @@ class Service:
             raise GrpcError(Code.CLIENT_ID_REQUIRED, "the header x-mq-client-id is missing or blank")
         account = self._account(exchange)
         if account is not None:
-            account.check(needs(name, request))
+            account.check(needs(name, request), peer_host(remote))
         return Call(
             self._broker,
             self._settings,

@@ -1,31 +1,39 @@
-"""Access rules: the permissions that a request needs, and the guard that checks them.
+"""Access rules: what a request needs of an account, and the guard that checks it.
 
-Each request is declared with a rule. The rules are those of 4.9.8 (PlainAccessValidator.java). Requests that
-4.9.8 lacks or forgot follow 5.3.3 (DefaultAuthorizationContextBuilder.java, ``@RocketMQAction``) as far as
-the accounts allow. Only an administrator may change topics, groups and settings. Any access key may read
-them.
+Each request is declared with a rule, which serves accounts of ``plain_acl.yml`` and users with policies.
+
+For accounts, the rules are those of 4.9.8 (PlainAccessValidator.java). Requests that 4.9.8 lacks or forgot
+follow 5.3.3 as far as the accounts allow. Only an administrator may change topics, groups and settings. Any
+access key may read them.
+
+For users, the rules are those of 5.5.0 (DefaultAuthorizationContextBuilder.java, ``@RocketMQAction``). As
+there, a request without a header of its own, such as a change of settings, needs no more than a user.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from mocketmq.access.access import Access
-from mocketmq.access.accounts import Need, to_consume, to_look_up, to_produce
-from mocketmq.errors import AccessError, SignatureError
+from mocketmq.access.needs import Action, Kind, Need, to_administer, to_consume, to_look_up, to_produce
+from mocketmq.errors import AccessError, AuthError
 from mocketmq.host_port import peer_host
+from mocketmq.message.identity import CLUSTER
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.wire.codes import RemotingError, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.signature import ACCESS_KEY, is_signed
 
 _EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
-"""Prefix of the remark of every refusal: the name of upstream's exception."""
+"""Prefix of the remark of every refusal but those of users: the name of upstream's exception."""
 
 Needs = Callable[[Command], Iterator[Need]]
 
 
 class AccessRule(NamedTuple):
-    """``needs`` returns the permissions that the access key must have. ``is_open`` requests need no key."""
+    """``needs`` returns what the account must be allowed to do. ``is_open`` requests need no key.
+
+    ``is_admin`` requests need an administrator among the accounts of ``plain_acl.yml``.
+    """
 
     needs: Needs
     is_admin: bool = False
@@ -41,6 +49,34 @@ OPEN: Final = AccessRule(_nothing, is_open=True)
 KEY: Final = AccessRule(_nothing)
 """The rule of requests that need an access key, but no permissions."""
 ADMIN: Final = AccessRule(_nothing, is_admin=True)
+_KINDS: Final[dict[str, Kind]] = {"topic": "Topic", "group": "Group", "groups": "Group"}
+
+
+def reads(actions: Action = Action.GET, **fields: str) -> AccessRule:
+    """Needs an access key. A user must be allowed one of the actions with what the ext fields name.
+
+    ``fields`` has the names of ext fields by what they name: a ``topic``, a ``group``, or ``groups`` that are
+    separated by commas. Without fields, the cluster is meant. All are checked, in the given order.
+    """
+    return AccessRule(_administers(actions, fields))
+
+
+def administers(actions: Action, **fields: str) -> AccessRule:
+    """Needs an administrator, or a user with permission as in :func:`reads`."""
+    return AccessRule(_administers(actions, fields), is_admin=True)
+
+
+def _administers(actions: Action, fields: Mapping[str, str]) -> Needs:
+    def needs(command: Command) -> Iterator[Need]:
+        if not fields:
+            yield to_administer("Cluster", CLUSTER, actions)
+        for kind, field in fields.items():
+            text = command.ext.get(field, "")
+            for name in text.split(",") if kind == "groups" else (text,):
+                if name:
+                    yield to_administer(_KINDS[kind], name, actions)
+
+    return needs
 
 
 def looks_for(topic: str) -> AccessRule:
@@ -48,7 +84,7 @@ def looks_for(topic: str) -> AccessRule:
 
     def needs(command: Command) -> Iterator[Need]:
         if name := command.ext.get(topic):
-            yield from to_look_up(name)
+            yield from to_look_up(name, Action.PUB | Action.SUB | Action.GET)
 
     return AccessRule(needs, is_open=True)
 
@@ -63,12 +99,17 @@ def publishes(topic: str) -> AccessRule:
     return AccessRule(needs)
 
 
-def consumes(topic: str | None = None, group: str | None = None) -> AccessRule:
-    """Needs permission to consume as the group, and from the topic, in these ext fields."""
+def consumes(
+    topic: str | None = None, group: str | None = None, *, actions: Action = Action.SUB
+) -> AccessRule:
+    """Needs permission to consume as the group, and from the topic, in these ext fields.
+
+    A user needs one of the actions.
+    """
 
     def needs(command: Command) -> Iterator[Need]:
         ext = command.ext
-        return to_consume(ext.get(topic or "") or None, ext.get(group or "") or None)
+        return to_consume(ext.get(topic or "") or None, ext.get(group or "") or None, actions)
 
     return AccessRule(needs)
 
@@ -82,13 +123,15 @@ class Guard:
     def check(self, rule: AccessRule, channel: RemotingChannel, command: Command) -> bool:
         """Whether the sender is authorized. False only for open requests, which are served nevertheless.
 
-        Raises RemotingError, with upstream's code and words, if the request must be refused.
+        Raises RemotingError or AuthError, with upstream's code and words, if the request must be refused.
         """
         try:
             self._check(rule, peer_host(channel.remote), command)
         except AccessError as error:
             if rule.is_open:
                 return False
+            if isinstance(error, AuthError):
+                raise
             raise RemotingError(ResponseCode.SYSTEM_ERROR, f"{_EXCEPTION}{error}") from None
         return True
 
@@ -100,7 +143,7 @@ class Guard:
         if account.trusts(host):
             return
         if not is_signed(command, account.secret):
-            raise SignatureError(f"Check signature failed for accessKey={account.access_key}")
+            raise accounts.signature_error(account)
         if rule.is_admin:
             account.check_admin(f"request code={command.code}")
-        account.check(rule.needs(command))
+        account.check(rule.needs(command), host)

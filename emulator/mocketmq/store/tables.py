@@ -8,7 +8,7 @@ says ``wall``. Tables on the hot path have only indexes whose order is the order
 
 from typing import Final
 
-HEAD_REVISION: Final = "0015"
+HEAD_REVISION: Final = "0016"
 """The Alembic revision of these tables."""
 
 SCHEMA: Final = (
@@ -153,6 +153,16 @@ CREATE TABLE kv_configs (
     key TEXT NOT NULL,
     value TEXT NOT NULL,
     PRIMARY KEY (namespace, key)
+) WITHOUT ROWID;
+
+-- Users of RocketMQ 5 that were created by clients. Passwords are kept as they are, because signatures are
+-- computed from them.
+CREATE TABLE users (
+    name TEXT NOT NULL PRIMARY KEY,
+    password TEXT NOT NULL,
+    type TEXT NOT NULL,  -- Super, Normal
+    status TEXT NOT NULL,  -- enable, disable
+    policies TEXT NOT NULL DEFAULT '[]'  -- JSON
 ) WITHOUT ROWID;
 
 CREATE TABLE message_keys (

@@ -311,6 +311,49 @@ async def test_accounts_apply_to_the_aliyun_door(
         )
 
 
+USERS = """\
+users:
+  - username: the-clerk
+    password: quite-a-secret
+    policies:
+      - {resources: [Topic:sold], actions: [Pub], decision: Allow}
+      - {resources: [Topic:read, Group:GID_mine], actions: [Sub], decision: Allow}
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body", "lacking"),
+    [
+        ("POST", "/topics/sold/messages", MESSAGE, ""),
+        ("POST", "/topics/read/messages", MESSAGE, "Topic:read"),
+        ("GET", "/topics/read/messages?consumer=GID_mine&numOfMessages=1", b"", ""),
+        ("GET", "/topics/read/messages?consumer=GID_other&numOfMessages=1", b"", "Group:GID_other"),
+        ("DELETE", "/topics/sold/messages?consumer=GID_mine", HANDLES % b"x", "Topic:sold"),
+    ],
+)
+async def test_users_of_rocketmq_5_apply_to_the_aliyun_door(
+    tmp_path: Path, method: str, target: str, body: bytes, lacking: str
+) -> None:
+    file = tmp_path / "users.yml"
+    write_accounts(file, USERS)
+    async with running_aliyun(acl=str(file)) as aliyun:
+        sent = partial(signed, aliyun, "the-clerk", "quite-a-secret", method, target, body)
+        if lacking:
+            headers = signature("the-clerk", "quite-a-secret", method, target)
+            answer = await aliyun.call(method, target, body, headers=headers)
+            assert answer.error == (403, "AccessDenied")
+            why = f"has no permission to access {lacking} from 127.0.0.1, no matched policies."
+            assert answer.fields["Message"] == f"User:the-clerk {why}"
+        else:
+            assert (await sent())[0] != 403
+        write_accounts(file, USERS.replace("quite-a-secret", "another"))
+        assert await sent() == (403, "SignatureDoesNotMatch")
+        write_accounts(file, USERS.replace("the-clerk", "somebody"))
+        assert await sent() == (403, "InvalidAccessKeyId")
+        write_accounts(file, USERS.replace("policies", "userStatus: disable\n    policies"))
+        assert await sent() == (403, "AccessDenied")
+
+
 async def test_trusted_addresses_need_no_signature(tmp_path: Path) -> None:
     write_accounts(tmp_path / "acl.yml", "globalWhiteRemoteAddresses: [127.0.0.*]")
     async with running_aliyun(acl=str(tmp_path / "acl.yml")) as aliyun:

@@ -38,10 +38,12 @@ def signed(key: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def two_clients(tmp_path: Path) -> AsyncIterator[tuple[Emulator, GrpcClient, GrpcClient]]:
+async def two_clients(
+    tmp_path: Path, accounts: str = ACCOUNTS
+) -> AsyncIterator[tuple[Emulator, GrpcClient, GrpcClient]]:
     """Run an emulator, with a client of billing and a client of the outsider."""
     path = tmp_path / "plain_acl.yml"
-    path.write_text(ACCOUNTS)
+    path.write_text(accounts)
     async with (
         running_grpc(acl=str(path)) as (emulator, stranger),
         grpc_client(stranger.port, "billing@1@0@a", metadata=signed("billing")) as billing,
@@ -156,3 +158,61 @@ async def test_unknown_access_key_gets_no_telemetry(tmp_path: Path) -> None:
         stranger.telemetry() as stream,
     ):
         assert (await stream.consume("GID_billing", "orders")).status.code == REFUSED
+
+
+# Users of RocketMQ 5
+
+USERS = """
+users:
+- username: billing
+  password: secret-of-billing
+  policies:
+  - {resources: [Topic:orders], actions: [Pub, Sub], decision: Allow}
+  - {resources: [Group:GID_billing], actions: [Sub], decision: Allow}
+- username: outsider
+  password: secret-of-outsider
+  policies:
+  - {resources: ['*'], actions: [All], decision: Allow}
+  - {resources: [Topic:orders], actions: [All], decision: Deny}
+  - {resources: [Group:GID_billing*], actions: [All], sourceIps: [127.0.0.0/8], decision: Deny}
+"""
+
+
+@pytest.mark.parametrize("rpc", UNARY)
+async def test_policies_decide_on_every_rpc(tmp_path: Path, rpc: str) -> None:
+    async with two_clients(tmp_path, USERS) as (_, billing, outsider):
+        assert (await billing.call(rpc, **requests(billing)[rpc])).status.code != REFUSED
+        refused = (await outsider.call(rpc, **requests(outsider)[rpc])).status
+        assert refused.code == REFUSED
+        lacking = {
+            f"User:outsider has no permission to access {what} from 127.0.0.1, the decision is deny."
+            for what in ("Topic:orders", "Group:GID_billing")
+        }
+        assert refused.message in lacking
+
+
+async def test_policies_decide_on_receives_and_streams(tmp_path: Path) -> None:
+    async with two_clients(tmp_path, USERS) as (_, billing, outsider):
+        assert (await outsider.try_receive("GID_billing", "mine"))[0].code == REFUSED
+        assert (await outsider.try_receive("GID_outsider", "mine"))[0].code == NO_MESSAGE
+        async with outsider.telemetry() as stream:
+            assert (await stream.produce("orders")).status.code == REFUSED
+        async with billing.telemetry() as stream:
+            assert (await stream.consume("GID_billing", "orders")).status.code == OK
+            (tmp_path / "plain_acl.yml").write_text(USERS.replace("[Sub]", "[Get]"))
+            assert (await stream.consume("GID_billing", "orders")).status.code == REFUSED
+
+
+async def test_refusals_of_users_have_upstreams_words(tmp_path: Path) -> None:
+    disabled = "- {username: off, password: secret-of-off, userStatus: disable}"
+    async with two_clients(tmp_path, USERS + disabled) as (_, billing, _):
+        forged = signed("billing")["authorization"].replace("Credential=billing", "Credential=outsider")
+        for headers, words in (
+            ({}, "username cannot be null."),
+            (signed("nobody"), "User:nobody is not found."),
+            (signed("off"), "User:off is disabled."),
+            (signed("billing") | {"authorization": forged}, "check signature failed."),
+        ):
+            async with grpc_client(billing.port, "x@1@0@a", metadata=headers) as stranger:
+                status = (await stranger.call("QueryRoute", **requests(stranger)["QueryRoute"])).status
+                assert (status.code, status.message) == (REFUSED, words)

@@ -2,15 +2,19 @@
 
 import pytest
 
-from mocketmq.access.accounts import Account, Accounts, Permission, to_consume, to_produce
+from mocketmq.access.accounts import Accounts, PlainAccount
 from mocketmq.access.addresses import parse_addresses
+from mocketmq.access.needs import Action, Permission, to_administer, to_consume, to_produce
 from mocketmq.errors import AccessError, UnknownAccessKeyError
 
 PUB, SUB, DENY = Permission.PUB, Permission.SUB, Permission.DENY
 
 
-def account(**more: object) -> Account:
-    return Account(access_key="shopkeeper", secret="very secret", **more)  # type: ignore[arg-type]  # noqa: S106
+HOST = "10.0.0.1"
+
+
+def account(**more: object) -> PlainAccount:
+    return PlainAccount(access_key="shopkeeper", secret="very secret", **more)  # type: ignore[arg-type]  # noqa: S106
 
 
 @pytest.mark.parametrize(
@@ -36,48 +40,52 @@ def test_a_permission_is_listed_or_the_default(
     ):
         needs = list(to_produce("orders") if wanted is PUB else to_consume("orders", None))
         if is_allowed:
-            one.check(needs)
+            one.check(needs, HOST)
         else:
             with pytest.raises(AccessError, match=r"^No default permission for topic:orders$"):
-                one.check(needs)
+                one.check(needs, HOST)
 
 
 def test_a_groups_permissions_apply_to_its_retry_topic() -> None:
     one = account(default_topic=PUB | SUB, groups={"GID_billing": SUB, "GID_closed": PUB})
-    one.check(to_consume("GID_closed", "GID_billing"))
-    one.check(to_produce("%RETRY%GID_billing"))
+    one.check(to_consume("GID_closed", "GID_billing"), HOST)
+    one.check(to_produce("%RETRY%GID_billing"), HOST)
     for needs in (
         to_consume(None, "GID_closed"),
         to_consume("%RETRY%GID_closed", None),
         to_produce("%RETRY%GID_closed"),
     ):
         with pytest.raises(AccessError, match=r"^No default permission for group:GID_closed$"):
-            one.check(needs)
+            one.check(needs, HOST)
 
 
 def test_a_dead_letter_topic_is_a_topic() -> None:
     with pytest.raises(AccessError, match="topic:%DLQ%GID_billing"):
-        account(default_group=SUB).check(to_consume("%DLQ%GID_billing", None))
+        account(default_group=SUB).check(to_consume("%DLQ%GID_billing", None), HOST)
 
 
 def test_a_request_needs_all_of_its_permissions() -> None:
     with pytest.raises(AccessError, match="group:GID_billing"):
-        account(default_topic=SUB).check(to_consume("orders", "GID_billing"))
+        account(default_topic=SUB).check(to_consume("orders", "GID_billing"), HOST)
 
 
 @pytest.mark.parametrize("topic", ["RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_cn"])
 def test_every_account_may_write_traces_but_not_read_them(topic: str) -> None:
-    account().check(to_produce(topic))
+    account().check(to_produce(topic), HOST)
     with pytest.raises(AccessError):
-        account().check(to_consume(topic, None))
+        account().check(to_consume(topic, None), HOST)
 
 
 def test_an_administrator_may_do_everything_unless_permissions_are_listed() -> None:
     needs = [*to_produce("orders"), *to_consume(None, "GID_billing")]
-    account(is_admin=True).check(needs)
+    account(is_admin=True).check(needs, HOST)
     for listed in ({"topics": {"orders": DENY}}, {"groups": {"another": SUB}}):
         with pytest.raises(AccessError):
-            account(is_admin=True, **listed).check(needs)
+            account(is_admin=True, **listed).check(needs, HOST)
+
+
+def test_actions_matter_to_users_only() -> None:
+    account().check([to_administer("Topic", "orders", Action.CREATE)], HOST)
 
 
 def test_other_accounts_are_no_administrators() -> None:

@@ -4,8 +4,10 @@ import re
 
 import pytest
 
-from mocketmq.access.accounts import Permission
-from mocketmq.access.plain_acl import AccessFileError, read_accounts
+from mocketmq.access.accounts import PlainAccount
+from mocketmq.access.needs import Permission
+from mocketmq.access.plain_acl import read_accounts
+from mocketmq.access.yaml_nodes import AccessFileError
 
 PUB, SUB, DENY = Permission.PUB, Permission.SUB, Permission.DENY
 
@@ -46,6 +48,8 @@ def test_file_of_the_upstream_distribution_is_read() -> None:
     assert not accounts.trusts("192.168.1.1")
     assert list(accounts.by_key) == ["RocketMQ", "rocketmq2"]
     one, two = accounts.by_key.values()
+    assert isinstance(one, PlainAccount)
+    assert isinstance(two, PlainAccount)
     assert (one.secret, one.is_admin, one.default_topic, one.default_group) == ("12345678", False, DENY, SUB)
     assert one.topics == {"topicA": DENY, "topicB": PUB | SUB, "topicC": SUB}
     assert one.groups == {"groupA": DENY, "groupB": PUB | SUB, "groupC": SUB}
@@ -70,6 +74,8 @@ dataVersion:
   timestamp: 1600000000000
 """)
     one, two = accounts.by_key.values()
+    assert isinstance(one, PlainAccount)
+    assert isinstance(two, PlainAccount)
     assert (one.access_key, one.secret, one.is_admin, one.topics) == ("12345678", "0123.50", True, {"a": PUB})
     assert (two.access_key, two.secret, two.default_topic) == ("~null~~", "null567", PUB | SUB)
     assert (two.default_group, two.topics, two.groups) == (DENY, {"x": SUB}, {"g": SUB})

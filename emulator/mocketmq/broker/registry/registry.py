@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from mocketmq.access.access import Access
 from mocketmq.broker.registry.clients import Clients
 from mocketmq.broker.registry.groups import USUAL, Groups
 from mocketmq.broker.registry.name_server import NameServer
@@ -19,6 +20,7 @@ from mocketmq.broker.registry.topics import (
     Topics,
     permission_bits,
 )
+from mocketmq.broker.registry.users import Users
 from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.settings import Settings, TopicDeclaration
@@ -39,11 +41,17 @@ class Registry:
     clients: Clients
     name_server: NameServer
     request_modes: RequestModes
+    users: Users
     statistics: Statistics
 
 
-async def open_registry(store: Store, settings: Settings, statistics: Statistics, levels: int) -> Registry:
-    """Load the registry with ``levels`` delay levels, and declare the topics and groups of the settings."""
+async def open_registry(
+    store: Store, settings: Settings, statistics: Statistics, levels: int, access: Access | None
+) -> Registry:
+    """Load the registry with ``levels`` delay levels, and declare the topics and groups of the settings.
+
+    ``access`` gets the users of the store.
+    """
     topics = Topics(
         store,
         auto_create=bool(settings.auto_create_topics),
@@ -66,7 +74,11 @@ async def open_registry(store: Store, settings: Settings, statistics: Statistics
     await name_server.load()
     request_modes = RequestModes(store, topics, groups)
     await request_modes.load()
-    return Registry(topics, groups, Clients(groups.tells_changes), name_server, request_modes, statistics)
+    users = Users(store, access)
+    await users.load()
+    return Registry(
+        topics, groups, Clients(groups.tells_changes), name_server, request_modes, users, statistics
+    )
 
 
 async def declare(settings: Settings, topics: Topics, groups: Groups, *, anew: bool = False) -> None:

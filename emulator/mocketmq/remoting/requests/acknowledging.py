@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from mocketmq.access.accounts import Need, to_consume
+from mocketmq.access.needs import Need, to_consume
 from mocketmq.broker.consuming.handles import PopHandle
 from mocketmq.broker.consuming.pops import pop_retry_topic
 from mocketmq.broker.consuming.receiver import SettledBy

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from mocketmq.access.accounts import Need, to_consume
+from mocketmq.access.needs import Need, to_consume
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING
 from mocketmq.broker.registry.request_modes import PULL, STRATEGIES, RequestMode, assigned

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 from mocketmq.broker.registry.clients import Member, Subscription
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.properties import java_hash
-from mocketmq.remoting.access_rule import KEY
+from mocketmq.remoting.access_rule import reads
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
@@ -91,8 +91,13 @@ def _seen_us(member: Member) -> int:
 CONNECTIONS: Final = RequestFamily(
     "Connections",
     [
-        Request(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupHeader, consumers, access=KEY),
-        Request(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupHeader, producers, access=KEY),
-        Request(RequestCode.GET_ALL_PRODUCER_INFO, NoHeader, all_producers, access=KEY),
+        Request(
+            RequestCode.GET_CONSUMER_CONNECTION_LIST,
+            ConsumerGroupHeader,
+            consumers,
+            access=reads(group="consumerGroup"),
+        ),
+        Request(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupHeader, producers, access=reads()),
+        Request(RequestCode.GET_ALL_PRODUCER_INFO, NoHeader, all_producers, access=reads()),
     ],
 )

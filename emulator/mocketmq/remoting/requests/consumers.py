@@ -8,7 +8,7 @@ import msgspec
 
 from mocketmq.broker.registry.clients import ClientAnswer
 from mocketmq.errors import InvalidArgumentError, MessageNotFoundError
-from mocketmq.remoting.access_rule import KEY, consumes
+from mocketmq.remoting.access_rule import consumes, reads
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps, loads, object_keys
@@ -88,9 +88,14 @@ CONSUMERS: Final = RequestFamily(
             RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
             ConsumerStatusHeader,
             consumer_status,
-            access=KEY,
+            access=reads(topic="topic", group="group"),
         ),
-        Request(RequestCode.GET_CONSUMER_RUNNING_INFO, RunningInfoHeader, running_info, access=KEY),
+        Request(
+            RequestCode.GET_CONSUMER_RUNNING_INFO,
+            RunningInfoHeader,
+            running_info,
+            access=reads(group="consumerGroup"),
+        ),
         Request(
             RequestCode.CONSUME_MESSAGE_DIRECTLY,
             ConsumeDirectlyHeader,

@@ -26,6 +26,7 @@ from mocketmq.remoting.requests.sending import SENDING
 from mocketmq.remoting.requests.statistics import STATISTICS
 from mocketmq.remoting.requests.topics import TOPICS
 from mocketmq.remoting.requests.transactions import TRANSACTIONS
+from mocketmq.remoting.requests.users import USERS
 
 FAMILIES: Final = (
     ROUTES,
@@ -52,6 +53,7 @@ FAMILIES: Final = (
     GROUPS,
     OFFSET_TABLES,
     CONFIGURATION,
+    USERS,
 )
 
 REQUESTS: Final = {int(request.code): request for family in FAMILIES for request in family.requests}

@@ -8,7 +8,7 @@ from mocketmq.broker.registry.statistics import MINUTE_US
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.identity import BROKER
 from mocketmq.message.message import StoredMessage
-from mocketmq.remoting.access_rule import KEY
+from mocketmq.remoting.access_rule import reads
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.connections import subscription_data
@@ -217,33 +217,50 @@ def _queue(queue: Queue) -> dict[str, Any]:
 PROGRESS: Final = RequestFamily(
     "Progress",
     [
-        Request(RequestCode.GET_TOPIC_STATS_INFO, TopicHeader, topic_stats, access=KEY),
+        Request(RequestCode.GET_TOPIC_STATS_INFO, TopicHeader, topic_stats, access=reads(topic="topic")),
         Request(
             RequestCode.GET_CONSUME_STATS,
             ConsumeStatsHeader,
             consume_stats,
-            access=KEY,
+            access=reads(group="consumerGroup", topic="topic"),
             effect=Effect.AT_ONCE,
         ),
         Request(
             RequestCode.GET_BROKER_CONSUME_STATS,
             BrokerConsumeStatsHeader,
             broker_consume_stats,
-            access=KEY,
+            access=reads(),
             effect=Effect.AT_ONCE,
         ),
-        Request(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicHeader, groups_of_topic, access=KEY),
-        Request(RequestCode.QUERY_TOPICS_BY_CONSUMER, GroupHeader, topics_of_group, access=KEY),
         Request(
-            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, TopicGroupHeader, subscription_of_group, access=KEY
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicHeader, groups_of_topic, access=reads(topic="topic")
         ),
-        Request(RequestCode.QUERY_CONSUME_TIME_SPAN, TopicGroupHeader, time_spans, access=KEY),
-        Request(RequestCode.QUERY_CORRECTION_OFFSET, CorrectionOffsetHeader, corrections, access=KEY),
+        Request(
+            RequestCode.QUERY_TOPICS_BY_CONSUMER, GroupHeader, topics_of_group, access=reads(group="group")
+        ),
+        Request(
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+            TopicGroupHeader,
+            subscription_of_group,
+            access=reads(group="group", topic="topic"),
+        ),
+        Request(
+            RequestCode.QUERY_CONSUME_TIME_SPAN,
+            TopicGroupHeader,
+            time_spans,
+            access=reads(topic="topic", group="group"),
+        ),
+        Request(
+            RequestCode.QUERY_CORRECTION_OFFSET,
+            CorrectionOffsetHeader,
+            corrections,
+            access=reads(groups="filterGroups", group="compareGroup", topic="topic"),
+        ),
         Request(
             RequestCode.QUERY_CONSUME_QUEUE,
             QueryConsumeQueueHeader,
             consume_queue,
-            access=KEY,
+            access=reads(topic="topic", group="consumerGroup"),
             names={"start": "index", "at_most": "count"},
         ),
     ],

@@ -5,11 +5,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from mocketmq.access.needs import Action
 from mocketmq.broker.registry.attributes import GROUP_ATTRIBUTES, changed_attributes
 from mocketmq.broker.registry.groups import MAX_RETRIES, PRIORITY_FACTOR, Group, GroupConfig
 from mocketmq.broker.registry.retry_policy import retry_policy_of
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, shorten
-from mocketmq.remoting.access_rule import ADMIN, KEY
+from mocketmq.remoting.access_rule import ADMIN, KEY, administers, reads
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests import without_effect
@@ -146,10 +147,12 @@ GROUPS: Final = RequestFamily(
             RequestCode.DELETE_SUBSCRIPTIONGROUP,
             DeleteGroupHeader,
             delete,
-            access=ADMIN,
+            access=administers(Action.DELETE, group="groupName"),
             effect=Effect.AT_END,
         ),
         Request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, NoHeader, create_all, access=ADMIN),
-        Request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupHeader, one_group, access=KEY),
+        Request(
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupHeader, one_group, access=reads(group="group")
+        ),
     ],
 )

@@ -2,7 +2,8 @@
 
 from typing import Final, NamedTuple
 
-from mocketmq.remoting.access_rule import ADMIN, OPEN
+from mocketmq.access.needs import Action
+from mocketmq.remoting.access_rule import OPEN, administers
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
@@ -65,9 +66,9 @@ async def list_all(call: RemotingCall[NamespaceHeader]) -> Response:
 KV_CONFIG: Final = RequestFamily(
     "Key-value configurations",
     [
-        Request(RequestCode.PUT_KV_CONFIG, PutConfigHeader, put, access=ADMIN),
+        Request(RequestCode.PUT_KV_CONFIG, PutConfigHeader, put, access=administers(Action.UPDATE)),
         Request(RequestCode.GET_KV_CONFIG, ConfigKeyHeader, get, access=OPEN),
-        Request(RequestCode.DELETE_KV_CONFIG, ConfigKeyHeader, delete, access=ADMIN),
+        Request(RequestCode.DELETE_KV_CONFIG, ConfigKeyHeader, delete, access=administers(Action.UPDATE)),
         Request(RequestCode.GET_KVLIST_BY_NAMESPACE, NamespaceHeader, list_all, access=OPEN),
     ],
 )

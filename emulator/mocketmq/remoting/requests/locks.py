@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from mocketmq.access.accounts import Need, to_consume
+from mocketmq.access.needs import Need, to_consume
 from mocketmq.broker.consuming.queue_locks import TopicQueue
 from mocketmq.remoting.access_rule import AccessRule
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response

@@ -2,10 +2,11 @@
 
 from typing import Final, NamedTuple
 
+from mocketmq.access.needs import Action
 from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
-from mocketmq.remoting.access_rule import KEY, consumes
+from mocketmq.remoting.access_rule import consumes, reads
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.header import Int32
@@ -105,10 +106,16 @@ LOOKUP: Final = RequestFamily(
             RequestCode.QUERY_MESSAGE,
             QueryMessageHeader,
             query,
-            access=consumes("topic"),
+            access=consumes("topic", actions=Action.SUB | Action.GET),
             names={"unique_key_query": "_UNIQUE_KEY_QUERY"},
             is_reading=True,
         ),
-        Request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageHeader, view, access=KEY, is_reading=True),
+        Request(
+            RequestCode.VIEW_MESSAGE_BY_ID,
+            ViewMessageHeader,
+            view,
+            access=reads(topic="topic"),
+            is_reading=True,
+        ),
     ],
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from mocketmq.access.accounts import Need, to_consume
+from mocketmq.access.needs import Action, Need, to_consume
 from mocketmq.broker.filters.filter import (
     EVERYTHING,
     KINDS,
@@ -193,7 +193,7 @@ MEMBERSHIP: Final = RequestFamily(
             RequestCode.GET_CONSUMER_LIST_BY_GROUP,
             ConsumerGroupHeader,
             consumer_list,
-            access=consumes(group="consumerGroup"),
+            access=consumes(group="consumerGroup", actions=Action.SUB | Action.GET),
         ),
         Request(RequestCode.CHECK_CLIENT_CONFIG, NoHeader, check_client_config, access=KEY),
     ],

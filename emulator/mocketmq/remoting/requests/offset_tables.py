@@ -4,7 +4,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from mocketmq.remoting.access_rule import ADMIN, KEY
+from mocketmq.access.needs import Action
+from mocketmq.remoting.access_rule import KEY, administers
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode
@@ -60,7 +61,11 @@ OFFSET_TABLES: Final = RequestFamily(
         ),
         Request(RequestCode.GET_ALL_DELAY_OFFSET, NoHeader, delay_offsets, access=KEY),
         Request(
-            RequestCode.CLONE_GROUP_OFFSET, CloneOffsetsHeader, clone, access=ADMIN, effect=Effect.AT_END
+            RequestCode.CLONE_GROUP_OFFSET,
+            CloneOffsetsHeader,
+            clone,
+            access=administers(Action.UPDATE, group="destGroup", topic="topic"),
+            effect=Effect.AT_END,
         ),
     ],
 )

@@ -2,8 +2,9 @@
 
 from typing import Final, NamedTuple
 
+from mocketmq.access.needs import Action
 from mocketmq.broker.consuming.offset_resets import Side
-from mocketmq.remoting.access_rule import KEY, consumes
+from mocketmq.remoting.access_rule import consumes, reads
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
@@ -97,19 +98,21 @@ OFFSETS: Final = RequestFamily(
             RequestCode.QUERY_CONSUMER_OFFSET,
             QueryConsumerOffsetHeader,
             query,
-            access=KEY,
+            access=reads(Action.SUB | Action.GET, topic="topic", group="consumerGroup"),
             effect=Effect.AT_ONCE,
         ),
         Request(
             RequestCode.UPDATE_CONSUMER_OFFSET,
             UpdateConsumerOffsetHeader,
             update,
-            access=consumes("topic", "consumerGroup"),
+            access=consumes("topic", "consumerGroup", actions=Action.SUB | Action.UPDATE),
             effect=Effect.AT_ONCE,
         ),
-        Request(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffsetHeader, search, access=KEY),
-        Request(RequestCode.GET_MAX_OFFSET, QueueHeader, max_offset, access=KEY),
-        Request(RequestCode.GET_MIN_OFFSET, QueueHeader, min_offset, access=KEY),
-        Request(RequestCode.GET_EARLIEST_MSG_STORETIME, QueueHeader, earliest, access=KEY),
+        Request(
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffsetHeader, search, access=reads(topic="topic")
+        ),
+        Request(RequestCode.GET_MAX_OFFSET, QueueHeader, max_offset, access=reads(topic="topic")),
+        Request(RequestCode.GET_MIN_OFFSET, QueueHeader, min_offset, access=reads(topic="topic")),
+        Request(RequestCode.GET_EARLIEST_MSG_STORETIME, QueueHeader, earliest, access=reads(topic="topic")),
     ],
 )

@@ -18,7 +18,7 @@ from mocketmq.message.properties import (
     decode_properties,
     encode_properties,
 )
-from mocketmq.remoting.access_rule import KEY, consumes
+from mocketmq.remoting.access_rule import consumes, reads
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import (
     LongPoll,
@@ -308,6 +308,11 @@ POPPING: Final = RequestFamily(
             effect=Effect.AT_ONCE,
             is_reading=True,
         ),
-        Request(RequestCode.POLLING_INFO, PollingInfoHeader, polling_info, access=KEY),
+        Request(
+            RequestCode.POLLING_INFO,
+            PollingInfoHeader,
+            polling_info,
+            access=reads(group="consumerGroup", topic="topic"),
+        ),
     ],
 )

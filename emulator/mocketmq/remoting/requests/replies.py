@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from mocketmq.access.accounts import Need
+from mocketmq.access.needs import Need, to_produce
 from mocketmq.errors import EmulatorError
 from mocketmq.message.names import REPLY_TOPIC
-from mocketmq.remoting.access_rule import AccessRule, publishes
+from mocketmq.remoting.access_rule import AccessRule
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.sending import (
     EXT,
@@ -37,10 +37,14 @@ async def send_reply(call: RemotingCall[SendMessageHeader]) -> Response:
 
 
 def _replies(topic: str) -> AccessRule:
-    """Every access key may reply, but storing the reply needs permission to publish to its topic."""
+    """Every access key may reply, but storing the reply needs permission to publish to its topic.
+
+    Nothing is asked of users (5.5.0).
+    """
 
     def needs(command: Command) -> Iterator[Need]:
-        return iter(()) if command.ext.get(topic) == REPLY_TOPIC else publishes(topic).needs(command)
+        name = command.ext.get(topic)
+        return to_produce(name, actions=None) if name and name != REPLY_TOPIC else iter(())
 
     return AccessRule(needs)
 

@@ -2,8 +2,9 @@
 
 from typing import Final, NamedTuple
 
+from mocketmq.access.needs import Action
 from mocketmq.broker.consuming.offset_resets import at_end, at_offset
-from mocketmq.remoting.access_rule import ADMIN
+from mocketmq.remoting.access_rule import administers
 from mocketmq.remoting.channel import queue_offsets
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
@@ -56,7 +57,7 @@ RESETS: Final = RequestFamily(
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
             ResetOffsetHeader,
             reset,
-            access=ADMIN,
+            access=administers(Action.UPDATE, group="group", topic="topic"),
             effect=Effect.AT_END,
         ),
     ],

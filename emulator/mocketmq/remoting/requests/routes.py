@@ -6,12 +6,13 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from mocketmq.access.needs import Action
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.topics import Topic
 from mocketmq.errors import RefusedError, TopicNotFoundError, shorten
 from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, TEMPLATE_TOPIC
-from mocketmq.remoting.access_rule import ADMIN, OPEN, looks_for
+from mocketmq.remoting.access_rule import OPEN, administers, looks_for
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
@@ -159,9 +160,24 @@ ROUTES: Final = RequestFamily(
             common_topics_with_unit_subscribers,
             access=OPEN,
         ),
-        Request(RequestCode.WIPE_WRITE_PERM_OF_BROKER, BrokerHeader, wipe_write_perm, access=ADMIN),
-        Request(RequestCode.ADD_WRITE_PERM_OF_BROKER, BrokerHeader, add_write_perm, access=ADMIN),
-        Request(RequestCode.DELETE_TOPIC_IN_NAMESRV, UnregisterTopicHeader, unregister_topic, access=ADMIN),
+        Request(
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER,
+            BrokerHeader,
+            wipe_write_perm,
+            access=administers(Action.UPDATE),
+        ),
+        Request(
+            RequestCode.ADD_WRITE_PERM_OF_BROKER,
+            BrokerHeader,
+            add_write_perm,
+            access=administers(Action.UPDATE),
+        ),
+        Request(
+            RequestCode.DELETE_TOPIC_IN_NAMESRV,
+            UnregisterTopicHeader,
+            unregister_topic,
+            access=administers(Action.UPDATE),
+        ),
     ],
 )
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from mocketmq.broker.registry.statistics import DAY_US, HOUR_US, MINUTE_US, Meter, Statistics, Totals
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.identity import CLUSTER
-from mocketmq.remoting.access_rule import KEY
+from mocketmq.remoting.access_rule import reads
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
@@ -77,6 +77,6 @@ async def view(call: RemotingCall[StatisticHeader]) -> Response:
 STATISTICS: Final = RequestFamily(
     "Statistics",
     [
-        Request(RequestCode.VIEW_BROKER_STATS_DATA, StatisticHeader, view, access=KEY),
+        Request(RequestCode.VIEW_BROKER_STATS_DATA, StatisticHeader, view, access=reads()),
     ],
 )

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from mocketmq.access.needs import Action
 from mocketmq.broker.registry.attributes import TOPIC_ATTRIBUTES, changed_attributes, parse_changes
 from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.broker.registry.topics import MESSAGE_TYPE, PERM_READ, PERM_WRITE, Topic, TopicConfig
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
 from mocketmq.message.names import SYSTEM_TOPICS, check_topic_name
-from mocketmq.remoting.access_rule import ADMIN, KEY
+from mocketmq.remoting.access_rule import ADMIN, KEY, administers, reads
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests import without_effect
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in
@@ -172,11 +173,21 @@ def _config(topic: Topic) -> dict[str, Any]:
 TOPICS: Final = RequestFamily(
     "Topics",
     [
-        Request(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicHeader, create, access=ADMIN),
+        Request(
+            RequestCode.UPDATE_AND_CREATE_TOPIC,
+            CreateTopicHeader,
+            create,
+            access=administers(Action.CREATE, topic="topic"),
+        ),
         Request(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, NoHeader, create_all, access=ADMIN),
         Request(RequestCode.GET_ALL_TOPIC_CONFIG, NoHeader, all_topics, access=KEY),
-        Request(RequestCode.DELETE_TOPIC_IN_BROKER, TopicHeader, delete, access=ADMIN),
+        Request(
+            RequestCode.DELETE_TOPIC_IN_BROKER,
+            TopicHeader,
+            delete,
+            access=administers(Action.DELETE, topic="topic"),
+        ),
         Request(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, NoHeader, system_topics, access=KEY),
-        Request(RequestCode.GET_TOPIC_CONFIG, TopicHeader, one_topic, access=KEY),
+        Request(RequestCode.GET_TOPIC_CONFIG, TopicHeader, one_topic, access=reads(topic="topic")),
     ],
 )

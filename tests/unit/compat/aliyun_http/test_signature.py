@@ -9,7 +9,7 @@ from email.utils import format_datetime
 import pytest
 from multidict import CIMultiDict
 
-from mocketmq.access.accounts import Account, Accounts
+from mocketmq.access.accounts import Accounts, PlainAccount
 from mocketmq.access.addresses import parse_addresses
 from mocketmq.clock import US_PER_S
 from mocketmq_compat.aliyun_http import signature
@@ -23,9 +23,9 @@ KEYS = {"ak": "sk", "other": "ACCESS_KEY_SECRET"}
 HOST = "10.0.0.1"
 ACCOUNTS = Accounts(
     [
-        *(Account(access_key=key, secret=secret) for key, secret in KEYS.items()),
-        Account(access_key="STS.a", secret="sk", security_token="a+token/="),  # noqa: S106
-        Account(access_key="home", secret="unknown", trusts=parse_addresses("10.9.9.9")),  # noqa: S106
+        *(PlainAccount(access_key=key, secret=secret) for key, secret in KEYS.items()),
+        PlainAccount(access_key="STS.a", secret="sk", security_token="a+token/="),  # noqa: S106
+        PlainAccount(access_key="home", secret="unknown", trusts=parse_addresses("10.9.9.9")),  # noqa: S106
     ],
     [parse_addresses("10.8.8.8")],
 )

@@ -1,0 +1,94 @@
+"""What a request needs: permissions of an account in ``plain_acl.yml``, or actions that policies allow.
+
+One list of needs serves both kinds of accounts. Sources: PlainAccessValidator.java, 4.9.8, for permissions;
+DefaultAuthorizationContextBuilder.java and ``@RocketMQAction``, 5.5.0, for actions.
+"""
+
+from collections.abc import Iterator
+from enum import Flag
+from typing import Final, Literal, NamedTuple
+
+from mocketmq.message.names import RETRY_PREFIX, retry_topic
+
+Kind = Literal["Cluster", "Topic", "Group"]
+"""What a need is about, by the name of RocketMQ 5's ResourceType."""
+
+
+class Permission(Flag):
+    """Permissions of ``plain_acl.yml`` for a topic or group; ``DENY`` is no permission."""
+
+    DENY = 0
+    PUB = 1
+    SUB = 2
+
+
+class Action(Flag):
+    """Actions that policies allow or deny."""
+
+    PUB = 1
+    SUB = 2
+    CREATE = 4
+    UPDATE = 8
+    DELETE = 16
+    GET = 32
+    LIST = 64
+
+
+_ANY_USE: Final = Permission.PUB | Permission.SUB
+
+
+class Need(NamedTuple):
+    """Something that an account must be allowed to do with a topic, a group or the cluster.
+
+    Of several permissions, or several actions, one is enough. An account with permissions is not asked where
+    ``permission`` is ``DENY``. A user is not asked where ``actions`` is None.
+    """
+
+    kind: Kind
+    name: str
+    permission: Permission
+    actions: Action | None
+
+
+def to_produce(topic: str, actions: Action | None = Action.PUB) -> Iterator[Need]:
+    """What sending to the topic needs. A retry topic needs consuming as its group, as upstream."""
+    if topic.startswith(RETRY_PREFIX):
+        yield _retry_need(topic, Permission.SUB, actions and Action.SUB)
+    else:
+        yield Need("Topic", topic, Permission.PUB, actions)
+
+
+def to_consume(topic: str | None, group: str | None, actions: Action = Action.SUB) -> Iterator[Need]:
+    """What consuming the topic as the group needs. Topic or group may be None."""
+    if group is not None:
+        yield Need("Group", group, Permission.SUB, actions)
+    if topic is not None and not (group and topic == retry_topic(group)):
+        yield _topic_need(topic, Permission.SUB, actions)
+
+
+def to_look_up(topic: str, actions: Action) -> Iterator[Need]:
+    """What a topic's route needs: permission to send to the topic or to consume it, or one of the actions."""
+    if topic.startswith(RETRY_PREFIX):
+        yield _retry_need(topic, Permission.SUB, actions & ~Action.PUB)
+    else:
+        yield Need("Topic", topic, _ANY_USE, actions)
+
+
+def to_administer(kind: Kind, name: str, actions: Action) -> Need:
+    """What a request of administration needs of a user. Permissions of topics and groups do not matter."""
+    return (
+        _topic_need(name, Permission.DENY, actions)
+        if kind == "Topic"
+        else Need(kind, name, Permission.DENY, actions)
+    )
+
+
+def _topic_need(topic: str, permission: Permission, actions: Action | None) -> Need:
+    if topic.startswith(RETRY_PREFIX):
+        return _retry_need(topic, permission, actions)
+    return Need("Topic", topic, permission, actions)
+
+
+def _retry_need(topic: str, permission: Permission, actions: Action | None) -> Need:
+    """The need for a retry topic, which is one for the group."""
+    return Need("Group", topic.removeprefix(RETRY_PREFIX), permission, actions)
