@@ -62,12 +62,11 @@ users:
 """
 
 
+@pytest.mark.parametrize("mqadmin", ["mqadmin-5.3"], indirect=True)
 async def test_users_and_policies(
     mqadmin: Mqadmin, keys: Keys, home: Path, tmp_path: Path, topic: str
 ) -> None:
     """Users and policies made by mqadmin decide on what a client of Java may do."""
-    if mqadmin.version == "mqadmin-4.9":
-        return  # it knows no users
     file = tmp_path / "users.yml"
     file.write_text(USERS)
     async with running_remoting_broker("--acl", str(file)) as broker:
