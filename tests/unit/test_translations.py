@@ -15,6 +15,7 @@ PAGES = (
     "docs/aliyun.md",
     "docs/clients.md",
     "docs/errors.md",
+    "docs/expectations.md",
     "docs/faults.md",
     "docs/install.md",
     "docs/instead-of.md",
