@@ -32,7 +32,7 @@ _COMMENTS = {
 }
 
 
-class Block(NamedTuple):
+class PageBlock(NamedTuple):
     """A block of a page. ``kind`` has a heading's level and a code block's language."""
 
     line: int
@@ -45,9 +45,9 @@ def chinese_page(english: str) -> str:
     return "README.zh-CN.md" if english == "README.md" else english.replace("docs", CHINESE, 1)
 
 
-def blocks(text: str) -> Iterator[Block]:
+def blocks(text: str) -> Iterator[PageBlock]:
     """Yield the blocks of a page. Lines of wrapped prose are joined by a space."""
-    begun: Block | None = None
+    begun: PageBlock | None = None
     is_code = False
     for number, line in enumerate(text.splitlines(), 1):
         if is_code:
@@ -64,17 +64,17 @@ def blocks(text: str) -> Iterator[Block]:
             yield begun
             begun = None
         if opened:
-            begun, is_code = Block(number, f"code {opened[1]}", ""), True
+            begun, is_code = PageBlock(number, f"code {opened[1]}", ""), True
         elif heading:
-            yield Block(number, f"heading {len(heading[1])}", line)
+            yield PageBlock(number, f"heading {len(heading[1])}", line)
         elif line.startswith("|"):
-            yield Block(number, "row of a table", line)
+            yield PageBlock(number, "row of a table", line)
         elif line.startswith("<!--"):
-            yield Block(number, "mark", line)
+            yield PageBlock(number, "mark", line)
         elif begun:
             begun = begun._replace(text=f"{begun.text} {line.strip()}")
         elif line.strip():
-            begun = Block(number, "item" if _ITEM.match(line) else "paragraph", line)
+            begun = PageBlock(number, "item" if _ITEM.match(line) else "paragraph", line)
     if begun:
         yield begun._replace(kind="code block without an end") if is_code else begun
 
@@ -118,7 +118,7 @@ class Translation:
                         f" only in English {_shown(mine, its)}, only in Chinese {_shown(its, mine)}"
                     )
 
-    def _kept(self, found: Iterator[Block]) -> Iterator[Block]:
+    def _kept(self, found: Iterator[PageBlock]) -> Iterator[PageBlock]:
         """Yield the English blocks, with a link in place of what is below the headings apart."""
         is_apart = False
         for block in found:
@@ -127,11 +127,11 @@ class Translation:
                 is_apart = title in self._apart
                 yield block
                 if is_apart:
-                    yield Block(block.line, "paragraph", f"[]({Path(self.english).name}#{title})")
+                    yield PageBlock(block.line, "paragraph", f"[]({Path(self.english).name}#{title})")
             elif not is_apart:
                 yield block
 
-    def _facts(self, one: Block, other: Block) -> Iterator[tuple[str, set[str], set[str]]]:
+    def _facts(self, one: PageBlock, other: PageBlock) -> Iterator[tuple[str, set[str], set[str]]]:
         if one.kind.startswith("code"):
             language = one.kind.removeprefix("code ")
             yield "code", set(_code(language, one.text)), set(_code(language, other.text))
@@ -182,5 +182,5 @@ def _shown(some: set[str], others: set[str]) -> str:
     return ", ".join(map(repr, sorted(some - others)[:3])) or "nothing"
 
 
-def _place(page: str, block: Block | None) -> str:
+def _place(page: str, block: PageBlock | None) -> str:
     return f"{page}:{block.line} is a {block.kind}: {block.text[:60]!r}" if block else f"{page} has ended"
