@@ -19,7 +19,7 @@ def long_turns() -> Iterator[list[Turn]]:
     run = handles._run
 
     def timed(handle: asyncio.Handle) -> None:
-        began_ns, name = time.thread_time_ns(), repr(handle)
+        name, began_ns = repr(handle), time.thread_time_ns()
         try:
             run(handle)
         finally:

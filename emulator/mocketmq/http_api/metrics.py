@@ -19,14 +19,22 @@ from mocketmq.clock import US_PER_S
 from mocketmq.errors import StoreError
 from mocketmq.http_api.rocketmq_metrics import read_figures
 from mocketmq.http_api.route import Api
-from mocketmq.rocketmq_family import family_of
+from mocketmq.rocketmq_family import Figures, family_of
+
+Collect = Callable[[], Iterable[Metric]]
+"""Makes families, in any thread."""
 
 
 async def render(api: Api) -> bytes:
-    """All metrics in Prometheus' text format.
+    """All metrics in Prometheus' text format, which is made in a thread, because there may be many topics."""
+    async with api.scraping:
+        return await asyncio.to_thread(_text_of, await metric_families(api))
 
-    If the store cannot be read, figures that need it are left out. The text is made in a thread, because
-    there may be many topics.
+
+async def metric_families(api: Api) -> Collect:
+    """Read all metrics. The result makes families of them, in any thread.
+
+    If the store cannot be read, figures that need it are left out.
     """
     broker, retries = api.broker, None
     lags = await broker.consumer_lag.of_all()
@@ -35,12 +43,12 @@ async def render(api: Api) -> bytes:
         retries = Counter[str]()
         for (topic, _), count in waiting.items():
             retries[topic] += count
-    own = list(BrokerMetrics(api, lags, retries).collect())
-    figures = await read_figures(api, lags)
-    return await asyncio.to_thread(_text_of, lambda: chain(own, map(family_of, figures)))
+    own = list(BrokerMetrics(api).collect())
+    figures = chain(_of_groups(lags, retries), await read_figures(api, lags))
+    return lambda: chain(own, map(family_of, figures))
 
 
-def _text_of(collect: Callable[[], Iterable[Metric]]) -> bytes:
+def _text_of(collect: Collect) -> bytes:
     registry = CollectorRegistry()
     registry.register(_Families(collect))
     return generate_latest(registry)
@@ -62,16 +70,13 @@ class _Families(Collector):
 class BrokerMetrics:
     """A broker's own metrics. Counters begin at 0 when the broker starts."""
 
-    def __init__(self, api: Api, lags: Sequence[TopicLag], retries: Counter[str] | None) -> None:
+    def __init__(self, api: Api) -> None:
         self._api = api
-        self._lags = lags
-        self._retries = retries
 
     def collect(self) -> Iterator[Metric]:
         """All metric families with their current values."""
         yield from self._messages()
         yield from self._delayed()
-        yield from self._groups()
         yield from self._server()
         for more in self._api.more_metrics:
             yield from more()
@@ -152,27 +157,6 @@ class BrokerMetrics:
             files.repeats,
         )
 
-    def _groups(self) -> Iterator[Metric]:
-        lag = _gauge("group_lag_messages", "Messages that the group has not consumed", "group", "topic")
-        in_flight = _gauge(
-            "group_in_flight_messages",
-            "Messages that consumers have received and not settled or postponed",
-            "group",
-            "topic",
-        )
-        retrying = _gauge(
-            "group_retrying_messages",
-            "Messages that failed and wait for their next attempt",
-            "group",
-            "topic",
-        )
-        gauges = (lag, in_flight, retrying)
-        for one in self._lags:
-            retrying_now = one.postponed + (self._retries[one.topic] if self._retries else 0)
-            for gauge, value in zip(gauges, (one.lag, one.in_flight, retrying_now), strict=True):
-                gauge.add_metric([one.group, one.topic], value)
-        yield from gauges[: None if self._retries is not None else -1]
-
     def _server(self) -> Iterator[Metric]:
         broker = self._api.broker
         yield GaugeMetricFamily("mocketmq_long_polls", "Consumers waiting in a long poll", broker.polls.count)
@@ -190,6 +174,21 @@ class BrokerMetrics:
             "The running version and profile",
             {"version": __version__, "profile": broker.levels.profile.name},
         )
+
+
+def _of_groups(lags: Sequence[TopicLag], retries: Counter[str] | None) -> Iterator[Figures]:
+    """The progress of each group in each topic; without counts of ``retries`` if the store has none."""
+    yield _by_group("lag", "Messages that the group has not consumed", lags, lambda one: one.lag)
+    text = "Messages that consumers have received and not settled or postponed"
+    yield _by_group("in_flight", text, lags, lambda one: one.in_flight)
+    if retries is not None:
+        text = "Messages that failed and wait for their next attempt"
+        yield _by_group("retrying", text, lags, lambda one: one.postponed + retries[one.topic])
+
+
+def _by_group(name: str, text: str, lags: Sequence[TopicLag], count: Callable[[TopicLag], int]) -> Figures:
+    rows = (({"group": one.group, "topic": one.topic}, count(one)) for one in lags)
+    return Figures("gauge", f"mocketmq_group_{name}_messages", text, rows, node={})
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:

@@ -11,11 +11,13 @@ from mocketmq import __version__
 from mocketmq.broker.sending.sender import MAX_BATCH
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ClockError, InvalidArgumentError, StoppingError, TopicNotFoundError
+from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.fields import Input, InstantMs, NoInput, TopicName
 from mocketmq.http_api.route import JSON, ApiCall, Route, RouteGroup, given
 from mocketmq.open_ports import OpenPorts
 
 TEXT, HTML = "text/plain", "text/html"
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Info(msgspec.Struct, frozen=True):
@@ -132,14 +134,12 @@ async def readiness(call: ApiCall, _: NoInput) -> Readiness:
     return Readiness()
 
 
-async def metrics(call: ApiCall, _: NoInput) -> web.Response:
+async def metrics(call: ApiCall, _: NoInput) -> web.StreamResponse:
     """Returns the metrics in Prometheus' text format."""
     # The import takes half as long as importing the whole API, and many brokers are never scraped.
     from mocketmq.http_api.metrics import render  # noqa: PLC0415
 
-    return web.Response(
-        body=await render(call.api), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
-    )
+    return await load_of(call.request).send_text(await render(call.api), _PROMETHEUS)
 
 
 async def openapi(call: ApiCall, _: NoInput) -> web.Response:

@@ -5,7 +5,8 @@ ConsumerLagCalculator, DefaultStoreMetricsManager and ProxyMetricsManager, and f
 OpenTelemetry's exporter for Prometheus, 1.29. docs/metrics.md lists the metrics, what differs, and
 what is left out.
 
-Figures are read on the event loop, and turned into text in a thread (``metrics``).
+Figures are read on the event loop, in turns. Those by topic or group are only copied there, because there may
+be tens of thousands; they get their labels in the thread that makes them text (``metrics``).
 """
 
 import asyncio
@@ -13,7 +14,8 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.inspection.consumer_lag import TopicLag
@@ -46,19 +48,15 @@ _OWN_GROUPS: Final = (HALF_GROUP, CHECKED_HALF_GROUP)
 Row = tuple[Labels, int]
 
 
-async def read_figures(api: Api, lags: Sequence[TopicLag]) -> list[Figures]:
-    """Read all figures. Those that the store would have to answer are left out if it cannot."""
+async def read_figures(api: Api, lags: Sequence[TopicLag]) -> Iterator[Figures]:
+    """Read all figures. Those that the store would have to answer are left out if it cannot.
+
+    Figures by topic or group are made while the result is iterated, which may be done in another thread.
+    """
     broker = api.broker
-    traffic = broker.registry.statistics.traffic
+    traffic = await broker.registry.statistics.traffic.snapshot(api.turns)
     found: list[Figures] = []
-    for some in (
-        _of_broker(broker),
-        _of_clients(broker),
-        _of_traffic(traffic),
-        _of_transactions(traffic),
-        _of_lag([one for one in lags if one.group not in _OWN_GROUPS], broker.clock.now_us()),
-        _of_timers(broker),
-    ):
+    for some in (_of_broker(broker), _of_clients(broker), _of_timers(broker, traffic)):
         for figures in some:
             found.append(figures)
             await asyncio.sleep(0)  # with many topics, each may take milliseconds
@@ -66,7 +64,9 @@ async def read_figures(api: Api, lags: Sequence[TopicLag]) -> list[Figures]:
         found += await _of_store(api)
     if api.doors().grpc is not None:
         found.append(Figures("gauge", "rocketmq_proxy_up", "proxy status", [({}, 1)], PROXY))
-    return found
+    now_us = broker.clock.now_us()
+    of_lag = _of_lag([one for one in lags if one.group not in _OWN_GROUPS], now_us)
+    return chain(found, _of_traffic(traffic), _of_transactions(traffic), of_lag)
 
 
 def _of_broker(broker: Broker) -> Iterator[Figures]:
@@ -101,7 +101,7 @@ def _of_clients(broker: Broker) -> Iterator[Figures]:
 
 def _of_traffic(traffic: Traffic) -> Iterator[Figures]:
     stored = [
-        ({"topic": topic, "message_type": kind, "is_system": _text(is_system_topic(topic))}, sizes.copy())
+        ({"topic": topic, "message_type": kind, "is_system": _text(is_system_topic(topic))}, sizes)
         for (topic, kind), sizes in traffic.stored.items()
     ]
     rows = [(labels, sizes.count) for labels, sizes in stored]
@@ -124,7 +124,7 @@ def _of_transactions(traffic: Traffic) -> Iterator[Figures]:
     yield Figures("counter", "rocketmq_rollback_messages_total", "Total number of rollback messages", rows)
     # As upstream: named after milliseconds, counted in seconds.
     name = "rocketmq_finish_message_latency_milliseconds"
-    yield Figures("histogram", name, "Transaction finish latency", _copied(traffic.committed))
+    yield Figures("histogram", name, "Transaction finish latency", _by_topic(traffic.committed))
 
 
 def _of_lag(lags: Sequence[TopicLag], now_us: int) -> Iterator[Figures]:
@@ -148,8 +148,8 @@ def _of_lag(lags: Sequence[TopicLag], now_us: int) -> Iterator[Figures]:
         yield Figures("gauge", name, f"Consumer {what} time", known, merge=max)
 
 
-def _of_timers(broker: Broker) -> Iterator[Figures]:
-    traffic, timed = broker.registry.statistics.traffic, broker.schemes.timed_figures()
+def _of_timers(broker: Broker, traffic: Traffic) -> Iterator[Figures]:
+    timed = broker.schemes.timed_figures()
     now_us = broker.clock.now_us()
     rows = [({"topic": topic}, delays.count) for topic, delays in traffic.timers_set.items()]
     text = "Total number of timer enqueue"
@@ -158,7 +158,7 @@ def _of_timers(broker: Broker) -> Iterator[Figures]:
     text = "Total number of timer dequeue"
     yield Figures("counter", "rocketmq_timer_dequeue_total", text, rows, STORAGE)
     text = "Timer message set latency distribution"
-    delays = _copied(traffic.timers_set)
+    delays = _by_topic(traffic.timers_set)
     yield Figures("histogram", "rocketmq_delay_message_latency_seconds", text, delays, STORAGE)
     rows = [({}, _age_ms(timed.oldest_overdue_us, now_us))]
     name = "rocketmq_timer_dequeue_latency_milliseconds"
@@ -223,12 +223,8 @@ def _is_retry(one: TopicLag) -> str:
     return _text(one.topic.startswith(RETRY_PREFIX))
 
 
-def _by_topic(counts: Mapping[str, int]) -> list[Row]:
+def _by_topic(counts: Mapping[str, Any]) -> list[tuple[Labels, Any]]:
     return [({"topic": topic}, count) for topic, count in counts.items()]
-
-
-def _copied(found: Mapping[str, Histogram]) -> list[tuple[Labels, Histogram]]:
-    return [({"topic": topic}, values.copy()) for topic, values in found.items()]
 
 
 def _text(value: bool) -> str:

@@ -1,5 +1,6 @@
 """A route of the JSON API, with its input and output, declared once for server and OpenAPI document."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from msgspec import UNSET
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import steady_us
 from mocketmq.errors import EmulatorError
+from mocketmq.event_loop_turns import EventLoopTurns
 from mocketmq.faults.injector import RequestAttributes
 from mocketmq.faults.rule import Operation
 from mocketmq.http_api.bodies import Bodies
@@ -93,6 +95,8 @@ class Api:
         self.more_metrics = more_metrics
         self.doors = doors
         self.reports = Reports(broker, settings.data)
+        self.turns = EventLoopTurns()
+        self.scraping = asyncio.Lock()  # one set of metrics is made at a time
         self.is_ready = False
         self.requests: Counter[tuple[str, str, int]] = Counter()  # by method, path template and status
         self._started_us = steady_us()

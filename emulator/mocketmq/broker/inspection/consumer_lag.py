@@ -46,7 +46,8 @@ class _Sums:
         self.oldest_unsettled: list[_Place] = []
         self.oldest_unread: list[_Place] = []
 
-    def add_queue(self, one: GroupQueue) -> None:
+    def add_queue(self, one: GroupQueue) -> list[_Place]:
+        """Add a queue, and return the places of its oldest messages."""
         queue, end, start = one.queue, one.queue.next_offset, one.start_offset
         unread = max(one.given_offset, start)
         self.lag += max(end - start, 0)
@@ -54,10 +55,14 @@ class _Sums:
         self.postponed += one.postponed
         self.unread += max(end - unread, 0)
         self.ready += max(end - unread, 0) + sum(not receipt.is_in_flight for receipt in one.open.values())
+        places = []
         if start < end:
-            self.oldest_unsettled.append((queue.key, start))
+            places.append((queue.key, start))
+            self.oldest_unsettled.append(places[-1])
         if unread < end:
-            self.oldest_unread.append((queue.key, unread))
+            places.append((queue.key, unread))
+            self.oldest_unread.append(places[-1])
+        return places
 
 
 class ConsumerLag:
@@ -72,30 +77,36 @@ class ConsumerLag:
     async def of_all(self) -> list[TopicLag]:
         """The lag of all groups, by group and topic."""
         found: dict[tuple[str, str], _Sums] = {}
+        wanted: dict[_Place, None] = {}
         seen = 0
         for group in list(self._groups):
             for one in self._progress.queues_of(group):
-                found.setdefault((group.name, one.queue.topic), _Sums()).add_queue(one)
+                places = found.setdefault((group.name, one.queue.topic), _Sums()).add_queue(one)
+                if len(wanted) < MAX_LOOKUPS:
+                    wanted.update(dict.fromkeys(places))
                 seen += 1
                 if seen % QUEUES_PER_TURN == 0:
                     await self._turns.next_turn()
-        wanted = [place for sums in found.values() for place in (*sums.oldest_unsettled, *sums.oldest_unread)]
         times: dict[_Place, int] = {}
         with suppress(StoreError):
-            times = await store_times(self._database, list(dict.fromkeys(wanted))[:MAX_LOOKUPS])
-        return [
-            TopicLag(
-                *key,
-                sums.lag,
-                sums.in_flight,
-                sums.postponed,
-                sums.ready,
-                sums.unread,
-                _oldest(times, sums.oldest_unsettled),
-                _oldest(times, sums.oldest_unread),
+            times = await store_times(self._database, list(wanted)[:MAX_LOOKUPS])
+        lags = []
+        for key, sums in found.items():
+            lags.append(
+                TopicLag(
+                    *key,
+                    sums.lag,
+                    sums.in_flight,
+                    sums.postponed,
+                    sums.ready,
+                    sums.unread,
+                    _oldest(times, sums.oldest_unsettled),
+                    _oldest(times, sums.oldest_unread),
+                )
             )
-            for key, sums in found.items()
-        ]
+            if len(lags) % QUEUES_PER_TURN == 0:
+                await self._turns.next_turn()
+        return lags
 
 
 def _oldest(times: dict[_Place, int], places: Sequence[_Place]) -> int | None:

@@ -8,6 +8,7 @@ bodies, as in ``statistics``. All counts start at 0 with the broker.
 from collections import Counter
 from typing import Any, Final, Literal
 
+from mocketmq.event_loop_turns import EventLoopTurns
 from mocketmq.histogram import Histogram
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 
@@ -23,6 +24,8 @@ FINISH_S: Final = (5, 60, 600, 3_600, 12 * 3_600, 24 * 3_600)
 """Bounds of the time from a half message to its commit, in seconds."""
 DELAYS_S: Final = (60, 600, 3_600, 12 * 3_600, 24 * 3_600, 72 * 3_600)
 """Bounds of requested delays, in seconds."""
+COPIED_AT_ONCE: Final = 500
+"""Number of series that are copied before other tasks get a turn."""
 
 
 class Traffic:
@@ -45,8 +48,12 @@ class Traffic:
 
     def count_stored(self, topic: str, kind: Kind, size: int) -> None:
         """Count a message that was stored. Retries and dead letters do not count."""
-        if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
-            _histogram(self.stored, (topic, kind), SIZES).record(size)
+        found = self.stored.get((topic, kind))
+        if found is None:  # only then, as each send pays for what is done here
+            if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+                return
+            found = self.stored[topic, kind] = Histogram(SIZES)
+        found.record(size)
 
     def count_received(
         self, topic: str, group: str, messages: int, size: int, *, is_retry: bool | None
@@ -75,6 +82,17 @@ class Traffic:
     def count_commit(self, topic: str, waited_s: int) -> None:
         """Count a half message that was committed."""
         _histogram(self.committed, topic, FINISH_S).record(max(waited_s, 0))
+
+    async def snapshot(self, turns: EventLoopTurns) -> "Traffic":
+        """A copy of all counts, made in turns, because there may be many topics."""
+        copy = Traffic()
+        for name, table in vars(self).items():
+            copied = getattr(copy, name)
+            for number, (key, value) in enumerate(list(table.items()), 1):
+                copied[key] = value.copy() if isinstance(value, Histogram) else value
+                if number % COPIED_AT_ONCE == 0:
+                    await turns.next_turn()
+        return copy
 
     def forget_topic(self, topic: str) -> None:
         """Drop the counts of a deleted topic."""

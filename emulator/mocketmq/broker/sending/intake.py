@@ -121,7 +121,14 @@ class Intake:
     def count(self, accepted: AcceptedMessage) -> None:
         """Count a message that a client sent and that has become durable."""
         queue, level, claim, draft = accepted
-        topic, traffic, kind = queue.topic, self._traffic, _traffic_kind(accepted)
+        topic, traffic = queue.topic, self._traffic
+        # The message type that upstream's metrics show, up to 5.5.0 (BrokerMetricsManager.getMessageType). A
+        # message with a priority is a normal one.
+        kind: Kind = "normal"
+        if draft.properties.startswith(_ORDERED) or _ORDERED_TOO in draft.properties:
+            kind = "fifo"
+        elif level or claim is not None:
+            kind = "delay"
         if claim is not None:
             traffic.count_timer(topic, (claim.due_us - self._clock.now_us()) // US_PER_S)
             topic = TIMER_TOPIC
@@ -171,14 +178,6 @@ def _queue_id(message: Message, topic: Topic) -> int | None:
         return message.queue_id
     priority = checked_priority(message.properties)
     return message.queue_id if priority is None else min(priority, topic.write_queues - 1)
-
-
-def _traffic_kind(accepted: AcceptedMessage) -> Kind:
-    """The message type that upstream's metrics show (BrokerMetricsManager.getMessageType)."""
-    properties = accepted.draft.properties
-    if properties.startswith(_ORDERED) or _ORDERED_TOO in properties:
-        return "fifo"
-    return "delay" if accepted.level or accepted.claim is not None else "normal"
 
 
 def _has_waited(message: Message, level: int) -> bool:

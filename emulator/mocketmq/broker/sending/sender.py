@@ -119,12 +119,9 @@ class Sender:
 
     def sent_now(self, accepted: AcceptedMessage, stored: StoredMessage) -> SendResult:
         """Count a message that has become durable, and return its result."""
-        self._count(accepted)
-        return self._result(accepted, stored)
-
-    def _count(self, accepted: AcceptedMessage) -> None:
         self.sent += 1
         self.intake.count(accepted)
+        return self._result(accepted, stored)
 
     async def send_batch(self, messages: Sequence[Message]) -> list[SendResult]:
         """Store 1 to 1,000 messages, all or none. Raises the errors of ``send``.
@@ -139,9 +136,7 @@ class Sender:
             if len(accepted) % ACCEPTED_AT_ONCE == 0:
                 await self._turns.next_turn()
         stored = await run_to_completion(self._store_all(accepted))
-        for one in accepted:
-            self._count(one)
-        return list(map(self._result, accepted, stored))
+        return list(map(self.sent_now, accepted, stored))
 
     async def send_together(self, messages: Iterable[Message]) -> list[SendResult]:
         """Store messages of one topic next to each other in one queue, all or none.
@@ -171,9 +166,7 @@ class Sender:
         stored: list[StoredMessage] = await self._writer.commit(
             lambda batch: [self.intake.append(one, batch) for one in accepted]
         )
-        for one in accepted:
-            self._count(one)
-        return list(map(self._result, accepted, stored))
+        return list(map(self.sent_now, accepted, stored))
 
     async def _check_kept(self, accepted: AcceptedMessage, stored: StoredMessage) -> None:
         """Check the topic again, because its deletion may have missed a message that was being kept."""
