@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mocketmq.access.access import access_of
 from mocketmq.broker.broker import Broker
@@ -21,6 +21,9 @@ from mocketmq.store.database import FILE_NAME, MEMORY, Database
 from mocketmq.store.lock import DirectoryLock
 from mocketmq.store.start_check import naming_damage
 from mocketmq_compat.delay.schemes import open_timed_scheme
+
+if TYPE_CHECKING:
+    from mocketmq.otlp.telemetry import Telemetry
 
 DELAY_SCHEMES: Final[Sequence[OpenScheme]] = (open_timed_scheme,)
 """Delay schemes for absolute due times. The first scheme that claims a message keeps it."""
@@ -50,6 +53,7 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
             broker = await stack.enter_async_context(
                 open_broker(settings, database, store_host, table, DELAY_SCHEMES, access)
             )
+        telemetry = await stack.enter_async_context(_telemetry(broker, settings))
         http, remoting, grpc = await open_front_doors(broker, settings, access, ports, stack)
         # Long polls and streams must end before the listeners wait for their handlers.
         stack.callback(broker.polls.close)
@@ -57,6 +61,8 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
         stack.callback(broker.faults.close)
         await _declare_faults(settings, broker)
         http.is_ready = True
+        if telemetry is not None:
+            telemetry.start_metrics(http.api)
         if ready_file is not None:
             ready_file.write(http.doors)
             stack.callback(ready_file.remove_file)
@@ -64,6 +70,21 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
             yield Emulator(settings, broker, http, remoting, grpc)
         finally:
             http.is_ready = False
+
+
+@asynccontextmanager
+async def _telemetry(broker: Broker, settings: Settings) -> AsyncIterator["Telemetry | None"]:
+    """Export traces and metrics, if an endpoint is set. Raises SettingError without the extra ``otlp``."""
+    if settings.otlp_endpoint is None:
+        yield None
+        return
+    try:
+        from mocketmq.otlp.telemetry import open_telemetry  # noqa: PLC0415 - needs the extra
+    except ModuleNotFoundError as error:
+        allowed = f"none: {error.name} is not installed; install mocketmq with its extra 'otlp'"
+        raise SettingError("otlp_endpoint", settings.otlp_endpoint, allowed) from None
+    async with open_telemetry(broker, settings.otlp_endpoint) as telemetry:
+        yield telemetry
 
 
 async def _close_store(database: Database, lock: DirectoryLock | None) -> None:

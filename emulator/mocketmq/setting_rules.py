@@ -152,6 +152,10 @@ SECURITY_TOKENS: Final = Rule(
 ADDRESS: Final = _address(":([0-9]+)", "host:port")
 HOST: Final = _address("(?::([0-9]+))?", "host or host:port")
 HOSTS: Final = Rule("hosts separated by commas, each a name, host:port or *", _parse_hosts)
+ENDPOINT: Final = _pattern(
+    r"https?://[^/\s?#@]+(/[^\s?#]*)?",
+    "a URL such as http://localhost:4318, with http or https, and no query",
+)
 VERSION: Final = Rule("a release of RocketMQ from 4.0.0 to 5.9.9", version_number)
 TOPIC: Final = Rule(f"{TOPIC_NAMES}; not the name of a system topic", _parse_topic)
 GROUP: Final = Rule(GROUP_NAMES, _parse_group)

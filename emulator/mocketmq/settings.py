@@ -302,6 +302,12 @@ class Settings:
         "remove the oldest messages when the store is larger than this; 0 keeps all",
         name="retain_size",
     )
+    otlp_endpoint: str | None = _setting(
+        "",
+        rules.ENDPOINT,
+        "URL of an OpenTelemetry collector for traces of messages and for metrics, by OTLP over HTTP, such as"
+        " http://localhost:4318; needs the extra 'otlp' (docs/metrics.md)",
+    )
     log_level: LogLevel = _setting("info", rules.choice(LogLevel), "least severe log lines to show")
     topics: tuple[TopicDeclaration, ...] = ()
     groups: tuple[GroupDeclaration, ...] = ()

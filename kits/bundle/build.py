@@ -35,7 +35,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / "build" / "bundle"
 DIST = ROOT / "dist"
-EXTRAS = {"relay", "sorted"}
+EXTRAS = {"otlp", "relay", "sorted"}
 """Extras of mocketmq in the bundle. The extra ``report`` is too large for it."""
 _SYSTEMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 _MACHINES = {"amd64": "x86_64"}  # Windows' name and ours

@@ -158,3 +158,15 @@ async def test_events_and_leaks_are_listed(shell: Shell) -> None:
     assert (leaked.code, leaked.stderr) == (1, "")
     assert leaked.stdout.startswith("orders keys 7 'order 7': in flight at billing, until in ")
     assert (await shell("leaks", "--group", "nobody")).code == 4
+
+
+async def test_the_history_of_a_message_names_its_trace(shell: Shell) -> None:
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+    parent = f"traceparent=00-{trace_id}-00f067aa0ba902b7-01"
+    sent = await shell.json("send", "orders", "traced", "--level", "3", "--property", parent)
+    shown = (await shell("message", sent["message_id"])).stdout
+    assert f"message {sent['message_id']} is pending, trace {trace_id}\n" in shown
+    assert (await shell.json("message", sent["message_id"]))["records"][0]["trace_id"] == trace_id
+    other = await shell.json("send", "orders", "untraced")
+    assert "trace" not in (await shell("message", other["message_id"])).stdout
+    assert (await shell.json("message", other["message_id"]))["records"][0]["trace_id"] is None

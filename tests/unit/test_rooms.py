@@ -108,6 +108,7 @@ ROOMS = {
     "live": {"mocketmq_report.live"},
     "lab-report": {"mocketmq_report.lab"},
     "spark": {"mocketmq_report"},  # the rest of it
+    "otlp": {"mocketmq.otlp"},
     # On top
     "app": {f"mocketmq.{name}" for name in ("app", "emulator", "front_doors", "ready_file", "watchdog")},
     "cli": {"mocketmq.cli", "mocketmq.__main__"},
@@ -161,9 +162,10 @@ KNOWS = {
     "report": "base document judge",
     "live": "base store schedule delay document ledger compute",
     "spark": "base document ledger compute judge report live",
+    "otlp": f"base store schedule {BROKER} http json",
     "app": (
         f"base access store schedule delay {BROKER} connections listening grpc http json console"
-        " discovery aliyun"
+        " discovery aliyun otlp"
     ),
     "lab": f"base schedule delay {BROKER} wire calling client probe app",
     "relay": "base store delay wire calling",

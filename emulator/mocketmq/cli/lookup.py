@@ -89,7 +89,9 @@ def message(broker: BlockingClient, output: Output, message_id: str) -> None:
     events = Table(
         ("time", ">after", "what happened"), _life(history), least=("after",), folded="what happened"
     )
-    output.show(history, f"message {history['message_id']} is {_state(history)}", events)
+    trace_id = history["records"][0]["trace_id"]
+    trace = f", trace {trace_id}" if trace_id else ""
+    output.show(history, f"message {history['message_id']} is {_state(history)}{trace}", events)
 
 
 def _state(history: JsonObject) -> str:

@@ -61,7 +61,7 @@ function whole(history, load) {
   const copy = (label, text) => button(label, doing(async () => { await navigator.clipboard.writeText(text); notice(`${label.replace("Copy as ", "")} copied.`); }), { class: "plain" });
   const given = history.life.filter((one) => one.kind === "retried").length;
   const facts = [
-    ["Message id", record.message_id], ["Topic", topic], ["Tag", record.tag], ["Keys", record.keys.join(" ")], ["Priority", record.priority === null ? null : String(record.priority)], ["State", [history.state, history.consumption].filter(Boolean).join(", ")],
+    ["Message id", record.message_id], ["Topic", topic], ["Tag", record.tag], ["Keys", record.keys.join(" ")], ["Priority", record.priority === null ? null : String(record.priority)], ["Trace", record.trace_id], ["State", [history.state, history.consumption].filter(Boolean).join(", ")],
     ["Queue", `${record.queue_id}, offset ${record.queue_offset}`], ["Offset message id", record.offset_message_id],
     ["Born", `${dateTime(record.born_ms)} at ${record.born_host}`], ["Given back", given ? plural(given, "time") : null],
   ].filter(([, value]) => value);

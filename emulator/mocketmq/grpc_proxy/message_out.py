@@ -20,6 +20,7 @@ from mocketmq.message.properties import (
     TAGS,
     TIMER_DELIVER_MS,
     TIMERS,
+    TRACE_CONTEXT,
     TRAN_MSG,
     decode_properties,
 )
@@ -27,7 +28,6 @@ from mocketmq.message.properties import (
 IDENTITY, GZIP = 1, 2
 """Values of Encoding."""
 MESSAGE_GROUP: Final = "__SHARDINGKEY"
-TRACE_CONTEXT: Final = "TRACE_CONTEXT"
 BORN_HOST: Final = "__BORNHOST"
 _TRANSACTION_ID: Final = "__transactionId__"
 _RESERVED: Final = (

@@ -15,7 +15,7 @@ from mocketmq.grpc_proxy import topic_types
 from mocketmq.grpc_proxy.call import Call, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, set_status
 from mocketmq.grpc_proxy.fault_injection import DOOR
-from mocketmq.grpc_proxy.message_out import BORN_HOST, GZIP, MESSAGE_GROUP, RESERVED, TRACE_CONTEXT
+from mocketmq.grpc_proxy.message_out import BORN_HOST, GZIP, MESSAGE_GROUP, RESERVED
 from mocketmq.grpc_proxy.messages import message_class, us_of
 from mocketmq.grpc_proxy.newer import check_message
 from mocketmq.message import identity
@@ -27,6 +27,7 @@ from mocketmq.message.properties import (
     PRIORITY,
     TAGS,
     TIMER_DELIVER_MS,
+    TRACE_CONTEXT,
     UNIQ_KEY,
     WITHOUT_EFFECT,
     java_hash,

@@ -91,6 +91,11 @@ class HttpServer:
         self._ticking: asyncio.TimerHandle | None = None
 
     @property
+    def api(self) -> Api:
+        """The state that the routes share."""
+        return self._api
+
+    @property
     def is_ready(self) -> bool:
         """Whether the broker accepts requests, as ``/readyz`` reports."""
         return self._api.is_ready

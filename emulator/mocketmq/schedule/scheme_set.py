@@ -25,13 +25,19 @@ class Claim(NamedTuple):
 
 
 class SchemeSet:
-    """Every delay scheme: the level queues first, then the plugged-in schemes in their order."""
+    """Every delay scheme: the level queues first, then the plugged-in schemes in their order.
+
+    ``on_kept`` is called for each message that a scheme has saved outside of the store, and ``on_cancelled``
+    for each message that was cancelled.
+    """
 
     def __init__(self, writer: Writer, lines: WaitingLines | None = None) -> None:
         self._writer = writer
         self._lines = lines
         self._all: list[DelayScheme] = []
         self._timed: list[TimedScheme] = []
+        self.on_kept: Callable[[StoredMessage], None] | None = None
+        self.on_cancelled: Callable[[StoredMessage], None] | None = None
 
     def add_scheme(self, scheme: DelayScheme) -> None:
         """Add a scheme. Raises ValueError if another scheme has the same name."""
@@ -77,7 +83,10 @@ class SchemeSet:
         scheme, due_us = claim
         if self._lines is not None:
             due_us = self._lines.join(queue, due_us)
-        return await scheme.keep(draft, queue, due_us, number)
+        kept = await scheme.keep(draft, queue, due_us, number)
+        if self.on_kept is not None:
+            self.on_kept(kept)
+        return kept
 
     def timed(self, name: str = "") -> TimedScheme:
         """The scheme with this name, otherwise the first. Raises LookupError if there are no schemes."""
@@ -170,6 +179,8 @@ class SchemeSet:
         def work(batch: Batch) -> None:
             for scheme in self._all:
                 scheme.cancel(batch, messages)
+            for message in messages:
+                self._tell_cancelled(batch, message)
 
         await self._writer.commit(work, until="visible")
 
@@ -180,7 +191,16 @@ class SchemeSet:
 
     async def cancel_all(self, messages: Sequence[StoredMessage]) -> int:
         """Cancel the messages that are still pending, and return how many were cancelled."""
-        return await self._with_all(messages, lambda scheme, batch, one: scheme.cancel(batch, [one]))
+
+        def cancel(scheme: DelayScheme, batch: Batch, message: StoredMessage) -> None:
+            scheme.cancel(batch, [message])
+            self._tell_cancelled(batch, message)
+
+        return await self._with_all(messages, cancel)
+
+    def _tell_cancelled(self, batch: Batch, message: StoredMessage) -> None:
+        if self.on_cancelled is not None:
+            batch.on_commit(partial(self.on_cancelled, message))
 
     async def force_all(self, messages: Sequence[StoredMessage]) -> int:
         """Deliver the messages that are still pending now, and return how many were delivered."""

@@ -193,7 +193,7 @@ class Writer:
         self.failures = 0
         self.kept_outside = 0
         self._on_stored = on_stored
-        self._on_change = on_change
+        self._on_change = [on_change]
         self._database = database
         self._clock = clock
         self._waiting: deque[tuple[Work, Waiter, bool, Until]] = deque()
@@ -202,6 +202,10 @@ class Writer:
         self._closing = False
         self._on_arrival = on_arrival
         self.task = asyncio.create_task(self._run(), name="writer")
+
+    def add_change_listener(self, listener: Callable[[], None]) -> None:
+        """Call the listener after each commit as well, and after each save of a delay scheme."""
+        self._on_change.append(listener)
 
     @property
     def waiting(self) -> int:
@@ -265,7 +269,7 @@ class Writer:
         """Report messages that a delay scheme saved outside the store to ``on_stored``."""
         self.kept_outside += 1
         self._on_stored(appended, took_us)
-        self._on_change()
+        self._changed()
 
     async def close(self) -> None:
         """Refuse new work, and make all waiting work durable. May be called twice."""
@@ -356,4 +360,8 @@ class Writer:
             act()
         for queue in batch.next_offsets:
             self._on_arrival(queue)
-        self._on_change()
+        self._changed()
+
+    def _changed(self) -> None:
+        for call in self._on_change:
+            call()

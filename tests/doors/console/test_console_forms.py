@@ -146,6 +146,14 @@ async def test_a_priority_is_shown_and_sent_again(browser: "Browser", api: Api) 
     assert [one["priority"] for one in await api.receive()] == [2, 2]
 
 
+async def test_the_trace_of_a_message_is_among_its_facts(browser: "Browser", api: Api) -> None:
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+    sent = await api.send(properties={"traceparent": f"00-{trace_id}-00f067aa0ba902b7-01"})
+    async with console_page(browser, api.emulator.url, f"messages/{sent['message_id']}") as page:
+        await expect(page.get_by_text("Trace", exact=True)).to_be_visible()
+        await expect(page.get_by_text(trace_id, exact=True)).to_be_visible()
+
+
 async def test_a_messages_life_lists_its_faults(browser: "Browser", api: Api) -> None:
     await api.ok("POST", "/v1/faults", {"do": "late", "by": "1ms", "operation": "send", "name": "slow"})
     await api.ok("POST", "/v1/faults", {"do": "deliver-late", "by": "20s", "level": 3, "name": "jam"})

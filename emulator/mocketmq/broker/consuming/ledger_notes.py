@@ -37,18 +37,24 @@ class Step(NamedTuple):
 
 
 class PullTrail:
-    """The newest pulls and commits, oldest first."""
+    """The newest pulls and commits, oldest first. ``on_step`` is called with each."""
 
     def __init__(self) -> None:
         self.steps: deque[Step] = deque(maxlen=LENGTH)
+        self.on_step: Callable[[Step], None] | None = None
 
     def pulled(self, at_us: int, group: str, queue: Queue, offsets: Sequence[int]) -> None:
         """Add a pull that gave these messages to the group."""
-        self.steps.append(Step(at_us, group, queue, offsets, is_commit=False))
+        self._add_step(Step(at_us, group, queue, offsets, is_commit=False))
 
     def committed(self, at_us: int, group: str, queue: Queue, offsets: range) -> None:
         """Add a commit by which the group's committed offset passed these messages."""
-        self.steps.append(Step(at_us, group, queue, offsets, is_commit=True))
+        self._add_step(Step(at_us, group, queue, offsets, is_commit=True))
+
+    def _add_step(self, step: Step) -> None:
+        self.steps.append(step)
+        if self.on_step is not None:
+            self.on_step(step)
 
 
 class LedgerNotes:

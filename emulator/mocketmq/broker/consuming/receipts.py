@@ -34,7 +34,8 @@ from mocketmq.store.writer import Batch
 class Receipts:
     """Changes receipts. ``expiries`` orders receipts in flight by the end of their invisible time.
 
-    ``checks`` orders half messages by the time of their next check-back.
+    ``checks`` orders half messages by the time of their next check-back. ``on_step`` is called with a receipt
+    that was given (no outcome) or settled, and the instant.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Receipts:
         self.groups = groups
         self._polls = polls
         self._ledger = ledger
+        self.on_step: Callable[[Receipt, Outcome | None, int], None] | None = None
 
     async def load(self) -> None:
         """Read the open receipts of all groups from the store."""
@@ -90,6 +92,8 @@ class Receipts:
                 receipt.first_taken_us = receipt.first_taken_us or now_us
                 receipt.transition(State.HELD)
                 self._apply_visible(receipt, visible_us, times, pop_ms, is_postponed=False)
+                if self.on_step is not None:
+                    self.on_step(receipt, None, now_us)
 
         batch.on_commit(given)
 
@@ -214,6 +218,8 @@ class Receipts:
         if receipt.is_delayed and outcome is Outcome.ACKED:
             self._ledger.acked(batch, receipt.log_offset)
         batch.on_commit(receipt.acknowledged if outcome is Outcome.ACKED else receipt.close)
+        if self.on_step is not None:
+            batch.on_commit(partial(self.on_step, receipt, outcome, batch.now_us))
 
     def begin_settling(self, receipt: Receipt) -> None:
         """Reserve the message for settling. No other request gets it until it is settled or reopened."""

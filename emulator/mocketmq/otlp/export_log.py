@@ -1,0 +1,55 @@
+"""Logs that telemetry cannot be exported once, and once more when it can again.
+
+OpenTelemetry's SDK logs each failed attempt. This handler keeps its lines out of the broker's log, and uses
+the last one as the reason.
+"""
+
+import logging
+import threading
+from typing import Final
+
+log = logging.getLogger(__name__)
+
+_SDK: Final = "opentelemetry"
+
+
+class ExportLog(logging.Handler):
+    """The state of the exports to an endpoint. Its methods may be called in any thread."""
+
+    def __init__(self, endpoint: str) -> None:
+        super().__init__(logging.WARNING)
+        self._endpoint = endpoint
+        self._reason = ""
+        self._failing: set[str] = set()
+        self._state_lock = threading.Lock()
+        self._sdk = logging.getLogger(_SDK)
+        self._propagated = self._sdk.propagate
+        self._sdk.propagate = False
+        self._sdk.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the SDK's line."""
+        self._reason = record.getMessage()[:500]
+
+    def note_export(self, signal: str, *, is_done: bool) -> None:
+        """Note the end of an export of traces or metrics."""
+        with self._state_lock:
+            if is_done == (signal not in self._failing):
+                return
+            (self._failing.discard if is_done else self._failing.add)(signal)
+        if is_done:
+            log.info("%s are exported to %s again", signal, self._endpoint)
+        else:
+            log.warning(
+                "cannot export %s to %s: %s; they are dropped until it is reachable, and nothing more is"
+                " logged until then",
+                signal,
+                self._endpoint,
+                self._reason or "it refused them",
+            )
+
+    def close(self) -> None:
+        """Give the SDK's lines back to their usual handlers."""
+        self._sdk.removeHandler(self)
+        self._sdk.propagate = self._propagated
+        super().close()

@@ -1,0 +1,163 @@
+"""Turns the steps of messages into spans, four times a second, and hands them to OpenTelemetry's SDK.
+
+Nothing waits for this task: it reads what parts of the broker have noted (``life_steps``), reads the records
+from the store as any other reader, and lets other tasks have their turn between small numbers of spans. The
+SDK queues spans, encodes and sends them in a thread of its own, and drops what its queue cannot hold.
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from itertools import groupby, islice
+from typing import Final
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.consuming.receipt import Outcome
+from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.otlp.export_log import ExportLog
+from mocketmq.otlp.life_spans import LifeSpans
+from mocketmq.otlp.life_steps import CommitStep, GroupStep, LifeSteps, OffsetStep, ParkStep
+from mocketmq.otlp.traced_record import (
+    TracedRecord,
+    records_at,
+    records_between,
+    records_in,
+    waiting_record,
+)
+from mocketmq.store.chore import Chore
+
+log = logging.getLogger(__name__)
+
+SPANS_AT_ONCE: Final = 32
+"""Number of spans made before other tasks get a turn."""
+_PAGE: Final = 256
+_DELAY: Final = "OTEL_BSP_SCHEDULE_DELAY"
+_DELAY_MS: Final = 1_000
+"""Time between two exports, unless OpenTelemetry's variable gives another. Its default is five times this."""
+
+
+def span_processor(endpoint: str, export_log: ExportLog) -> BatchSpanProcessor:
+    """The SDK's queue of spans and its thread, as its variables configure them."""
+    exporter = SpanSender(OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces"), export_log)
+    delay_ms = None if os.environ.get(_DELAY) else _DELAY_MS
+    return BatchSpanProcessor(exporter, schedule_delay_millis=delay_ms)
+
+
+class SpanSender:
+    """An exporter of the SDK that notes in the log whether it succeeds."""
+
+    def __init__(self, exporter: OTLPSpanExporter, export_log: ExportLog) -> None:
+        self._exporter = exporter
+        self._log = export_log
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send the spans; called in the SDK's thread."""
+        result = self._exporter.export(spans)
+        self._log.note_export("traces", is_done=result is SpanExportResult.SUCCESS)
+        return result
+
+    def shutdown(self) -> None:
+        """Stop, also in the middle of a retry."""
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's signature
+        """Return True, because the exporter keeps nothing."""
+        return True
+
+
+class TraceExport(Chore):
+    """The task that makes spans."""
+
+    name = "otlp-traces"
+    interval_s = 0.25
+
+    def __init__(self, broker: Broker, processor: BatchSpanProcessor, resource: Resource) -> None:
+        super().__init__()
+        self._database = broker.store.database
+        self._rate = broker.clock.rate
+        self._processor = processor
+        self._steps = LifeSteps(broker)
+        self._spans = LifeSpans(broker.registry.topics, broker.clock, resource)
+        self._next_offset = broker.store.writer.next_log_offset
+        self._last_wall_us = 0
+        self._dropped = 0
+        self._made = 0
+        self._turns = EventLoopTurns()
+
+    async def turn(self) -> None:
+        """Make spans of everything noted so far."""
+        steps = self._steps.take_steps()
+        self._next_offset = self._steps.first_of(self._next_offset, steps)
+        for kind, alike in groupby(steps, type):
+            if kind is GroupStep:
+                groups = (step for step in alike if isinstance(step, GroupStep))
+                while page := [*islice(groups, _PAGE)]:
+                    await self._of_groups(page)
+                continue
+            for step in alike:
+                match step:
+                    case CommitStep():
+                        await self._of_commit(step)
+                    case OffsetStep():
+                        await self._of_offsets(step)
+                    case ParkStep(wall_us, at_us, message, size, is_cancelled):
+                        record = waiting_record(message, size)
+                        await self._emit(
+                            self._spans.of_parking(record, wall_us, at_us, is_cancelled=is_cancelled)
+                        )
+        if self._steps.dropped > self._dropped:
+            log.warning(
+                "traces leave out %d steps of messages: more happened at once than can be exported",
+                self._steps.dropped - self._dropped,
+            )
+            self._dropped = self._steps.dropped
+
+    async def _of_commit(self, step: CommitStep) -> None:
+        while self._next_offset < step.end:
+            end = min(self._next_offset + _PAGE, step.end)
+            for record in await records_between(self._database, self._next_offset, end):
+                await self._emit(self._spans.of_record(record, *self._stored(record, step), step.at_us))
+            self._next_offset = end
+        self._last_wall_us = step.wall_us
+
+    def _stored(self, record: TracedRecord, step: CommitStep) -> tuple[int, int]:
+        """The instants of the wall clock between which a record was stored.
+
+        A commit begins at the record's store time. On a clock that stands still or was moved in between, its
+        beginning is not known.
+        """
+        took_us = (step.at_us - record.store_us) / self._rate if self._rate else 0
+        began_us = step.wall_us - int(took_us)
+        return max(began_us, self._last_wall_us) if took_us >= 0 else step.wall_us, step.wall_us
+
+    async def _of_groups(self, steps: Sequence[GroupStep]) -> None:
+        records = await records_at(self._database, [step.log_offset for step in steps])
+        for step in steps:
+            record = records.get(step.log_offset)
+            if record is not None:
+                await self._emit(
+                    self._spans.of_group(
+                        record, step.group, step.outcome, step.wall_us, step.at_us, step.times
+                    )
+                )
+
+    async def _of_offsets(self, step: OffsetStep) -> None:
+        outcome = Outcome.ACKED if step.is_commit else None
+        for record in await records_in(self._database, step.queue_key, step.offsets):
+            if outcome is None or not self._spans.was_given_back(record, step.group):
+                await self._emit(
+                    self._spans.of_group(record, step.group, outcome, step.wall_us, step.at_us, None)
+                )
+
+    async def _emit(self, spans: Iterable[ReadableSpan]) -> None:
+        """Queue the spans in the SDK, and let other tasks have their turn."""
+        for span in spans:
+            self._processor.on_end(span)
+            self._made += 1
+            if self._made % SPANS_AT_ONCE == 0:
+                await self._turns.next_turn()
