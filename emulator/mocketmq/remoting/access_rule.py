@@ -100,16 +100,21 @@ def publishes(topic: str) -> AccessRule:
 
 
 def consumes(
-    topic: str | None = None, group: str | None = None, *, actions: Action = Action.SUB
+    topic: str | None = None,
+    group: str | None = None,
+    *,
+    actions: Action = Action.SUB,
+    is_topic_first: bool = False,
 ) -> AccessRule:
     """Needs permission to consume as the group, and from the topic, in these ext fields.
 
-    A user needs one of the actions.
+    A user needs one of the actions. The group is checked first, unless upstream begins with the topic.
     """
 
     def needs(command: Command) -> Iterator[Need]:
         ext = command.ext
-        return to_consume(ext.get(topic or "") or None, ext.get(group or "") or None, actions)
+        found = to_consume(ext.get(topic or "") or None, ext.get(group or "") or None, actions)
+        return reversed([*found]) if is_topic_first else found
 
     return AccessRule(needs)
 

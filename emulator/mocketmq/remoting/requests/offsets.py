@@ -105,7 +105,9 @@ OFFSETS: Final = RequestFamily(
             RequestCode.UPDATE_CONSUMER_OFFSET,
             UpdateConsumerOffsetHeader,
             update,
-            access=consumes("topic", "consumerGroup", actions=Action.SUB | Action.UPDATE),
+            access=consumes(
+                "topic", "consumerGroup", actions=Action.SUB | Action.UPDATE, is_topic_first=True
+            ),
             effect=Effect.AT_ONCE,
         ),
         Request(

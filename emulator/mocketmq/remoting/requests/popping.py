@@ -304,7 +304,7 @@ POPPING: Final = RequestFamily(
             RequestCode.PEEK_MESSAGE,
             PeekMessageHeader,
             peek,
-            access=_CONSUMES,
+            access=consumes("topic", "consumerGroup", is_topic_first=True),
             effect=Effect.AT_ONCE,
             is_reading=True,
         ),

@@ -137,7 +137,7 @@ PULLING: Final = RequestFamily(
             code,
             PullMessageHeader,
             pull,
-            access=consumes("topic", "consumerGroup"),
+            access=consumes("topic", "consumerGroup", is_topic_first=True),
             long_poll=LongPoll.REFUSED,
             effect=Effect.AT_ONCE,
         )

@@ -110,7 +110,7 @@ async def put_policies(call: RemotingCall[SubjectHeader]) -> Response:
     subject = body.get("subject")
     name = _user_in(subject if isinstance(subject, str) else call.header.subject)
     if name is None:
-        raise AuthError("The subject type is null.")
+        raise RemotingError(ResponseCode.SYSTEM_ERROR, "the subject is no user; allowed: User:name")
     await call.broker.registry.users.add_policies(name, parse_policies(policies))
     return Response()
 
