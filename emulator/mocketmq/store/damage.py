@@ -5,6 +5,7 @@ cannot detect a flipped bit in a body. A kill never damages the file. A disk tha
 so does copying a store while a broker writes it.
 """
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,6 +15,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from mocketmq.errors import StoreUnavailableError, shorten
+from mocketmq.store.lock import is_held
 
 Progress = Callable[[str, int, int | None], None]
 """Receives the name of the step, the number of units done, and the total, if known."""
@@ -100,11 +102,11 @@ def _checked(database: Path, check: Callable[[sqlite3.Connection], list[Damage]]
     if not database.exists():
         return []
     try:
-        is_still = not has_log(database)  # a broker that writes has a log
-        changed_ns = database.stat().st_mtime_ns
+        is_still = not _is_in_use(database)
+        before = _changed_ns(database)
         with closing(_connect(database)) as connection:
             found = check(connection)
-        if is_still and database.stat().st_mtime_ns != changed_ns:
+        if is_still and (_is_in_use(database) or _changed_ns(database) != before):
             raise StoreUnavailableError(
                 f"{database} was changed while it was checked: a broker was started on it; check it again"
             )
@@ -117,10 +119,31 @@ def _checked(database: Path, check: Callable[[sqlite3.Connection], list[Damage]]
         raise StoreUnavailableError(f"{database} cannot be read: {error.strerror}") from error
 
 
+def _is_in_use(database: Path) -> bool:
+    """Whether a broker may be running on the database; the index of the log then is a file that it shares."""
+    return Path(f"{database}-shm").exists() and is_held(database.parent)
+
+
+def _changed_ns(database: Path) -> list[int]:
+    files = (database, Path(f"{database}-wal"))
+    return [file.stat().st_mtime_ns for file in files if file.exists()]
+
+
 def _connect(database: Path) -> sqlite3.Connection:
-    """Open a read-only connection, because closing a writable one would checkpoint the log."""
-    options = "mode=ro" if has_log(database) else "mode=ro&immutable=1"
+    """Open a read-only connection, because closing a writable one would checkpoint the log.
+
+    Changes no file and makes none. If no broker is running, this takes no locks, and SQLite keeps the index
+    of the log in memory, as for a database in exclusive use.
+    """
+    options, has_it_alone = "mode=ro", False
+    if not has_log(database):
+        options += "&immutable=1"
+    elif not _is_in_use(database) and os.name == "posix":
+        options += "&vfs=unix-none"
+        has_it_alone = True
     connection = sqlite3.connect(f"file:{quote(str(database.absolute()))}?{options}", uri=True)
+    if has_it_alone:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")  # names may be damaged, too
     return connection
 

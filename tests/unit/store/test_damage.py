@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from mocketmq.errors import StoreDamagedError, StoreUnavailableError, StoreUnreadableError
 from mocketmq.store import start_check
-from mocketmq.store.damage import Damage, find_all_damage, find_damage, summary
+from mocketmq.store.damage import Damage, find_all_damage, find_damage, schema_of, summary
 from mocketmq.store.database import FILE_NAME, Database
 from mocketmq.store.start_check import naming_damage
 from tests.support.damage import zero_root
@@ -41,8 +42,7 @@ def left_by_a_kill(database: Path) -> None:
 
 
 def contents(data: Path) -> dict[str, bytes]:
-    """Return every file except the index of the log, which each reader writes."""
-    return {path.name: path.read_bytes() for path in data.iterdir() if not path.name.endswith("-shm")}
+    return {path.name: path.read_bytes() for path in data.iterdir()}
 
 
 @pytest.mark.parametrize("table", ["counters", "topics", "messages"])
@@ -94,6 +94,23 @@ async def test_a_check_changes_no_file(tmp_path: Path) -> None:
     before = contents(tmp_path)
     find_damage(path)
     assert contents(tmp_path) == before
+
+
+async def test_a_check_reads_the_log_and_makes_no_index_of_it(tmp_path: Path) -> None:
+    path = await make_store(tmp_path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'of the log'")
+        copy = tmp_path / "copy"
+        copy.mkdir()
+        for name in (FILE_NAME, f"{FILE_NAME}-wal"):
+            shutil.copy(tmp_path / name, copy / name)
+    before = contents(copy)
+    for mode in (0o755, 0o555):
+        copy.chmod(mode)
+        assert find_damage(copy / FILE_NAME) == []
+        assert schema_of(copy / FILE_NAME) == "of the log"
+        assert contents(copy) == before
+    copy.chmod(0o755)
 
 
 @pytest.mark.parametrize("is_suspect", [False, True])
