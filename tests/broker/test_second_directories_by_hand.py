@@ -251,10 +251,10 @@ async def test_message_delivered_during_its_lookup_is_too_late(
         keys = broker.histories._keys
         look_up = keys.with_unique_key
 
-        async def look_up_and_lose(unique_key: str) -> list[StoredMessage]:
-            found = await look_up(unique_key)
+        async def look_up_and_lose(*args: Any, **more: Any) -> tuple[list[StoredMessage], int]:
+            found = await look_up(*args, **more)
             monkeypatch.setattr(keys, "with_unique_key", look_up)
-            await broker.pending.cancel(unique_key)
+            await broker.pending.cancel(key)
             return found
 
         monkeypatch.setattr(keys, "with_unique_key", look_up_and_lose)

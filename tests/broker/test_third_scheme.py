@@ -17,6 +17,7 @@ from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import NewestPage, TimedScheme
 from mocketmq.settings import Settings
+from mocketmq.store.messages import NO_LIMIT
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 from tests.support.api import Api, metrics_of, running_api
@@ -84,8 +85,9 @@ class EggTimer(TimedScheme):
     def holds(self, parked: StoredMessage) -> bool:
         return parked.log_offset in self.waiting
 
-    async def find_by_key(self, unique_key: str) -> list[StoredMessage]:
-        return [message for message in self.waiting.values() if message.unique_key == unique_key]
+    async def find_by_key(self, unique_key: str, max_bytes: int = NO_LIMIT) -> list[StoredMessage]:
+        found = [message for message in self.waiting.values() if message.unique_key == unique_key]
+        return found if max_bytes else found[-1:]
 
     async def numbered(self, number: int) -> StoredMessage | None:
         return self.waiting.get(number)

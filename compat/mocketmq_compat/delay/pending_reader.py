@@ -42,10 +42,23 @@ class PendingReader:
         self._settled = settled
         self._run = run
 
-    async def with_key(self, unique_key: str) -> list[StoredMessage]:
-        """Return the messages with this unique key."""
+    async def with_key(self, unique_key: str, max_bytes: int) -> list[StoredMessage]:
+        """Return the newest messages with this unique key, in order of arrival.
+
+        The bodies have up to ``max_bytes`` in total, unless the newest alone is larger.
+        """
         entries = await self._run(partial(self._store.with_key, key_hash(unique_key)))
-        return [message for message in await self._messages(entries) if message.unique_key == unique_key]
+        newest_first = sorted(entries, key=lambda entry: entry.number, reverse=True)
+        found: list[StoredMessage] = []
+        size = 0
+        for entry in newest_first:
+            for message in await self._messages([entry]):
+                size += len(message.body)
+                if found and size > max_bytes:
+                    return found[::-1]
+                if message.unique_key == unique_key:
+                    found.append(message)
+        return found[::-1]
 
     async def with_number(self, number: int) -> list[StoredMessage]:
         """Return the messages with this number: one, or several after two stores were merged."""

@@ -46,7 +46,7 @@ from mocketmq.schedule.timed_scheme import NewestPage, TimedScheme
 from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import Settings
 from mocketmq.store.chore import Chore
-from mocketmq.store.messages import MAX_AT_ONCE
+from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
@@ -371,8 +371,8 @@ class StoredScheme(TimedScheme):
     def _waits(self, entry: Entry) -> bool:
         return entry not in self._others and self.store.holds(entry)
 
-    async def find_by_key(self, unique_key: str) -> list[StoredMessage]:
-        return await self._pending_reader.with_key(unique_key)
+    async def find_by_key(self, unique_key: str, max_bytes: int = NO_LIMIT) -> list[StoredMessage]:
+        return await self._pending_reader.with_key(unique_key, max_bytes)
 
     async def numbered(self, number: int) -> StoredMessage | None:
         return next(iter(await self._pending_reader.with_number(number)), None)

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mocketmq.broker.consuming.pull import PullStatus
 from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.broker.filters.filter import parse_filter, prepare
-from mocketmq.broker.inspection.history import DeliveryRecord, InterventionRecord
+from mocketmq.broker.inspection.history import MAX_FOUND_BYTES, DeliveryRecord, InterventionRecord
 from mocketmq.broker.life import Consumption, FaultRecord, MessageState, ReceiptRecord
 from mocketmq.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
 from mocketmq.http_api.answers import load_of
@@ -49,7 +49,10 @@ class Browsed(msgspec.Struct, frozen=True):
 
 
 class MessageHistoryOut(msgspec.Struct, frozen=True):
-    """All records of a message, and its events. `state` is the state of the newest record.
+    """The records of a message, and its events. `state` is the state of the newest record.
+
+    If the bodies have more than 4 MiB in total, the oldest records are left out, with their events, and
+    `omitted` counts them; 0 otherwise.
 
     `consumption` is `never taken`, `in flight`, `to be redelivered`, `to be retried` or `acknowledged`, or
     null while consumers cannot see the message. `life` lists the events in order; for a pending message, the
@@ -61,6 +64,7 @@ class MessageHistoryOut(msgspec.Struct, frozen=True):
     consumption: Consumption | None
     life: list[EventOut]
     records: list[MessageOut]
+    omitted: int
     deliveries: list[DeliveryRecord]
     interventions: list[InterventionRecord]
     receipts: list[ReceiptRecord]
@@ -98,7 +102,10 @@ async def browse(call: ApiCall, where: Browse) -> Browsed:
 
 async def life(call: ApiCall, path: MessagePath) -> MessageHistoryOut:
     """Finds a message by its unique key, or by the offset message id of any of its records."""
-    found = await call.broker.histories.of(path.message_id)
+    load = load_of(call.request)
+    async with load.reading(2 * MAX_FOUND_BYTES):
+        found = await call.broker.histories.of(path.message_id)
+        load.settle(sum(len(one.body) for one in found.records))
     [newest] = await call.broker.message_states.of([found.newest])
     return MessageHistoryOut(
         found.records[0].unique_key,
@@ -106,6 +113,7 @@ async def life(call: ApiCall, path: MessagePath) -> MessageHistoryOut:
         newest.consumption,
         [event_out(event) for event in found.life],
         [message_out(call.broker, record) for record in found.records],
+        found.omitted,
         found.deliveries,
         found.interventions,
         found.receipts,

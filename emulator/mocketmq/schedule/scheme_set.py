@@ -11,6 +11,7 @@ from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.schedule.scheme import DelayScheme, FileFigures, PendingFigures
 from mocketmq.schedule.timed_scheme import NewestPage, TimedScheme
 from mocketmq.schedule.waiting_lines import WaitingLines
+from mocketmq.store.messages import NO_LIMIT
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch, Writer
 
@@ -132,9 +133,14 @@ class SchemeSet:
         """The scheme in which this message is pending, if any."""
         return next((scheme for scheme in self._all if scheme.holds(message)), None)
 
-    async def find_by_key(self, unique_key: str) -> list[StoredMessage]:
-        """The pending messages outside of the store with this unique key."""
-        return [message for scheme in self._timed for message in await scheme.find_by_key(unique_key)]
+    async def find_by_key(self, unique_key: str, max_bytes: int = NO_LIMIT) -> list[StoredMessage]:
+        """The newest pending messages outside of the store with this unique key.
+
+        ``max_bytes`` limits those of each scheme; see :meth:`TimedScheme.find_by_key`.
+        """
+        return [
+            message for scheme in self._timed for message in await scheme.find_by_key(unique_key, max_bytes)
+        ]
 
     async def numbered(self, number: int) -> StoredMessage | None:
         """The pending message outside of the store with this number, or None."""

@@ -23,7 +23,7 @@ from mocketmq.schedule.due import DueNow
 from mocketmq.schedule.scheme import FileFigures, PendingFigures
 from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.settings import Settings
-from mocketmq.store.messages import MAX_AT_ONCE
+from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
@@ -111,8 +111,11 @@ class TimedScheme(ABC):
         """Whether this message is still pending here."""
 
     @abstractmethod
-    async def find_by_key(self, unique_key: str) -> list[StoredMessage]:
-        """Pending messages with this unique key."""
+    async def find_by_key(self, unique_key: str, max_bytes: int = NO_LIMIT) -> list[StoredMessage]:
+        """The newest pending messages with this unique key, in order of arrival.
+
+        The bodies have up to ``max_bytes`` in total, unless the newest alone is larger.
+        """
 
     @abstractmethod
     async def numbered(self, number: int) -> StoredMessage | None:

@@ -8,11 +8,12 @@ look-up. A look-up finds every message stored before it.
 import asyncio
 import hashlib
 from collections.abc import Callable, Collection
+from itertools import accumulate
 
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import KEYS, decode_properties
 from mocketmq.store.chore import Chore
-from mocketmq.store.messages import NO_LIMIT, fitting_messages_at
+from mocketmq.store.messages import NO_LIMIT, fitting_messages_at, messages_at
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
@@ -34,6 +35,10 @@ _LOOK_UP = (
 _LOOK_UP_NEWEST = (
     "SELECT log_offset FROM message_keys WHERE key_hash = ? AND log_offset < ?"
     " ORDER BY log_offset DESC LIMIT ?"
+)
+_RECORDS_OF = (
+    "SELECT m.log_offset, length(m.body) FROM message_keys k JOIN messages m ON m.log_offset = k.log_offset"
+    " WHERE k.key_hash = ? AND m.unique_key = ? ORDER BY k.log_offset DESC LIMIT ?"
 )
 _FOLLOW = (
     "SELECT log_offset, unique_key, properties FROM messages WHERE log_offset >= ?"
@@ -92,9 +97,20 @@ class MessageKeys(Chore):
         await self._writer.commit(work, until="visible")
         self.indexed_to = max(self.indexed_to, end)
 
-    async def with_unique_key(self, unique_key: str) -> list[StoredMessage]:
-        """Every record of the message, oldest first."""
-        return await self._find(unique_key, lambda record: record.unique_key == unique_key, MAX_FOUND)
+    async def with_unique_key(
+        self, unique_key: str, max_bytes: int = NO_LIMIT, *, or_newest: bool = True
+    ) -> tuple[list[StoredMessage], int]:
+        """The newest records of the message, oldest first, and the number of older records left out.
+
+        The bodies have up to ``max_bytes`` in total; with ``or_newest`` the newest may be larger. Records
+        beyond the newest ``MAX_FOUND`` are counted as one.
+        """
+        await self.catch_up()
+        rows = await self._database.rows(_RECORDS_OF, (index_hash(unique_key), unique_key, MAX_FOUND + 1))
+        sizes = accumulate(size for _, size in rows[:MAX_FOUND])
+        count = sum(size <= max_bytes or (at == 0 and or_newest) for at, size in enumerate(sizes))
+        found = await messages_at(self._database, [log_offset for log_offset, _ in rows[:count]])
+        return sorted(found.values(), key=lambda record: record.log_offset), len(rows) - count
 
     async def with_key(
         self, key: str, limit: int, queue_keys: Collection[int] | None = None, max_bytes: int = NO_LIMIT

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mocketmq.broker.consuming.pull import Pulled
 from mocketmq.message.properties import java_hash
 from tests.doors.remoting.consuming import RETRY, commit, join, pull
 from tests.doors.remoting.inspection import (
@@ -185,6 +186,24 @@ async def test_entries_of_a_queue_are_listed() -> None:
             CONSUME_QUEUE, {"topic": TOPIC, "queueId": "0", "index": "3", "count": "1"}
         )
         assert beyond.remark == f"Index 3 of 0@{TOPIC} is not exist!"
+
+
+async def test_entries_of_large_messages_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting:
+        for _ in range(12):
+            await send(remoting.broker, "x" * 200_000, queue=0)
+        reader, sizes = remoting.broker.pull, list[int]()
+        browse = reader.browse
+
+        async def browse_and_count(*args: Any, **more: Any) -> Pulled:
+            found = await browse(*args, **more)
+            sizes.append(sum(len(message.body) for message in found.messages))
+            return found
+
+        monkeypatch.setattr(reader, "browse", browse_and_count)
+        found = await look(remoting.client, CONSUME_QUEUE, topic=TOPIC, queueId=0, index=1, count=10)
+        assert [entry["physicOffset"] for entry in found["queueData"]] == [*range(1, 11)]
+        assert max(sizes) <= 256 << 10
 
 
 async def test_an_entry_of_a_level_queue_tells_when_it_is_due() -> None:

@@ -28,6 +28,9 @@ from mocketmq.store.messages import NO_LIMIT, messages_at
 from mocketmq.store.receipt_rows import receipts_of_messages
 from mocketmq.store.store import Store
 
+MAX_FOUND_BYTES = 4 << 20
+"""Limit on the bodies of a message's records, unless the newest alone is larger."""
+
 _BECAME = "SELECT log_offset FROM timed_messages WHERE number = ?"
 _FAULTS = """
 SELECT next_offset, at_us, fault, do, door, operation FROM fault_hits WHERE unique_key = ? ORDER BY rowid"""
@@ -59,7 +62,7 @@ class InterventionRecord(msgspec.Struct, frozen=True):
 
 
 class History(NamedTuple):
-    """All records with one unique key, in the order in which they were stored, and the events on them."""
+    """The records with one unique key, in the order in which they were stored, and the events on them."""
 
     state: MessageState
     """The state of the newest record."""
@@ -67,6 +70,8 @@ class History(NamedTuple):
     life: list[Event]
     """The past events in order, then the expected events of a pending message."""
     records: list[StoredMessage]
+    omitted: int
+    """The number of older records left out."""
     deliveries: list[DeliveryRecord]
     interventions: list[InterventionRecord]
     receipts: list[ReceiptRecord]
@@ -94,23 +99,34 @@ class Histories:
         self._lives = lives
 
     async def records(self, message_id: str) -> list[StoredMessage]:
-        """Every record of a message, oldest first, by its unique key or the id of any of its records.
+        """The records of a message, oldest first, by its unique key or the id of any of its records.
 
-        A message that was delayed or retried has several records. Raises MessageNotFoundError.
+        A message that was delayed or retried has several records. Of more than ``MAX_FOUND_BYTES`` only the
+        newest are returned, and the one that the id names. Raises MessageNotFoundError.
         """
-        unique_key = message_id
+        records, _ = await self._records(message_id)
+        return records
+
+    async def _records(self, message_id: str) -> tuple[list[StoredMessage], int]:
+        """Like :meth:`records`, with the number of older records left out."""
+        unique_key, named = message_id, None
         log_offset = log_offset_of(message_id)
         if log_offset is not None:
             named = await self._find_at(log_offset)
             if named and self._is_ours(host_of(message_id), named):
                 unique_key = named.unique_key
         # Pending messages first. A message delivered in between is then found twice rather than not at all.
-        waiting = await self._schemes.find_by_key(unique_key)
-        stored = await self._keys.with_unique_key(unique_key)
+        waiting = await self._schemes.find_by_key(unique_key, MAX_FOUND_BYTES)
+        room = max(MAX_FOUND_BYTES - sum(len(one.body) for one in waiting), 0)
+        stored, omitted = await self._keys.with_unique_key(unique_key, room, or_newest=not waiting)
+        if named and named.unique_key == unique_key and omitted:
+            known = {record.log_offset for record in (*stored, *waiting)}
+            if named.log_offset not in known:
+                stored, omitted = [named, *stored], omitted - 1
         found = stored + [one for one in waiting if self._schemes.holding(one)] or waiting
         if not found:
             raise MessageNotFoundError(f"no message has the id {message_id[:80]!r}; it may have been removed")
-        return found
+        return found, omitted
 
     def _is_ours(self, host: str, named: StoredMessage) -> bool:
         """Whether clients reach the broker at this ``host:port``, or did when the message was stored.
@@ -158,7 +174,7 @@ class Histories:
         def is_wanted(record: StoredMessage) -> bool:
             return record.queue_key in queue_keys and from_us <= record.store_us <= to_us
 
-        waiting = [one for one in await self._schemes.find_by_key(key) if is_wanted(one)]
+        waiting = [one for one in await self._schemes.find_by_key(key, max_bytes) if is_wanted(one)]
         stored = await self._keys.newest(key, limit, is_wanted, max_bytes)
         return (stored + waiting)[-limit:]
 
@@ -178,7 +194,7 @@ class Histories:
     async def of(self, message_id: str) -> History:
         """The history of a message. Raises MessageNotFoundError."""
         await self._notes.written()
-        records = await self.records(message_id)
+        records, omitted = await self._records(message_id)
         offsets = [record.log_offset for record in records]
         marks = ",".join("?" * len(offsets))
         found = await self._database.rows(f"{RECORDS} WHERE m.log_offset IN ({marks})", offsets)
@@ -207,6 +223,7 @@ class Histories:
             rows[-1],
             [],
             records,
+            omitted,
             [DeliveryRecord(*row) for row in deliveries],
             [InterventionRecord(*row) for row in interventions],
             receipts,

@@ -21,6 +21,8 @@ from mocketmq.store.queue import Queue
 _LONG_MAX: Final = (1 << 63) - 1
 MAX_ENTRIES: Final = 64
 """Maximum number of entries in a response. The size of each entry's message has to be read."""
+_READ_BYTES: Final = 256 << 10
+"""Size of the messages that are read at once for this."""
 
 
 class ConsumeStatsHeader(NamedTuple):
@@ -168,8 +170,14 @@ async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response
             body["subscriptionData"] = wanted
     if not queue.min_offset <= start < queue.next_offset:
         return Response(body=dumps(body), remark=f"Index {start} of {queue_id}@{topic} is not exist!")
-    pulled = await call.broker.pull.browse(topic, queue_id, start, min(max(at_most, 1), MAX_ENTRIES))
-    body["queueData"] = [_entry(call, queue, message) for message in pulled.messages]
+    left, entries = min(max(at_most, 1), MAX_ENTRIES), list[dict[str, Any]]()
+    while left and start < queue.next_offset:
+        pulled = await call.broker.pull.browse(topic, queue_id, start, left, max_bytes=_READ_BYTES)
+        if not pulled.messages:
+            break  # retention has removed them
+        entries += [_entry(call, queue, message) for message in pulled.messages]
+        left, start = left - len(pulled.messages), pulled.next_offset
+    body["queueData"] = entries
     return Response(body=dumps(body))
 
 
