@@ -12,6 +12,7 @@ from mocketmq.emulator import Emulator
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.front_doors import open_front_doors
 from mocketmq.http_api.faults import rule_of
+from mocketmq.http_api.seeds import plant_declared
 from mocketmq.ready_file import ReadyFile
 from mocketmq.remoting.listening.ports import bind_ports, store_host_of
 from mocketmq.schedule.level_table import LevelTable
@@ -54,6 +55,7 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
                 open_broker(settings, database, store_host, table, DELAY_SCHEMES, access)
             )
         telemetry = await stack.enter_async_context(_telemetry(broker, settings))
+        await plant_declared(broker, settings)
         http, remoting, grpc = await open_front_doors(broker, settings, access, ports, stack)
         # Long polls and streams must end before the listeners wait for their handlers.
         stack.callback(broker.polls.close)
@@ -102,6 +104,6 @@ async def _declare_faults(settings: Settings, broker: Broker) -> None:
         try:
             await broker.faults.declare_rule(rule_of(table), index + 1)
         except InvalidArgumentError as error:
-            raise SettingError(
-                f"faults[{index}].{error.field}", table.get(error.field), error.allowed
-            ) from None
+            field = f"faults[{index}].{error.field}"
+            allowed = f"{error.allowed} (given by {settings.place_of(field)})"
+            raise SettingError(field, table.get(error.field), allowed) from None

@@ -164,6 +164,10 @@ class Clock:
             return instant_us + self._ahead_us
         return whole_ms_us(instant_us + measured_us)
 
+    def to_wall(self, instant_us: int) -> int:
+        """Convert an emulated instant to the wall clock's instant that is as far from now."""
+        return instant_us - self.now_us() + self._wall()
+
 
 def whole_ms_us(instant_us: int) -> int:
     """Round the instant up to whole milliseconds, so that nothing happens early."""

@@ -24,6 +24,7 @@
     │   │   └── ReceiptSpentError          … or has expired or was used
     │   ├── OverLimitError             the delay limits of another system allow no more messages in flight
     │   ├── FaultNotFoundError         no fault rule has this name
+    │   ├── SeedError                  a file of seeds, or one of its messages, is refused
     │   ├── ReportNotFoundError        no report with this name is kept
     │   ├── ClientOfflineError         the client is not connected, or cannot do this
     │   └── ClockError                 time only moves forward, and within its range
@@ -160,6 +161,17 @@ class FaultNotFoundError(RefusedError):
     """No fault rule has this name."""
 
 
+class SeedError(RefusedError):
+    """A file of seeds or one of its messages is refused; no message was stored."""
+
+    def __init__(self, field: str, reason: str, allowed: str = "") -> None:
+        super().__init__(reason)
+        if field:
+            self.field = field
+        if allowed:
+            self.allowed = allowed
+
+
 class ReportNotFoundError(RefusedError):
     """No report with this name is kept."""
 
@@ -233,8 +245,10 @@ class StoreUnreadableError(StoreError):
 class SettingError(EmulatorError):
     """A setting has a value that is not allowed; ``given`` is its flag or variable."""
 
-    def __init__(self, field: str, value: object, allowed: str, given: str | None = None) -> None:
-        super().__init__(f"{given or f'setting {field}'} is {shorten(value)}; allowed: {allowed}")
+    def __init__(
+        self, field: str, value: object, allowed: str, given: str | None = None, reason: str | None = None
+    ) -> None:
+        super().__init__(reason or f"{given or f'setting {field}'} is {shorten(value)}; allowed: {allowed}")
         self.field = field
         self.allowed = allowed
 
@@ -294,6 +308,7 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     ReceiptSpentError: WireCodes(409, 604, "MessageNotExist", 40013),
     OverLimitError: WireCodes(429, 2, "QpsLimitExceeded", 42900),
     FaultNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
+    SeedError: WireCodes(400, 1, "InvalidArgument", 40000),
     ReportNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
     ClientOfflineError: WireCodes(404, 1, "InvalidArgument", 50001),
     ClockError: WireCodes(409, 604, "InvalidArgument", 40000),

@@ -5,7 +5,7 @@ key in the TOML file, the checks and ``mocketmq serve --help`` follow from the d
 
 The setting ``max_wait`` is the flag ``--max-wait``, the variable ``MOCKETMQ_MAX_WAIT`` and the key
 ``max_wait`` of the TOML file. The flag precedes the variable, and the variable the file, but all given values
-must be valid. The same rule parses all three. Topics and groups can be declared only in the file.
+must be valid. The same rule parses all three. Topics, groups, faults and seeds are only in the file.
 """
 
 import tomllib
@@ -47,6 +47,9 @@ DelayLimitsName = Literal[
 _PREFIX: Final = "MOCKETMQ_"
 _CONFIG: Final = "MOCKETMQ_CONFIG"  # names the TOML file
 _URL: Final = "MOCKETMQ_URL"  # the broker that client commands connect to
+_TABLES: Final = ("topics", "groups", "faults", "messages", "progress")
+"""Arrays of tables in the file."""
+_MAX_FILE_BYTES: Final = 16 << 20
 _NOT_SETTINGS: Final = {_CONFIG, _URL, FAILPOINT}
 
 
@@ -62,6 +65,26 @@ def _setting(
         repr=not secret,
         metadata={"rule": rule, "default": default, "help": help_text, "name": name, "secret": secret},
     )
+
+
+class SettingsFile(NamedTuple):
+    """The TOML file of settings."""
+
+    path: str
+    text: str
+
+    def place_of(self, name: str) -> str:
+        """The file, the line and the column of a setting, such as ``topics[0].perm``."""
+        # Imported only after a mistake, as the module compiles long patterns.
+        from mocketmq.text_positions import (  # noqa: PLC0415
+            nearest_offset,
+            path_of,
+            position_at,
+            toml_offsets,
+        )
+
+        offset = nearest_offset(toml_offsets(self.text), path_of(name))
+        return f"{self.path}, {position_at(self.text, offset)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +334,15 @@ class Settings:
     log_level: LogLevel = _setting("info", rules.choice(LogLevel), "least severe log lines to show")
     topics: tuple[TopicDeclaration, ...] = ()
     groups: tuple[GroupDeclaration, ...] = ()
-    faults: tuple[Mapping[str, object], ...] = ()  # unchecked, because the app checks the rules
+    # Unchecked, because the app checks them when it adds them to the broker.
+    faults: tuple[Mapping[str, object], ...] = ()
+    messages: tuple[Mapping[str, object], ...] = ()
+    progress: tuple[Mapping[str, object], ...] = ()
+    file: SettingsFile | None = field(default=None, repr=False, compare=False)
+
+    def place_of(self, name: str) -> str:
+        """The file with the line and the column of a setting that only the file can give."""
+        return "the settings" if self.file is None else self.file.place_of(name)
 
 
 class Option(NamedTuple):
@@ -352,15 +383,16 @@ def load_settings(
     logged. Raises SettingError.
     """
     path = config_file or environ.get(_CONFIG)
-    table = _load_toml(Path(path)) if path else {}
-    declared = {kind: table.pop(kind, []) for kind in ("topics", "groups", "faults")}
+    file = _read_file(Path(path)) if path else SettingsFile("", "")
+    table = _parsed(file)
+    declared = {kind: table.pop(kind, []) for kind in _TABLES}
     for sentence in unknown_variables(environ):
         import logging  # noqa: PLC0415 - importing the settings must stay cheap
 
         logging.getLogger(__name__).warning("%s", sentence)
     variables = {name: environ.get(variable_of(name)) or None for name in _by_name(Settings)}
     given = (
-        _read(Settings, table, str(path))
+        _read(Settings, table, file)
         | _read(Settings, _given(variables), variable_of)
         | _read(Settings, _given(flags), flag_of)
     )
@@ -370,9 +402,12 @@ def load_settings(
     queues = {"read_queues": settings.topic_queues, "write_queues": settings.topic_queues}
     return replace(
         settings,
-        topics=_declarations(TopicDeclaration, "topics", declared["topics"], queues, path),
-        groups=_declarations(GroupDeclaration, "groups", declared["groups"], {}, path),
-        faults=tuple(_tables("faults", declared["faults"], path)),
+        topics=_declarations(TopicDeclaration, "topics", declared["topics"], queues, file),
+        groups=_declarations(GroupDeclaration, "groups", declared["groups"], {}, file),
+        faults=tuple(_tables("faults", declared["faults"], file)),
+        messages=tuple(_tables("messages", declared["messages"], file)),
+        progress=tuple(_tables("progress", declared["progress"], file)),
+        file=file if path else None,
     )
 
 
@@ -406,12 +441,27 @@ class _Word(str):
     __repr__ = str.__str__
 
 
-def _load_toml(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> SettingsFile:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        with path.open("rb") as opened:
+            content = opened.read(_MAX_FILE_BYTES + 1)
+        if len(content) > _MAX_FILE_BYTES:
+            raise ValueError(f"the file has more than {_MAX_FILE_BYTES >> 20} MB")
+        return SettingsFile(str(path), content.decode())
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise SettingError("config", str(path), f"a readable TOML file ({path}: {reason})") from None
+        raise _unreadable(str(path), error) from None
+
+
+def _parsed(file: SettingsFile) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.text)
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(file.path, error) from None
+
+
+def _unreadable(path: str, error: Exception) -> SettingError:
+    reason = error.strerror if isinstance(error, OSError) else error
+    return SettingError("config", path, f"a readable TOML file ({path}: {reason})")
 
 
 def _by_name(kind: type[Any]) -> dict[str, Field[Any]]:
@@ -420,29 +470,35 @@ def _by_name(kind: type[Any]) -> dict[str, Field[Any]]:
 
 
 def _read(
-    kind: type[Any], raw: Mapping[str, object], source: str | Callable[[str], str], place: str = ""
+    kind: type[Any], raw: Mapping[str, object], source: SettingsFile | Callable[[str], str], place: str = ""
 ) -> dict[str, Any]:
     """Read and check the values of one source, by field.
 
-    ``source`` is the path of a file, with ``place`` as prefix of the names, or a function that returns the
-    flag or variable of a name.
+    ``source`` is a file, with ``place`` as prefix of the names, or a function that returns the flag or
+    variable of a name.
     """
     known = _by_name(kind)
     values = {}
     for name, value in raw.items():
-        given, end = (None, f" (given by {source})") if isinstance(source, str) else (source(name), "")
+        given = None if isinstance(source, SettingsFile) else source(name)
         if name not in known:
             meant = suggestion_for(name, known)
             guess = f" (did you mean {meant}?)" if meant else ""
-            allowed = f"{', '.join(known)}{end}"
+            allowed = f"{', '.join(known)}{_given_by(source, place + name)}"
             raise SettingError(place + name, _Word(f"unknown{guess}"), allowed, given)
         rule = known[name].metadata["rule"]
         try:
             values[known[name].name] = rule.parse(_as_text(value))
         except (ValueError, InvalidArgumentError):
             shown = _Word("hidden") if known[name].metadata.get("secret") else value
-            raise SettingError(place + name, shown, f"{rule.allowed}{end}", given) from None
+            allowed = f"{rule.allowed}{_given_by(source, place + name)}"
+            raise SettingError(place + name, shown, allowed, given) from None
     return values
+
+
+def _given_by(source: object, name: str) -> str:
+    """The end of a sentence about a value in a file: where it is."""
+    return f" (given by {source.place_of(name)})" if isinstance(source, SettingsFile) else ""
 
 
 def _given(values: Mapping[str, object]) -> dict[str, object]:
@@ -459,26 +515,30 @@ def _as_text(value: object) -> str:
 
 
 def _declarations(
-    kind: type[Any], name: str, tables: object, defaults: dict[str, Any], path: object
+    kind: type[Any], name: str, tables: object, defaults: dict[str, Any], file: SettingsFile
 ) -> tuple[Any, ...]:
-    """Read the tables ``[[name]]`` of the file at ``path`` as declarations."""
+    """Read the tables ``[[name]]`` of the file as declarations."""
     found: dict[str, object] = {}
-    for index, table in enumerate(_tables(name, tables, path)):
+    for index, table in enumerate(_tables(name, tables, file)):
         place = f"{name}[{index}]."
         if "name" not in table:
             allowed = _by_name(kind)["name"].metadata["rule"].allowed
-            raise SettingError(f"{place}name", _Word("missing"), f"{allowed} (to be given by {path})")
-        declaration = kind(**_read(kind, {**defaults, **table}, str(path), place))
+            raise SettingError(
+                f"{place}name", _Word("missing"), f"{allowed} (to be given by {file.place_of(place)})"
+            )
+        declaration = kind(**_read(kind, {**defaults, **table}, file, place))
         if declaration.name in found:
             raise SettingError(
-                f"{place}name", declaration.name, f"a name that no other table has (given by {path})"
+                f"{place}name",
+                declaration.name,
+                f"a name that no other table has{_given_by(file, f'{place}name')}",
             )
         found[declaration.name] = declaration
     return tuple(found.values())
 
 
-def _tables(name: str, tables: object, path: object) -> list[dict[str, Any]]:
-    """Return the tables ``[[name]]`` of the file at ``path``."""
+def _tables(name: str, tables: object, file: SettingsFile) -> list[dict[str, Any]]:
+    """Return the tables ``[[name]]`` of the file."""
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise SettingError(name, tables, f"[[{name}]] tables (given by {path})")
+        raise SettingError(name, tables, f"[[{name}]] tables{_given_by(file, name)}")
     return tables

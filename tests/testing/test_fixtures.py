@@ -139,6 +139,55 @@ class TestMarked:
 """
 
 
+SEEDED = """
+import pytest
+
+pytestmark = pytest.mark.mocketmq(seed="waiting.toml")
+
+
+def bodies(mocketmq):
+    return sorted(one["body"] for one in mocketmq.receive("orders", group="billing", max_messages=9))
+
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_each_test_begins_with_the_seeds(mocketmq, time):
+    assert bodies(mocketmq) == ["of all tests", "waiting"]
+
+
+@pytest.mark.mocketmq(seed=["more.csv"], clock="real")
+def test_seeds_of_markers_are_added(mocketmq):
+    assert bodies(mocketmq) == ["more", "of all tests", "waiting"]
+    seeded = mocketmq.seed([{"topic": "orders", "body": "inline", "delay": "1h"}])
+    assert (len(seeded["message_ids"]), seeded["pending"]) == (1, 1)
+
+
+@pytest.mark.mocketmq(seed="wrong.jsonl")
+def test_a_wrong_seed_fails_the_test(mocketmq): ...
+
+
+@pytest.mark.mocketmq(seed="missing.toml")
+def test_a_missing_seed_fails_the_test(mocketmq): ...
+"""
+
+
+def test_seeds(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makeini("[pytest]\nmocketmq_seed = all.jsonl\n")
+    (pytester.path / "all.jsonl").write_text('{"topic": "orders", "body": "of all tests", "sent_at": "-2d"}')
+    folder = pytester.mkdir("deep")
+    (folder / "waiting.toml").write_text('[[messages]]\ntopic = "orders"\nbody = "waiting"\nsent_at = "-1d"')
+    (folder / "more.csv").write_text("topic,body\norders,more\n")
+    (folder / "wrong.jsonl").write_text('{"topic": "orders", "body": "x", "delay": "3 weeks"}')
+    (folder / "test_seeded.py").write_text(SEEDED)
+    told = run()
+    told.assert_outcomes(passed=3, errors=2)
+    told.stdout.fnmatch_lines(
+        [
+            "*wrong.jsonl, line 1, column 43: delay is '3 weeks'; allowed: a duration such as*",
+            "*file is '*missing.toml'; allowed: a readable file in UTF-8*",
+        ]
+    )
+
+
 def test_a_project_without_any_setup(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(PROJECT)
     run("-W", "error").assert_outcomes(passed=12)

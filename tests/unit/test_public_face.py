@@ -34,6 +34,7 @@ CLIENT = {
     "client.expecting",
     "client.info",
     "client.operations",
+    "client.seeds",
     "client.times",
     "duration",
     "errors",

@@ -36,9 +36,11 @@ ROOMS = {
         "mocketmq.rocketmq_family",
         "mocketmq.rocketmq_versions",
         "mocketmq.run_to_completion",
+        "mocketmq.seed_file",
         "mocketmq.setting_rules",
         "mocketmq.settings",
         "mocketmq.suggestion",
+        "mocketmq.text_positions",
     },
     "access": {"mocketmq.access"},
     "store": {"mocketmq.store", "mocketmq_migrations"},
@@ -50,6 +52,7 @@ ROOMS = {
     "registry": {"mocketmq.broker.registry"},
     "sending": {"mocketmq.broker.sending"},
     "consuming": {"mocketmq.broker.consuming"},
+    "seeding": {"mocketmq.broker.seeding"},
     "life": {"mocketmq.broker.life"},
     "inspection": {"mocketmq.broker.inspection"},
     "verification": {"mocketmq.broker.verification"},
@@ -116,7 +119,8 @@ ROOMS = {
 """Modules of each room, including submodules that no other room names. Rooms may be nested."""
 
 BROKER = (
-    "filters registry sending consuming life inspection verification watching transactions removal broker"
+    "filters registry sending consuming seeding life inspection verification watching transactions removal"
+    " broker"
 )
 
 KNOWS = {
@@ -130,6 +134,7 @@ KNOWS = {
     "delay": "base store schedule",
     "sending": "base store schedule registry",
     "consuming": "base store schedule filters registry",
+    "seeding": "base store schedule registry sending consuming",
     "life": "base store schedule registry consuming",
     "inspection": "base store schedule registry sending consuming life",
     "verification": "base store schedule registry consuming life",

@@ -27,6 +27,7 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.removal.full_reset import FullReset
 from mocketmq.broker.removal.reset import Reset
 from mocketmq.broker.removal.retention import Retention
+from mocketmq.broker.seeding.seeder import Seeder
 from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender
 from mocketmq.broker.transactions.check_backs import CheckBacks
@@ -88,6 +89,7 @@ class Broker:
 
     # Sending and transactions
     sender: Sender
+    seeder: Seeder
     replies: Replies
     half_messages: HalfMessages
     popped_halves: PoppedHalves

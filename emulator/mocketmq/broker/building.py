@@ -38,6 +38,7 @@ from mocketmq.broker.registry.statistics import Statistics
 from mocketmq.broker.removal.full_reset import FullReset
 from mocketmq.broker.removal.reset import Reset
 from mocketmq.broker.removal.retention import Retention
+from mocketmq.broker.seeding.seeder import Seeder
 from mocketmq.broker.sending.delay_limiter import DelayLimiter, delay_limits_of
 from mocketmq.broker.sending.intake import Intake
 from mocketmq.broker.sending.replies import Replies
@@ -229,6 +230,15 @@ async def _open_sending(
     delay_limiter = DelayLimiter(delay_limits, store.clock, table, schemes) if delay_limits else None
     intake = Intake(store.clock, registry, broker.levels, schemes, settings.max_message_bytes, delay_limiter)
     broker.sender = Sender(store, timer, schemes, intake)
+    broker.seeder = Seeder(
+        store,
+        registry,
+        broker.levels,
+        broker.consuming_groups,
+        broker.receipts,
+        broker.retries,
+        broker.sender,
+    )
     broker.replies = Replies(store.clock, registry, broker.sender)
     halves = broker.half_messages = HalfMessages(
         store, registry, broker.receipts, intake, schemes, settings.transaction_timeout_us

@@ -20,6 +20,7 @@ from mocketmq.suggestion import suggestion_for
 _COMMANDS = {
     "serve": ("mocketmq.cli.serve", "Start a broker."),
     "send": ("mocketmq.cli.messages", "Send a message, delayed or not."),
+    "seed": ("mocketmq.cli.seed", "Store messages with a past."),
     "receive": ("mocketmq.cli.messages", "Receive messages for a consumer group."),
     "info": ("mocketmq.cli.info", "Show the broker's addresses, version, settings and limits."),
     "wait": ("mocketmq.cli.messages", "Wait until a topic has received messages."),

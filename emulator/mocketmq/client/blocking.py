@@ -137,6 +137,8 @@ class BlockingClient:
     # Messages
     send = _blocking(Operations.send)
     send_batch = _blocking(Operations.send_batch)
+    seed = _blocking(Operations.seed)
+    seed_text = _blocking(Operations.seed_text)
     receive = _blocking(Operations.receive)
     acknowledge = _blocking(Operations.acknowledge)
     give_back = _blocking(Operations.give_back)

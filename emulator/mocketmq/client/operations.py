@@ -13,6 +13,7 @@ from mocketmq import DEFAULT_URL, invisible_time
 from mocketmq.client.answer import JsonObject, RawAnswer, UnreachableError
 from mocketmq.client.expecting import Expecting, api_path
 from mocketmq.client.info import Info
+from mocketmq.client.seeds import SeedSource, seed_text
 from mocketmq.client.times import Duration, Instant, duration_text, instant_ms
 from mocketmq.errors import InvalidArgumentError
 
@@ -78,6 +79,19 @@ class Operations(Expecting):
             "POST", api_path("topics", topic, "messages", "batch"), {"messages": messages}
         )
         return _list(answer, "sent")
+
+    async def seed(self, source: SeedSource) -> JsonObject:
+        """Store messages with a past, all or none: the path of a TOML, JSON lines or CSV file, or messages.
+
+        docs/seeds.md describes their fields. Returns their ``message_ids``, in order.
+        """
+        text, file_format, name = seed_text(source)
+        return await self.seed_text(text, file_format, name=name)
+
+    async def seed_text(self, text: str, format: str, *, name: str = "seed") -> JsonObject:  # noqa: A002
+        """Like ``seed``, with the text of a file: ``toml``, ``jsonl`` or ``csv``. Errors call it ``name``."""
+        file = {"text": text, "format": format, "name": name[-255:]}
+        return await self._call("POST", api_path("seeds"), {"file": file})
 
     async def receive(
         self,

@@ -20,6 +20,7 @@ from mocketmq.grpc_proxy.messages import message_class, us_of
 from mocketmq.grpc_proxy.newer import check_message
 from mocketmq.message import identity
 from mocketmq.message.message import Message
+from mocketmq.message.message_group import queue_of_group
 from mocketmq.message.properties import (
     CHECK_IMMUNITY,
     CLUSTER,
@@ -30,7 +31,6 @@ from mocketmq.message.properties import (
     TRACE_CONTEXT,
     UNIQ_KEY,
     WITHOUT_EFFECT,
-    java_hash,
 )
 
 MAX_PROPERTIES: Final = 128
@@ -45,8 +45,6 @@ _CONTROLS: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 
 _COMMIT, _ROLLBACK = 1, 2
 """Values of TransactionResolution."""
-_MULTIPLIER: Final = 2_862_933_555_777_941_757
-_MASK: Final = (1 << 64) - 1
 
 _Answer = message_class("SendMessageResponse")
 _RecallAnswer = message_class("RecallMessageResponse")
@@ -238,7 +236,7 @@ def _message(call: Call, given: Any, queues: int) -> Message:
         given.topic.name,
         body,
         properties,
-        queue_of(group, queues) if group else None,
+        queue_of_group(group, queues) if group else None,
         sys_flag=sys_flag,
         born_us=call.broker.clock.from_wall(born_us) if born_us > 0 else None,
         born_host=call.remote,
@@ -257,21 +255,6 @@ def _unpacked(body: bytes, encoding: int, limit: int) -> tuple[bytes, int]:
     except zlib.error:
         return body, _COMPRESSED
     return (plain, 0) if unpacker.eof and 0 < len(plain) <= limit else (body, _COMPRESSED)
-
-
-def queue_of(group: str, queues: int) -> int:
-    """Choose the queue of a message group as upstream's proxy does.
-
-    This is jump consistent hashing (Lamping and Veach, 2014) of Java's hash of the group's name, with the
-    random numbers and the rounding of Guava's ``Hashing.consistentHash``.
-    """
-    state, at = java_hash(group) & _MASK, 0
-    while True:
-        state = (state * _MULTIPLIER + 1) & _MASK
-        following = int((at + 1) * (1 << 31) / ((state >> 33) + 1))
-        if following >= queues:
-            return at
-        at = following
 
 
 async def recall(call: Call) -> Any:

@@ -75,6 +75,8 @@ def _rule(schema: Schema) -> str:
             return f"a whole number from {low} to {high}{allows}"
         case {"type": "array", "minItems": low, "maxItems": high}:
             return f"a list of {low} to {high} entries"
+        case {"type": "array", "maxItems": high}:
+            return f"a list of up to {high} entries"
         case {"type": "string", "minLength": low, "maxLength": high}:
             return f"text of {low} to {high} characters"
         case {"type": "string", "minLength": _}:

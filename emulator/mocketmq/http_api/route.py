@@ -107,6 +107,14 @@ class Api:
         return steady_us() - self._started_us
 
 
+class ApiSender(NamedTuple):
+    """The sender of a message, and what limits its messages."""
+
+    broker: Broker
+    settings: Settings
+    host: str  # address and port
+
+
 class ApiCall:
     """One request, as passed to a handler."""
 
@@ -121,6 +129,11 @@ class ApiCall:
     def client(self) -> str:
         """The client's address and port."""
         return client_of(self.request)
+
+    @property
+    def sender(self) -> ApiSender:
+        """The client as the sender of a message."""
+        return ApiSender(self.broker, self.api.settings, self.client)
 
     @property
     def is_lost(self) -> bool:

@@ -27,7 +27,7 @@ from mocketmq.http_api.fields import (
     matching,
 )
 from mocketmq.http_api.message_out import to_ms
-from mocketmq.http_api.route import ApiCall, Route, RouteGroup
+from mocketmq.http_api.route import ApiCall, ApiSender, Route, RouteGroup
 from mocketmq.message.message import Message
 from mocketmq.message.priority import HIGHEST
 from mocketmq.message.properties import (
@@ -141,8 +141,9 @@ class MessageIn(Input, frozen=True):
         Annotated[
             Duration,
             Meta(
-                description="Delay on the broker's clock, up to start_deliver_window, at least to three days;"
-                " with start_deliver_time dongwo a century, with delay_limits as they say"
+                description="a duration such as 200ms, 1.5s, 10s, 1h30m or 2d, on the broker's clock; up to"
+                " start_deliver_window, at least to three days; with start_deliver_time dongwo a century,"
+                " with delay_limits as they say"
             ),
         ]
         | UnsetType
@@ -221,7 +222,7 @@ class SentBatch(msgspec.Struct, frozen=True):
 
 async def send(call: ApiCall, path: TopicPath, message: MessageIn) -> Sent:
     """Answers once the message is durable."""
-    sending = message_of(call, path.topic, message)
+    sending = message_of(call.sender, path.topic, message)
     try:
         return _sent(await call.broker.sender.send(sending))
     except IllegalMessageError as error:
@@ -232,7 +233,10 @@ async def send(call: ApiCall, path: TopicPath, message: MessageIn) -> Sent:
 
 async def send_batch(call: ApiCall, path: TopicPath, batch: BatchIn) -> SentBatch:
     """Answers once all messages are durable."""
-    sent = await call.broker.sender.send_batch([message_of(call, path.topic, one) for one in batch.messages])
+    sender = call.sender
+    sent = await call.broker.sender.send_batch(
+        [message_of(sender, path.topic, one) for one in batch.messages]
+    )
     return SentBatch([_sent(one) for one in sent])
 
 
@@ -241,7 +245,7 @@ def links_by_id(*handlers: str) -> dict[str, Mapping[str, object]]:
     return {name: {"parameters": {"message_id": "$response.body#/message_id"}} for name in handlers}
 
 
-def message_of(call: ApiCall, topic: str, given_in: MessageIn) -> Message:
+def message_of(sender: ApiSender, topic: str, given_in: MessageIn) -> Message:
     """Make a message from a request body. Raises IllegalMessageError, InvalidArgumentError."""
     if (given_in.body is UNSET) == (given_in.body_base64 is UNSET):
         both = "missing" if given_in.body is UNSET else "given twice"
@@ -265,16 +269,16 @@ def message_of(call: ApiCall, topic: str, given_in: MessageIn) -> Message:
         properties[DELAY] = str(given_in.delay_level)
     delay_us = None
     if (delay := _delay(given_in)) is not None:
-        asked_us = _check_delay(call.api.settings, *delay)
+        asked_us = _check_delay(sender.settings, *delay)
         properties[TIMER_DELAY_MS] = str(-(-asked_us // US_PER_MS))
-        if asked_us > _TIMER_US and call.api.settings.delay_limits is None:
+        if asked_us > _TIMER_US and sender.settings.delay_limits is None:
             delay_us = asked_us
     if given_in.start_deliver_ms is not UNSET:
         properties[START_DELIVER_TIME] = str(given_in.start_deliver_ms)
     if given_in.message_id is not UNSET:
         properties[UNIQ_KEY] = given_in.message_id
     if given_in.priority is not UNSET:
-        _check_priority(call, topic, given_in.priority, given_in.queue_id)
+        _check_priority(sender, topic, given_in.priority, given_in.queue_id)
         properties[PRIORITY] = str(given_in.priority)
     return Message(
         topic,
@@ -283,17 +287,17 @@ def message_of(call: ApiCall, topic: str, given_in: MessageIn) -> Message:
         queue_id=None if given_in.queue_id is UNSET else given_in.queue_id,
         flag=given_in.flag,
         born_us=None if given_in.born_ms is UNSET else given_in.born_ms * US_PER_MS,
-        born_host=call.client,
+        born_host=sender.host,
         door="http",
         delay_us=delay_us,
     )
 
 
-def _check_priority(call: ApiCall, topic: str, priority: int, queue_id: int | UnsetType) -> None:
+def _check_priority(sender: ApiSender, topic: str, priority: int, queue_id: int | UnsetType) -> None:
     """Raise InvalidArgumentError for a priority that would not order messages, or besides a queue."""
     if queue_id is not UNSET:
         raise InvalidArgumentError("queue_id", queue_id, "no value, because the priority chooses the queue")
-    known = call.broker.registry.topics.find_topic(topic)
+    known = sender.broker.registry.topics.find_topic(topic)
     if known is None or not known.config.is_by_priority:
         raise InvalidArgumentError(
             "priority",

@@ -34,6 +34,7 @@ from mocketmq.http_api.problem import HttpError, problem_response
 from mocketmq.http_api.reporting import REPORTS
 from mocketmq.http_api.route import Api, Endpoint, RouteGroup
 from mocketmq.http_api.router import Router
+from mocketmq.http_api.seeds import SEEDS
 from mocketmq.http_api.sending import SENDING
 from mocketmq.http_api.topics import TOPICS
 from mocketmq.http_api.transactions import TRANSACTIONS
@@ -232,6 +233,7 @@ def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
     """All routes, in the order of the OpenAPI document."""
     return (
         SENDING,
+        SEEDS,
         consuming(settings),
         LOOKUP,
         verification(settings),

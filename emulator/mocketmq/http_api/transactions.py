@@ -59,7 +59,7 @@ class HalfList(msgspec.Struct, frozen=True):
 
 async def prepare(call: ApiCall, path: TopicPath, message: HalfIn) -> HalfOut:
     """Answers once the half message is durable. Later the broker checks back with a producer of the group."""
-    half = message_of(call, path.topic, message)
+    half = message_of(call.sender, path.topic, message)
     if message.check_after_s is not UNSET:
         half.properties[CHECK_IMMUNITY] = str(message.check_after_s)
     return _half_out(call, await call.broker.half_messages.prepare_checked(half, message.group))

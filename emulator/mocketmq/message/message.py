@@ -71,6 +71,7 @@ class Draft(NamedTuple):
     reconsume_times: int
     prepared_offset: int | None = None  # of a committed message: log offset of its half message
     door: str | None = None  # None: stored by a version that did not record it
+    stored_us: int | None = None  # of a seeded message: its store time; None: now
 
 
 class StoredMessage(NamedTuple):

@@ -99,7 +99,7 @@ class LevelQueues:
     ) -> StoredMessage:
         """Append the message to its level queue. It is due at its store time plus the level's delay."""
         target = self.levels[level - 1]
-        due_us = batch.now_us + target.delay_us
+        due_us = (batch.now_us if draft.stored_us is None else draft.stored_us) + target.delay_us
         stored = batch.append(target.queue, draft, kind, due_us=due_us, real_queue_key=real_queue.key)
         batch.on_commit(partial(self._parked, target, stored))
         return stored

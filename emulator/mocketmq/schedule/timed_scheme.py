@@ -186,6 +186,7 @@ class TimedScheme(ABC):
         self, draft: Draft, queue: Queue, due_us: int, number: int, stored_us: int, store_host: str
     ) -> StoredMessage:
         """Make the stored form of a pending message, with ``number`` in place of the log offset."""
+        stored_us = stored_us if draft.stored_us is None else draft.stored_us
         return StoredMessage(
             number,
             self.context.parked_queue.key,

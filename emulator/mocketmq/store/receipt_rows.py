@@ -40,6 +40,10 @@ _TAKE_BACK = _SET_VISIBLE.replace(
 )
 _SETTLE = "UPDATE receipts SET settled_us = ?, outcome = ? WHERE group_name = ? AND log_offset = ?"
 _SETTLE_IF_OPEN = f"{_SETTLE} AND settled_us IS NULL"
+_SAVE_SETTLED = (
+    "INSERT INTO receipts (group_name, log_offset, queue_key, queue_offset, times, first_taken_us,"
+    " last_taken_us, visible_us, pop_ms, settled_us, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 _DELETE_OF_GROUP = "DELETE FROM receipts WHERE group_name = ?"
 _DELETE_OF_QUEUE = "DELETE FROM receipts WHERE queue_key = ?"
 _DELETE = "DELETE FROM receipts WHERE group_name = ? AND log_offset = ?"
@@ -95,6 +99,11 @@ class OpenReceipt(NamedTuple):
 def save_receipt(batch: Batch, row: ReceiptRow) -> None:
     """Add the row, or reopen an existing one."""
     batch.execute(_SAVE, row)
+
+
+def save_settled(batch: Batch, row: ReceiptRow, settled_us: int, outcome: str) -> None:
+    """Add a row that is settled from the beginning."""
+    batch.execute(_SAVE_SETTLED, (*row, settled_us, outcome))
 
 
 def save_visible(

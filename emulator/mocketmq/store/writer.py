@@ -92,15 +92,17 @@ class Batch:
         """Append a message to the queue, as a record of this kind.
 
         A parked message has ``due_us`` and ``real_queue_key``. A delivered message has ``parked_offset``, the
-        log offset of its parked record.
+        log offset of its parked record. A seeded message brings its own store time, which must not be before
+        that of an earlier record.
         """
         log_offset, queue_offset = self._place(queue, len(draft.body))
+        store_us = self.now_us if draft.stored_us is None else draft.stored_us
         stored = StoredMessage(
             log_offset,
             queue.key,
             queue_offset,
-            self.now_us,
-            self.now_us if draft.born_us is None else draft.born_us,
+            store_us,
+            store_us if draft.born_us is None else draft.born_us,
             draft.born_host,
             self._store_host,
             draft.flag,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from os import PathLike
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -57,8 +58,10 @@ class Broker(BlockingClient):
         """Whether the broker's process has ended unexpectedly."""
         return self.process is not None and not self.process.is_running
 
-    def reset_for_test(self, topics: Iterable[str], *, forget: bool = False) -> None:
-        """Reset the broker for a test, and create its topics.
+    def reset_for_test(
+        self, topics: Iterable[str], seeds: Iterable[PathLike[str]] = (), *, forget: bool = False
+    ) -> None:
+        """Reset the broker for a test, create its topics, and store its seeds.
 
         This removes messages, faults and clock moves of earlier tests, and with ``forget`` their topics and
         groups.
@@ -66,3 +69,5 @@ class Broker(BlockingClient):
         self.reset(clock="start", forget=forget)
         for topic in topics:
             self.create_topic(topic)
+        for seed in seeds:
+            self.seed(seed)

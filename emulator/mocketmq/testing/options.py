@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from mocketmq.testing.finding import find_program
 
 _START = ("clock", "profile", "levels")
-_MARKER = (*_START, "topics", "strict", "forget")
+_MARKER = (*_START, "topics", "seed", "strict", "forget")
 _LONG_POLLS = ("--max-long-poll", "1s")
 """Short, as push consumers of RocketMQ 5 wait for their long polls when they close, and tests for them."""
 
@@ -30,7 +32,7 @@ class StartOptions(NamedTuple):
 
 
 class WantedBroker(NamedTuple):
-    """The options and topics that a test asks for.
+    """The options, topics and files of seeds that a test asks for.
 
     ``is_strict`` fails the test if it leaves delivered messages unacknowledged. ``forgets`` deletes the
     topics and groups of earlier tests.
@@ -38,6 +40,7 @@ class WantedBroker(NamedTuple):
 
     start: StartOptions
     topics: Sequence[str]
+    seeds: Sequence[Path]
     is_strict: bool
     forgets: bool
 
@@ -61,16 +64,22 @@ def of_settings(config: pytest.Config) -> StartOptions:
 
 
 def wanted(node: pytest.Item) -> WantedBroker:
-    """Pytest's settings, overridden by the markers of the module, the class and the test, in this order."""
+    """Pytest's settings, overridden by the markers of the module, the class and the test, in this order.
+
+    Topics and seeds are added instead. A marker's seeds are relative to the test's file, and those of the
+    settings to the root directory.
+    """
     start, topics = of_settings(node.config), list(node.config.getini("mocketmq_topics"))
+    seeds = [node.config.rootpath / name for name in node.config.getini("mocketmq_seed")]
     is_strict, forgets = (bool(node.config.getini(f"mocketmq_{name}")) for name in ("strict", "forget"))
     for marker in reversed(list(node.iter_markers("mocketmq"))):
         _check(marker)
         given = marker.kwargs
         start = start._replace(**{name: _text(given[name]) for name in _START if name in given})
         topics += given.get("topics", [])
+        seeds += [node.path.parent / name for name in _listed(given.get("seed", []))]
         is_strict, forgets = given.get("strict", is_strict), given.get("forget", forgets)
-    return WantedBroker(start, topics, is_strict, forgets)
+    return WantedBroker(start, topics, seeds, is_strict, forgets)
 
 
 def _check(marker: pytest.Mark) -> None:
@@ -80,6 +89,11 @@ def _check(marker: pytest.Mark) -> None:
         pytest.fail(f"marker mocketmq has {', '.join(unknown)}; allowed: {allowed}", pytrace=False)
     if isinstance(marker.kwargs.get("topics"), str):
         pytest.fail("marker mocketmq has a text as topics; allowed: a list of names", pytrace=False)
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    """Seeds may be one file."""
+    return [value] if isinstance(value, (str, os.PathLike)) else value
 
 
 def _text(value: Any) -> str:

@@ -28,6 +28,7 @@ _ARGS = {
     "install": "arguments of `pip install` for an environment of the broker's own, made once",
     "options": "more options of `mocketmq serve`, such as: --acl tests/plain_acl.yml",
     "topics": "topics that each test has",
+    "seed": "files of seeds whose messages each test begins with",
 }
 _SWITCHES = {
     "strict": "fail tests that leave messages which their consumers have not acknowledged",
@@ -60,9 +61,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line(
         "markers",
-        "mocketmq(clock=…, profile=…, levels=…, topics=[…], strict=…, forget=…): the broker that the test"
-        " needs, where it is not the one of the settings mocketmq_clock, mocketmq_profile, …; topics are"
-        " added.",
+        "mocketmq(clock=…, profile=…, levels=…, topics=[…], seed=…, strict=…, forget=…): the broker that the"
+        " test needs, where it is not the one of the settings mocketmq_clock, mocketmq_profile, …; topics and"
+        " seeds are added.",
     )
 
 
@@ -86,7 +87,7 @@ def mocketmq(request: pytest.FixtureRequest) -> Iterator[Broker]:
     broker = _brokers_of(request.config).ready(wanted.start)
     request.node.stash[_broker] = broker
     try:
-        broker.reset_for_test(wanted.topics, forget=wanted.forgets)
+        broker.reset_for_test(wanted.topics, wanted.seeds, forget=wanted.forgets)
     except EmulatorError as error:
         pytest.fail(str(error), pytrace=False)
     yield broker

@@ -4,7 +4,7 @@ Every change is part of a transaction, and is undone if the transaction fails. `
 messages a receiver gets.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
@@ -24,6 +24,7 @@ from mocketmq.store.receipt_rows import (
     save_change,
     save_outcome,
     save_receipt,
+    save_settled,
     save_take_back,
     save_visible,
 )
@@ -126,6 +127,58 @@ class Receipts:
 
         batch.on_commit(held)
         return receipt
+
+    def begin_settled(
+        self,
+        batch: Batch,
+        group: ConsumingGroup,
+        queue: Queue,
+        messages: Sequence[StoredMessage],
+        outcomes: Mapping[int, Outcome],
+    ) -> None:
+        """Let the group have consumed messages of this queue that the same transaction stores.
+
+        ``outcomes`` has the outcome of each such message by its log offset. The group's offset is then above
+        the last one, and the other messages below are visible to the group, as if they had been given back.
+        """
+        is_new = queue not in group.queues
+        group_queue = group.in_queue(queue)
+        if is_new:
+            batch.on_rollback(partial(group.queues.__delitem__, queue))
+        end = max(one.queue_offset for one in messages if one.log_offset in outcomes) + 1
+        free = []
+        for message in messages:
+            if message.queue_offset >= end:
+                break
+            outcome, at_us = outcomes.get(message.log_offset), message.store_us
+            row = ReceiptRow(
+                group.name, message.log_offset, queue.key, message.queue_offset, 0, None, None, at_us, None
+            )
+            if outcome is None:
+                save_receipt(batch, row)
+                free.append(message)
+            else:
+                # The invisible time must not have ended, as the message would count as not acknowledged.
+                row = row._replace(times=1, first_taken_us=at_us, last_taken_us=at_us, visible_us=at_us + 1)
+                save_settled(batch, row, at_us, outcome)
+        group_queue.save(batch, end)
+
+        def begin() -> None:
+            group_queue.next_offset = end
+            for message in free:
+                receipt = Receipt(
+                    group_queue,
+                    message.queue_offset,
+                    message.log_offset,
+                    known_topic(queue, message.properties),
+                    message.reconsume_times,
+                    is_delayed=message.parked_offset is not None,
+                    visible_us=message.store_us,
+                    has_row=True,
+                )
+                self.set_free(receipt)
+
+        batch.on_commit(begin)
 
     def _save(
         self, batch: Batch, receipt: Receipt, times: int, visible_us: int, taken_us: int | None, pop_ms: int

@@ -70,26 +70,37 @@ class Retries:
         topic is created. Raises NoPermissionError if the retry topic is not writable.
         """
         max_retries = group.max_retries if max_retries is None else max_retries
+        is_dead = message.reconsume_times >= max_retries or delay_level < 0
+        queue = await self.queue_for(group, is_dead=is_dead)
+        level = 0 if is_dead else delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
+        return self.copy(group, message, queue, level)
+
+    async def queue_for(self, group: Group, *, is_dead: bool) -> Queue:
+        """Choose the queue of the group's next dead letter or retry. A missing topic is created.
+
+        Raises NoPermissionError if the retry topic is not writable.
+        """
+        if is_dead:
+            return (await self._topics.ensure(dead_letter_topic(group.name), 1)).queues[0]
+        topic = await self._topics.ensure(retry_topic(group.name), group.retry_queues)
+        if topic.write_queues < group.retry_queues:  # the group's number has been raised
+            topic = await self._topics.put(
+                topic.name, group.retry_queues, group.retry_queues, PERM_READ | PERM_WRITE
+            )
+        if not topic.perm & PERM_WRITE:
+            raise NoPermissionError(f"the topic[{topic.name}] sending message is forbidden")
+        return random.choice(topic.queues[: group.retry_queues])  # noqa: S311 - spreads load
+
+    def copy(self, group: Group, message: StoredMessage, queue: Queue, level: int) -> Retry:
+        """Copy a message that failed, for a queue from :meth:`queue_for`. Level 0 makes a dead letter."""
         properties = decode_properties(message.properties)
         properties.setdefault(RETRY_TOPIC, self._topics.queue(message.queue_key).topic)
         properties.setdefault(
             ORIGIN_MESSAGE_ID, offset_message_id(self._writer.store_host, message.log_offset)
         )
         properties[WAIT] = "false"
-        if message.reconsume_times >= max_retries or delay_level < 0:
-            topic = await self._topics.ensure(dead_letter_topic(group.name), 1)
-            properties[DELAY] = "0"
-            level, queue = 0, topic.queues[0]
-        else:
-            topic = await self._topics.ensure(retry_topic(group.name), group.retry_queues)
-            if topic.write_queues < group.retry_queues:  # the group's number has been raised
-                topic = await self._topics.put(
-                    topic.name, group.retry_queues, group.retry_queues, PERM_READ | PERM_WRITE
-                )
-            if not topic.perm & PERM_WRITE:
-                raise NoPermissionError(f"the topic[{topic.name}] sending message is forbidden")
-            queue = random.choice(topic.queues[: group.retry_queues])  # noqa: S311 - spreads load
-            properties[DELAY] = str(delay_level or FIRST_RETRY_LEVEL + message.reconsume_times)
+        properties[DELAY] = str(level)
+        if level:
             level = self._levels.table.level_of(properties)
             mark_parked(properties, queue.topic, queue.queue_id)
         again = Message(

@@ -173,11 +173,11 @@ class Sender:
         try:
             self.intake.check(accepted)
         except TopicNotFoundError:
-            await self._take_back([stored])
+            await self.take_back([stored])
             raise
 
     async def _store_all(self, accepted: Sequence[AcceptedMessage]) -> list[StoredMessage]:
-        kept = await self._keep_all(accepted)
+        kept = await self.keep_all(accepted)
 
         def work(batch: Batch) -> list[StoredMessage]:
             self.intake.check(*accepted)
@@ -187,11 +187,12 @@ class Sender:
         try:
             stored: list[StoredMessage] = await self._writer.commit(work)
         except BaseException:
-            await self._take_back(kept)
+            await self.take_back(kept)
             raise
         return stored
 
-    async def _keep_all(self, accepted: Sequence[AcceptedMessage]) -> list[StoredMessage]:
+    async def keep_all(self, accepted: Iterable[AcceptedMessage]) -> list[StoredMessage]:
+        """Give the messages with an absolute due time to their schemes: all of them or, on an error, none."""
         results = await asyncio.gather(
             *(self._schemes.keep(one.claim, one.draft, one.queue) for one in accepted if one.claim),
             return_exceptions=True,
@@ -199,11 +200,12 @@ class Sender:
         kept = [result for result in results if not isinstance(result, BaseException)]
         failure = next((result for result in results if isinstance(result, BaseException)), None)
         if failure is not None:
-            await self._take_back(kept)
+            await self.take_back(kept)
             raise failure
         return kept
 
-    async def _take_back(self, kept: Sequence[StoredMessage]) -> None:
+    async def take_back(self, kept: Sequence[StoredMessage]) -> None:
+        """Forget messages from :meth:`keep_all`, because the rest of their transaction failed."""
         if kept:
             async with self._timer.lock:
                 self._schemes.discard(kept)

@@ -1,0 +1,1 @@
+"""Seeding: storing messages with a past, from which a test begins."""

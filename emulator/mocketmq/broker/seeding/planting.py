@@ -1,0 +1,152 @@
+"""The transaction that stores seeds, with the history that they describe."""
+
+import heapq
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
+from mocketmq.broker.consuming.receipt import Outcome
+from mocketmq.broker.consuming.receipts import Receipts
+from mocketmq.broker.consuming.retries import FIRST_RETRY_LEVEL, Retries
+from mocketmq.broker.seeding.seed import Seed
+from mocketmq.broker.sending.intake import AcceptedMessage, Intake
+from mocketmq.errors import RefusedError, SeedError
+from mocketmq.message.message import StoredMessage
+from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.store.queue import Queue
+from mocketmq.store.writer import Batch
+
+_NOTE: Final = "INSERT OR REPLACE INTO counters VALUES ('declared_seeds', 1)"
+
+
+class SeedRow(NamedTuple):
+    """An accepted seed. ``visible_us`` is None while the message is pending."""
+
+    number: int  # its index in the seed
+    seed: Seed
+    accepted: AcceptedMessage
+    sent_us: int
+    visible_us: int | None
+    is_delivered: bool  # after a delay, which is over
+
+    @property
+    def at_us(self) -> int:
+        """The store time of its record."""
+        return self.sent_us if self.visible_us is None else self.visible_us
+
+
+class FailedCopy(NamedTuple):
+    """A failed message's copy for a group: a retry, or a dead letter."""
+
+    group: ConsumingGroup
+    queue: Queue
+    attempts: int
+    is_dead: bool
+
+
+class RecordsMovedError(RefusedError):
+    """Other records were stored since the seeds were compared with the newest one."""
+
+
+class Planting:
+    """The transaction that stores all seeds."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        levels: LevelQueues,
+        receipts: Receipts,
+        retries: Retries,
+        rows: Sequence[SeedRow],
+        consumers: Mapping[int, Mapping[ConsumingGroup, Outcome]],
+        failures: Mapping[int, Sequence[FailedCopy]],
+        *,
+        once: bool,
+    ) -> None:
+        self._intake = intake
+        self._levels = levels
+        self._receipts = receipts
+        self._retries = retries
+        self._rows = rows
+        self._consumers = consumers
+        self._failures = failures
+        self._once = once
+        self.groups = sorted({one for each in consumers.values() for one in each}, key=lambda one: one.name)
+
+    def __call__(self, expected_log_offset: int, batch: Batch) -> None:
+        if batch.next_log_offset != expected_log_offset:
+            raise RecordsMovedError("another record was stored")
+        self._intake.check(*(row.accepted for row in self._rows))
+        self._check_groups()
+        stored: dict[int, StoredMessage] = {}
+        numbers = itertools.count()
+        later: list[tuple[int, int, Callable[[], object]]] = []  # retries that became visible again
+        for row in self._rows:
+            while later and later[0][0] <= row.at_us:
+                heapq.heappop(later)[2]()
+            if row.visible_us is None and row.accepted.claim is not None:
+                continue
+            message = stored[row.number] = self._append(row, batch)
+            for failure in self._failures.get(row.number, ()):
+                again = self._fail(batch, message, failure)
+                if again is not None:
+                    heapq.heappush(later, (again[0], next(numbers), again[1]))
+        while later:
+            heapq.heappop(later)[2]()
+        self._advance_groups(batch, stored)
+        if self._once:
+            batch.execute(_NOTE)
+
+    def _check_groups(self) -> None:
+        """Raise SeedError for a group that would pass messages from before the seeds."""
+        for row in self._rows:
+            for group in self._consumers.get(row.number, ()):
+                group.check_exists()
+                queue, known = row.accepted.queue, group.queues.get(row.accepted.queue)
+                reached = queue.min_offset if known is None else known.next_offset
+                if reached < queue.next_offset:
+                    raise SeedError(
+                        f"messages[{row.number}]",
+                        f"group {group.name} has not consumed queue {queue.queue_id} of {queue.topic} yet, so"
+                        " seeded messages cannot be behind its offset. Reset the broker first, or put all"
+                        " messages into one seed",
+                    )
+
+    def _append(self, row: SeedRow, batch: Batch) -> StoredMessage:
+        accepted = row.accepted
+        if row.seed.sent_us is not None:
+            accepted = accepted._replace(draft=accepted.draft._replace(stored_us=row.at_us))
+        if row.is_delivered:
+            return batch.append(accepted.queue, accepted.draft, "delivered")
+        return self._intake.append(accepted, batch)
+
+    def _fail(
+        self, batch: Batch, message: StoredMessage, failure: FailedCopy
+    ) -> tuple[int, Callable[[], object]] | None:
+        """Store the copy of a failed message. Returns the delivery of a retry that is already over."""
+        level = 0 if failure.is_dead else FIRST_RETRY_LEVEL + failure.attempts - 1
+        before = message._replace(reconsume_times=failure.attempts - 1)
+        retry = self._retries.copy(failure.group.registered, before, failure.queue, level)
+        retry = retry._replace(draft=retry.draft._replace(stored_us=message.store_us))
+        due_us = message.store_us + self._levels.levels[retry.level - 1].delay_us if retry.level else 0
+        if not retry.level or due_us > batch.now_us:
+            self._retries.append(batch, retry)
+            return None
+        visible = retry.draft._replace(stored_us=due_us)
+        return due_us, partial(batch.append, retry.queue, visible, "delivered")
+
+    def _advance_groups(self, batch: Batch, stored: Mapping[int, StoredMessage]) -> None:
+        """Move each group's offsets above the messages that it has seen, and settle these."""
+        seen: dict[ConsumingGroup, dict[Queue, dict[int, Outcome]]] = {}
+        by_queue: dict[Queue, list[StoredMessage]] = {}
+        for row in self._rows:
+            if row.visible_us is not None:
+                by_queue.setdefault(row.accepted.queue, []).append(stored[row.number])
+                for group, outcome in self._consumers.get(row.number, {}).items():
+                    of_group = seen.setdefault(group, {}).setdefault(row.accepted.queue, {})
+                    of_group[stored[row.number].log_offset] = outcome
+        for group, queues in seen.items():
+            for queue, outcomes in queues.items():
+                self._receipts.begin_settled(batch, group, queue, by_queue[queue], outcomes)
