@@ -115,7 +115,7 @@ async def test_an_unreachable_collector_is_reported_once_and_then_that_it_is_bac
 
 
 async def test_a_collector_that_answers_nothing_holds_up_neither_sends_nor_the_end(
-    collector: Collector, monkeypatch: pytest.MonkeyPatch
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(telemetry, "FLUSH_S", 0.1)
     collector.held = asyncio.Event()
@@ -127,6 +127,7 @@ async def test_a_collector_that_answers_nothing_holds_up_neither_sends_nor_the_e
                 await api.send()
             assert len(await api.receive()) == 101
     assert collector.spans == []
+    assert warnings(caplog) == ["the last traces and metrics were not exported within 0.1 s"]
 
 
 async def test_without_an_endpoint_nothing_of_opentelemetry_is_imported() -> None:

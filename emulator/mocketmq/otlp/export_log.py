@@ -41,8 +41,8 @@ class ExportLog(logging.Handler):
             log.info("%s are exported to %s again", signal, self._endpoint)
         else:
             log.warning(
-                "cannot export %s to %s: %s; they are dropped until it is reachable, and nothing more is"
-                " logged until then",
+                "cannot export %s to %s: %s; they are dropped until an export succeeds, which is logged;"
+                " further failures are not",
                 signal,
                 self._endpoint,
                 self._reason or "it refused them",

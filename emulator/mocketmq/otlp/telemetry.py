@@ -1,6 +1,7 @@
 """Exports traces and metrics of a broker to an OTLP endpoint, over HTTP with Protobuf, until it is closed."""
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -22,6 +23,8 @@ from mocketmq.otlp.metric_points import metrics_data
 from mocketmq.otlp.trace_export import TraceExport, span_processor
 from mocketmq.run_to_completion import log_defect
 from mocketmq.store.chore import Chore
+
+log = logging.getLogger(__name__)
 
 FLUSH_S: Final = 3.0
 """Longest time for the last export when the broker stops."""
@@ -83,9 +86,11 @@ class Telemetry:
 
     async def close(self) -> None:
         """Export the last spans and metrics within FLUSH_S, as far as the endpoint takes them."""
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(FLUSH_S):
                 await self._flush()
+        except TimeoutError:
+            log.warning("the last traces and metrics were not exported within %g s", FLUSH_S)
         self._log.close()
 
     async def _flush(self) -> None:
