@@ -76,11 +76,9 @@ def to_look_up(topic: str, actions: Action) -> Iterator[Need]:
 
 def to_administer(kind: Kind, name: str, actions: Action) -> Need:
     """What a request of administration needs of a user. Permissions of topics and groups do not matter."""
-    return (
-        _topic_need(name, Permission.DENY, actions)
-        if kind == "Topic"
-        else Need(kind, name, Permission.DENY, actions)
-    )
+    if kind == "Topic":
+        return _topic_need(name, Permission.DENY, actions)
+    return Need(kind, name, Permission.DENY, actions)
 
 
 def _topic_need(topic: str, permission: Permission, actions: Action | None) -> Need:
