@@ -23,6 +23,8 @@
     │   ├── ReceiptError               the receipt handle is unknown, or of another topic or group
     │   │   └── ReceiptSpentError          … or has expired or was used
     │   ├── OverLimitError             the delay limits of another system allow no more messages in flight
+    │   ├── LiteTopicQuotaError        there are too many lite topics
+    │   ├── LiteSubscriptionQuotaError a client would subscribe to too many lite topics
     │   ├── FaultNotFoundError         no fault rule has this name
     │   ├── SeedError                  a file of seeds, or one of its messages, is refused
     │   ├── ReportNotFoundError        no report with this name is kept
@@ -155,6 +157,14 @@ class ReceiptSpentError(ReceiptError):
 
 class OverLimitError(RefusedError):
     """The group has as many messages in flight as the delay limits of another system allow."""
+
+
+class LiteTopicQuotaError(RefusedError):
+    """The broker has as many lite topics as it may have."""
+
+
+class LiteSubscriptionQuotaError(RefusedError):
+    """The client, or all clients together, would subscribe to more lite topics than allowed."""
 
 
 class FaultNotFoundError(RefusedError):
@@ -307,6 +317,8 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     ReceiptError: WireCodes(409, 604, "ReceiptHandleError", 40013),
     ReceiptSpentError: WireCodes(409, 604, "MessageNotExist", 40013),
     OverLimitError: WireCodes(429, 2, "QpsLimitExceeded", 42900),
+    LiteTopicQuotaError: WireCodes(429, 2017, "QpsLimitExceeded", 42901),
+    LiteSubscriptionQuotaError: WireCodes(429, 2018, "QpsLimitExceeded", 42902),
     FaultNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
     SeedError: WireCodes(400, 1, "InvalidArgument", 40000),
     ReportNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),

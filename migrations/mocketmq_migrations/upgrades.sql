@@ -353,3 +353,9 @@ CREATE TABLE users (
 
 UPDATE alembic_version SET version_num='0016' WHERE alembic_version.version_num = '0015';
 
+-- Running upgrade 0016 -> 0017
+
+ALTER TABLE queues ADD COLUMN lite_topic TEXT;
+
+UPDATE alembic_version SET version_num='0017' WHERE alembic_version.version_num = '0016';
+

@@ -166,8 +166,8 @@ _NEWER = """\
 
 ## RocketMQ 5.4 and 5.5
 
-mocketmq follows RocketMQ 5.3.3 where it follows 5.x. Of newer features it has priority messages, and refuses
-requests for the others.
+mocketmq follows RocketMQ 5.3.3 where it follows 5.x. Of newer features it has priority messages and lite
+topics, and refuses requests for the others.
 
 | feature | since | mocketmq |
 |---|---|---|"""
@@ -186,19 +186,20 @@ NEWER = {
     ),
     "Lite topics: property `__LITE_TOPIC`, `lite_topic` over gRPC, topics of type `LITE`": (
         "5.5.0",
-        "not there yet: every protocol refuses such messages and topics",
+        "yes: [how they work](lite-topics.md)",
     ),
     "Lite consumers: `LitePushConsumer`, `LiteSimpleConsumer`, SyncLiteSubscription, code 200071": (
         "5.5.0",
-        "not there yet: the subscription and every receive are refused, with the reason",
+        "yes over gRPC, tried with `LitePushConsumer` of `rocketmq-client-java` and `rocketmq-python-client`;"
+        " 200071 not there yet",
     ),
     "Attributes for lite topics: `lite.topic.expiration`, `lite.bind.topic`, `lite.sub.…`": (
         "5.5.0",
-        "not there yet: refused as unsupported keys",
+        "yes; `lite.sub.client.max.event.cnt` is only stored",
     ),
     "A new invisible duration that counts no attempt: `suspend` over gRPC": (
         "5.5.0",
-        "not there yet: refused",
+        "yes, for messages of lite topics; refused for others",
     ),
     "The broker tells clients to reconnect: ReconnectEndpointsCommand": (
         "rocketmq-apis 2.1.2",
@@ -210,7 +211,7 @@ NEWER = {
     ),
     "The broker tells lite consumers to unsubscribe: NotifyUnsubscribeLiteCommand": (
         "rocketmq-apis 2.1.2",
-        "not there yet: never sent",
+        "sent to the client that loses a lite topic in a group with the model `Exclusive`",
     ),
     "Deleting many topics or groups at once (5002, 5003)": (
         "5.5.1",

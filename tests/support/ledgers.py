@@ -156,7 +156,7 @@ def _insert_waiting(connection: sqlite3.Connection, rows: list[dict[str, Any]]) 
         for queue_id in range(LEVELS.highest if topic == SCHEDULE_TOPIC else 4):
             keys[topic, queue_id] = len(keys) + 1
     connection.executemany(
-        "INSERT INTO queues VALUES (?, ?, ?, 0, 0, 0)", [(key, *queue) for queue, key in keys.items()]
+        "INSERT INTO queues VALUES (?, ?, ?, 0, 0, 0, NULL)", [(key, *queue) for queue, key in keys.items()]
     )
     offsets = dict.fromkeys(range(1, LEVELS.highest + 1), 0)
     for row in rows:

@@ -53,6 +53,7 @@ ROOMS = {
     "sending": {"mocketmq.broker.sending"},
     "consuming": {"mocketmq.broker.consuming"},
     "seeding": {"mocketmq.broker.seeding"},
+    "lite": {"mocketmq.broker.lite"},
     "life": {"mocketmq.broker.life"},
     "inspection": {"mocketmq.broker.inspection"},
     "verification": {"mocketmq.broker.verification"},
@@ -119,7 +120,8 @@ ROOMS = {
 """Modules of each room, including submodules that no other room names. Rooms may be nested."""
 
 BROKER = (
-    "filters registry sending consuming seeding life inspection verification watching transactions removal"
+    "filters registry sending consuming seeding lite life inspection verification watching transactions"
+    " removal"
     " broker"
 )
 
@@ -135,12 +137,13 @@ KNOWS = {
     "sending": "base store schedule registry",
     "consuming": "base store schedule filters registry",
     "seeding": "base store schedule registry sending consuming",
+    "lite": "base store schedule registry consuming",
     "life": "base store schedule registry consuming",
     "inspection": "base store schedule registry sending consuming life",
     "verification": "base store schedule registry consuming life",
     "watching": "base store schedule registry consuming life verification",
     "transactions": "base store schedule filters registry sending consuming",
-    "removal": "base store faults schedule registry consuming",
+    "removal": "base store faults schedule registry consuming lite",
     "broker": f"base access store faults schedule {BROKER}",
     "connections": "base store",
     "wire": "base",

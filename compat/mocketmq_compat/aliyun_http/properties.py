@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.message.properties import HALF_DUE_US, KEYS, PRIORITY, START_DELIVER_TIME, java_hash
+from mocketmq.message.properties import HALF_DUE_US, KEYS, LITE_TOPIC, PRIORITY, START_DELIVER_TIME, java_hash
 
 SHARDING_KEY: Final = "__SHARDINGKEY"
 CHECK_IMMUNITY: Final = "__TransCheckT"
@@ -26,7 +26,7 @@ _ROCKETMQ: Final = frozenset(
         *("TAGS", "TIMER_DELAY_LEVEL", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS"),
         *("TIMER_DEL_UNIQKEY", "TIMER_DEQUEUE_MS", "TIMER_ENQUEUE_MS", "TIMER_OUT_MS", "TIMER_ROLL_TIMES"),
         *("TRACE_ON", "TRANSACTION_CHECK_TIMES", "TRANSFER_FLAG", "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET"),
-        *("UNIQ_KEY", "WAIT", "__BORNHOST", "__transactionId__", HALF_DUE_US, PRIORITY),
+        *("UNIQ_KEY", "WAIT", "__BORNHOST", "__transactionId__", HALF_DUE_US, LITE_TOPIC, PRIORITY),
     }
 )
 """Names reserved for brokers and other clients (docs/protocol/remoting.md §4)."""

@@ -22,6 +22,8 @@ from mocketmq.broker.inspection.group_progress import GroupProgress
 from mocketmq.broker.inspection.history import Histories
 from mocketmq.broker.inspection.pending import PendingMessages
 from mocketmq.broker.inspection.recalls import Recalls
+from mocketmq.broker.lite.expiry import LiteExpiry
+from mocketmq.broker.lite.subscriptions import LiteSubscriptions
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.removal.full_reset import FullReset
@@ -86,6 +88,8 @@ class Broker:
     offset_resets: Offsets
     pull: Pull
     queue_locks: QueueLocks
+    lite_expiry: LiteExpiry
+    lite_subscriptions: LiteSubscriptions
 
     # Sending and transactions
     sender: Sender

@@ -32,6 +32,8 @@ from mocketmq.broker.inspection.history import Histories
 from mocketmq.broker.inspection.pending import PendingMessages
 from mocketmq.broker.inspection.recalls import Recalls
 from mocketmq.broker.life import Lives
+from mocketmq.broker.lite.expiry import LiteExpiry
+from mocketmq.broker.lite.subscriptions import LiteSubscriptions
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import open_registry
 from mocketmq.broker.registry.statistics import Statistics
@@ -220,6 +222,10 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
     broker.offset_resets = Offsets(store, registry, groups, broker.committed_offsets)
     broker.pull = Pull(store, settings, registry, groups, polls, notes)
     broker.queue_locks = QueueLocks()
+    broker.lite_expiry = LiteExpiry(registry.topics, groups)
+    broker.lite_subscriptions = LiteSubscriptions(
+        registry, groups, polls, broker.committed_offsets, broker.offset_resets
+    )
 
 
 async def _open_sending(
@@ -278,7 +284,9 @@ def _make_removal(broker: Broker, settings: Settings) -> None:
     """Make retention and resets. A reset makes all other parts forget their state in memory."""
     store, registry, schemes, groups = broker.store, broker.registry, broker.schemes, broker.consuming_groups
     on_reset = [broker.expectations.forget, broker.live.forget, broker.ledger_notes.trail.steps.clear]
-    broker.reset = Reset(store, registry, groups, broker.polls, broker.timer, schemes, on_reset)
+    broker.reset = Reset(
+        store, registry, groups, broker.polls, broker.timer, schemes, broker.lite_expiry, on_reset
+    )
     broker.full_reset = FullReset(settings, registry, groups, broker.faults, broker.reset)
     broker.retention = Retention(
         store, registry, groups, schemes, age_us=settings.retain_age_us, max_bytes=settings.retain_bytes
@@ -292,6 +300,7 @@ def _add_due_sources(broker: Broker) -> None:
         *broker.schemes,
         broker.receiver,
         broker.renewals,
+        broker.lite_expiry,
         broker.popped_halves,
         broker.check_backs,
     ):

@@ -47,6 +47,7 @@ from mocketmq.suggestion import suggestion_for
 )
 @click.option("--queue", type=int, help="Queue to send to; without it, the broker picks one.")
 @click.option("--priority", type=int, help="Priority, from 0, in a topic of type priority.")
+@click.option("--lite-topic", help="Lite topic of the message, in a topic of type lite.")
 @with_broker
 def send(
     broker: BlockingClient,
@@ -61,6 +62,7 @@ def send(
     properties: tuple[str, ...],
     queue: int | None,
     priority: int | None,
+    lite_topic: str | None,
 ) -> None:
     """Send a message to TOPIC. If BODY is -, the body is read from the standard input.
 
@@ -85,6 +87,8 @@ def send(
         options["queue_id"] = queue
     if priority is not None:
         options["priority"] = priority
+    if lite_topic is not None:
+        options["lite_topic"] = lite_topic
     content = sys.stdin.buffer.read() if body == "-" else body
     sent = broker.send(topic, content, **options)
     output.show(sent, _describe_sent(sent))

@@ -42,6 +42,7 @@ class MessageOptions(TypedDict, total=False):
     start_deliver_ms: int
     queue_id: int
     priority: int
+    lite_topic: str
     message_id: str
     born_ms: int
     flag: int
@@ -231,16 +232,22 @@ class Operations(Expecting):
         write_queues: int = 4,
         perm: str = "rw",
         type: str | None = None,  # noqa: A002 - as the API calls it
+        attributes: Mapping[str, str] | None = None,
     ) -> JsonObject:
         """Create the topic, or change it.
 
         ``type`` is the message type for gRPC clients: ``normal``, ``fifo``, ``delay``, ``transaction``,
-        ``priority``, ``mixed``. Consumers of a ``priority`` topic get the highest queue's messages first.
+        ``priority``, ``lite``, ``mixed``. Consumers of a ``priority`` topic get the highest queue's messages
+        first. ``attributes`` are those of RocketMQ, such as ``lite.topic.expiration``.
         """
         wanted = {"read_queues": read_queues, "write_queues": write_queues, "perm": perm}
-        return await self._call(
-            "PUT", api_path("topics", name), wanted if type is None else {**wanted, "type": type}
-        )
+        more = {"type": type, "attributes": attributes}
+        given = {name: value for name, value in more.items() if value is not None}
+        return await self._call("PUT", api_path("topics", name), {**wanted, **given})
+
+    async def lite_topics(self, topic: str) -> list[JsonObject]:
+        """Return the lite topics of the topic, with their offsets and subscribers."""
+        return _list(await self._get(api_path("topics", topic, "lite-topics")), "lite_topics")
 
     async def create_topic(
         self,
@@ -272,14 +279,15 @@ class Operations(Expecting):
         retry_queues: int = 1,
         fifo: bool | None = None,
         priority_factor: int | None = None,
+        attributes: Mapping[str, str] | None = None,
     ) -> JsonObject:
         """Create the consumer group, or change it. With ``fifo``, its gRPC clients consume in order.
 
         ``priority_factor`` is how many of a hundred receives from a topic of type ``priority`` get the
-        highest priority first.
+        highest priority first. ``attributes`` are those of RocketMQ, such as ``lite.bind.topic``.
         """
         wanted = {"max_retries": max_retries, "retry_queues": retry_queues}
-        more = {"fifo": fifo, "priority_factor": priority_factor}
+        more = {"fifo": fifo, "priority_factor": priority_factor, "attributes": attributes}
         given = {name: value for name, value in more.items() if value is not None}
         return await self._call("PUT", api_path("groups", name), {**wanted, **given})
 

@@ -76,6 +76,7 @@ TABLE: Final[Mapping[str, Callable[[Any], Iterable[Need]]]] = {
     "AckMessage": _consumes,
     "ChangeInvisibleDuration": _consumes,
     "ForwardMessageToDeadLetterQueue": _consumes,
+    "SyncLiteSubscription": _consumes,
     "Telemetry": _of_settings,
 }
 

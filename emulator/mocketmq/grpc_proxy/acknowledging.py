@@ -12,7 +12,6 @@ from mocketmq.errors import ReceiptError
 from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, name_of, set_status
 from mocketmq.grpc_proxy.messages import message_class, us_of
-from mocketmq.grpc_proxy.newer import check_acknowledged, check_change
 from mocketmq.invisible_time import LONGEST_US
 
 _DEAD: Final = -1
@@ -38,7 +37,6 @@ def check_invisible(invisible_us: int, least_us: int) -> None:
 async def acknowledge(call: Call) -> Any:
     """Ack messages; the response has an entry for each, in the same order."""
     group = _group(call)
-    check_acknowledged(call.request.entries)
     handles = [entry.receipt_handle for entry in call.request.entries]
     if not handles:
         raise GrpcError(Code.INTERNAL_SERVER_ERROR, "the request has no entries")
@@ -56,9 +54,12 @@ async def acknowledge(call: Call) -> Any:
 
 
 async def change_invisible_duration(call: Call) -> Any:
-    """Set when a message becomes visible again, either for a retry or to give its consumer more time."""
+    """Set when a message becomes visible again, either for a retry or to give its consumer more time.
+
+    With ``suspend``, which only lite topics have, all messages that this receive got from the lite topic are
+    postponed together, and the receive does not count as an attempt.
+    """
     group, handle = _group(call), call.request.receipt_handle
-    check_change(call.request)
     invisible_us = us_of(call.request.invisible_duration)
     answer = set_status(_ChangeAnswer(receipt_handle=handle))  # SDKs keep it even after an error
     try:
@@ -67,9 +68,12 @@ async def change_invisible_duration(call: Call) -> Any:
         return set_status(answer, error.code, str(error))
     is_in_order = call.broker.registry.groups.is_in_order(group)
     try:
-        answer.receipt_handle = await call.broker.receiver.change(
-            group, handle, invisible_us, same_handle=is_in_order
-        )
+        if call.request.suspend:
+            await call.broker.receiver.suspend(group, handle, invisible_us)
+        else:
+            answer.receipt_handle = await call.broker.receiver.change(
+                group, handle, invisible_us, same_handle=is_in_order
+            )
     except ReceiptError as error:
         set_status(answer, code_of(error), str(error))
     call.broker.renewals.drop(group, [handle])
@@ -79,7 +83,6 @@ async def change_invisible_duration(call: Call) -> Any:
 async def forward_to_dead_letters(call: Call) -> Any:
     """Make a message a dead letter at once, after its FIFO consumer has retried it locally."""
     group, handle = _group(call), call.request.receipt_handle
-    check_acknowledged([call.request])
     settled = await call.broker.receiver.give_back(group, [handle], _DEAD)
     call.broker.renewals.drop(group, [handle])
     answer = set_status(_ForwardAnswer())

@@ -8,6 +8,7 @@ from mocketmq.access.accounts import Account
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.clients import (
     CLUSTERING,
+    LITE_SELECTIVE,
     ClientAnswer,
     Clients,
     ConsumerData,
@@ -26,7 +27,7 @@ from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.store.queue import Queue
 
 PRODUCER, PUSH_CONSUMER, SIMPLE_CONSUMER = 1, 2, 3
-LITE_CONSUMERS: Final = (5, 6)
+LITE_PUSH_CONSUMER, LITE_SIMPLE_CONSUMER = 5, 6
 """Values of ClientType."""
 REQUEST_TIMEOUT_US: Final = 3 * US_PER_S
 """Default request timeout of the SDKs."""
@@ -52,7 +53,7 @@ class GrpcClient:
         self.request_timeout_us = REQUEST_TIMEOUT_US
         self.topics: list[str] = []  # topics that it produces to
         self.properties: Mapping[str, str] = {}  # what the application tells about itself
-        self.is_lite = False  # consumes lite topics, which do not exist here
+        self.is_lite = False  # consumes lite topics
         self.told_us: int | None = None  # when it was told to reconnect, in real time
         self.commands: asyncio.Queue[Any] = asyncio.Queue()
         self.questions = Questions(client_id, self.commands.put_nowait)
@@ -75,6 +76,12 @@ class GrpcClient:
         """Tell the client to connect anew."""
         self.told_us = steady_us()
         self.questions.reconnect()
+
+    def notify_unsubscribed(self, lite_topic: str) -> None:
+        """Tell the client that another client of its group has taken over a lite topic."""
+        command = Command()
+        command.notify_unsubscribe_lite_command.lite_topic = lite_topic
+        self.commands.put_nowait(command)
 
     @property
     def is_reconnecting(self) -> bool:
@@ -121,26 +128,20 @@ class GrpcClients:
     def consumes(
         self, client: GrpcClient, kind: int, group: str, subscriptions: Sequence[Subscription]
     ) -> None:
-        """Register a consumer of ordinary topics; ``kind`` is its ClientType."""
-        client.is_lite = False
-        consume_type = "CONSUME_ACTIVELY" if kind == SIMPLE_CONSUMER else "CONSUME_PASSIVELY"
-        data = ConsumerData(group, consume_type, CLUSTERING, "CONSUME_FROM_FIRST_OFFSET", subscriptions)
+        """Register a consumer; ``kind`` is its ClientType."""
+        client.is_lite = kind in (LITE_PUSH_CONSUMER, LITE_SIMPLE_CONSUMER)
+        is_active = kind in (SIMPLE_CONSUMER, LITE_SIMPLE_CONSUMER)
+        consume_type = "CONSUME_ACTIVELY" if is_active else "CONSUME_PASSIVELY"
+        model = LITE_SELECTIVE if client.is_lite else CLUSTERING
+        data = ConsumerData(group, consume_type, model, "CONSUME_FROM_FIRST_OFFSET", subscriptions)
         self._register(client, consumers=[data])
-
-    def wants_lite_topics(self, client: GrpcClient) -> None:
-        """Record a consumer of lite topics. It joins no group, because it gets no messages."""
-        client.is_lite = True
-        self._note(client)
-
-    def _note(self, client: GrpcClient) -> None:
-        streams = self._streams.setdefault(client.client_id, [])
-        if client not in streams:
-            streams.append(client)
 
     def _register(
         self, client: GrpcClient, *, producers: Sequence[str] = (), consumers: Sequence[ConsumerData] = ()
     ) -> None:
-        self._note(client)
+        streams = self._streams.setdefault(client.client_id, [])
+        if client not in streams:
+            streams.append(client)
         self._registry.heartbeat(
             client,
             Heartbeat(
@@ -165,10 +166,16 @@ class GrpcClients:
         streams = self._streams.get(client_id)
         return streams[-1].request_timeout_us if streams else REQUEST_TIMEOUT_US
 
-    def is_lite(self, client_id: str) -> bool:
-        """Whether the client's settings say that it consumes lite topics."""
+    def is_lite(self, client_id: str) -> bool | None:
+        """Whether a connected client's settings say that it consumes lite topics; None without settings."""
         streams = self._streams.get(client_id)
-        return bool(streams and streams[-1].is_lite)
+        return streams[-1].is_lite if streams else None
+
+    def notify_unsubscribed(self, client_id: str, lite_topic: str) -> None:
+        """Tell a client, if it is connected, that it has lost a lite topic to another client."""
+        streams = self._streams.get(client_id)
+        if streams:
+            streams[-1].notify_unsubscribed(lite_topic)
 
     def owner(self, client_id: str) -> str | None:
         """The access key that registered a connected client, if it needs one."""

@@ -18,12 +18,15 @@ Permission: PERMISSION_UNSPECIFIED=0 NONE=1 READ=2 WRITE=3 READ_WRITE=4
 FilterType: FILTER_TYPE_UNSPECIFIED=0 TAG=1 SQL=2
 AddressScheme: ADDRESS_SCHEME_UNSPECIFIED=0 IPv4=1 IPv6=2 DOMAIN_NAME=3
 Encoding: ENCODING_UNSPECIFIED=0 IDENTITY=1 GZIP=2
-MessageType: MESSAGE_TYPE_UNSPECIFIED=0 NORMAL=1 FIFO=2 DELAY=3 TRANSACTION=4 PRIORITY=6
+MessageType: MESSAGE_TYPE_UNSPECIFIED=0 NORMAL=1 FIFO=2 DELAY=3 TRANSACTION=4 LITE=5 PRIORITY=6
 DigestType: DIGEST_TYPE_UNSPECIFIED=0 CRC32=1 MD5=2 SHA1=3
-ClientType: CLIENT_TYPE_UNSPECIFIED=0 PRODUCER=1 PUSH_CONSUMER=2 SIMPLE_CONSUMER=3 PULL_CONSUMER=4
+ClientType: CLIENT_TYPE_UNSPECIFIED=0 PRODUCER=1 PUSH_CONSUMER=2 SIMPLE_CONSUMER=3 PULL_CONSUMER=4 \
+LITE_PUSH_CONSUMER=5 LITE_SIMPLE_CONSUMER=6
 Language: LANGUAGE_UNSPECIFIED=0 JAVA=1 CPP=2 DOT_NET=3 GOLANG=4 RUST=5 PYTHON=6 PHP=7 NODE_JS=8 RUBY=9 \
 OBJECTIVE_C=10 DART=11 KOTLIN=12
 QueryOffsetPolicy: BEGINNING=0 END=1 TIMESTAMP=2
+LiteSubscriptionAction: PARTIAL_ADD=0 PARTIAL_REMOVE=1 COMPLETE_ADD=2 COMPLETE_REMOVE=3
+OffsetPolicy: LAST=0 MIN=1 MAX=2
 """
 
 MESSAGES: Final = """
@@ -90,17 +93,24 @@ EndTransactionRequest: 1 topic:Resource; 2 message_id:str; 3 transaction_id:str;
 EndTransactionResponse: 1 status:Status
 RecallMessageRequest: 1 topic:Resource; 2 recall_handle:str
 RecallMessageResponse: 1 status:Status; 2 message_id:str
+OffsetOption: 1 policy:OffsetPolicy|offset_type; 2 offset:i64|offset_type; 3 tail_n:i64|offset_type; \
+4 timestamp:i64|offset_type
+SyncLiteSubscriptionRequest: 1 action:LiteSubscriptionAction; 2 topic:Resource; 3 group:Resource; \
+4 lite_topic_set:str[]; 5 version?:i64; 6 offset_option?:OffsetOption
+SyncLiteSubscriptionResponse: 1 status:Status
 TelemetryCommand: 1 status?:Status; 2 settings:Settings|command; \
 3 thread_stack_trace:ThreadStackTrace|command; \
 4 verify_message_result:VerifyMessageResult|command; \
 5 recover_orphaned_transaction_command:RecoverOrphanedTransactionCommand|command; \
 6 print_thread_stack_trace_command:PrintThreadStackTraceCommand|command; \
 7 verify_message_command:VerifyMessageCommand|command; \
-8 reconnect_endpoints_command:ReconnectEndpointsCommand|command
+8 reconnect_endpoints_command:ReconnectEndpointsCommand|command; \
+9 notify_unsubscribe_lite_command:NotifyUnsubscribeLiteCommand|command
 ThreadStackTrace: 1 nonce:str; 2 thread_stack_trace?:str
 VerifyMessageResult: 1 nonce:str
 VerifyMessageCommand: 1 nonce:str; 2 message:Message
 PrintThreadStackTraceCommand: 1 nonce:str
 ReconnectEndpointsCommand: 1 nonce:str
+NotifyUnsubscribeLiteCommand: 1 lite_topic:str
 RecoverOrphanedTransactionCommand: 1 message:Message; 2 transaction_id:str
 """

@@ -15,7 +15,6 @@ from mocketmq.grpc_proxy.fair_share import FairShare
 from mocketmq.grpc_proxy.frames import http_error_block
 from mocketmq.grpc_proxy.http2 import Http2
 from mocketmq.grpc_proxy.memory import Memory
-from mocketmq.grpc_proxy.newer import UNSERVED
 from mocketmq.grpc_proxy.request_queue import RequestQueue
 from mocketmq.grpc_proxy.service import Service
 from mocketmq.grpc_proxy.stream import Rpc, Stream
@@ -84,8 +83,7 @@ class GrpcEngine:
         path = stream.headers.get(":path", "")
         rpc = self._rpcs.get(path)
         if rpc is None:
-            hint = UNSERVED.get(path.rpartition("/")[2], "")
-            stream.finish(Status.UNIMPLEMENTED, f"Method not found: {path[1:]}{hint}")
+            stream.finish(Status.UNIMPLEMENTED, f"Method not found: {path[1:]}")
             return None
         timeout = stream.headers.get("grpc-timeout")
         if timeout is not None:

@@ -26,7 +26,7 @@ _WORDS: Final[Mapping[str, Operation]] = {
     "Heartbeat": "heartbeat",
 }
 """RPCs that fault rules also know by a name that all protocols share."""
-_OTHERS: Final = ("QueryAssignment", "RecallMessage", "NotifyClientTermination")
+_OTHERS: Final = ("QueryAssignment", "RecallMessage", "NotifyClientTermination", "SyncLiteSubscription")
 
 
 def operations() -> Iterable[str]:

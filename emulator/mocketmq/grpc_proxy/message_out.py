@@ -14,6 +14,7 @@ from mocketmq.message.priority import priority_of
 from mocketmq.message.properties import (
     DELAY,
     KEYS,
+    LITE_TOPIC,
     PRIORITY,
     RETRY_TOPIC,
     START_DELIVER_TIME,
@@ -24,6 +25,7 @@ from mocketmq.message.properties import (
     TRAN_MSG,
     decode_properties,
 )
+from mocketmq.store.queue import LiteQueue
 
 IDENTITY, GZIP = 1, 2
 """Values of Encoding."""
@@ -38,10 +40,17 @@ _RESERVED: Final = (
     " PUSH_REPLY_TIME CLUSTER MSG_TYPE INNER_MULTI_QUEUE_OFFSET TIMER_DELAY_MS TIMER_DELAY_SEC"
     " TIMER_DELIVER_MS TIMER_ENQUEUE_MS TIMER_DEQUEUE_MS TIMER_ROLL_TIMES TIMER_OUT_MS TIMER_DEL_UNIQKEY"
     " TIMER_DELAY_LEVEL __BORNHOST BORN_TIMESTAMP DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID __CRC32#"
-    " _SYS_MSG_PRIORITY_"
+    " _SYS_MSG_PRIORITY_ __LITE_TOPIC"
 )
 RESERVED: Final = frozenset(_RESERVED.split())
-"""Properties that clients can neither set nor receive (MessageConst.java, 5.3.3, and one of 5.4.0)."""
+"""Properties that clients can neither set nor receive (MessageConst.java, 5.3.3, and two of 5.5.0)."""
+_FIELDS: Final = (
+    (TAGS, "tag"),
+    (MESSAGE_GROUP, "message_group"),
+    (TRACE_CONTEXT, "trace_context"),
+    (LITE_TOPIC, "lite_topic"),
+)
+"""Properties that have a field of their own."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _COMPRESSED: Final = 1
 
@@ -68,10 +77,11 @@ def message_out(broker: Broker, stored: StoredMessage, topic: str, reconsumed: i
     system.born_host = properties.get(BORN_HOST) or stored.born_host
     set_us(system.store_timestamp, stored.store_us)
     system.store_host = broker.store.writer.store_host
-    system.queue_id = broker.registry.topics.queue(stored.queue_key).queue_id
+    queue = broker.registry.topics.queue(stored.queue_key)
+    system.queue_id = 0 if isinstance(queue, LiteQueue) else queue.queue_id
     system.queue_offset = stored.queue_offset
     system.delivery_attempt = reconsumed + 1
-    for name, field in ((TAGS, "tag"), (MESSAGE_GROUP, "message_group"), (TRACE_CONTEXT, "trace_context")):
+    for name, field in _FIELDS:
         if name in properties:
             setattr(system, field, properties[name])
     if (due := properties.get(TIMER_DELIVER_MS) or properties.get(START_DELIVER_TIME, "")).isdecimal():
@@ -101,4 +111,6 @@ def _type_of(properties: dict[str, str]) -> int:
         return topic_types.DELAY
     if MESSAGE_GROUP in properties:
         return topic_types.FIFO
-    return topic_types.PRIORITY if PRIORITY in properties else topic_types.NORMAL
+    if PRIORITY in properties:
+        return topic_types.PRIORITY
+    return topic_types.LITE if LITE_TOPIC in properties else topic_types.NORMAL

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from mocketmq import invisible_time
-from mocketmq.broker.consuming.pops import ALL_QUEUES, MAX_POPPED
+from mocketmq.broker.consuming.pops import MAX_POPPED
 from mocketmq.broker.consuming.receiver import InFlightMessage
 from mocketmq.broker.consuming.selection import MemoryReservation
 from mocketmq.broker.filters.filter import SQL92, TAG, Filter, parse_filter, prepare
@@ -21,9 +21,9 @@ from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.client_limits import LONG_BODY_BYTES
 from mocketmq.grpc_proxy.codes import Code, GrpcError, set_status
 from mocketmq.grpc_proxy.exchange import Exchange
+from mocketmq.grpc_proxy.lite import target
 from mocketmq.grpc_proxy.message_out import message_out
 from mocketmq.grpc_proxy.messages import message_class, set_us, us_of
-from mocketmq.grpc_proxy.newer import check_receiver
 from mocketmq.grpc_proxy.routes import routed_topic
 
 SHORTEST_POLL_US: Final = 5 * US_PER_S
@@ -94,18 +94,16 @@ def _delivery_time() -> Any:
 
 async def take(call: Call, load: MemoryReservation) -> Sequence[InFlightMessage]:
     """Pop up to ``batch_size`` messages, and wait for the first of them as long as the client does."""
-    check_receiver(call.clients, call.client_id)
     group = group_of(call.request.group)
-    request, pops = call.request, call.broker.pops
+    request = call.request
     topic = topic_of(request.message_queue.topic)
     invisible_us = _invisible_us(request)
     tag_filter = await _filter(request.filter_expression)
     if len(request.attempt_id) > _MAX_ATTEMPT:
         raise GrpcError(Code.BAD_REQUEST, f"attempt_id has more than {_MAX_ATTEMPT} characters")
     await routed_topic(call, topic)
-    target = await pops.admit(group, topic, ALL_QUEUES)
-    return await pops.pop_within_retries(
-        target,
+    return await call.broker.pops.pop_within_retries(
+        await target(call, group, topic),
         min(max(request.batch_size, 1), MAX_POPPED),
         invisible_us,
         wait_s=_wait_s(call),

@@ -42,7 +42,7 @@ async def query_assignment(call: Call) -> Any:
     if not topic.readable:
         raise GrpcError(Code.FORBIDDEN, f"topic {name} may not be read")
     is_in_order = call.broker.registry.groups.is_in_order(group_name)
-    queue_ids = range(topic.read_queues) if is_in_order else (ALL_QUEUES,)
+    queue_ids = range(topic.read_queues) if is_in_order and not topic.config.is_lite else (ALL_QUEUES,)
     answer = _AssignmentAnswer()
     for queue_id in queue_ids:
         queue = _queue(call, queue_id, _READ_WRITE if topic.perm & PERM_WRITE else _READ)

@@ -15,9 +15,9 @@ from mocketmq.grpc_proxy import topic_types
 from mocketmq.grpc_proxy.call import Call, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, set_status
 from mocketmq.grpc_proxy.fault_injection import DOOR
+from mocketmq.grpc_proxy.lite import check_lite_topic
 from mocketmq.grpc_proxy.message_out import BORN_HOST, GZIP, MESSAGE_GROUP, RESERVED
 from mocketmq.grpc_proxy.messages import message_class, us_of
-from mocketmq.grpc_proxy.newer import check_message
 from mocketmq.message import identity
 from mocketmq.message.message import Message
 from mocketmq.message.message_group import queue_of_group
@@ -25,12 +25,12 @@ from mocketmq.message.properties import (
     CHECK_IMMUNITY,
     CLUSTER,
     KEYS,
+    LITE_TOPIC,
     PRIORITY,
     TAGS,
     TIMER_DELIVER_MS,
     TRACE_CONTEXT,
     UNIQ_KEY,
-    WITHOUT_EFFECT,
 )
 
 MAX_PROPERTIES: Final = 128
@@ -105,6 +105,7 @@ _CODES: Final = {
     "properties": Code.MESSAGE_PROPERTIES_TOO_LARGE,
     "body": Code.MESSAGE_BODY_TOO_LARGE,
     "priority": Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
+    "lite_topic": Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
 }
 
 
@@ -123,7 +124,9 @@ def _type_of(given: Any) -> int:
     is_grouped = system.message_group or MESSAGE_GROUP in given.user_properties
     if is_grouped:
         return topic_types.FIFO
-    return topic_types.PRIORITY if system.HasField("priority") else topic_types.NORMAL
+    if system.HasField("priority"):
+        return topic_types.PRIORITY
+    return topic_types.LITE if system.HasField("lite_topic") else topic_types.NORMAL
 
 
 def _names(kinds: Sequence[int]) -> str:
@@ -136,7 +139,7 @@ def _check(given: Any, max_body: int, *, is_proxy: bool) -> None:
     Without ``is_proxy``, the delay limits of an emulated system apply to the due time instead.
     """
     system, size = given.system_properties, len(given.body)
-    check_message(system)
+    check_lite_topic(system)
     if not size:
         raise GrpcError(Code.MESSAGE_BODY_EMPTY, "the body is empty")
     if size > max_body:
@@ -148,11 +151,6 @@ def _check(given: Any, max_body: int, *, is_proxy: bool) -> None:
             f"the message has {len(properties)} properties; allowed: up to {MAX_PROPERTIES}",
         )
     for name, text in properties.items():
-        if name in WITHOUT_EFFECT:
-            raise GrpcError(
-                Code.ILLEGAL_MESSAGE_PROPERTY_KEY,
-                f"property {name} is {text!r}; allowed: no such property, as {WITHOUT_EFFECT[name]}",
-            )
         if name in RESERVED:
             raise GrpcError(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"property {name} is set by RocketMQ alone")
         if _has_control(name) or _has_control(text):
@@ -222,6 +220,8 @@ def _message(call: Call, given: Any, queues: int) -> Message:
         BORN_HOST: system.born_host,
     }
     properties |= {name: text for name, text in texts.items() if text}
+    if system.HasField("lite_topic"):
+        properties[LITE_TOPIC] = system.lite_topic
     if system.HasField("priority"):
         properties[PRIORITY] = str(system.priority)
     if system.HasField("delivery_timestamp"):

@@ -15,7 +15,7 @@ from mocketmq.access.access import Access
 from mocketmq.access.accounts import Account
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import AccessError, InjectedError, RefusedError, as_emulator_error
-from mocketmq.grpc_proxy import acknowledging, receiving, routes, sending, telemetry
+from mocketmq.grpc_proxy import acknowledging, lite, receiving, routes, sending, telemetry
 from mocketmq.grpc_proxy.access import needs, settings_needs, signer_of
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.client_limits import MAX_COMMAND_BYTES, MAX_POLL_BYTES, MAX_REQUEST_BYTES
@@ -46,6 +46,7 @@ UNARY: Final[dict[str, _Handle]] = {
     "AckMessage": acknowledging.acknowledge,
     "ChangeInvisibleDuration": acknowledging.change_invisible_duration,
     "ForwardMessageToDeadLetterQueue": acknowledging.forward_to_dead_letters,
+    "SyncLiteSubscription": lite.sync_lite_subscription,
 }
 
 
@@ -151,6 +152,7 @@ class Service:
         finally:
             writing.cancel()
             if self._clients.gone(client):
+                self._broker.lite_subscriptions.leave(client.client_id)
                 # In a separate task, because this one may be cancelled.
                 self._begin(self._broker.renewals.release(client.client_id))
 

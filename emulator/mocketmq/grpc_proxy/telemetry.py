@@ -12,15 +12,15 @@ import msgspec
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.filters.filter import SQL92, TAG
 from mocketmq.broker.registry.clients import Subscription
-from mocketmq.broker.registry.groups import MAX_RETRIES
+from mocketmq.broker.registry.groups import MAX_RETRIES, USUAL
 from mocketmq.broker.registry.retry_policy import retry_policy_of
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.grpc_proxy.call import Call, group_of, topic_of
-from mocketmq.grpc_proxy.clients import LITE_CONSUMERS, PRODUCER, GrpcClient, GrpcClients
+from mocketmq.grpc_proxy.clients import PRODUCER, GrpcClient, GrpcClients
 from mocketmq.grpc_proxy.codes import set_status
+from mocketmq.grpc_proxy.lite import set_limits
 from mocketmq.grpc_proxy.messages import message_class, set_us, us_of
-from mocketmq.grpc_proxy.newer import let_subscribe
 from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.receiving import LONGEST_POLL_US
 
@@ -51,6 +51,7 @@ async def terminate(call: Call) -> Any:
     if call.request.group.name:
         group_of(call.request.group)
     call.clients.leave(call.client_id)
+    call.broker.lite_subscriptions.leave(call.client_id)
     await call.broker.renewals.release(call.client_id)
     return _TerminationAnswer()
 
@@ -75,10 +76,6 @@ def answer_settings(
         topics = [topic_of(topic) for topic in settings.publishing.topics]
         clients.produces(client, topics)
         _set_producer(out, max_body)
-    elif settings.client_type in LITE_CONSUMERS:
-        _set_consumer(out, broker, group_of(settings.subscription.group), max_poll_us)
-        clients.wants_lite_topics(client)
-        let_subscribe(out.subscription)
     else:
         group = group_of(settings.subscription.group)
         clients.consumes(
@@ -88,6 +85,9 @@ def answer_settings(
             [_subscription(entry) for entry in settings.subscription.subscriptions],
         )
         _set_consumer(out, broker, group, max_poll_us)
+        if client.is_lite:
+            known = broker.registry.groups.find_group(group)
+            set_limits(out.subscription, (known.config if known else USUAL).lite_quota)
     out.metric.on = False
     return set_status(answer)
 

@@ -4,13 +4,14 @@ from typing import Final
 
 from mocketmq.broker.registry.topics import Topic
 
-NORMAL, FIFO, DELAY, TRANSACTION, PRIORITY = 1, 2, 3, 4, 6
+NORMAL, FIFO, DELAY, TRANSACTION, LITE, PRIORITY = 1, 2, 3, 4, 5, 6
 """Values of MessageType."""
 NAMES: Final = {
     NORMAL: "NORMAL",
     FIFO: "FIFO",
     DELAY: "DELAY",
     TRANSACTION: "TRANSACTION",
+    LITE: "LITE",
     PRIORITY: "PRIORITY",
 }
 _MIXED: Final = (NORMAL, FIFO, DELAY, TRANSACTION)

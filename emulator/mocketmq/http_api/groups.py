@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.offset_resets import Find, at_end, at_offset, at_start
+from mocketmq.broker.registry.attributes import GROUP_ATTRIBUTES, with_values
 from mocketmq.broker.registry.groups import (
     ALWAYS,
     MAX_RETRIES,
@@ -26,9 +27,19 @@ from mocketmq.errors import (
     QueueNotFoundError,
     TopicNotFoundError,
 )
-from mocketmq.http_api.fields import GroupPath, Input, InstantMs, NameSearch, Offset, QueueId, TopicName
+from mocketmq.http_api.fields import (
+    AttributeValues,
+    GroupPath,
+    Input,
+    InstantMs,
+    NameSearch,
+    Offset,
+    QueueId,
+    TopicName,
+)
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
 from mocketmq.message.names import dead_letter_topic
+from mocketmq.store.queue import LiteQueue
 
 
 class GroupQueueOut(msgspec.Struct, frozen=True):
@@ -36,11 +47,12 @@ class GroupQueueOut(msgspec.Struct, frozen=True):
 
     `in_flight` counts the messages among them that consumers have. `retrying` counts messages that failed and
     wait for their next attempt: given back, and then not yet part of `lag`, or postponed by a consumer that
-    changed the invisible time.
+    changed the invisible time. `lite_topic` names the lite topic of which it is the queue; else it is null.
     """
 
     topic: str
     queue_id: int
+    lite_topic: str | None
     committed_offset: int
     max_offset: int
     lag: int
@@ -53,7 +65,8 @@ class GroupOut(msgspec.Struct, frozen=True):
 
     `dead_letters` counts the messages of its dead-letter topic; `members` are the ids of connected clients.
     With `fifo`, its gRPC clients consume in order. `priority_factor` is how many of a hundred receives from a
-    topic of type `priority` get the highest priority first.
+    topic of type `priority` get the highest priority first. A group that consumes lite topics has the
+    attribute `lite.bind.topic`.
     """
 
     name: str
@@ -61,6 +74,7 @@ class GroupOut(msgspec.Struct, frozen=True):
     retry_queues: int
     fifo: bool
     priority_factor: int
+    attributes: dict[str, str]
     lag: int
     in_flight: int
     retrying: int
@@ -96,13 +110,15 @@ class GroupIn(Input, frozen=True):
     """Settings of a consumer group. `retry_queues` is the number of queues of `%RETRY%group`.
 
     With `fifo`, its gRPC clients consume in order. `priority_factor` is how many of a hundred receives from a
-    topic of type `priority` get the highest priority first. A setting that is omitted does not change.
+    topic of type `priority` get the highest priority first. Of its `attributes`, those given are set. A
+    setting that is omitted does not change.
     """
 
     max_retries: Annotated[int, Meta(ge=0, le=MAX_RETRIES_LIMIT)] = MAX_RETRIES
     retry_queues: Annotated[int, Meta(ge=1, le=MAX_RETRY_QUEUES)] = 1
     fifo: bool | UnsetType = UNSET
     priority_factor: Annotated[int, Meta(ge=0, le=ALWAYS)] | UnsetType = UNSET
+    attributes: AttributeValues | UnsetType = UNSET
 
 
 class ResetGroupIn(Input, frozen=True):
@@ -148,6 +164,10 @@ async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut
         config = msgspec.structs.replace(config, consume_message_orderly=wanted.fifo)
     if wanted.priority_factor is not UNSET:
         attributes = {**config.attributes, PRIORITY_FACTOR: str(wanted.priority_factor)}
+        config = msgspec.structs.replace(config, attributes=attributes)
+    if wanted.attributes is not UNSET:
+        current = config.attributes if known else None
+        attributes = with_values(GROUP_ATTRIBUTES, current, wanted.attributes)
         config = msgspec.structs.replace(config, attributes=attributes)
     made = await call.broker.registry.groups.put(path.group, wanted.max_retries, wanted.retry_queues, config)
     group = call.broker.consuming_groups.of(made)
@@ -197,6 +217,7 @@ def _group_out(broker: Broker, found: ConsumingGroup, retries: Mapping[tuple[str
         GroupQueueOut(
             group_queue.queue.topic,
             group_queue.queue.queue_id,
+            group_queue.queue.name if isinstance(group_queue.queue, LiteQueue) else None,
             group_queue.committed_offset,
             group_queue.queue.next_offset,
             group_queue.lag,
@@ -211,6 +232,7 @@ def _group_out(broker: Broker, found: ConsumingGroup, retries: Mapping[tuple[str
         found.registered.retry_queues,
         found.registered.config.consume_message_orderly,
         found.registered.config.priority_factor,
+        dict(found.registered.config.attributes),
         sum(queue.lag for queue in queues),
         sum(queue.in_flight for queue in queues),
         sum(queue.retrying for queue in queues),

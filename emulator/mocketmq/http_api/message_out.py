@@ -10,7 +10,7 @@ from mocketmq.message.body import Compression, body_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.priority import priority_of
-from mocketmq.message.properties import KEYS, TAGS, decode_properties
+from mocketmq.message.properties import KEYS, LITE_TOPIC, TAGS, decode_properties
 from mocketmq.message.trace_context import trace_context_of
 
 
@@ -20,9 +20,10 @@ class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
     Bodies that a client compressed with zlib are shown uncompressed, if they then fit `max_message_bytes`.
     Otherwise `compression` names the compression of `body_base64`. `sys_flag` is as stored.
     `due_ms`, `real_topic` and `real_queue_id` say when and where a parked message is delivered. A delivered
-    message has `parked_offset_message_id`. `priority` is null for a message without one, `trace_id` for one
-    whose producer was not traced. `door` is the protocol by which the message was sent: `remoting`, `grpc`,
-    `http` or `aliyun`; null if an older version stored the message.
+    message has `parked_offset_message_id`. `priority` is null for a message without one, and so is `lite_topic`,
+    of which the queue has a negative `queue_id`; `trace_id` is null for a message whose producer was not
+    traced. `door` is the protocol by which the message was sent: `remoting`, `grpc`, `http` or `aliyun`; null
+    if an older version stored the message.
     """
 
     message_id: str
@@ -37,6 +38,7 @@ class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
     tag: str | None
     keys: list[str]
     priority: int | None
+    lite_topic: str | None
     trace_id: str | None
     properties: dict[str, str]
     born_ms: int
@@ -81,6 +83,7 @@ def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
         "tag": properties.get(TAGS),
         "keys": properties[KEYS].split() if KEYS in properties else [],
         "priority": priority_of(properties),
+        "lite_topic": properties.get(LITE_TOPIC),
         "trace_id": trace.trace_id if (trace := trace_context_of(properties)) else None,
         "properties": properties,
         "born_ms": message.born_us // US_PER_MS,

@@ -28,6 +28,7 @@ from mocketmq.http_api.fields import (
 )
 from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, ApiSender, Route, RouteGroup
+from mocketmq.message.lite_topic import LITE_TOPIC_ALLOWED, MAX_LITE_TOPIC_BYTES
 from mocketmq.message.message import Message
 from mocketmq.message.priority import HIGHEST
 from mocketmq.message.properties import (
@@ -35,6 +36,7 @@ from mocketmq.message.properties import (
     CHECK_TIMES,
     DELAY,
     KEYS,
+    LITE_TOPIC,
     MAX_TIMER_DELAY_MS,
     PRIORITY,
     START_DELIVER_TIME,
@@ -44,13 +46,13 @@ from mocketmq.message.properties import (
     TIMER_OUT_MS,
     TIMERS,
     UNIQ_KEY,
-    WITHOUT_EFFECT,
 )
 from mocketmq.settings import Settings
 
 OWN_FIELDS: Final = {
     DELAY: "delay_level",
     KEYS: "keys",
+    LITE_TOPIC: "lite_topic",
     PRIORITY: "priority",
     TAGS: "tag",
     UNIQ_KEY: "message_id",
@@ -65,7 +67,6 @@ RESERVED: Final = frozenset(
         *("RETRY_TOPIC", TIMER_OUT_MS, "TRANSFER_FLAG", "WAIT"),
         # Would have no effect over HTTP.
         *(TIMER_DEL_UNIQKEY, CHECK_IMMUNITY, CHECK_TIMES, "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET"),
-        *WITHOUT_EFFECT,
     }
 )
 """Names that are forbidden for user properties."""
@@ -104,7 +105,7 @@ class MessageIn(Input, frozen=True):
     `start_deliver_ms`, which becomes `__STARTDELIVERTIME`; or one of the properties `__STARTDELIVERTIME`,
     `TIMER_DELAY_SEC`, `TIMER_DELAY_MS` and `TIMER_DELIVER_MS`.
 
-    A message with a `priority` has no delay and no `queue_id`.
+    A message with a `priority` or a `lite_topic` has no delay, no `queue_id`, and only one of the two.
 
     All other `properties` are user properties. All properties together take at most 32,767 bytes.
     """
@@ -117,6 +118,7 @@ class MessageIn(Input, frozen=True):
                 {"required": ["start_deliver_ms", "delay"]},
                 {"required": ["delay", "delay_ms"]},
                 {"required": ["priority", "queue_id"]},
+                {"required": ["lite_topic", "queue_id"]},
                 {
                     "required": ["delay_level"],
                     "properties": {"delay_level": {"minimum": 1}},
@@ -177,6 +179,14 @@ class MessageIn(Input, frozen=True):
                 description="Priority in a topic of type `priority`, which consumers get highest first. It is"
                 " the queue of the message, at most the topic's last",
             ),
+        ]
+        | UnsetType
+    ) = UNSET
+    lite_topic: (
+        Annotated[
+            str,
+            matching(f"^[A-Za-z0-9_-]{{1,{MAX_LITE_TOPIC_BYTES}}}$", LITE_TOPIC_ALLOWED),
+            Meta(description="Lite topic of the message, in a topic of type `lite`"),
         ]
         | UnsetType
     ) = UNSET
@@ -280,6 +290,12 @@ def message_of(sender: ApiSender, topic: str, given_in: MessageIn) -> Message:
     if given_in.priority is not UNSET:
         _check_priority(sender, topic, given_in.priority, given_in.queue_id)
         properties[PRIORITY] = str(given_in.priority)
+    if given_in.lite_topic is not UNSET:
+        if given_in.queue_id is not UNSET:
+            raise InvalidArgumentError(
+                "queue_id", given_in.queue_id, "no value, because a lite topic is a queue of its own"
+            )
+        properties[LITE_TOPIC] = given_in.lite_topic
     return Message(
         topic,
         body,
@@ -355,8 +371,6 @@ def _reserved(properties: Mapping[str, str]) -> InvalidArgumentError:
     name = next(name for name in properties if name in RESERVED)
     if name in OWN_FIELDS:
         allowed = f"only the field {OWN_FIELDS[name]}"
-    elif name in WITHOUT_EFFECT:
-        allowed = f"no such property, as {WITHOUT_EFFECT[name]}. Send the message without it"
     else:
         allowed = "no value, as the name is reserved"
     return InvalidArgumentError(f"properties.{name}", properties[name], allowed)

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mocketmq.broker.lite.subscriptions import has_more
+from mocketmq.broker.registry.attributes import TOPIC_ATTRIBUTES, with_values
 from mocketmq.broker.registry.topics import (
     MAX_QUEUES,
     PLAIN,
@@ -12,11 +14,14 @@ from mocketmq.broker.registry.topics import (
     permission_bits,
     permission_letters,
 )
+from mocketmq.clock import US_PER_MS
 from mocketmq.errors import NoPermissionError, TopicNotFoundError
-from mocketmq.http_api.fields import Input, NameSearch, TopicPath
+from mocketmq.http_api.fields import AttributeValues, Input, NameSearch, TopicName, TopicPath
+from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
 from mocketmq.message.message_type import MessageType
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX
+from mocketmq.store.queue import LiteQueue
 
 
 class QueueOut(msgspec.Struct, frozen=True):
@@ -31,7 +36,8 @@ class TopicOut(msgspec.Struct, frozen=True):
     """A topic. `perm` has the permissions of clients: `r` to read, `w` to write, `i` to inherit.
 
     `type` is the message type that gRPC clients may send; `mixed` allows all. Of a topic of type `priority`,
-    consumers get the messages of the highest queue first.
+    consumers get the messages of the highest queue first. A topic of type `lite` has lite topics, which
+    `lite_topics` counts. Their messages are not in its `queues`.
     """
 
     name: str
@@ -39,7 +45,9 @@ class TopicOut(msgspec.Struct, frozen=True):
     write_queues: int
     perm: str
     type: str
+    attributes: dict[str, str]
     system: bool
+    lite_topics: int
     queues: list[QueueOut]
 
 
@@ -65,13 +73,49 @@ class TopicsOut(msgspec.Struct, frozen=True):
 class TopicIn(Input, frozen=True):
     """Settings of a topic. If the number of queues shrinks, the other queues remain but are not read.
 
-    If `type` is omitted, a topic keeps its type; a new topic is `mixed`.
+    If `type` is omitted, a topic keeps its type; a new topic is `mixed`. Of its `attributes`,
+    those given are set.
     """
 
     read_queues: Annotated[int, Meta(ge=1, le=MAX_QUEUES)] = 4
     write_queues: Annotated[int, Meta(ge=1, le=MAX_QUEUES)] = 4
     perm: Literal["r", "w", "rw", "ri", "wi", "rwi"] = "rw"
     type: MessageType | UnsetType = UNSET
+    attributes: AttributeValues | UnsetType = UNSET
+
+
+class LiteTopicOut(msgspec.Struct, frozen=True):
+    """A lite topic. Its messages have the offsets from `min_offset` to `max_offset - 1`.
+
+    `last_ms` is the store time of its newest message, and `expires_ms` the instant at which it is deleted if
+    no message comes before; null if it does not expire. `clients` are the ids of its subscribers, and
+    `groups` the groups that have yet to get or to settle messages of it.
+    """
+
+    name: str
+    min_offset: int
+    max_offset: int
+    last_ms: int
+    expires_ms: int | None
+    clients: list[str]
+    groups: list[str]
+
+
+class LiteTopicsOut(msgspec.Struct, frozen=True):
+    """Lite topics, sorted by name. `count` is the number of matches on all pages.
+
+    `next_after` is the next page's `after`, or null at the end of the list.
+    """
+
+    lite_topics: list[LiteTopicOut]
+    count: int
+    next_after: str | None
+
+
+class LiteTopicsIn(NameSearch, frozen=True, kw_only=True):
+    """Which lite topics of a topic. Without `max`, all of them."""
+
+    topic: TopicName
 
 
 class DeletedTopicOut(msgspec.Struct, frozen=True):
@@ -85,18 +129,22 @@ async def topics(call: ApiCall, which: TopicsIn) -> TopicsOut:
     """Returns all topics, including system topics, or a page of those that match, with their queues."""
     known = (one for one in call.broker.registry.topics if not which.user or _is_of_users(one))
     page, count, next_after = which.page_of(known)
-    return TopicsOut([_topic_out(one) for one in page], count, next_after)
+    return TopicsOut([_topic_out(call, one) for one in page], count, next_after)
 
 
 async def topic(call: ApiCall, path: TopicPath) -> TopicOut:
     """Returns a topic with its queues."""
-    return _topic_out(call.broker.registry.topics.get(path.topic))
+    return _topic_out(call, call.broker.registry.topics.get(path.topic))
 
 
 async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut | Created:
     """Answers once the topic is durable."""
     known = call.broker.registry.topics.find_topic(path.topic)
     config = known.config if known else PLAIN
+    if wanted.attributes is not UNSET:
+        current = config.attributes if known else None
+        attributes = with_values(TOPIC_ATTRIBUTES, current, wanted.attributes)
+        config = msgspec.structs.replace(config, attributes=attributes)
     made = await call.broker.registry.topics.put_by_client(
         path.topic,
         wanted.read_queues,
@@ -104,7 +152,16 @@ async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut
         permission_bits(wanted.perm),
         config if wanted.type is UNSET else config.typed(wanted.type),
     )
-    return _topic_out(made) if known else Created(_topic_out(made))
+    return _topic_out(call, made) if known else Created(_topic_out(call, made))
+
+
+async def lite_topics(call: ApiCall, which: LiteTopicsIn) -> LiteTopicsOut:
+    """Returns the lite topics of a topic, or a page of those that match."""
+    registry = call.broker.registry.topics
+    registry.get(which.topic)
+    known = sorted(registry.lites.of(which.topic), key=lambda queue: queue.name)
+    page, count, next_after = which.page_of(known)
+    return LiteTopicsOut([_lite_topic_out(call, queue) for queue in page], count, next_after)
 
 
 async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
@@ -116,14 +173,30 @@ def _is_of_users(found: Topic) -> bool:
     return not found.is_system and not found.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 
-def _topic_out(found: Topic) -> TopicOut:
+def _lite_topic_out(call: ApiCall, queue: LiteQueue) -> LiteTopicOut:
+    broker = call.broker
+    groups = [one for one in broker.consuming_groups if one.registered.config.lite_parent == queue.topic]
+    return LiteTopicOut(
+        queue.name,
+        queue.min_offset,
+        queue.next_offset,
+        queue.last_us // US_PER_MS,
+        to_ms(broker.lite_expiry.expires_us(queue)),
+        sorted(each.client_id for each in broker.lite_subscriptions.of(queue.topic, queue.name)),
+        [group.name for group in groups if has_more(group, queue)],
+    )
+
+
+def _topic_out(call: ApiCall, found: Topic) -> TopicOut:
     return TopicOut(
         found.name,
         found.read_queues,
         found.write_queues,
         permission_letters(found.perm),
         found.config.message_type,
+        dict(found.config.attributes),
         found.is_system,
+        len(call.broker.registry.topics.lites.of(found.name)),
         [QueueOut(queue.queue_id, queue.min_offset, queue.next_offset) for queue in found.queues],
     )
 
@@ -140,6 +213,15 @@ TOPICS = RouteGroup(
             "Show a topic",
             TopicOut,
             TopicPath,
+            errors=[TopicNotFoundError],
+        ),
+        Route(
+            "GET",
+            "/v1/topics/{topic}/lite-topics",
+            lite_topics,
+            "List the lite topics of a topic",
+            LiteTopicsOut,
+            LiteTopicsIn,
             errors=[TopicNotFoundError],
         ),
         Route(

@@ -2,4 +2,4 @@
 
 from typing import Literal
 
-MessageType = Literal["normal", "fifo", "delay", "transaction", "priority", "mixed"]
+MessageType = Literal["normal", "fifo", "delay", "transaction", "priority", "lite", "mixed"]

@@ -3,9 +3,7 @@
 Sources: MessageConst.java and MessageDecoder.java of RocketMQ 4.9.8; docs/protocol/remoting.md §3.4, §4.
 """
 
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
 
 from mocketmq.errors import IllegalMessageError, StoreDamagedError, shorten
 
@@ -44,10 +42,6 @@ TIMERS = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
 """Due times of Apache RocketMQ 5.x, in order of precedence (docs/protocol/remoting.md §5.6)."""
 MAX_TIMER_DELAY_MS = 259_200_000
 """Maximum delay of a timer, three days (timerMaxDelaySec of RocketMQ 5.x)."""
-WITHOUT_EFFECT: Final = {
-    LITE_TOPIC: "lite topics (RocketMQ 5.5) are not supported",
-}
-"""Properties that only newer brokers support, with the reason for refusing a message that has them."""
 MAX_PROPERTIES_BYTES = 32_767
 _KEY_VALUE, _NEXT = "\x01", "\x02"
 
@@ -102,18 +96,6 @@ def decode_properties(text: str) -> dict[str, str]:
             f"the properties of a stored message are damaged: they are {shorten(text)}; restore the data"
             " directory from a copy, or start the broker with another --data"
         ) from None
-
-
-def check_effective(properties: Mapping[str, str]) -> None:
-    """Raise IllegalMessageError for a property that only newer brokers support."""
-    if WITHOUT_EFFECT.keys().isdisjoint(properties.keys()):
-        return
-    name = next(name for name in WITHOUT_EFFECT if name in properties)
-    raise IllegalMessageError(
-        "properties",
-        f"property {name} is {shorten(properties[name])}; allowed: no such property, as"
-        f" {WITHOUT_EFFECT[name]}. Send the message without it",
-    )
 
 
 def mark_parked(properties: dict[str, str], topic: str, queue_id: int) -> None:

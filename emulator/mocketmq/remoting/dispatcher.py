@@ -11,13 +11,12 @@ from mocketmq.clock import US_PER_MS, steady_us
 from mocketmq.errors import InjectedError, as_emulator_error
 from mocketmq.faults.injector import Unanswered
 from mocketmq.histogram import Histogram
-from mocketmq.message.properties import LITE_TOPIC, WITHOUT_EFFECT
 from mocketmq.remoting.access_rule import Guard
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.lane import Effect, Lane
 from mocketmq.remoting.request import LongPoll, RemotingCall, Reply, Request, Response, refused
 from mocketmq.remoting.request_attributes import DOOR, operations, request_attributes
-from mocketmq.remoting.wire.codes import LITE_CODES, RemotingError, ResponseCode
+from mocketmq.remoting.wire.codes import RemotingError, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.settings import Settings
 
@@ -177,8 +176,7 @@ class Dispatcher:
 
 def _unsupported(code: int) -> RemotingError:
     """The refusal of an unsupported request, in upstream's words, which begin with a space."""
-    hint = f"; a lite subscription is refused, as {WITHOUT_EFFECT[LITE_TOPIC]}" if code in LITE_CODES else ""
-    return RemotingError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported{hint}")
+    return RemotingError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported")
 
 
 def _end_turn(lane: Lane, effect: Effect, reply: Reply, command: Command, response: Response) -> None:

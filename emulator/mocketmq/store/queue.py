@@ -1,4 +1,4 @@
-"""A queue of a topic: the range of offsets that it holds."""
+"""A queue of a topic, or one of its lite topics: the range of offsets that it holds."""
 
 from mocketmq.store.database import Database
 
@@ -45,15 +45,53 @@ class Queue:
         return f"<{self.topic}:{self.queue_id} [{self.min_offset}, {self.next_offset})>"
 
 
+class LiteQueue(Queue):
+    """The queue of a lite topic, of the topic that is its parent.
+
+    A lite topic is no more than this object and its row in the table ``queues``. ``last_us`` is the store
+    time of its newest message; 0 if retention has removed the message. ``is_saved`` says whether the row is
+    in the table, or in a transaction being written.
+    """
+
+    __slots__ = ("is_saved", "last_us", "name")
+
+    def __init__(self, key: int, topic: str, name: str, last_us: int = 0) -> None:
+        super().__init__(key, topic, -key)  # no client names such a queue id
+        self.name = name
+        self.last_us = last_us
+        self.is_saved = False
+
+
+_QUEUES = """
+SELECT key, topic, queue_id, min_offset, max(next_offset, coalesce(newest.queue_offset + 1, 0)),
+ CASE next_offset WHEN min_offset THEN min_offset ELSE 0 END, emptied_at, lite_topic, coalesce(store_us, 0)
+FROM queues LEFT JOIN messages newest ON queue_key = key AND newest.queue_offset =
+ (SELECT queue_offset FROM messages WHERE queue_key = key ORDER BY queue_offset DESC LIMIT 1)
+ORDER BY topic, queue_id"""
+
+
 async def load_queues(database: Database) -> list[Queue]:
     """Load every queue. A queue's next offset follows from its newest message.
 
     In a queue emptied by retention or a reset, it comes from the stored lower bound instead.
     """
-    rows = await database.rows(
-        "SELECT key, topic, queue_id, min_offset, max(next_offset, coalesce("
-        "(SELECT queue_offset + 1 FROM messages WHERE queue_key = key ORDER BY queue_offset DESC LIMIT 1), 0)"
-        "), CASE next_offset WHEN min_offset THEN min_offset ELSE 0 END, emptied_at FROM queues"
-        " ORDER BY topic, queue_id"
-    )
-    return [Queue(*row) for row in rows]
+    return [_queue(*row) for row in await database.rows(_QUEUES)]
+
+
+def _queue(
+    key: int,
+    topic: str,
+    queue_id: int,
+    min_offset: int,
+    next_offset: int,
+    first_offset: int,
+    emptied_at: int,
+    lite_topic: str | None,
+    last_us: int,
+) -> Queue:
+    if lite_topic is None:
+        return Queue(key, topic, queue_id, min_offset, next_offset, first_offset, emptied_at)
+    lite = LiteQueue(key, topic, lite_topic, last_us)
+    lite.min_offset, lite.next_offset, lite.first_offset = min_offset, next_offset, first_offset
+    lite.is_saved = True
+    return lite

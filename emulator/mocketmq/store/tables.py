@@ -8,7 +8,7 @@ says ``wall``. Tables on the hot path have only indexes whose order is the order
 
 from typing import Final
 
-HEAD_REVISION: Final = "0016"
+HEAD_REVISION: Final = "0017"
 """The Alembic revision of these tables."""
 
 SCHEMA: Final = (
@@ -31,7 +31,8 @@ CREATE TABLE queues (
     -- were removed; otherwise the next offset follows from the messages.
     min_offset BIGINT NOT NULL,
     next_offset BIGINT NOT NULL,
-    emptied_at BIGINT NOT NULL DEFAULT 0  -- the next log offset when its topic was last reset or deleted
+    emptied_at BIGINT NOT NULL DEFAULT 0,  -- the next log offset when its topic was last reset or deleted
+    lite_topic TEXT  -- the lite topic of which this is the queue; null: a queue of the topic itself
 );
 CREATE UNIQUE INDEX queues_by_topic ON queues (topic, queue_id);
 

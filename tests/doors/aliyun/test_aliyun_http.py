@@ -414,19 +414,14 @@ async def test_an_invalid_message_is_refused(aliyun: Aliyun, body: str, code: st
 
 @pytest.mark.parametrize("half", ["", "|__TransCheckT:10"])
 @pytest.mark.parametrize(
-    ("pair", "reason"),
-    [
-        ("_SYS_MSG_PRIORITY_:9", "no name that RocketMQ keeps for itself"),
-        ("__LITE_TOPIC:chat-1", "lite topics (RocketMQ 5.5) are not supported"),
-    ],
+    "pair",
+    ["_SYS_MSG_PRIORITY_:9", "__LITE_TOPIC:chat-1"],
 )
-async def test_properties_of_newer_brokers_are_refused(
-    aliyun: Aliyun, pair: str, reason: str, half: str
-) -> None:
+async def test_properties_of_newer_brokers_are_refused(aliyun: Aliyun, pair: str, half: str) -> None:
     body = f"<Message><MessageBody>a</MessageBody><Properties>{pair}{half}|</Properties></Message>"
     answer = await aliyun.call("POST", "/topics/orders/messages", body)
     assert answer.error == (400, "InvalidArgument")
-    assert reason in answer.fields["Message"]
+    assert "no name that RocketMQ keeps for itself" in answer.fields["Message"]
 
 
 async def test_a_body_over_the_limit_is_refused() -> None:

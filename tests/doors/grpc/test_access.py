@@ -67,6 +67,7 @@ def requests(client: GrpcClient) -> dict[str, dict[str, Any]]:
         "AckMessage": {"group": billing, "topic": orders, "entries": [{"receipt_handle": "x"}]},
         "ChangeInvisibleDuration": settling | {"invisible_duration": {"seconds": 30}},
         "ForwardMessageToDeadLetterQueue": settling,
+        "SyncLiteSubscription": {"group": billing, "topic": orders},
     }
 
 

@@ -249,9 +249,7 @@ async def test_tls_and_plaintext_share_the_port() -> None:
             assert got.body.decode() == big
 
 
-@pytest.mark.parametrize(
-    "rpc", ["PullMessage", "UpdateOffset", "GetOffset", "QueryOffset", "SyncLiteSubscription", "Unheard"]
-)
+@pytest.mark.parametrize("rpc", ["PullMessage", "UpdateOffset", "GetOffset", "QueryOffset", "Unheard"])
 async def test_unserved_rpc_is_unimplemented(rpc: str) -> None:
     async with running_grpc() as (_, client):
         with pytest.raises(GRPCError) as refused:

@@ -142,8 +142,8 @@ async def test_attributes_are_kept_without_their_sign_until_they_are_removed(tmp
         (True, {"+colour": "red"}, "unsupported key: colour"),
         (
             False,
-            {"+lite.bind.topic": "orders"},
-            "unsupported key: lite.bind.topic; lite topics (RocketMQ 5.5) are not supported",
+            {"+lite.sub.model": "exclusive"},
+            "lite.sub.model is 'exclusive'; allowed: Shared or Exclusive",
         ),
         (
             False,

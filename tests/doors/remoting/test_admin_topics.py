@@ -117,10 +117,9 @@ async def test_a_changed_topic_keeps_its_attributes_and_takes_the_rest_from_the_
         (wanted(attributes="+colour=red"), "unsupported key: colour"),
         (wanted(attributes="-message.type"), "only add attribute is supported while creating topic."),
         (wanted(attributes="+message.type=SLOW"), "message.type is 'SLOW'; allowed: UNSPECIFIED or NORMAL"),
-        (wanted(attributes="+message.type=LITE"), "message.type is 'LITE'; allowed: UNSPECIFIED or NORMAL"),
         (
-            wanted(attributes="+lite.topic.expiration=60"),
-            "unsupported key: lite.topic.expiration; lite topics (RocketMQ 5.5) are not supported",
+            wanted(attributes="+lite.topic.expiration=43201"),
+            "lite.topic.expiration is '43201'; allowed: a whole number of minutes from -1 to 43200",
         ),
         (wanted(attributes="+reserve.time=soon"), "reserve.time is 'soon'; allowed: a whole number from -1"),
         (wanted(attributes="+reserve.time=1_0"), "reserve.time is '1_0'; allowed: a whole number from -1"),

@@ -146,16 +146,6 @@ async def test_an_unknown_code_is_refused_and_counted(
     assert caplog.messages == ["a client asks for request code 9999, which is not supported"]
 
 
-@pytest.mark.parametrize("code", [200_070, 200_071, 200_079])
-async def test_a_lite_subscription_is_refused_with_a_reason(remoting: Remoting, code: int) -> None:
-    answer = await remoting.client.call(code, {"topic": "orders"}, b'{"subscriptionSet":[]}')
-    assert (answer.code, answer.remark) == (
-        3,
-        f" request type {code} not supported; a lite subscription is refused, as lite topics (RocketMQ 5.5)"
-        " are not supported",
-    )
-
-
 async def test_memory_of_unknown_codes_is_bounded(remoting: Remoting) -> None:
     for code in range(20_000, 20_200):
         assert (await remoting.client.call(code)).code == 3

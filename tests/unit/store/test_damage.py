@@ -58,13 +58,13 @@ async def test_damage_has_the_name_of_its_table(tmp_path: Path, table: str) -> N
 async def test_missing_index_row_is_found_by_the_full_check_only(tmp_path: Path) -> None:
     path = await make_store(tmp_path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("INSERT INTO queues VALUES (1, 'orders', 0, 0, 0, 0)")
+        connection.execute("INSERT INTO queues VALUES (1, 'orders', 0, 0, 0, 0, NULL)")
         connection.execute("PRAGMA writable_schema = ON")
         select = "SELECT * FROM sqlite_master WHERE name = 'queues_by_topic'"
         [row] = connection.execute(select)
         connection.execute("DELETE FROM sqlite_master WHERE name = 'queues_by_topic'")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("INSERT INTO queues VALUES (2, 'orders', 1, 0, 0, 0)")
+        connection.execute("INSERT INTO queues VALUES (2, 'orders', 1, 0, 0, 0, NULL)")
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", row)
     steps: list[tuple[str, int, int | None]] = []

@@ -7,6 +7,7 @@ first use from the stored offsets of the group, or of a deleted group with the s
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.receipt import Receipt
@@ -15,6 +16,7 @@ from mocketmq.broker.registry.topics import Topic, Topics
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.message.names import HALF_GROUP
 from mocketmq.store.progress_rows import (
+    delete_progress,
     delete_progress_of_group,
     delete_progress_of_queue,
     read_progress,
@@ -184,19 +186,29 @@ class ConsumingGroups:
 
     def leave_queues(self, batch: Batch, queues: Iterable[Queue]) -> None:
         """Delete every group's state in the queues of a deleted topic, in this transaction."""
-
-        def apply() -> None:
-            for group in self._groups.values():
-                group.forget(queues)
-                for queue in queues:
-                    group.queues.pop(queue, None)
-            for offsets in self._offsets.values():
-                for queue in queues:
-                    offsets.pop(queue, None)
-
         for queue in queues:
             delete_progress_of_queue(batch, queue)
-        batch.on_commit(apply)
+        batch.on_commit(partial(self._forget_queues, queues))
+
+    def leave_lite_topics(self, batch: Batch, queues: Sequence[Queue]) -> None:
+        """Delete every group's state in the queues of deleted lite topics, in this transaction.
+
+        Unlike :meth:`leave_queues`, this reads no more than the rows that it deletes, as there may be many.
+        """
+        for queue in queues:
+            known = [name for name, group in self._groups.items() if queue in group.queues]
+            for name in (*known, *(name for name, offsets in self._offsets.items() if queue in offsets)):
+                delete_progress(batch, name, queue)
+        batch.on_commit(partial(self._forget_queues, queues))
+
+    def _forget_queues(self, queues: Iterable[Queue]) -> None:
+        for group in self._groups.values():
+            group.forget(queues)
+            for queue in queues:
+                group.queues.pop(queue, None)
+        for offsets in self._offsets.values():
+            for queue in queues:
+                offsets.pop(queue, None)
 
     def close_receipts(self, log_offsets: Sequence[int]) -> None:
         """Close every group's receipts of these removed messages."""

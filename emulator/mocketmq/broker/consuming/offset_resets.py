@@ -85,6 +85,10 @@ class Offsets:
         later_ms, before_ms = await self._stored_ms(queue, later), await self._stored_ms(queue, before)
         return later if later_ms - at_ms < at_ms - before_ms else before
 
+    async def first_at(self, queue: Queue, timestamp_ms: int) -> int:
+        """Find the first message of the queue stored at this time of the client's clock or later."""
+        return await self._search(queue, timestamp_ms, "lower")
+
     async def _first_since(self, queue: Queue, at_ms: int) -> int:
         """Find the first message stored at the instant or later, by bisection."""
         low, high = queue.min_offset, queue.next_offset

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 from weakref import WeakSet
 
-from mocketmq.store.queue import Queue
+from mocketmq.store.queue import LiteQueue, Queue
 
 T = TypeVar("T")
 
@@ -14,17 +14,25 @@ ANYTHING = ""
 """The source for long polls on any change of the store or of a group's offsets."""
 
 
+def _ignore(_queue: LiteQueue) -> None:
+    """Ignore a lite topic that nobody can subscribe to yet."""
+
+
 def _nothing_more(_event: asyncio.Event) -> AbstractContextManager[None]:
     return nullcontext()
 
 
 class Polls:
-    """Wakes long polls when a message arrives in their topic or queue."""
+    """Wakes long polls when a message arrives in their topic or queue.
+
+    ``on_lite`` is called for a message in a lite topic instead, because only its subscribers are to look.
+    """
 
     def __init__(self) -> None:
         # A dict keeps its order, so the request that has waited longest looks first.
         self._waiting: dict[str | Queue, dict[asyncio.Event, None]] = {}
         self._held: WeakSet[asyncio.Task[object]] = WeakSet()
+        self.on_lite: Callable[[LiteQueue], None] = _ignore
         self._closed = False
         self._ended = 0  # number of times that all long polls were ended
 
@@ -102,8 +110,18 @@ class Polls:
 
     def arrived(self, queue: Queue) -> None:
         """Wake long polls after a message became visible in the queue."""
-        self.wake(queue.topic)
-        self.wake(queue)
+        if isinstance(queue, LiteQueue):
+            self.on_lite(queue)
+        else:
+            self.wake(queue.topic)
+            self.wake(queue)
+
+    def freed(self, queue: Queue) -> None:
+        """Wake long polls after a message of the queue became visible to a group again."""
+        if isinstance(queue, LiteQueue):
+            self.on_lite(queue)
+        else:
+            self.wake(queue.topic)
 
     def changed(self) -> None:
         """Wake the long polls that wait for any change, after a commit or a change of a group's offset."""

@@ -7,7 +7,7 @@ Source: docs/protocol/remoting.md §2.11
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -39,16 +39,29 @@ MAX_POPPED = 32
 
 
 class PopTarget(NamedTuple):
-    """A topic from which a group pops, and one of its queues, or None for all queues."""
+    """A topic from which a group pops, and one of its queues, or None for all queues.
+
+    For a lite subscription, ``lites`` has the queues of lite topics that may have messages, and ``source``
+    wakes long polls when one is added. Each of these queues is popped in order.
+    """
 
     group: ConsumingGroup
     topic: Topic
     queue: Queue | None
+    lites: Collection[Queue] | None = None
+    source: str = ""
 
     @property
-    def queues(self) -> Sequence[Queue]:
+    def queues(self) -> Collection[Queue]:
         """The queues to pop from, without those of the retry topic."""
+        if self.lites is not None:
+            return self.lites
         return self.topic.readable if self.queue is None else [self.queue]
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether gRPC clients pop from each queue in order."""
+        return self.lites is not None or self.group.registered.config.consume_message_orderly
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -164,7 +177,7 @@ class Pops:
                 invisible_us,
                 wait_s=max(end_us - steady_us(), 0) / US_PER_S,
                 tag_filter=tag_filter,
-                ordered=group.registered.config.consume_message_orderly,
+                ordered=target.is_in_order,
                 attempt=attempt,
                 load=load,
             )
@@ -178,11 +191,14 @@ class Pops:
 
     def _request(self, target: PopTarget, *, ordered: bool) -> ReceiveRequest:
         """Make the request, without retries if the group's members pull them, as popping Java clients do."""
-        group, topic, queue = target
+        group, topic = target.group, target.topic
         live = self._clients.find_connected_group(group.name)
         is_pulled = live is not None and retry_topic(group.name) in live.subscriptions
         retries = not (ordered or is_pulled)
-        return ReceiveRequest(group, topic, MAX_POPPED, EVERYTHING, ordered, queue, retries, popped=True)
+        queues = target.lites if target.queue is None else [target.queue]
+        return ReceiveRequest(
+            group, topic, MAX_POPPED, EVERYTHING, ordered, queues, retries, popped=True, source=target.source
+        )
 
     async def _begin_at_end(self, target: PopTarget) -> None:
         """Begin at the last message. Durable, otherwise the group would begin at a later one after a kill."""
@@ -245,7 +261,7 @@ class Pops:
         self, target: PopTarget, *, wait_s: float = 0.0, ordered: bool = False, attempt: str = ""
     ) -> bool:
         """Whether there are messages to pop, whatever the filter. Waits up to ``wait_s`` real seconds."""
-        group, topic, _ = target
+        group, topic = target.group, target.topic
         selection = Selection(self._database, self._topics, self._request(target, ordered=ordered))
 
         async def look() -> bool:

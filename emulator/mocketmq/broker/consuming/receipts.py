@@ -283,14 +283,14 @@ class Receipts:
         """Undo a reservation or ``begin_settling`` after a failure."""
         receipt.undo_transition()
         if receipt.state is State.FREE:
-            self._polls.wake(receipt.queue.topic)  # receivers may have looked in vain in between
+            self._polls.freed(receipt.queue)  # receivers may have looked in vain in between
         else:
             self.watch(receipt)
 
     def set_free(self, receipt: Receipt) -> None:
         """Make the message visible to the group, and wake its receivers."""
         receipt.transition(State.FREE)
-        self._polls.wake(receipt.queue.topic)
+        self._polls.freed(receipt.queue)
 
     def watch(self, receipt: Receipt) -> None:
         """Register the end of the receipt's invisible time with the timer."""

@@ -24,7 +24,7 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.expiries import Expiry
 from mocketmq.broker.consuming.handles import Handle, find_receipt, handle_of, next_pop_ms, renewed
 from mocketmq.broker.consuming.polls import Polls
-from mocketmq.broker.consuming.receipt import Outcome, Receipt
+from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.retries import Retries, Retry
 from mocketmq.broker.consuming.selection import MemoryReservation, ReceiveRequest, Selection
@@ -40,6 +40,7 @@ from mocketmq.run_to_completion import log_defect
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.timer import BATCH
 from mocketmq.store.messages import messages_at
+from mocketmq.store.queue import LiteQueue
 from mocketmq.store.store import Store
 from mocketmq.store.wal_syncs import Waiter
 from mocketmq.store.writer import Batch, Work
@@ -145,7 +146,7 @@ class Receiver:
             now = request._replace(topic=self._topics.get(topic_name), limit=limit)
             return await self._receive_unless_cancelled(now, invisible_us) if limit else []
 
-        sources = (topic_name, retry_topic(group.name))
+        sources = (request.source or topic_name, retry_topic(group.name))
         if request.ordered or self._most_in_flight is not None:
             return await self._polls.wait_for(look, sources, wait_s, also=group.announcing)
         return await self._polls.wait_for(look, sources, wait_s)
@@ -366,6 +367,30 @@ class Receiver:
         changed: Handle = await self._writer.commit(work)
         pass_point("receive.settled")
         return changed
+
+    async def suspend(self, group_name: str, handle: str, invisible_us: int) -> None:
+        """Make the messages of a lite topic that one pop got visible again later; the pop does not count.
+
+        Raises ReceiptError, also for a message without a lite topic.
+        """
+        group = self._groups.of_client(group_name)
+
+        def work(batch: Batch) -> None:
+            named = find_receipt(group, handle, batch.now_us)
+            if not isinstance(named.queue, LiteQueue):
+                raise ReceiptError(
+                    "suspend is true; allowed: false for a message without a lite topic, as every invisible"
+                    " duration of such a message that ends counts as an attempt"
+                )
+            for receipt in list(named.group_queue.open.values()):
+                if receipt.pop_ms == named.pop_ms and receipt.state is State.HELD:
+                    visible_us, times = batch.now_us + invisible_us, receipt.times - 1
+                    self._receipts.set_visible(
+                        batch, receipt, visible_us, times, receipt.pop_ms, is_postponed=True
+                    )
+
+        await self._writer.commit(work)
+        pass_point("receive.settled")
 
     async def release(self, group_name: str, taken: Sequence[InFlightMessage]) -> None:
         """Undo a receive after its response was lost. Its messages become visible, and it does not count."""

@@ -10,7 +10,7 @@ In a topic of type ``priority``, a receive without order gets new messages first
 queue, and redeliveries if there is room left. Upstream has these in a retry topic, which it looks at last.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, NoReturn, Protocol
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
@@ -51,9 +51,11 @@ class MemoryReservation(Protocol):
 class ReceiveRequest(NamedTuple):
     """A receive of up to ``limit`` messages of a topic that pass the filter, for one receiver of the group.
 
-    The messages come from one ``queue``, or from all queues if it is None, and with ``retries`` also from the
-    group's retry topic. The bodies have up to ``max_bytes`` in total, unless the first alone is larger, or as
-    many bytes as ``load`` has room for. With ``popped``, receipts get a ``pop_ms``.
+    The messages come from ``queues``, or from all queues of the topic if it is None, and with ``retries``
+    also from the group's retry topic. The bodies have up to ``max_bytes`` in total, unless the first alone is
+    larger, or as many bytes as ``load`` has room for. With ``popped``, receipts get a ``pop_ms``.
+
+    For a lite subscription, ``queues`` changes while the request waits, and ``source`` wakes its long poll.
     """
 
     group: ConsumingGroup
@@ -61,11 +63,12 @@ class ReceiveRequest(NamedTuple):
     limit: int
     tag_filter: Filter = EVERYTHING
     ordered: bool = False
-    queue: Queue | None = None
+    queues: Collection[Queue] | None = None
     retries: bool = True
     max_bytes: int = MAX_RECEIVED_BYTES
     popped: bool = False
     load: MemoryReservation | None = None
+    source: str = ""
 
 
 class Selection:
@@ -153,7 +156,7 @@ class Selection:
         request, group = self._request, self._request.group
         retry = self._topics.find_topic(retry_topic(group.name)) if request.retries else None
         queues = [
-            *(request.topic.readable if request.queue is None else [request.queue]),
+            *(request.topic.readable if request.queues is None else request.queues),
             *(retry.readable if retry and retry is not request.topic else ()),
         ]
         if request.ordered:
@@ -173,7 +176,8 @@ class Selection:
         request, queue = self._request, receipt.queue
         if queue.topic == request.topic.name:
             # A pop of any queue gets all retries, as upstream, where retries are in a separate topic.
-            return (request.popped and request.retries) or request.queue in (None, queue)
+            any_queue = (request.popped and request.retries) or request.queues is None
+            return any_queue or queue in (request.queues or ())
         return request.retries and receipt.topic == request.topic.name
 
     def _open(self, group_queue: GroupQueue) -> list[Receipt]:

@@ -169,7 +169,7 @@ class Histories:
         topics. Pending messages with an absolute due time are found only by their unique key.
         """
         topic = self._topics.find_topic(topic_name)
-        queue_keys = {queue.key for queue in topic.queues} if topic else set()
+        queue_keys = {queue.key for queue in self._topics.queues_with_lites(topic)} if topic else set()
 
         def is_wanted(record: StoredMessage) -> bool:
             return record.queue_key in queue_keys and from_us <= record.store_us <= to_us
@@ -188,7 +188,7 @@ class Histories:
         if topic is None:
             return await self._keys.with_key(key, limit, None, max_bytes)
         found = self._topics.find_topic(topic)
-        queue_keys = {queue.key for queue in found.queues} if found else set[int]()
+        queue_keys = {queue.key for queue in self._topics.queues_with_lites(found)} if found else set[int]()
         return await self._keys.with_key(key, limit, queue_keys, max_bytes)
 
     async def of(self, message_id: str) -> History:

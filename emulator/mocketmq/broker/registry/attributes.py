@@ -1,14 +1,23 @@
 """Attributes of topics and groups: checks and applies changes (AttributeUtil and AttributeParser, 5.3.3).
 
 A change is the attribute's name with a sign: ``+`` adds or changes it, ``-`` removes it. Attributes are
-stored without the sign. Topics have the attributes of 5.3.3 and the type PRIORITY of 5.4.0. Groups have those
-of 5.4.0, the first version with group attributes (TopicAttributes.java, SubscriptionGroupAttributes.java).
+stored without the sign. The attributes are those of 5.5.0 (TopicAttributes.java,
+SubscriptionGroupAttributes.java).
 """
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from mocketmq.broker.registry.groups import (
+    LITE_BIND_TOPIC,
+    LITE_QUOTA,
+    LITE_RESET_WHEN_EVICTED,
+    LITE_RESET_WHEN_UNSUBSCRIBED,
+    LITE_SUB_MODEL,
+    LITE_WILDCARD,
+)
+from mocketmq.broker.registry.topics import LITE_EXPIRATION
 from mocketmq.errors import InvalidArgumentError
 
 _LONGEST = (1 << 63) - 1
@@ -39,13 +48,22 @@ Attributes = Mapping[str, Attribute]
 TOPIC_ATTRIBUTES: Final[Attributes] = {
     "queue.type": _one_of("SimpleCQ", is_fixed=True),  # batches are stored message by message
     "cleanup.policy": _one_of("DELETE", "COMPACTION", is_fixed=True),
-    "message.type": _one_of("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"),
+    "message.type": _one_of(
+        "UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "LITE", "MIXED"
+    ),
     "reserve.time": _whole_number(-1, _LONGEST, "a whole number from -1 on"),
+    LITE_EXPIRATION: _whole_number(-1, 43_200, "a whole number of minutes from -1 to 43200"),
 }
 GROUP_ATTRIBUTES: Final[Attributes] = {
     "priority.factor": _whole_number(0, 100, "a whole number from 0 to 100"),
+    LITE_BIND_TOPIC: Attribute(bool, "the name of a topic"),
+    LITE_SUB_MODEL: _one_of("Shared", "Exclusive"),
+    LITE_RESET_WHEN_EVICTED: _one_of("true", "false"),
+    LITE_RESET_WHEN_UNSUBSCRIBED: _one_of("true", "false"),
+    LITE_QUOTA: _whole_number(-1, _LONGEST, "a whole number from -1 on"),
+    "lite.sub.client.max.event.cnt": _whole_number(10, _LONGEST, "a whole number from 10 on"),
+    LITE_WILDCARD: Attribute(bool, "any text"),
 }
-_OF_LITE_TOPICS: Final = "lite."  # prefix of attributes of 5.5.0
 
 
 def parse_changes(text: str) -> Mapping[str, str]:
@@ -90,7 +108,7 @@ def changed_attributes(
             raise _invalid(known, f"attempt to delete a nonexistent key: {name}")
         attribute = known.get(name)
         if attribute is None:
-            raise _unsupported(known, name)
+            raise _invalid(known, f"unsupported key: {name}")
         if current is not None and attribute.is_fixed:
             raise _invalid(known, f"attempt to update an unchangeable attribute. key: {name}")
         if sign == "-":
@@ -102,9 +120,11 @@ def changed_attributes(
     return after
 
 
-def _unsupported(known: Attributes, name: str) -> InvalidArgumentError:
-    why = "; lite topics (RocketMQ 5.5) are not supported" if name.startswith(_OF_LITE_TOPICS) else ""
-    return _invalid(known, f"unsupported key: {name}{why}")
+def with_values(
+    known: Attributes, current: Mapping[str, str] | None, values: Mapping[str, str]
+) -> dict[str, str]:
+    """Add or change attributes, given without a sign. Raises the errors of :func:`changed_attributes`."""
+    return changed_attributes(known, current, {f"+{name}": value for name, value in values.items()})
 
 
 def _invalid(known: Attributes, reason: str) -> InvalidArgumentError:

@@ -19,7 +19,7 @@ from mocketmq.store.queue import Queue
 
 log = logging.getLogger(__name__)
 
-CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
+CLUSTERING, BROADCASTING, LITE_SELECTIVE = "CLUSTERING", "BROADCASTING", "LITE_SELECTIVE"
 
 
 class OffsetReset(NamedTuple):

@@ -16,6 +16,15 @@ MAX_RETRIES = 16
 MAX_RETRIES_LIMIT = 1_000
 MAX_RETRY_QUEUES = 64
 PRIORITY_FACTOR = "priority.factor"
+LITE_BIND_TOPIC = "lite.bind.topic"
+LITE_SUB_MODEL = "lite.sub.model"
+LITE_RESET_WHEN_EVICTED = "lite.sub.reset.offset.exclusive"
+LITE_RESET_WHEN_UNSUBSCRIBED = "lite.sub.reset.offset.unsubscribe"
+LITE_QUOTA = "lite.sub.client.quota"
+LITE_WILDCARD = "lite.sub.wildcard"
+"""Attributes of groups that consume lite topics (SubscriptionGroupAttributes and SubscriptionGroupConfig,
+5.5.0)."""
+USUAL_LITE_QUOTA = 2_000
 ALWAYS = 100
 """The usual ``priority.factor``: each receive gets the highest priority first."""
 
@@ -30,8 +39,8 @@ _DELETE_GROUP = "DELETE FROM groups WHERE name = ?"
 class GroupConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The other fields of upstream's SubscriptionGroupConfig, with its names (4.9.8; the rest 5.3.3).
 
-    The first three and the attribute ``priority.factor`` have effects; over gRPC, so do
-    ``consume_message_orderly`` and ``group_retry_policy``. The others are only stored, for clients that
+    The first three and the attributes have effects, except ``lite.sub.client.max.event.cnt``; over gRPC, so
+    do ``consume_message_orderly`` and ``group_retry_policy``. The others are only stored, for clients that
     read them.
     """
 
@@ -52,6 +61,26 @@ class GroupConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     def priority_factor(self) -> int:
         """How many of a hundred receives from a topic of type ``priority`` get the highest priority first."""
         return int(self.attributes.get(PRIORITY_FACTOR, ALWAYS))
+
+    @property
+    def lite_parent(self) -> str | None:
+        """The topic whose lite topics the group consumes; None for a group that consumes whole topics."""
+        return self.attributes.get(LITE_BIND_TOPIC)
+
+    @property
+    def lite_quota(self) -> int:
+        """How many lite topics each of the group's clients may subscribe to."""
+        return int(self.attributes.get(LITE_QUOTA, USUAL_LITE_QUOTA))
+
+    @property
+    def is_lite_exclusive(self) -> bool:
+        """Whether only one client of the group at a time may subscribe to a lite topic."""
+        return self.attributes.get(LITE_SUB_MODEL) == "Exclusive"
+
+    @property
+    def is_lite_wildcard(self) -> bool:
+        """Whether the group's clients get the messages of all lite topics."""
+        return LITE_WILDCARD in self.attributes
 
 
 USUAL = GroupConfig()

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from mocketmq.broker.registry.data_version import DataVersion
+from mocketmq.broker.registry.lite_topics import LiteTopics
 from mocketmq.errors import (
     InvalidArgumentError,
     NoPermissionError,
@@ -31,7 +32,7 @@ from mocketmq.message.names import (
     is_hidden_topic,
     is_system_topic,
 )
-from mocketmq.store.queue import Queue, load_queues
+from mocketmq.store.queue import LiteQueue, Queue, load_queues
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
@@ -46,11 +47,13 @@ _SAVE_TOPIC = (
     " config = excluded.config"
 )
 _DELETE_TOPIC = "DELETE FROM topics WHERE name = ?"
-_SAVE_QUEUE = "INSERT INTO queues VALUES (?, ?, ?, 0, 0, 0)"
+_SAVE_QUEUE = "INSERT INTO queues VALUES (?, ?, ?, 0, 0, 0, NULL)"
 
 
 MESSAGE_TYPE: Final = "message.type"
 """The attribute with a topic's message type."""
+LITE_EXPIRATION: Final = "lite.topic.expiration"
+"""The attribute with the minutes after which a lite topic without new messages expires; -1 for never."""
 
 
 class TopicConfig(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -73,6 +76,16 @@ class TopicConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     def is_by_priority(self) -> bool:
         """Whether consumers get the messages of the highest queue first."""
         return self.attributes.get(MESSAGE_TYPE) == "PRIORITY"
+
+    @property
+    def is_lite(self) -> bool:
+        """Whether the topic is a parent of lite topics."""
+        return self.attributes.get(MESSAGE_TYPE) == "LITE"
+
+    @property
+    def lite_expiration(self) -> int:
+        """Minutes after which a lite topic without new messages expires; 0 or less for never."""
+        return int(self.attributes.get(LITE_EXPIRATION, -1))
 
     def typed(self, message_type: str) -> "TopicConfig":
         """Return this configuration with another message type."""
@@ -147,6 +160,8 @@ class Topics:
         self._by_route = by_route
         self._topics: dict[str, Topic] = {}
         self._queues: dict[int, Queue] = {}  # by key, including those of deleted topics
+        self._last_key = 0
+        self.lites = LiteTopics(self._queues, self._take_key)
         self._deleted: dict[str, list[Queue]] = {}  # by topic
         self._closing: set[str] = set()
         self._creating = asyncio.Lock()
@@ -158,11 +173,20 @@ class Topics:
         """Read every topic and queue from the store."""
         for name, read_queues, write_queues, perm, text in await self._database.rows("SELECT * FROM topics"):
             self._topics[name] = Topic(name, read_queues, write_queues, perm, config=_read(text))
-        for queue in await load_queues(self._database):
+        queues = await load_queues(self._database)
+        self._last_key = max((queue.key for queue in queues), default=0)
+        self.lites.load(queue for queue in queues if isinstance(queue, LiteQueue))
+        for queue in queues:
+            if isinstance(queue, LiteQueue):
+                continue
             self._queues[queue.key] = queue
             topic = self._topics.get(queue.topic)
             queues = topic.queues if topic else self._deleted.setdefault(queue.topic, [])
             queues.append(queue)
+
+    def _take_key(self) -> int:
+        self._last_key += 1
+        return self._last_key
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(sorted(self._topics.values(), key=lambda topic: topic.name))
@@ -210,8 +234,12 @@ class Topics:
 
     @property
     def queues(self) -> Iterable[Queue]:
-        """The queues of all topics, including deleted ones."""
+        """The queues of all topics, including deleted ones and those of lite topics."""
         return self._queues.values()
+
+    def queues_with_lites(self, topic: Topic) -> list[Queue]:
+        """The queues of the topic and of its lite topics."""
+        return [*topic.queues, *self.lites.of(topic.name)]
 
     @property
     def auto_create(self) -> bool:
@@ -400,9 +428,8 @@ class Topics:
         known = topic.queues if topic is not None else self._deleted.get(name, [])
         if config is None:
             config = topic.config if topic is not None else PLAIN
-        first_key = max(self._queues, default=0) + 1
         missing = range(len(known), max(read_queues, write_queues))
-        added = [Queue(first_key + n, name, queue_id) for n, queue_id in enumerate(missing)]
+        added = [Queue(self._take_key(), name, queue_id) for queue_id in missing]
         changed = Topic(name, read_queues, write_queues, perm, [*known, *added], config)
         if changed == topic:
             return topic

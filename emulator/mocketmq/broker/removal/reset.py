@@ -9,6 +9,7 @@ from functools import partial
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.lite.expiry import LiteExpiry
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.names import (
     CHECKED_HALF_TOPIC,
@@ -50,6 +51,7 @@ class Reset:
         polls: Polls,
         timer: Timer,
         schemes: SchemeSet,
+        lite_expiry: LiteExpiry,
         on_reset: Sequence[Callable[[], None]],
     ) -> None:
         self._store = store
@@ -60,6 +62,7 @@ class Reset:
         self._groups = groups
         self._schemes = schemes
         self._polls = polls
+        self._lite_expiry = lite_expiry
         self._on_reset = on_reset
 
     def check_beginning(self, begin_us: int | None) -> None:
@@ -77,6 +80,7 @@ class Reset:
         self.check_beginning(begin_us)
 
         def work(batch: Batch) -> None:
+            self._lite_expiry.delete(batch, list(self._topics.lites))
             queues = list(self._topics.queues)
             for table in _ALL:
                 batch.sweep(f"DELETE FROM {table}")
@@ -131,6 +135,7 @@ class Reset:
             def work(batch: Batch) -> int:
                 cancelled = sum(cancel(batch) for cancel in cancels)
                 self._schemes.leave_line(batch, name)
+                self._lite_expiry.delete(batch, list(self._topics.lites.of(name)))
                 for queue in queues:
                     delete_receipts_of_queue(batch, queue)
                     batch.sweep(_DELETE_MESSAGES, (queue.key,))

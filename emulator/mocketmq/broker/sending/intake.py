@@ -8,13 +8,14 @@ from mocketmq.broker.registry.traffic import Kind
 from mocketmq.broker.sending.delay_limiter import DelayLimiter
 from mocketmq.clock import US_PER_MS, US_PER_S, Clock, whole_ms_us
 from mocketmq.errors import GroupNotFoundError, IllegalMessageError
+from mocketmq.message.lite_topic import checked_lite_topic
 from mocketmq.message.message import MULTI_TAGS_FLAG, Draft, Message, RecordKind, StoredMessage, draft
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, dead_letter_topic
 from mocketmq.message.priority import checked_priority
-from mocketmq.message.properties import DELAY, SHARDING_KEY, TIMER_OUT_MS, WAIT, check_effective, mark_parked
+from mocketmq.message.properties import DELAY, LITE_TOPIC, SHARDING_KEY, TIMER_OUT_MS, WAIT, mark_parked
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import Claim, SchemeSet
-from mocketmq.store.queue import Queue
+from mocketmq.store.queue import LiteQueue, Queue
 from mocketmq.store.writer import Batch
 
 _ORDERED: Final = f"{SHARDING_KEY}\x01"
@@ -64,12 +65,10 @@ class Intake:
         NoPermissionError, TopicNotFoundError, GroupNotFoundError for the retry topic of an unknown group,
         InvalidArgumentError, IllegalMessageError, or a StoreError.
         """
-        check_effective(message.properties)
         return self._judge(message, await self._topic_for(message), drops_wait)
 
     def accept_at_once(self, message: Message, *, drops_wait: bool = False) -> AcceptedMessage | None:
         """Like ``accept``, but returns None for a retry, and for a message whose topic does not exist yet."""
-        check_effective(message.properties)
         if message.topic.startswith(RETRY_PREFIX):
             return None
         topic = self._topics.ready_for_send(message.topic)
@@ -83,7 +82,7 @@ class Intake:
             )
         if topic.config.filter_type == "MULTI_TAG":
             message.sys_flag |= MULTI_TAGS_FLAG
-        queue = self._topics.queue_for_send(topic, _queue_id(message, topic))
+        queue = self._queue(message, topic)
         level = self.level_of(message.properties)
         claim = self._claim(message, level)
         if self.delay_limiter is not None and not message.topic.startswith(RETRY_PREFIX):
@@ -93,6 +92,25 @@ class Intake:
         elif drops_wait:
             message.properties.pop(WAIT, None)
         return AcceptedMessage(queue, level, claim, draft(message, self._clock.now_us()))
+
+    def _queue(self, message: Message, topic: Topic) -> Queue:
+        """The queue for a message. A retry or a dead letter only keeps its lite topic."""
+        name = (
+            None
+            if message.topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+            else checked_lite_topic(message.properties)
+        )
+        if name is None:
+            return self._topics.queue_for_send(topic, _queue_id(message, topic))
+        if not topic.config.is_lite:
+            raise IllegalMessageError(
+                "lite_topic",
+                f"property {LITE_TOPIC} is {name!r}, but {topic.name} is of type {topic.config.message_type};"
+                " allowed: a topic of type lite. Change the topic's type, or send the message without it",
+            )
+        if message.delay_us is not None:
+            raise IllegalMessageError("lite_topic", "a delayed message has no lite topic")
+        return self._topics.lites.for_send(topic.name, name)
 
     def _claim(self, message: Message, level: int) -> Claim | None:
         if message.delay_us is not None:
@@ -114,7 +132,9 @@ class Intake:
         self.check(accepted)
         queue, level, _, draft = accepted
         kind = _kind(accepted)
-        if level:
+        if isinstance(queue, LiteQueue):
+            queue = self._topics.lites.prepare(batch, queue)
+        elif level:
             return self._levels.park(batch, draft, level, queue, kind if kind == "retried" else "parked")
         return batch.append(queue, draft, kind)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from mocketmq.broker.sending.intake import AcceptedMessage, Intake
 from mocketmq.errors import EmulatorError, IllegalMessageError, TopicNotFoundError, as_emulator_error
 from mocketmq.event_loop_turns import EventLoopTurns
+from mocketmq.message.lite_topic import check_no_lite_topic
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import RETRY_PREFIX
@@ -142,7 +143,7 @@ class Sender:
         """Store messages of one topic next to each other in one queue, all or none.
 
         Raises the errors of ``send``, and IllegalMessageError for a delayed message, a retry, or a message
-        with a priority.
+        with a priority or a lite topic.
         """
         accepted: list[AcceptedMessage] = []
         for message in messages:
@@ -150,9 +151,8 @@ class Sender:
                 raise IllegalMessageError(
                     "topic", f"batch request does not support retry group {message.topic}"
                 )
-            check_no_priority(
-                message.properties, "the messages of a batch share a queue. Send the message by itself"
-            )
+            for check in (check_no_priority, check_no_lite_topic):
+                check(message.properties, "the messages of a batch share a queue. Send the message by itself")
             if accepted:
                 message.queue_id = accepted[0].queue.queue_id
             one = await self.intake.accept(message)

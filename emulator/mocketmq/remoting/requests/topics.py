@@ -36,7 +36,7 @@ _QUEUES: Final = 16
 """Number of queues of a topic in a list that does not state the number (TopicConfig.java)."""
 _MIXED_IS_OFF: Final = (
     "MIXED message type is not supported. message.type is 'MIXED'; allowed: UNSPECIFIED, NORMAL, FIFO,"
-    " DELAY, TRANSACTION or PRIORITY, as enableMixedMessageType is false. Set it to true, or leave the"
+    " DELAY, TRANSACTION, PRIORITY or LITE, as enableMixedMessageType is false. Set it to true, or leave the"
     " attribute out: a topic without it takes all types"
 )
 

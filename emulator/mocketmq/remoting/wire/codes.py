@@ -5,7 +5,6 @@ The codes are those of RequestCode.java and ResponseCode.java, 4.9.8 and 5.3.3.
 
 from collections.abc import Sequence
 from enum import IntEnum, unique
-from typing import Final
 
 from mocketmq.errors import EmulatorError, RefusedError, wire_codes
 from mocketmq.remoting.wire.command import Command
@@ -119,10 +118,6 @@ class RequestCode(IntEnum):
     NOTIFICATION = 200_054
     POLLING_INFO = 200_055
     BATCH_ACK_MESSAGE = 200_151
-
-
-LITE_CODES: Final = range(200_070, 200_080)
-"""Codes of requests about lite topics (5.5.0), from POP_LITE_MESSAGE to TRIGGER_LITE_DISPATCH; not served."""
 
 
 @unique

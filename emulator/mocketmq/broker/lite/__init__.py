@@ -1,0 +1,1 @@
+"""Lite topics, RIP-83: who subscribes to them, and when they expire."""

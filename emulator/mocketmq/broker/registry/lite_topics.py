@@ -1,0 +1,126 @@
+"""Lite topics, RIP-83: the named queues of topics of type ``lite``. A first message makes one.
+
+Each is one :class:`LiteQueue` and one row, without any other state, so that there may be many. They are kept
+in order of their newest message, by which they expire.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
+from typing import Final
+
+from mocketmq.errors import LiteTopicQuotaError
+from mocketmq.store.queue import LiteQueue, Queue
+from mocketmq.store.writer import Batch
+
+MAX_LITE_TOPICS: Final = 20_000
+"""Maximum number of lite topics of all parents together (maxLmqConsumeQueueNum, 5.5.0)."""
+
+_RETIRED: Final = 1_000
+"""Number of deleted lite topics that can still be looked up by key, for readers of records from before."""
+_SAVE: Final = "INSERT INTO queues VALUES (?, ?, ?, 0, 0, 0, ?)"
+_DELETE: Final = "DELETE FROM queues WHERE key = ?"
+
+
+class LiteTopics:
+    """All lite topics, by parent.
+
+    ``by_key`` has the queues of all topics, to which those of lite topics are added. ``take_key`` gives out
+    the keys.
+    """
+
+    def __init__(self, by_key: dict[int, Queue], take_key: Callable[[], int]) -> None:
+        self.count = 0
+        self._by_key = by_key
+        self._take_key = take_key
+        self._by_parent: dict[str, OrderedDict[str, LiteQueue]] = {}
+        self._retired: deque[int] = deque()
+
+    def load(self, queues: Iterable[LiteQueue]) -> None:
+        """Add the stored lite topics."""
+        for queue in sorted(queues, key=lambda one: (one.last_us, one.key)):
+            self._add(queue)
+
+    def __iter__(self) -> Iterator[LiteQueue]:
+        return (queue for lites in self._by_parent.values() for queue in lites.values())
+
+    @property
+    def parents(self) -> Collection[str]:
+        """The topics that have lite topics."""
+        return self._by_parent.keys()
+
+    def of(self, parent: str) -> Collection[LiteQueue]:
+        """The lite topics of a topic, beginning with the one whose newest message is the oldest."""
+        lites = self._by_parent.get(parent)
+        return () if lites is None else lites.values()
+
+    def find(self, parent: str, name: str) -> LiteQueue | None:
+        """The lite topic, or None."""
+        lites = self._by_parent.get(parent)
+        return None if lites is None else lites.get(name)
+
+    def for_send(self, parent: str, name: str) -> LiteQueue:
+        """The lite topic for a message, made if there is none. Raises LiteTopicQuotaError.
+
+        A new one has no row until :meth:`prepare` is called for its first message.
+        """
+        return self.find(parent, name) or self._make(parent, name)
+
+    def _make(self, parent: str, name: str) -> LiteQueue:
+        if self.count >= MAX_LITE_TOPICS:
+            raise LiteTopicQuotaError(
+                f"there are {self.count} lite topics; allowed: {MAX_LITE_TOPICS}. Use fewer, or let them"
+                " expire by the attribute lite.topic.expiration of their parent topic"
+            )
+        made = LiteQueue(self._take_key(), parent, name)
+        self._add(made)
+        return made
+
+    def prepare(self, batch: Batch, queue: LiteQueue) -> LiteQueue:
+        """Return the queue for a message in this transaction, which saves a queue that has no row.
+
+        It is another queue if the given one has been deleted since it was looked up.
+        """
+        queue = self.for_send(queue.topic, queue.name)
+        if not queue.is_saved:
+            batch.execute(_SAVE, (queue.key, queue.topic, queue.queue_id, queue.name))
+            queue.is_saved = True
+            batch.on_rollback(partial(setattr, queue, "is_saved", False))
+        batch.on_commit(partial(self._stored, queue, batch.now_us))
+        return queue
+
+    def _stored(self, queue: LiteQueue, now_us: int) -> None:
+        queue.last_us = now_us
+        if self.find(queue.topic, queue.name) is queue:
+            self._by_parent[queue.topic].move_to_end(queue.name)
+
+    def delete(self, batch: Batch, queue: LiteQueue) -> None:
+        """Delete the lite topic in this transaction. The caller deletes its messages and the groups' state.
+
+        A message that arrives from now on makes another lite topic of this name.
+        """
+        self._drop(queue)
+        batch.execute(_DELETE, (queue.key,))
+        batch.on_rollback(partial(self._restore, queue))
+
+    def _restore(self, queue: LiteQueue) -> None:
+        if successor := self.find(queue.topic, queue.name):
+            self._drop(successor)
+        self._retired.remove(queue.key)
+        self._add(queue)
+        self._by_parent[queue.topic].move_to_end(queue.name, last=False)
+
+    def _add(self, queue: LiteQueue) -> None:
+        self._by_parent.setdefault(queue.topic, OrderedDict())[queue.name] = queue
+        self._by_key[queue.key] = queue
+        self.count += 1
+
+    def _drop(self, queue: LiteQueue) -> None:
+        lites = self._by_parent[queue.topic]
+        del lites[queue.name]
+        self.count -= 1
+        if not lites:
+            del self._by_parent[queue.topic]
+        self._retired.append(queue.key)
+        if len(self._retired) > _RETIRED:
+            self._by_key.pop(self._retired.popleft(), None)
