@@ -1,4 +1,7 @@
-"""Lite topics of RocketMQ 5's clients for Java and Python."""
+"""Lite topics of RocketMQ 5's clients for Java and Python.
+
+Their names have one letter, because Python's client 5.1.2 subscribes to each letter of a name.
+"""
 
 import asyncio
 from pathlib import Path
@@ -54,21 +57,21 @@ async def test_an_application_consumes_lite_topics(client: str, tmp_path: Path) 
         ):
             assert (await one.line(), await two.line()) == ("ready", "ready")
             heard: list[str] = []
-            for line in ("send ann 1", "send bob 1", "subscribe ann", "subscribe bob"):
+            for line in ("send a 1", "send b 1", "subscribe a", "subscribe b"):
                 heard += await say(one, line)
                 assert heard[-1] == "done", heard
-            heard += await say(one, "subscribe eve")
+            heard += await say(one, "subscribe e")
             assert heard[-1] == "over quota"
             await control.assert_acknowledged(TOPIC, group=GROUP, count=2, wait="30s")
-            await control.send(TOPIC, "fails", lite_topic="ann")
+            await control.send(TOPIC, "fails", lite_topic="a")
             await control.assert_acknowledged(TOPIC, group=GROUP, count=3, wait="30s")
-            await say(two, "subscribe bob")
-            await control.send(TOPIC, "2", lite_topic="bob")
+            await say(two, "subscribe b")
+            await control.send(TOPIC, "2", lite_topic="b")
             await control.assert_acknowledged(TOPIC, group=GROUP, count=4, wait="30s")
             one.stdin.write_eof()
             two.stdin.write_eof()
             heard += (await one.stdout.read()).decode().splitlines()
             got = sorted(line for line in heard if line.startswith("got"))
-            assert got == ["got ann 1 1", "got ann fails 1", "got ann fails 2", "got bob 1 1"]
-            assert (await two.stdout.read()).decode().splitlines() == ["got bob 2 1"]
+            assert got == ["got a 1 1", "got a fails 1", "got a fails 2", "got b 1 1"]
+            assert (await two.stdout.read()).decode().splitlines() == ["got b 2 1"]
             assert await one.process.wait() == await two.process.wait() == 0

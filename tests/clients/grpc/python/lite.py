@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 
 from rocketmq import (
     ClientConfiguration,
@@ -36,19 +35,6 @@ class Listener(MessageListener):  # type: ignore[misc]  # the SDK has no types
         return ConsumeResult.SUCCESS
 
 
-def subscribe(name: str) -> None:
-    """Subscribe once the settings have come, for which the SDK does not wait: without them the quota is 0."""
-    for _ in range(100):
-        try:
-            consumer.subscribe_lite(name)
-        except LiteSubscriptionQuotaExceededException as error:
-            if "quota: 0" not in str(error):
-                raise
-            time.sleep(0.1)
-        else:
-            return
-
-
 configuration = ClientConfiguration(endpoints, Credentials())
 producer = Producer(configuration, (topic,))
 producer.startup()
@@ -59,7 +45,7 @@ for line in sys.stdin:
     command, *words = line.split()
     try:
         if command == "subscribe":
-            subscribe(words[0])
+            consumer.subscribe_lite(words[0])
         elif command == "unsubscribe":
             consumer.unsubscribe_lite(words[0])
         else:
