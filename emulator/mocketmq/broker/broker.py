@@ -23,6 +23,7 @@ from mocketmq.broker.inspection.history import Histories
 from mocketmq.broker.inspection.pending import PendingMessages
 from mocketmq.broker.inspection.recalls import Recalls
 from mocketmq.broker.lite.expiry import LiteExpiry
+from mocketmq.broker.lite.lite_topic_list import LiteTopicList
 from mocketmq.broker.lite.subscriptions import LiteSubscriptions
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import Registry
@@ -90,6 +91,7 @@ class Broker:
     queue_locks: QueueLocks
     lite_expiry: LiteExpiry
     lite_subscriptions: LiteSubscriptions
+    lite_topic_list: LiteTopicList
 
     # Sending and transactions
     sender: Sender

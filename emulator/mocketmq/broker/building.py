@@ -33,6 +33,7 @@ from mocketmq.broker.inspection.pending import PendingMessages
 from mocketmq.broker.inspection.recalls import Recalls
 from mocketmq.broker.life import Lives
 from mocketmq.broker.lite.expiry import LiteExpiry
+from mocketmq.broker.lite.lite_topic_list import LiteTopicList
 from mocketmq.broker.lite.subscriptions import LiteSubscriptions
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import open_registry
@@ -225,6 +226,9 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
     broker.lite_expiry = LiteExpiry(registry.topics, groups)
     broker.lite_subscriptions = LiteSubscriptions(
         registry, groups, polls, broker.committed_offsets, broker.offset_resets
+    )
+    broker.lite_topic_list = LiteTopicList(
+        registry.topics, groups, broker.lite_expiry, broker.lite_subscriptions
     )
 
 

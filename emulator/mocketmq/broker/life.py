@@ -24,7 +24,7 @@ from mocketmq.message.priority import priority_of
 from mocketmq.message.properties import KEYS, PRIORITY, TAGS, decode_properties
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
-from mocketmq.store.queue import Queue
+from mocketmq.store.queue import LiteQueue, Queue
 from mocketmq.store.receipt_rows import Attempt, parse_attempts
 
 EventKind = Literal[
@@ -238,7 +238,7 @@ class Lives:
             case "committed":
                 yield self._event(row, row.store_us, "committed", f"committed to {goal.topic}")
             case "sent":
-                text = f"sent to {goal.topic}{_by(row)}{_with_priority(row)}"
+                text = f"sent to {goal.topic}{_in_lite_topic(goal)}{_by(row)}{_with_priority(row)}"
                 yield self._event(row, row.store_us, "sent", text, door=row.door)
 
     def _waits(self, row: RecordRow, goal: Queue) -> Iterator[Event]:
@@ -415,6 +415,10 @@ def state_of(newest: RecordRow, outcomes: Iterable[str | None], *, is_pending: b
         case "delivered" | "dead" | "abandoned":
             return newest.kind
     return "stored"
+
+
+def _in_lite_topic(queue: Queue) -> str:
+    return f", lite topic {queue.name}," if isinstance(queue, LiteQueue) else ""
 
 
 def _with_priority(row: RecordRow) -> str:

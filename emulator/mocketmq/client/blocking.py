@@ -173,6 +173,7 @@ class BlockingClient:
     topics = _blocking(Operations.topics)
     topic = _blocking(Operations.topic)
     create_topic = _blocking(Operations.create_topic)
+    lite_topics = _blocking(Operations.lite_topics)
     put_topic = _blocking(Operations.put_topic)
     delete_topic = _blocking(Operations.delete_topic)
     groups = _blocking(Operations.groups)

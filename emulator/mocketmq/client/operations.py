@@ -232,16 +232,16 @@ class Operations(Expecting):
         write_queues: int = 4,
         perm: str = "rw",
         type: str | None = None,  # noqa: A002 - as the API calls it
-        attributes: Mapping[str, str] | None = None,
+        lite_expiration: int | None = None,
     ) -> JsonObject:
         """Create the topic, or change it.
 
         ``type`` is the message type for gRPC clients: ``normal``, ``fifo``, ``delay``, ``transaction``,
         ``priority``, ``lite``, ``mixed``. Consumers of a ``priority`` topic get the highest queue's messages
-        first. ``attributes`` are those of RocketMQ, such as ``lite.topic.expiration``.
+        first. A lite topic of a ``lite`` topic is deleted ``lite_expiration`` minutes after its last message.
         """
         wanted = {"read_queues": read_queues, "write_queues": write_queues, "perm": perm}
-        more = {"type": type, "attributes": attributes}
+        more = {"type": type, "lite_expiration": lite_expiration}
         given = {name: value for name, value in more.items() if value is not None}
         return await self._call("PUT", api_path("topics", name), {**wanted, **given})
 
@@ -279,15 +279,25 @@ class Operations(Expecting):
         retry_queues: int = 1,
         fifo: bool | None = None,
         priority_factor: int | None = None,
-        attributes: Mapping[str, str] | None = None,
+        lite_parent: str | None = None,
+        lite_exclusive: bool | None = None,
+        lite_wildcard: bool | None = None,
+        lite_quota: int | None = None,
     ) -> JsonObject:
         """Create the consumer group, or change it. With ``fifo``, its gRPC clients consume in order.
 
         ``priority_factor`` is how many of a hundred receives from a topic of type ``priority`` get the
-        highest priority first. ``attributes`` are those of RocketMQ, such as ``lite.bind.topic``.
+        highest priority first. The group consumes the lite topics of the topic ``lite_parent``.
         """
         wanted = {"max_retries": max_retries, "retry_queues": retry_queues}
-        more = {"fifo": fifo, "priority_factor": priority_factor, "attributes": attributes}
+        more = {
+            "fifo": fifo,
+            "priority_factor": priority_factor,
+            "lite_parent": lite_parent,
+            "lite_exclusive": lite_exclusive,
+            "lite_wildcard": lite_wildcard,
+            "lite_quota": lite_quota,
+        }
         given = {name: value for name, value in more.items() if value is not None}
         return await self._call("PUT", api_path("groups", name), {**wanted, **given})
 

@@ -73,7 +73,7 @@ function showGroup(view, place) {
       h("div", { class: "figures" }, [["lag", group.lag], ["in flight", group.in_flight], ["retrying", group.retrying], ["dead letters", group.dead_letters]].map(([label, value]) => h("div", { class: label === "dead letters" && value ? "figure bad" : "figure" }, h("b", {}, count(value)), h("span", {}, label)))),
       h("p", { class: "dim" }, membersOf(group)),
       queues.length ? table(`Queues of ${name}`, ["Topic", ["Queue", "number"], ["Committed", "number"], ["End", "number"], ["Lag", "number"], ["In flight", "number"], ["Retrying", "number"]], queues.map((queue) => [
-        cutLink(queue.topic, `#/topics/${encodeURIComponent(queue.topic)}`), queue.queue_id, count(queue.committed_offset), count(queue.max_offset), count(queue.lag), count(queue.in_flight), count(queue.retrying)])) : empty("Nothing consumed yet", "The group's queues are listed once it has received from a topic."));
+        cutLink(queue.topic, `#/topics/${encodeURIComponent(queue.topic)}`), queue.lite_topic ?? queue.queue_id, count(queue.committed_offset), count(queue.max_offset), count(queue.lag), count(queue.in_flight), count(queue.retrying)])) : empty("Nothing consumed yet", "The group's queues are listed once it has received from a topic."));
     if (topics.join() !== resettable) {
       resettable = topics.join();
       reset.replaceChildren(topics.length ? resetForm(name, topics, () => reload()) : "");

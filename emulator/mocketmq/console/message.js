@@ -61,8 +61,8 @@ function whole(history, load) {
   const copy = (label, text) => button(label, doing(async () => { await navigator.clipboard.writeText(text); notice(`${label.replace("Copy as ", "")} copied.`); }), { class: "plain" });
   const given = history.life.filter((one) => one.kind === "retried").length;
   const facts = [
-    ["Message id", record.message_id], ["Topic", topic], ["Tag", record.tag], ["Keys", record.keys.join(" ")], ["Priority", record.priority === null ? null : String(record.priority)], ["Trace", record.trace_id], ["State", [history.state, history.consumption].filter(Boolean).join(", ")],
-    ["Queue", `${record.queue_id}, offset ${record.queue_offset}`], ["Offset message id", record.offset_message_id],
+    ["Message id", record.message_id], ["Topic", topic], ["Tag", record.tag], ["Keys", record.keys.join(" ")], ["Priority", record.priority === null ? null : String(record.priority)], ["Lite topic", record.lite_topic], ["Trace", record.trace_id], ["State", [history.state, history.consumption].filter(Boolean).join(", ")],
+    record.lite_topic === null ? ["Queue", `${record.queue_id}, offset ${record.queue_offset}`] : ["Offset", String(record.queue_offset)], ["Offset message id", record.offset_message_id],
     ["Born", `${dateTime(record.born_ms)} at ${record.born_host}`], ["Given back", given ? plural(given, "time") : null],
   ].filter(([, value]) => value);
   const names = Object.entries(record.properties);

@@ -2,7 +2,7 @@
 
 import { get, path, post, put, query, remove } from "./api.js";
 import { button, cutLink, empty, field, h, select, table } from "./dom.js";
-import { count, plural, visible } from "./format.js";
+import { count, dateTime, plural, visible } from "./format.js";
 import { follow, orMissing } from "./follow.js";
 import { messageTable, readMessages } from "./messagetable.js";
 import { confirmed, doing, notice } from "./notice.js";
@@ -61,6 +61,13 @@ export function showTopics(view, place) {
     topics.search, h("label", { class: "row" }, withSystem, "Show the system's own topics, retries and dead letters"), topics.list);
 }
 
+function liteTopics(name, lites, all) {
+  if (!lites.length) return empty("No lite topics", "A first message makes a lite topic.");
+  const rows = lites.map((lite) => [lite.name, count(lite.max_offset - lite.min_offset), dateTime(lite.last_ms), lite.expires_ms === null ? "never" : dateTime(lite.expires_ms), count(lite.clients.length), lite.groups.join(", ")]);
+  return h("div", {}, table(`Lite topics of ${visible(name)}`, ["Name", ["Messages", "number"], "Newest message", "Expires", ["Subscribers", "number"], "Groups behind"], rows),
+    all > lites.length ? h("p", { class: "dim" }, `The first ${lites.length} by name.`) : "");
+}
+
 function showTopic(view, place) {
   const name = place.rest[0];
   const body = h("div", {});
@@ -72,10 +79,11 @@ function showTopic(view, place) {
     const [topic, newest, { groups, next_after: more }] = await Promise.all([
       get(path`/v1/topics/${name}`), readMessages({ topic: name, max: SHOWN }), get(`/v1/groups${query({ topic: name, max: GROUPS })}`),
     ]);
-    return { topic, messages: newest.messages, isAll: newest.next_before === null, groups, more };
+    const lites = topic.lite_topics ? (await get(path`/v1/topics/${name}/lite-topics` + query({ max: SHOWN }))).lite_topics : [];
+    return { topic, messages: newest.messages, isAll: newest.next_before === null, groups, more, lites };
   }
 
-  const reload = follow(place, orMissing(read), ({ missing, topic, messages, isAll, groups, more }) => {
+  const reload = follow(place, orMissing(read), ({ missing, topic, messages, isAll, groups, more, lites }) => {
     if (missing) return body.replaceChildren(empty("No such topic", missing));
     actions.replaceChildren(...(topic.system ? [] : [sendLink(topic, ""), emptyButton(topic, "", () => reload()), deleteButton(topic, "", () => { location.hash = "#/topics"; })]));
     body.replaceChildren(
@@ -90,6 +98,7 @@ function showTopic(view, place) {
         return [cutLink(group.name, `#/groups/${encodeURIComponent(group.name)}`), sum("lag"), sum("in_flight")];
       })) : h("p", { class: "dim" }, "No group has consumed this topic."),
       more ? h("p", { class: "dim" }, `The first ${GROUPS} groups.`) : "",
+      ...(topic.type === "lite" ? [h("h2", {}, `Lite topics: ${count(topic.lite_topics)}`), liteTopics(name, lites, topic.lite_topics)] : []),
       h("h2", {}, "Queues"),
       table(`Queues of ${visible(name)}`, [["Queue", "number"], ["First offset", "number"], ["Next offset", "number"], ["Messages", "number"]], topic.queues.map((queue) => [
         queue.queue_id, count(queue.min_offset), count(queue.max_offset), count(queue.max_offset - queue.min_offset)])));

@@ -121,12 +121,6 @@ class NameSearch(Input, frozen=True):
         return page[: self.max], len(found), page[self.max - 1].name
 
 
-AttributeValues = dict[
-    Annotated[str, Meta(min_length=1, max_length=64)], Annotated[str, Meta(min_length=1, max_length=255)]
-]
-"""Attributes of a topic or a group, without signs."""
-
-
 class GroupPath(Input, frozen=True):
     """A consumer group."""
 

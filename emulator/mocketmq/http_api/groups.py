@@ -10,9 +10,13 @@ from msgspec import UNSET, Meta, UnsetType
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.offset_resets import Find, at_end, at_offset, at_start
-from mocketmq.broker.registry.attributes import GROUP_ATTRIBUTES, with_values
 from mocketmq.broker.registry.groups import (
     ALWAYS,
+    LITE_BIND_TOPIC,
+    LITE_QUOTA,
+    LITE_SUB_MODEL,
+    LITE_WILDCARD,
+    MAX_LITE_QUOTA,
     MAX_RETRIES,
     MAX_RETRIES_LIMIT,
     MAX_RETRY_QUEUES,
@@ -28,7 +32,6 @@ from mocketmq.errors import (
     TopicNotFoundError,
 )
 from mocketmq.http_api.fields import (
-    AttributeValues,
     GroupPath,
     Input,
     InstantMs,
@@ -39,7 +42,6 @@ from mocketmq.http_api.fields import (
 )
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
 from mocketmq.message.names import dead_letter_topic
-from mocketmq.store.queue import LiteQueue
 
 
 class GroupQueueOut(msgspec.Struct, frozen=True):
@@ -65,8 +67,8 @@ class GroupOut(msgspec.Struct, frozen=True):
 
     `dead_letters` counts the messages of its dead-letter topic; `members` are the ids of connected clients.
     With `fifo`, its gRPC clients consume in order. `priority_factor` is how many of a hundred receives from a
-    topic of type `priority` get the highest priority first. A group that consumes lite topics has the
-    attribute `lite.bind.topic`.
+    topic of type `priority` get the highest priority first. It consumes the lite topics of `lite_parent`,
+    if it has one.
     """
 
     name: str
@@ -74,7 +76,7 @@ class GroupOut(msgspec.Struct, frozen=True):
     retry_queues: int
     fifo: bool
     priority_factor: int
-    attributes: dict[str, str]
+    lite_parent: str | None
     lag: int
     in_flight: int
     retrying: int
@@ -110,15 +112,21 @@ class GroupIn(Input, frozen=True):
     """Settings of a consumer group. `retry_queues` is the number of queues of `%RETRY%group`.
 
     With `fifo`, its gRPC clients consume in order. `priority_factor` is how many of a hundred receives from a
-    topic of type `priority` get the highest priority first. Of its `attributes`, those given are set. A
-    setting that is omitted does not change.
+    topic of type `priority` get the highest priority first. A setting that is omitted does
+    not change.
+
+    The group consumes the lite topics of `lite_parent`, up to `lite_quota` for each client. With
+    `lite_exclusive` one client at a time has a lite topic, with `lite_wildcard` each client has all of them.
     """
 
     max_retries: Annotated[int, Meta(ge=0, le=MAX_RETRIES_LIMIT)] = MAX_RETRIES
     retry_queues: Annotated[int, Meta(ge=1, le=MAX_RETRY_QUEUES)] = 1
     fifo: bool | UnsetType = UNSET
     priority_factor: Annotated[int, Meta(ge=0, le=ALWAYS)] | UnsetType = UNSET
-    attributes: AttributeValues | UnsetType = UNSET
+    lite_parent: TopicName | UnsetType = UNSET
+    lite_exclusive: bool | UnsetType = UNSET
+    lite_wildcard: bool | UnsetType = UNSET
+    lite_quota: Annotated[int, Meta(ge=-1, le=MAX_LITE_QUOTA)] | UnsetType = UNSET
 
 
 class ResetGroupIn(Input, frozen=True):
@@ -165,14 +173,26 @@ async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut
     if wanted.priority_factor is not UNSET:
         attributes = {**config.attributes, PRIORITY_FACTOR: str(wanted.priority_factor)}
         config = msgspec.structs.replace(config, attributes=attributes)
-    if wanted.attributes is not UNSET:
-        current = config.attributes if known else None
-        attributes = with_values(GROUP_ATTRIBUTES, current, wanted.attributes)
-        config = msgspec.structs.replace(config, attributes=attributes)
+    config = msgspec.structs.replace(config, attributes=_with_lite_topics(config.attributes, wanted))
     made = await call.broker.registry.groups.put(path.group, wanted.max_retries, wanted.retry_queues, config)
     group = call.broker.consuming_groups.of(made)
     answer = await _one_group(call.broker, group)
     return answer if known else Created(answer)
+
+
+def _with_lite_topics(attributes: Mapping[str, str], wanted: GroupIn) -> dict[str, str]:
+    """The attributes with the given settings for lite topics."""
+    after = dict(attributes)
+    if wanted.lite_parent is not UNSET:
+        after[LITE_BIND_TOPIC] = wanted.lite_parent
+    if wanted.lite_exclusive is not UNSET:
+        after[LITE_SUB_MODEL] = "Exclusive" if wanted.lite_exclusive else "Shared"
+    if wanted.lite_quota is not UNSET:
+        after[LITE_QUOTA] = str(wanted.lite_quota)
+    if wanted.lite_wildcard is not UNSET:
+        after.pop(LITE_WILDCARD, None)
+        after |= {LITE_WILDCARD: "true"} if wanted.lite_wildcard else {}
+    return after
 
 
 async def delete_group(call: ApiCall, path: GroupPath) -> DeletedGroupOut:
@@ -217,7 +237,7 @@ def _group_out(broker: Broker, found: ConsumingGroup, retries: Mapping[tuple[str
         GroupQueueOut(
             group_queue.queue.topic,
             group_queue.queue.queue_id,
-            group_queue.queue.name if isinstance(group_queue.queue, LiteQueue) else None,
+            group_queue.queue.lite_topic,
             group_queue.committed_offset,
             group_queue.queue.next_offset,
             group_queue.lag,
@@ -232,7 +252,7 @@ def _group_out(broker: Broker, found: ConsumingGroup, retries: Mapping[tuple[str
         found.registered.retry_queues,
         found.registered.config.consume_message_orderly,
         found.registered.config.priority_factor,
-        dict(found.registered.config.attributes),
+        found.registered.config.lite_parent,
         sum(queue.lag for queue in queues),
         sum(queue.in_flight for queue in queues),
         sum(queue.retrying for queue in queues),

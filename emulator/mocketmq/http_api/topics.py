@@ -5,9 +5,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mocketmq.broker.lite.subscriptions import has_more
-from mocketmq.broker.registry.attributes import TOPIC_ATTRIBUTES, with_values
+from mocketmq.broker.lite.lite_topic_list import LiteTopicState
 from mocketmq.broker.registry.topics import (
+    LITE_EXPIRATION,
+    MAX_LITE_EXPIRATION,
     MAX_QUEUES,
     PLAIN,
     Topic,
@@ -16,12 +17,11 @@ from mocketmq.broker.registry.topics import (
 )
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import NoPermissionError, TopicNotFoundError
-from mocketmq.http_api.fields import AttributeValues, Input, NameSearch, TopicName, TopicPath
+from mocketmq.http_api.fields import Input, NameSearch, TopicName, TopicPath
 from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
 from mocketmq.message.message_type import MessageType
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX
-from mocketmq.store.queue import LiteQueue
 
 
 class QueueOut(msgspec.Struct, frozen=True):
@@ -37,7 +37,8 @@ class TopicOut(msgspec.Struct, frozen=True):
 
     `type` is the message type that gRPC clients may send; `mixed` allows all. Of a topic of type `priority`,
     consumers get the messages of the highest queue first. A topic of type `lite` has lite topics, which
-    `lite_topics` counts. Their messages are not in its `queues`.
+    `lite_topics` counts, and which expire after `lite_expiration` minutes if that is above 0. Their messages
+    are not in its `queues`.
     """
 
     name: str
@@ -45,7 +46,7 @@ class TopicOut(msgspec.Struct, frozen=True):
     write_queues: int
     perm: str
     type: str
-    attributes: dict[str, str]
+    lite_expiration: int
     system: bool
     lite_topics: int
     queues: list[QueueOut]
@@ -73,15 +74,25 @@ class TopicsOut(msgspec.Struct, frozen=True):
 class TopicIn(Input, frozen=True):
     """Settings of a topic. If the number of queues shrinks, the other queues remain but are not read.
 
-    If `type` is omitted, a topic keeps its type; a new topic is `mixed`. Of its `attributes`,
-    those given are set.
+    If `type` is omitted, a topic keeps its type; a new topic is `mixed`.
     """
 
     read_queues: Annotated[int, Meta(ge=1, le=MAX_QUEUES)] = 4
     write_queues: Annotated[int, Meta(ge=1, le=MAX_QUEUES)] = 4
     perm: Literal["r", "w", "rw", "ri", "wi", "rwi"] = "rw"
     type: MessageType | UnsetType = UNSET
-    attributes: AttributeValues | UnsetType = UNSET
+    lite_expiration: (
+        Annotated[
+            int,
+            Meta(
+                ge=-1,
+                le=MAX_LITE_EXPIRATION,
+                description="Minutes after which a lite topic without new messages is deleted, at least 15;"
+                " 0 or less for never",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class LiteTopicOut(msgspec.Struct, frozen=True):
@@ -141,9 +152,8 @@ async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut
     """Answers once the topic is durable."""
     known = call.broker.registry.topics.find_topic(path.topic)
     config = known.config if known else PLAIN
-    if wanted.attributes is not UNSET:
-        current = config.attributes if known else None
-        attributes = with_values(TOPIC_ATTRIBUTES, current, wanted.attributes)
+    if wanted.lite_expiration is not UNSET:
+        attributes = {**config.attributes, LITE_EXPIRATION: str(wanted.lite_expiration)}
         config = msgspec.structs.replace(config, attributes=attributes)
     made = await call.broker.registry.topics.put_by_client(
         path.topic,
@@ -157,11 +167,9 @@ async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut
 
 async def lite_topics(call: ApiCall, which: LiteTopicsIn) -> LiteTopicsOut:
     """Returns the lite topics of a topic, or a page of those that match."""
-    registry = call.broker.registry.topics
-    registry.get(which.topic)
-    known = sorted(registry.lites.of(which.topic), key=lambda queue: queue.name)
-    page, count, next_after = which.page_of(known)
-    return LiteTopicsOut([_lite_topic_out(call, queue) for queue in page], count, next_after)
+    listing = call.broker.lite_topic_list
+    page, count, next_after = which.page_of(listing.of(which.topic))
+    return LiteTopicsOut([_lite_topic_out(listing.state(one)) for one in page], count, next_after)
 
 
 async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
@@ -173,17 +181,15 @@ def _is_of_users(found: Topic) -> bool:
     return not found.is_system and not found.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 
-def _lite_topic_out(call: ApiCall, queue: LiteQueue) -> LiteTopicOut:
-    broker = call.broker
-    groups = [one for one in broker.consuming_groups if one.registered.config.lite_parent == queue.topic]
+def _lite_topic_out(state: LiteTopicState) -> LiteTopicOut:
     return LiteTopicOut(
-        queue.name,
-        queue.min_offset,
-        queue.next_offset,
-        queue.last_us // US_PER_MS,
-        to_ms(broker.lite_expiry.expires_us(queue)),
-        sorted(each.client_id for each in broker.lite_subscriptions.of(queue.topic, queue.name)),
-        [group.name for group in groups if has_more(group, queue)],
+        state.name,
+        state.min_offset,
+        state.next_offset,
+        state.last_us // US_PER_MS,
+        to_ms(state.expires_us),
+        list(state.clients),
+        list(state.groups),
     )
 
 
@@ -194,7 +200,7 @@ def _topic_out(call: ApiCall, found: Topic) -> TopicOut:
         found.write_queues,
         permission_letters(found.perm),
         found.config.message_type,
-        dict(found.config.attributes),
+        found.config.lite_expiration,
         found.is_system,
         len(call.broker.registry.topics.lites.of(found.name)),
         [QueueOut(queue.queue_id, queue.min_offset, queue.next_offset) for queue in found.queues],

@@ -32,6 +32,11 @@ class Queue:
         self.emptied_at = emptied_at
 
     @property
+    def lite_topic(self) -> str | None:
+        """The name of the lite topic of which this is the queue; None for a queue of the topic itself."""
+        return None
+
+    @property
     def is_young(self) -> bool:
         """Whether no message has been removed from the queue since it began."""
         return self.min_offset <= self.first_offset
@@ -60,6 +65,10 @@ class LiteQueue(Queue):
         self.name = name
         self.last_us = last_us
         self.is_saved = False
+
+    @property
+    def lite_topic(self) -> str:
+        return self.name
 
 
 _QUEUES = """

@@ -477,7 +477,7 @@ async def test_a_failed_transaction_makes_no_lite_topic_and_deletes_none(
         assert lites.count == 0
 
 
-async def fail(_statements: Any) -> None:
+async def fail(*_of: Any) -> None:
     raise StoreUnavailableError("no disk")
 
 

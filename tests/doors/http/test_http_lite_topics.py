@@ -9,10 +9,14 @@ from tests.support.api import running_api
 
 async def test_lite_topics_are_listed_with_offsets_expiry_and_subscribers() -> None:
     async with running_api(clock="manual") as api, Client(api.emulator.url) as client:
-        made = await client.put_topic("chats", type="lite", attributes={"lite.topic.expiration": "20"})
+        made = await client.put_topic("chats", type="lite", lite_expiration=20)
         assert (made["type"], made["lite_topics"]) == ("lite", 0)
-        group = await client.put_group("agents", attributes={"lite.bind.topic": "chats"})
-        assert group["attributes"] == {"lite.bind.topic": "chats"}
+        group = await client.put_group(
+            "agents", lite_parent="chats", lite_exclusive=True, lite_wildcard=False, lite_quota=5
+        )
+        assert group["lite_parent"] == "chats"
+        config = api.emulator.broker.registry.groups.get("agents").config
+        assert (config.is_lite_exclusive, config.is_lite_wildcard, config.lite_quota) == (True, False, 5)
         await client.send("chats", "1", lite_topic="x")
         sent = await client.send("chats", "2", lite_topic="x")
         await client.send("chats", "1", lite_topic="y")

@@ -76,6 +76,7 @@ async def test_a_group_is_created_changed_and_shown_with_its_lag(api: Api) -> No
         "retry_queues": 2,
         "fifo": False,
         "priority_factor": 100,
+        "lite_parent": None,
         "lag": 0,
         "in_flight": 0,
         "retrying": 0,

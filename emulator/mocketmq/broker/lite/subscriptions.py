@@ -65,7 +65,7 @@ class LiteStart(NamedTuple):
 class LiteSubscription:
     """The lite topics of one client, by name, and those in which its group may have messages to get."""
 
-    __slots__ = ("client_id", "group", "is_wildcard", "names", "notify", "parent", "ready", "repeated_us")
+    __slots__ = ("client_id", "group", "names", "notify", "parent", "ready", "repeated_us")
 
     def __init__(
         self, client_id: str, group: ConsumingGroup, parent: str, notify: Callable[[str], None]
@@ -74,7 +74,6 @@ class LiteSubscription:
         self.group = group
         self.parent = parent
         self.notify = notify  # tells the client that it has lost a lite topic to another client
-        self.is_wildcard = False
         self.names: dict[str, None] = {}
         self.ready: dict[LiteQueue, None] = {}
         self.repeated_us = steady_us()
@@ -83,6 +82,11 @@ class LiteSubscription:
     def source(self) -> str:
         """The source of the client's long polls. No topic has such a name."""
         return f"\0{self.client_id}"
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it has all lite topics of the parent."""
+        return self.group.registered.config.is_lite_wildcard
 
     def drop_drained(self) -> None:
         """Remove lite topics whose messages the group has settled, or will get by another client."""
@@ -127,6 +131,13 @@ class LiteSubscriptions:
         for each in self.of(queue.topic, queue.name):
             each.ready[queue] = None
             self._polls.wake(each.source)
+
+    def wake(self, group_name: str, client_id: str = "") -> None:
+        """Make the group's clients, or one of them, look for messages in all lite topics of theirs."""
+        for each in self._clients.values():
+            if each.group.name == group_name and client_id in ("", each.client_id):
+                existing = self._existing(each.parent, each.names)
+                self._make_ready(each, self._topics.lites.of(each.parent) if each.is_wildcard else existing)
 
     # Subscribing
 

@@ -17,7 +17,7 @@ from mocketmq.broker.registry.groups import (
     LITE_SUB_MODEL,
     LITE_WILDCARD,
 )
-from mocketmq.broker.registry.topics import LITE_EXPIRATION
+from mocketmq.broker.registry.topics import LITE_EXPIRATION, MAX_LITE_EXPIRATION
 from mocketmq.errors import InvalidArgumentError
 
 _LONGEST = (1 << 63) - 1
@@ -52,7 +52,9 @@ TOPIC_ATTRIBUTES: Final[Attributes] = {
         "UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "LITE", "MIXED"
     ),
     "reserve.time": _whole_number(-1, _LONGEST, "a whole number from -1 on"),
-    LITE_EXPIRATION: _whole_number(-1, 43_200, "a whole number of minutes from -1 to 43200"),
+    LITE_EXPIRATION: _whole_number(
+        -1, MAX_LITE_EXPIRATION, f"a whole number of minutes from -1 to {MAX_LITE_EXPIRATION}"
+    ),
 }
 GROUP_ATTRIBUTES: Final[Attributes] = {
     "priority.factor": _whole_number(0, 100, "a whole number from 0 to 100"),
@@ -118,13 +120,6 @@ def changed_attributes(
         else:
             raise InvalidArgumentError(name, value, attribute.allowed)
     return after
-
-
-def with_values(
-    known: Attributes, current: Mapping[str, str] | None, values: Mapping[str, str]
-) -> dict[str, str]:
-    """Add or change attributes, given without a sign. Raises the errors of :func:`changed_attributes`."""
-    return changed_attributes(known, current, {f"+{name}": value for name, value in values.items()})
 
 
 def _invalid(known: Attributes, reason: str) -> InvalidArgumentError:

@@ -25,6 +25,7 @@ LITE_WILDCARD = "lite.sub.wildcard"
 """Attributes of groups that consume lite topics (SubscriptionGroupAttributes and SubscriptionGroupConfig,
 5.5.0)."""
 USUAL_LITE_QUOTA = 2_000
+MAX_LITE_QUOTA = 100_000
 ALWAYS = 100
 """The usual ``priority.factor``: each receive gets the highest priority first."""
 

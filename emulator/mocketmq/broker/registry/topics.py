@@ -54,6 +54,7 @@ MESSAGE_TYPE: Final = "message.type"
 """The attribute with a topic's message type."""
 LITE_EXPIRATION: Final = "lite.topic.expiration"
 """The attribute with the minutes after which a lite topic without new messages expires; -1 for never."""
+MAX_LITE_EXPIRATION: Final = 43_200
 
 
 class TopicConfig(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -9,6 +9,7 @@ from mocketmq.remoting.requests.consumers import CONSUMERS
 from mocketmq.remoting.requests.group_lag import PROGRESS
 from mocketmq.remoting.requests.groups import GROUPS
 from mocketmq.remoting.requests.kv_config import KV_CONFIG
+from mocketmq.remoting.requests.lite_topics import LITE_TOPICS
 from mocketmq.remoting.requests.locks import LOCKS
 from mocketmq.remoting.requests.lookup import LOOKUP
 from mocketmq.remoting.requests.membership import MEMBERSHIP
@@ -51,6 +52,7 @@ FAMILIES: Final = (
     RUNTIME,
     TOPICS,
     GROUPS,
+    LITE_TOPICS,
     OFFSET_TABLES,
     CONFIGURATION,
     USERS,

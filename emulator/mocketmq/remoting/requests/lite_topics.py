@@ -1,0 +1,226 @@
+"""Requests of administrators about lite topics (LiteManagerProcessor of 5.5.0; mqadmin's getLiteTopicInfo …).
+
+Requests by which 5.5.0's proxy serves consumers of lite topics (200070 to 200073) are not served: these
+consumers come by gRPC.
+"""
+
+import heapq
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from mocketmq.broker.lite.subscriptions import has_more
+from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.lite_topics import MAX_LITE_TOPICS
+from mocketmq.broker.registry.topics import Topic
+from mocketmq.clock import US_PER_MS, steady_us, wall_us
+from mocketmq.errors import GroupNotFoundError, TopicNotFoundError
+from mocketmq.remoting.access_rule import ADMIN, KEY
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
+from mocketmq.remoting.wire.fastjson import dumps
+from mocketmq.remoting.wire.header import Int32, NoHeader, TopicHeader
+from mocketmq.store.messages import store_times
+from mocketmq.store.queue import LiteQueue
+
+MAX_LISTED: Final = 10_000
+"""Maximum number of lite topics in a response, as upstream."""
+
+
+class LiteTopicHeader(NamedTuple):
+    """A lite topic and its parent."""
+
+    parent_topic: str
+    lite_topic: str
+
+
+class LiteClientHeader(NamedTuple):
+    """A client of a group; the response has up to ``max_count`` lite topics."""
+
+    parent_topic: str
+    group: str
+    client_id: str
+    max_count: Int32 = 1_000
+
+
+class LiteGroupHeader(NamedTuple):
+    """A group, and one of its lite topics, or the ``top_k`` lite topics in which it lags most."""
+
+    group: str
+    lite_topic: str = ""
+    top_k: Int32 = 0
+
+
+class LiteDispatchHeader(NamedTuple):
+    """A group, and one of its clients, or all."""
+
+    group: str
+    client_id: str = ""
+
+
+async def broker_info(call: RemotingCall[NoHeader]) -> Response:
+    """Return the number of lite topics and subscriptions, and their parents and groups."""
+    broker, topics = call.broker, call.broker.registry.topics
+    groups: dict[str, list[str]] = {}
+    for group in broker.registry.groups:
+        if group.config.lite_parent is not None:
+            groups.setdefault(group.config.lite_parent, []).append(group.name)
+    body = {
+        "storeType": "default",
+        "maxLmqNum": MAX_LITE_TOPICS,
+        "currentLmqNum": topics.lites.count,
+        "liteSubscriptionCount": broker.lite_subscriptions.count,
+        "orderInfoCount": 0,
+        "cqTableSize": topics.lites.count,
+        "offsetTableSize": sum(len(group.queues) for group in broker.consuming_groups),
+        "eventMapSize": 0,
+        "topicMeta": {topic.name: topic.config.lite_expiration for topic in topics if topic.config.is_lite},
+        "groupMeta": groups,
+    }
+    return Response(body=dumps(body))
+
+
+async def parent_info(call: RemotingCall[TopicHeader]) -> Response:
+    """Return a parent's expiry, groups, and number of lite topics."""
+    topic, lites = _parent(call, call.header.topic), call.broker.registry.topics.lites
+    groups = call.broker.registry.groups
+    body = {
+        "topic": topic.name,
+        "ttl": topic.config.lite_expiration,
+        "lmqNum": lites.count,
+        "liteTopicCount": len(lites.of(topic.name)),
+        "groups": [group.name for group in groups if group.config.lite_parent == topic.name],
+    }
+    return Response(body=dumps(body))
+
+
+async def topic_info(call: RemotingCall[LiteTopicHeader]) -> Response:
+    """Return the offsets and subscribers of a lite topic."""
+    parent, name = call.header
+    topic = _parent(call, parent)
+    queue = call.broker.registry.topics.lites.find(topic.name, name)
+    subscribers: dict[tuple[str, str], None] = {}
+    for each in call.broker.lite_subscriptions.of(topic.name, name):
+        subscribers["*" if each.is_wildcard else each.client_id, each.group.name] = None
+    body = {
+        "parentTopic": parent,
+        "liteTopic": name,
+        "subscriber": [{"clientId": client_id, "group": group} for client_id, group in subscribers],
+        "topicOffset": {
+            "minOffset": queue.min_offset if queue else 0,
+            "maxOffset": queue.next_offset if queue else 0,
+            "lastUpdateTimestamp": queue.last_us // US_PER_MS if queue else 0,
+        },
+        "shardingToBroker": True,
+    }
+    return Response(body=dumps(body))
+
+
+async def client_info(call: RemotingCall[LiteClientHeader]) -> Response:
+    """Return a client's subscription."""
+    parent, group_name, client_id, most = call.header
+    topic, group = _parent(call, parent), _group(call, group_name)
+    if group.config.lite_parent != topic.name:
+        raise RemotingError(
+            ResponseCode.INVALID_PARAMETER, f"Subscription [{group_name}]-[{parent}] not match."
+        )
+    found = call.broker.lite_subscriptions.find(client_id)
+    names = list(found.names) if found else []
+    body = {
+        "parentTopic": parent,
+        "group": group_name,
+        "clientId": client_id,
+        "lastAccessTime": (wall_us() - steady_us() + found.repeated_us) // US_PER_MS if found else -1,
+        "lastConsumeTime": 0,
+        "liteTopicCount": len(names) if found else -1,
+        "liteTopicSet": [_lmq_name(parent, name) for name in names[: max(0, min(most, MAX_LISTED))]],
+    }
+    return Response(body=dumps(body))
+
+
+async def group_info(call: RemotingCall[LiteGroupHeader]) -> Response:
+    """Return a group's lag in one lite topic, or in all, with those in which it lags most."""
+    name = call.header.lite_topic
+    group = _lite_group(call, call.header.group)
+    parent, lites = group.config.lite_parent or "", call.broker.registry.topics.lites
+    state = call.broker.consuming_groups.of(group)
+    body: dict[str, Any] = {"group": group.name, "parentTopic": parent, "liteTopic": name}
+    queues: Iterable[LiteQueue] = filter(None, [lites.find(parent, name)]) if name else lites.of(parent)
+    behind = [queue for queue in queues if name or has_more(state, queue)]
+    starts = {queue: state.in_queue(queue).start_offset for queue in behind}
+    times = await store_times(
+        call.broker.store.database, [(queue.key, start) for queue, start in starts.items()]
+    )
+    lags: list[dict[str, Any]] = [
+        {
+            "liteTopic": queue.name,
+            "lagCount": queue.next_offset - start,
+            "earliestUnconsumedTimestamp": times.get((queue.key, start), -US_PER_MS) // US_PER_MS,
+        }
+        for queue, start in starts.items()
+    ]
+    oldest = [one["earliestUnconsumedTimestamp"] for one in lags if one["earliestUnconsumedTimestamp"] != -1]
+    body["totalLagCount"] = sum(one["lagCount"] for one in lags) if lags or not name else -1
+    body["earliestUnconsumedTimestamp"] = min(oldest, default=-1)
+    if name and behind:
+        [queue] = behind
+        body["liteTopicOffsetWrapper"] = {
+            "brokerOffset": queue.next_offset,
+            "consumerOffset": starts[queue],
+            "lastTimestamp": 0,
+            "pullOffset": 0,
+        }
+    elif not name:
+        most = max(0, min(call.header.top_k, MAX_LISTED))
+        body["lagCountTopK"] = heapq.nlargest(most, lags, key=lambda one: one["lagCount"])
+        body["lagTimestampTopK"] = heapq.nsmallest(
+            most, lags, key=lambda one: one["earliestUnconsumedTimestamp"]
+        )
+    return Response(body=dumps(body))
+
+
+async def dispatch(call: RemotingCall[LiteDispatchHeader]) -> Response:
+    """Make the group's waiting clients look for messages, which they do by themselves, too."""
+    _lite_group(call, call.header.group)
+    call.broker.lite_subscriptions.wake(call.header.group, call.header.client_id)
+    return Response()
+
+
+def _parent(call: RemotingCall[Any], name: str) -> Topic:
+    topic = call.broker.registry.topics.find_topic(name)
+    if topic is None:
+        raise TopicNotFoundError(f"Topic [{name}] not exist.")
+    if not topic.config.is_lite:
+        raise RemotingError(ResponseCode.INVALID_PARAMETER, f"Topic [{name}] type not match.")
+    return topic
+
+
+def _group(call: RemotingCall[Any], name: str) -> Group:
+    group = call.broker.registry.groups.find_group(name)
+    if group is None:
+        raise GroupNotFoundError(f"Group [{name}] not exist.")
+    return group
+
+
+def _lite_group(call: RemotingCall[Any], name: str) -> Group:
+    group = _group(call, name)
+    if group.config.lite_parent is None:
+        raise RemotingError(ResponseCode.INVALID_PARAMETER, f"Group [{name}] is not a LITE group.")
+    return group
+
+
+def _lmq_name(parent: str, name: str) -> str:
+    """The name of a lite topic's queue in upstream's store (LiteUtil.java)."""
+    return f"%LMQ%${parent}${name}"
+
+
+LITE_TOPICS: Final = RequestFamily(
+    "Lite topics",
+    [
+        Request(RequestCode.GET_BROKER_LITE_INFO, NoHeader, broker_info, access=KEY),
+        Request(RequestCode.GET_PARENT_TOPIC_INFO, TopicHeader, parent_info, access=KEY),
+        Request(RequestCode.GET_LITE_TOPIC_INFO, LiteTopicHeader, topic_info, access=KEY),
+        Request(RequestCode.GET_LITE_CLIENT_INFO, LiteClientHeader, client_info, access=KEY),
+        Request(RequestCode.GET_LITE_GROUP_INFO, LiteGroupHeader, group_info, access=KEY),
+        Request(RequestCode.TRIGGER_LITE_DISPATCH, LiteDispatchHeader, dispatch, access=ADMIN),
+    ],
+)
