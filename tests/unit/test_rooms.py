@@ -121,8 +121,7 @@ ROOMS = {
 
 BROKER = (
     "filters registry sending consuming seeding lite life inspection verification watching transactions"
-    " removal"
-    " broker"
+    " removal broker"
 )
 
 KNOWS = {

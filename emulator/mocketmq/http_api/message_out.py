@@ -21,9 +21,9 @@ class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
     Otherwise `compression` names the compression of `body_base64`. `sys_flag` is as stored.
     `due_ms`, `real_topic` and `real_queue_id` say when and where a parked message is delivered. A delivered
     message has `parked_offset_message_id`. `priority` is null for a message without one, and so is
-    `lite_topic`, of which the queue has a negative `queue_id`; `trace_id` is null for a message whose producer was not
-    traced. `door` is the protocol by which the message was sent: `remoting`, `grpc`, `http` or `aliyun`; null
-    if an older version stored the message.
+    `lite_topic`, of which the queue has a negative `queue_id`; `trace_id` is null for a message whose
+    producer was not traced. `door` is the protocol by which the message was sent: `remoting`, `grpc`, `http`
+    or `aliyun`; null if an older version stored the message.
     """
 
     message_id: str

@@ -95,6 +95,7 @@ async def test_a_group_is_created_changed_and_shown_with_its_lag(api: Api) -> No
     assert group["queues"][1] == {
         "topic": "orders",
         "queue_id": 1,
+        "lite_topic": None,
         "committed_offset": 0,
         "max_offset": 3,
         "lag": 3,
