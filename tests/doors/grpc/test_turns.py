@@ -120,6 +120,7 @@ class Begun:
 
     async def _run(self, stream: Stream) -> None:
         self.turns[-1].append(stream)
+        stream.task = None
 
     async def until(self, count: int) -> None:
         async with asyncio.timeout(HANGING_S):
@@ -132,14 +133,18 @@ class Begun:
 async def engines() -> AsyncIterator[Callable[[], Http2]]:
     """Yield a function that opens a connection to an engine."""
     async with running_broker() as broker:
-        engine = GrpcEngine(broker, Settings(), None, Memory())
+        engine, connections = GrpcEngine(broker, Settings(), None, Memory()), list[Http2]()
 
         def connect() -> Http2:
             connection = engine.protocol(_Client())
             connection.received(PREFACE + settings_frame({}))
+            connections.append(connection)
             return connection
 
         yield connect
+        for connection in connections:
+            connection.end()
+        await asyncio.sleep(0)  # the handlers that were still to begin are cancelled
 
 
 def receives(count: int) -> bytes:
