@@ -1,8 +1,9 @@
 """Rules for the values of settings. Each rule parses a text, and describes the allowed values in words."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ipaddress import IPv6Address
+from types import MappingProxyType
 from typing import Final, NamedTuple, get_args
 
 from mocketmq.duration import parse_duration_us
@@ -17,11 +18,15 @@ from mocketmq.rocketmq_versions import version_number
 
 
 class Rule(NamedTuple):
-    """A rule. ``allowed`` describes the values in words, and ``parse`` reads a text or refuses it."""
+    """A rule. ``allowed`` describes the values in words, and ``parse`` reads a text or refuses it.
+
+    ``schema`` is the JSON schema of the values in the settings file.
+    """
 
     allowed: str
     parse: Callable[[str], object]  # raises ValueError or InvalidArgumentError
     words: tuple[str, ...] = ()  # if only these words are allowed
+    schema: Mapping[str, object] = MappingProxyType({"type": "string"})
 
 
 def _pattern(expression: str, allowed: str) -> Rule:
@@ -36,7 +41,8 @@ def _pattern(expression: str, allowed: str) -> Rule:
 def choice(literal: object) -> Rule:
     """Make a rule for the words of a ``Literal``."""
     names = get_args(literal)
-    return _pattern("|".join(names), " or ".join(names))._replace(words=names)
+    rule = _pattern("|".join(names), " or ".join(names))
+    return rule._replace(words=names, schema={"enum": list(names)})
 
 
 def _within(low: int, number: int, high: int) -> int:
@@ -47,7 +53,11 @@ def _within(low: int, number: int, high: int) -> int:
 
 def whole_number(low: int, high: int) -> Rule:
     """Make a rule for whole numbers from ``low`` to ``high``."""
-    return Rule(f"a whole number from {low} to {high}", lambda text: _within(low, int(text), high))
+    return Rule(
+        f"a whole number from {low} to {high}",
+        lambda text: _within(low, int(text), high),
+        schema={"type": "integer", "minimum": low, "maximum": high},
+    )
 
 
 def _parse_bytes(text: str) -> int:
@@ -60,6 +70,7 @@ def size(low: str, high: str) -> Rule:
     return Rule(
         f"a size in bytes such as 1500, 64K, 4M or 2G, from {low} to {high}",
         lambda text: _within(_parse_bytes(low), _parse_bytes(text), _parse_bytes(high)),
+        schema={"type": ["string", "integer"], "pattern": "^[0-9]+[KMG]?$", "minimum": 0},
     )
 
 
@@ -70,6 +81,7 @@ def duration(longest: str, shortest: str = "0") -> Rule:
         lambda text: _within(
             parse_duration_us(shortest), parse_duration_us(text), parse_duration_us(longest)
         ),
+        schema={"type": "string", "pattern": "^(0|([0-9]+([.][0-9]+)?(d|h|m|s|ms|us|µs))+)$"},
     )
 
 
@@ -133,12 +145,15 @@ def _parse_auto_create(text: str) -> object:
 
 _VISIBLE: Final = re.compile("[!-~]{1,256}")
 TEXT: Final = _pattern("(?s).+", "any text that is not empty")
-BOOLEAN: Final = Rule("true or false", lambda text: ("false", "true").index(text) == 1)
-AUTO_CREATE: Final = Rule("true, send or false", _parse_auto_create)
+BOOLEAN: Final = Rule(
+    "true or false", lambda text: ("false", "true").index(text) == 1, schema={"type": "boolean"}
+)
+AUTO_CREATE: Final = Rule("true, send or false", _parse_auto_create, schema={"enum": [True, False, "send"]})
 PORT: Final = whole_number(0, 65_535)
 ZERO: Final = Rule(
     "0, which picks free ports; --http-port (http_port) sets that of HTTP",
     lambda text: _within(0, int(text), 0),
+    schema={"const": 0},
 )
 QUEUES: Final = whole_number(1, 1024)
 CLOCK: Final = Rule("real, manual, or xN with a number N above 0 and up to 1000000", _parse_clock)

@@ -411,6 +411,19 @@ def load_settings(
     )
 
 
+def schema_of(kind: type[Any]) -> dict[str, dict[str, Any]]:
+    """The JSON schemas of the keys of a table of the file, from the rules that read them."""
+    schemas = {}
+    for name, each in _by_name(kind).items():
+        rule, help_text = each.metadata["rule"], each.metadata.get("help", "")
+        described = f"{help_text}. Allowed: {rule.allowed}" if help_text else f"Allowed: {rule.allowed}"
+        schemas[name] = {**rule.schema, "description": described}
+        default = each.metadata.get("default")
+        if default and schemas[name].get("type") == "string":
+            schemas[name]["default"] = default
+    return schemas
+
+
 def flag_of(name: str) -> str:
     """The long option of a setting, for example ``--max-wait``."""
     return f"--{name.replace('_', '-')}"

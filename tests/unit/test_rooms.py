@@ -114,7 +114,10 @@ ROOMS = {
     "spark": {"mocketmq_report"},  # the rest of it
     "otlp": {"mocketmq.otlp"},
     # On top
-    "app": {f"mocketmq.{name}" for name in ("app", "emulator", "front_doors", "ready_file", "watchdog")},
+    "app": {
+        f"mocketmq.{name}"
+        for name in ("app", "emulator", "front_doors", "ready_file", "settings_schema", "watchdog")
+    },
     "cli": {"mocketmq.cli", "mocketmq.__main__"},
 }
 """Modules of each room, including submodules that no other room names. Rooms may be nested."""

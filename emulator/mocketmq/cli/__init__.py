@@ -20,6 +20,7 @@ from mocketmq.suggestion import suggestion_for
 _COMMANDS = {
     "serve": ("mocketmq.cli.serve", "Start a broker."),
     "send": ("mocketmq.cli.messages", "Send a message, delayed or not."),
+    "schema": ("mocketmq.cli.schema", "Print the JSON schema of the settings file."),
     "seed": ("mocketmq.cli.seed", "Store messages with a past."),
     "receive": ("mocketmq.cli.messages", "Receive messages for a consumer group."),
     "info": ("mocketmq.cli.info", "Show the broker's addresses, version, settings and limits."),
