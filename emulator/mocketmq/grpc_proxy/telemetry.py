@@ -24,6 +24,8 @@ from mocketmq.grpc_proxy.messages import message_class, set_us, us_of
 from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.receiving import LONGEST_POLL_US
 
+MAX_TOPICS: Final = 1_024
+"""Maximum number of topics in a client's settings, which are kept as long as the client is connected."""
 _BATCH: Final = 32
 _SEND_ATTEMPTS: Final = 3
 _FIRST_BACKOFF_US, _LAST_BACKOFF_US = 10 * US_PER_MS, US_PER_S
@@ -66,6 +68,9 @@ def answer_settings(
     max_long_poll_us: int,
 ) -> Any:
     """Register the client by its settings, and respond with the effective ones. Raises RefusedError."""
+    count = len(settings.publishing.topics) + len(settings.subscription.subscriptions)
+    if count > MAX_TOPICS:
+        raise InvalidArgumentError("settings", f"{count} topics", f"up to {MAX_TOPICS} topics")
     answer = Command()
     answer.settings.CopyFrom(settings)
     out = answer.settings

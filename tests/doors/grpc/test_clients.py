@@ -16,6 +16,7 @@ from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.grpc_proxy import receiving
 from mocketmq.grpc_proxy.exchange import Exchange
 from mocketmq.grpc_proxy.messages import us_of
+from mocketmq.grpc_proxy.telemetry import MAX_TOPICS
 from tests.support.grpc import bodies, grpc_client, running_grpc
 from tests.support.patience import PATIENCE_S
 
@@ -115,6 +116,23 @@ async def test_settings_without_a_client_kind_end_the_stream() -> None:
             async with client.telemetry() as telemetry:
                 await telemetry.settings(client_type=1)
         assert refused.value.status is Status.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("role", ["publishing", "subscription"])
+async def test_settings_have_a_limited_number_of_topics(role: str) -> None:
+    topics = [{"name": f"t{number}"} for number in range(MAX_TOPICS + 1)]
+    entries = topics if role == "publishing" else [{"topic": topic} for topic in topics]
+    field = "topics" if role == "publishing" else "subscriptions"
+    group = {} if role == "publishing" else {"group": {"name": "billing"}}
+    async with running_grpc() as (_, client):
+        async with client.telemetry() as telemetry:
+            await telemetry.settings(client_type=1, **{role: {field: entries[1:], **group}})
+        with pytest.raises(GRPCError) as refused:
+            async with client.telemetry() as telemetry:
+                await telemetry.settings(client_type=1, **{role: {field: entries, **group}})
+        assert refused.value.status is Status.INVALID_ARGUMENT
+        assert refused.value.message is not None
+        assert "allowed: up to 1024 topics" in refused.value.message
 
 
 async def test_a_client_without_an_id_is_refused() -> None:
