@@ -129,13 +129,15 @@ class MessageMemory:
             if self._is_behind(connection):
                 continue
             loads = self._waiting.pop(connection)
-            load = loads.popleft()
-            self._count -= 1
+            while loads:
+                load = loads.popleft()
+                self._count -= 1
+                if load.has_room is not None and not load.has_room.done():  # else its request was cancelled
+                    load.settle(self.most)
+                    load.has_room.set_result(None)
+                    break
             if loads:
                 self._waiting[connection] = loads  # behind the others
-            if load.has_room is not None and not load.has_room.done():
-                load.settle(self.most)
-                load.has_room.set_result(None)
 
     def _check_later(self) -> None:
         if self._checking is None:
