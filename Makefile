@@ -106,7 +106,8 @@ dist/.bundle: build/bundle/.made $(BUNDLED)
 
 kit-java: bundle  ## install the kit for Java, with the bundle in a jar, in Maven's local repository
 	@$(PYTHON) kits/java/bundle_resources.py
-	@mvn --batch-mode --quiet --file kits/java/pom.xml install
+	@echo "Building, testing and installing the kit by Maven, which takes minutes, and downloads its plugins first …"
+	@mvn --batch-mode --no-transfer-progress --file kits/java/pom.xml install
 
 names:  ## write the version and the names of a release, from kits/release/names.toml, wherever they stand
 	@$(PYTHON) kits/release/names.py

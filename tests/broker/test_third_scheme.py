@@ -105,6 +105,9 @@ class EggTimer(TimedScheme):
         )
         return NewestPage(earlier[:limit], earlier[limit - 1].log_offset if len(earlier) >= limit else None)
 
+    async def first_due(self, limit: int) -> list[StoredMessage]:
+        return sorted(self.waiting.values(), key=due_of)[:limit]
+
 
 def due_of(message: StoredMessage) -> int:
     assert message.due_us is not None

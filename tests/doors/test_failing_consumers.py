@@ -1,5 +1,7 @@
 """Failing consumers by each protocol: the broker's figures agree with the consumers' own counts."""
 
+import re
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,7 +11,16 @@ import pytest
 
 from mocketmq.remoting.wire.record import decode_records
 from mocketmq.settings import TopicDeclaration
-from tests.doors.remoting.consuming import RETRY, SEND_BACK, commit, pull
+from tests.doors.remoting.consuming import (
+    HEART_BEAT,
+    RETRY,
+    SEND_BACK,
+    UNREGISTER,
+    beat,
+    commit,
+    consumer,
+    pull,
+)
 from tests.doors.test_faults import Doors, running_doors
 from tests.support.api import metrics_of
 from tests.support.brokers import GROUP, TOPIC
@@ -26,21 +37,23 @@ class Consumers:
         self.doors = doors
         self.api = doors.api
         self.grpc = grpc
+        self.pulled: Counter[str] = Counter()  # the next offset to pull over remoting, by topic
 
-    async def fail(self, door: str) -> None:
-        """Take the only message and fail, so that it is retried in ten seconds."""
+    async def fail(self, door: str, topic: str = TOPIC) -> None:
+        """Take the only message and fail, so that it is retried in ten seconds, or later over remoting."""
         if door == "http":
-            [taken] = await self.api.receive(topic=TOPIC, group=GROUP)
+            [taken] = await self.api.receive(topic=topic, group=GROUP)
             await self.api.ok("POST", f"/v1/groups/{GROUP}/give-back", {"receipts": [taken["receipt"]]})
         elif door == "grpc":
             [message] = await self.grpc.receive(GROUP, TOPIC)
             assert (await self.grpc.change(message, 10, GROUP, TOPIC)).status.code == 20_000
         else:
             client = self.doors.client
-            [record] = decode_records((await pull(client)).body)
+            [record] = decode_records((await pull(client, self.pulled[topic], topic=topic)).body)
             given = {"offset": str(record.log_offset), "group": GROUP, "delayLevel": "0"}
             await client.ok(SEND_BACK, {**given, "originTopic": TOPIC, "unitMode": "false"})
-            await commit(client, record.queue_offset + 1)
+            self.pulled[topic] = record.queue_offset + 1
+            await commit(client, self.pulled[topic], topic=topic)
 
     async def group(self) -> Any:
         return await self.api.ok("GET", f"/v1/groups/{GROUP}")
@@ -127,7 +140,7 @@ async def test_a_failed_message_is_told_from_one_in_flight(door: str, state: str
         await consumers.fail(door)
         [leak] = (await consumers.api.ok("GET", f"/v1/leaks?group={GROUP}"))["leaks"]
         assert leak["state"] == state
-        assert f"{state} at {GROUP}, until in 10s" in leak["text"]
+        assert re.search(rf"{state} at {GROUP}, until [0-9:]+, in 10s$", leak["text"])
 
 
 async def kinds_of_life(consumers: Consumers, message_id: str) -> list[str]:
@@ -175,3 +188,47 @@ async def test_what_a_pulling_consumer_has_not_committed_is_in_flight() -> None:
         assert (await consumers.group())["in_flight"] == 1
         await commit(client, 1)
         assert (await consumers.group())["in_flight"] == 0
+
+
+@pytest.mark.parametrize("door", FAILS_BY)
+async def test_attempts_are_counted_as_the_consumer_counts_them(door: str) -> None:
+    async with running_consumers() as consumers:
+        sent = await consumers.api.send(TOPIC)
+        await consumers.fail(door)
+        for topic, delay in ((RETRY, "10s"), (RETRY, "30s")):
+            await consumers.advance(delay)
+            await consumers.fail(door, TOPIC if door == "grpc" else topic)
+        life = (await consumers.api.ok("GET", f"/v1/messages/{sent['message_id']}"))["life"]
+        takes = [one["text"] for one in life if one["kind"] == "taken"]
+        counted = [f"taken by {GROUP}{nth}" for nth in ("", " for the 2nd time", " for the 3rd time")]
+        assert takes == counted
+        events = (await consumers.api.ok("GET", "/v1/events"))["events"]
+        assert [one["text"].partition(":")[0] for one in events if one["kind"] == "taken"] == counted
+
+
+async def test_a_dead_letter_is_taken_for_the_first_time() -> None:
+    async with running_consumers() as consumers:
+        await consumers.api.ok("PUT", f"/v1/groups/{GROUP}", {"max_retries": 0})
+        sent = await consumers.api.send(TOPIC)
+        await consumers.fail("http")
+        await consumers.api.receive(f"%DLQ%{GROUP}", "undertaker")
+        life = (await consumers.api.ok("GET", f"/v1/messages/{sent['message_id']}"))["life"]
+        assert life[-2]["text"] == "taken by undertaker"
+
+
+async def test_what_the_last_consumer_left_unacknowledged_is_to_be_redelivered() -> None:
+    async with running_consumers() as consumers:
+        await consumers.api.send(TOPIC)
+        client = consumers.doors.client
+        await client.ok(HEART_BEAT, body=beat(consumer()))
+        await commit(client, 0)
+        await pull(client)
+        await pull(client, 1)
+        assert (await consumers.group())["in_flight"] == 1
+        await client.ok(UNREGISTER, {"clientID": "one", "consumerGroup": GROUP})
+        assert (await consumers.group())["in_flight"] == 0
+        [leak] = (await consumers.api.ok("GET", "/v1/leaks"))["leaks"]
+        assert leak["state"] == "to be redelivered"
+        await pull(client)
+        await pull(client, 1)
+        assert (await consumers.group())["in_flight"] == 1

@@ -97,6 +97,7 @@ levels --url http://127.0.0.1:99999 | 2 | --url is 'http://127.0.0.1:99999'; all
 levels --token ä | 2 | --token is hidden; allowed: printable ASCII characters
 no-such-command | 2 | No such command 'no-such-command'
 topic | 2 | No such command 'topic'. Did you mean 'topics'?
+story | 2 | No such command 'story': 'mocketmq message ID' shows the history of a message
 """
 """Command lines with their exit codes and a part of their error messages."""
 

@@ -148,6 +148,7 @@ async def test_pending_messages_are_found_by_key_number_topic_and_page(
         assert await schemes.numbered(found.log_offset + 1) is None
         assert bodies(await schemes.outside(-1, 9)) == ["9000000", "1000", "700000"]
         assert bodies(await schemes.outside(-1, 9, topic="a")) == ["9000000", "700000"]
+        assert bodies(await schemes.first_due_outside(2)) == ["1000", "700000"]
         [first] = await schemes.outside(-1, 1)
         assert bodies(await schemes.outside(first.log_offset, 1)) == ["1000"]
         newest, next_before = await schemes.newest_outside(FIRST_NUMBER, 2)

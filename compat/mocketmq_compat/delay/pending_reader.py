@@ -103,6 +103,20 @@ class PendingReader:
             return NewestPage(found, None)
         return NewestPage(found, entries[:done][-1].number)
 
+    async def first_due(self, limit: int) -> list[StoredMessage]:
+        """Return the first ``limit`` messages by due time. Large bodies end the list early, as in a page."""
+        # Read from all entries, because a store's own list of its first records may end with a bound.
+        entries = await self._run(lambda: heapq.nsmallest(limit, self._store.all()))
+        found: list[StoredMessage] = []
+        size = 0
+        for begin in range(0, len(entries), _READ_TOGETHER):
+            some = await self._messages(entries[begin : begin + _READ_TOGETHER])
+            size += sum(len(message.body) for message in some)
+            found += some
+            if size >= MAX_BATCH_BYTES:
+                break
+        return found
+
     async def _messages(self, entries: Sequence[Entry]) -> list[StoredMessage]:
         """Read the entries that are pending. Skips damaged records, which are quarantined when due."""
         found: list[StoredMessage] = []

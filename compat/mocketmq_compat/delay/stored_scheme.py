@@ -386,6 +386,9 @@ class StoredScheme(TimedScheme):
     async def newest(self, before: int, limit: int) -> NewestPage:
         return await self._pending_reader.newest(before, limit)
 
+    async def first_due(self, limit: int) -> list[StoredMessage]:
+        return await self._pending_reader.first_due(limit)
+
     # Removal
 
     def remove_settled(self, messages: Iterable[StoredMessage]) -> None:

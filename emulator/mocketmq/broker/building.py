@@ -211,6 +211,7 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
     """Open the state of groups, and the three ways to consume: by receipt, by pop and by offset."""
     store, registry, polls, timer = broker.store, broker.registry, broker.polls, broker.timer
     groups = broker.consuming_groups = ConsumingGroups(store, registry.groups)
+    registry.clients.on_deserted = groups.desert
     await groups.load(registry.topics)
     receipts = broker.receipts = Receipts(store, registry, groups, polls, broker.ledger, timer.changed)
     await receipts.load()

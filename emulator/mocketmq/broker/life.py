@@ -7,6 +7,7 @@ at which it was parked. Takes and acknowledgements come from receipts, or for co
 trail. docs/messages.md lists the words for records, events and states.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -15,6 +16,7 @@ import msgspec
 from mocketmq.broker.consuming.ledger_notes import PullTrail
 from mocketmq.broker.consuming.receipt import Outcome
 from mocketmq.broker.registry.topics import Topics
+from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 from mocketmq.instant import format_time
 from mocketmq.message.body import preview
@@ -43,7 +45,7 @@ BODY_HEAD_BYTES: Final = 120
 RECORDS: Final = f"""
 SELECT m.log_offset, m.kind, m.queue_key, m.queue_offset, m.store_us, m.unique_key, m.properties, m.due_us,
  m.real_queue_key, coalesce(d.parked_offset, m.parked_offset), m.door, m.sys_flag,
- substr(m.body, 1, {BODY_HEAD_BYTES}), length(m.body),
+ substr(m.body, 1, {BODY_HEAD_BYTES}), length(m.body), m.reconsume_times,
  coalesce(d.scheme, h.scheme), d.level, coalesce(d.stored_us, h.stored_us), d.due_us, d.forced, d.fault,
  i.kind, i.at_us, CASE m.kind WHEN 'held' THEN h.parked_offset WHEN 'cancelled' THEN (
   SELECT number FROM timed_messages t
@@ -90,6 +92,7 @@ class RecordRow(NamedTuple):
     sys_flag: int
     head: bytes
     size: int
+    reconsume_times: int
     scheme: str | None = None
     level: int | None = None
     stored_us: int | None = None
@@ -180,6 +183,7 @@ class Lives:
             message.sys_flag,
             message.body[:BODY_HEAD_BYTES],
             len(message.body),
+            message.reconsume_times,
             scheme.name if scheme else None,
         )
 
@@ -226,7 +230,7 @@ class Lives:
             case "parked" | "retried" | "held":
                 yield from self._waits(row, goal)
             case "cancelled":
-                yield self._event(row, row.intervened_us or row.store_us, "cancelled", "cancelled", rank=2)
+                yield self._cancelled(row, goal)
             case "prepared":
                 text = f"prepared for {goal.topic}{_by(row)}"
                 yield self._event(row, row.store_us, "prepared", text, door=row.door)
@@ -269,10 +273,21 @@ class Lives:
             )
             yield event._replace(fault=row.fault)
 
+    def _cancelled(self, row: RecordRow, goal: Queue) -> Event:
+        """The only event of a message cancelled outside of the store, which has no record of its sending."""
+        at_us, due_us = row.intervened_us or row.store_us, row.due_us
+        text = f"cancelled while parked for {goal.topic}"
+        text += "" if due_us is None else f" until {format_time(due_us, at_us)}"
+        return self._event(row, at_us, "cancelled", text, rank=2, until_us=due_us)
+
     def _parked(self, row: RecordRow, goal: Queue, at_us: int, due_us: int) -> Event:
         level = self.level(row)
         keeper = row.scheme if level is None else f"level {level}"
-        until = f"for {format_duration(due_us - at_us)} until {format_time(due_us, at_us)}"
+        waits_us = due_us - at_us
+        waits_us -= (
+            waits_us % US_PER_MS if level is None else 0
+        )  # absolute due times are rounded up to whole ms
+        until = f"for {format_duration(waits_us)} until {format_time(due_us, at_us)}"
         until = f"parked ({keeper}) {until}" if keeper else f"parked {until}"
         if row.kind == "retried":
             group = goal.topic.removeprefix(RETRY_PREFIX)
@@ -316,11 +331,7 @@ class Lives:
                 )
                 continue
             times += 1
-            if times == 1:
-                yield self.taken(row, group, one.at_us, times=1)
-            else:
-                text = f"taken by {group} for the {_nth(times)} time"
-                yield self._event(row, one.at_us, "taken", text, rank=3, group=group, times=times)
+            yield self.taken(row, group, one.at_us, times)
             is_last = following is None and receipt.outcome == Outcome.DEAD
             is_over = is_last and one.visible_us <= (receipt.settled_us or 0)
             if is_over or (following is not None and not following.is_change):
@@ -338,18 +349,23 @@ class Lives:
                 if goal.startswith(prefix):
                     key = (row.unique_key, goal.removeprefix(prefix))
                     given_back[key] = max(row.log_offset, given_back.get(key, 0))
+        takes: Counter[tuple[int, str]] = Counter()  # by log offset and group
         for at_us, group, queue, offsets, is_commit in self._trail.steps:
             for row in of_queue.get(queue.key, ()):
                 if row.queue_offset not in offsets:
                     continue
                 if not is_commit:
-                    yield self.taken(row, group, at_us)
+                    takes[row.log_offset, group] += 1
+                    yield self.taken(row, group, at_us, takes[row.log_offset, group])
                 elif given_back.get((row.unique_key, group), -1) <= row.log_offset:
                     yield self.acknowledged(row, group, at_us)
 
-    def taken(self, row: RecordRow, group: str, at_us: int, times: int | None = None) -> Event:
-        """The event of a group taking a record."""
-        text, late_us = f"taken by {group}", at_us - row.store_us
+    def taken(self, row: RecordRow, group: str, at_us: int, times: int = 1) -> Event:
+        """The event of a group taking a record for the ``times``-th time; the text counts retries, too."""
+        late_us = at_us - row.store_us if times == 1 else None
+        if self.goal(row).topic.startswith(RETRY_PREFIX):
+            times += row.reconsume_times
+        text = f"taken by {group}" + (f" for the {_nth(times)} time" if times > 1 else "")
         return self._event(row, at_us, "taken", text, rank=3, group=group, times=times, late_us=late_us)
 
     def acknowledged(self, row: RecordRow, group: str, at_us: int) -> Event:

@@ -59,6 +59,10 @@ _COMMANDS = {
     "demo": ("mocketmq.cli.demo", "Play a day of delayed messages, and check what consumers receive."),
 }
 
+_STORY = "'mocketmq message ID' shows the history of a message, 'mocketmq events' everything that happened"
+_MEANT = {"story": _STORY, "history": _STORY, "life": _STORY}
+"""What to use instead of words that people try as commands."""
+
 _EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {each.value:<4} {each.meaning}" for each in Exit)
 
 
@@ -91,6 +95,8 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = str(args[0])
+        if name in _MEANT:
+            ctx.fail(f"No such command {name!r}: {_MEANT[name]}.")
         if name not in _COMMANDS and (meant := suggestion_for(name, _COMMANDS)):
             ctx.fail(f"No such command {name!r}. Did you mean {meant!r}?")
         return super().resolve_command(ctx, args)

@@ -2,7 +2,7 @@
 
 import { ApiError } from "./api.js";
 import { known, live } from "./live.js";
-import { doing, sentence } from "./notice.js";
+import { doing } from "./notice.js";
 
 const LEAST_PAUSE_MS = 1_000;
 const MOST_PAUSE_MS = 4_000;
@@ -59,8 +59,8 @@ export function follow(place, read, draw, isPaused = () => false) {
   return reload;
 }
 
-// Reads; what the broker does not know is `missing`, with the reason.
+// Reads; what the broker does not know is `missing`.
 export const orMissing = (read) => () => read().catch((error) => {
-  if (error instanceof ApiError && error.status === 404) return { missing: `${sentence(error.message)}.` };
+  if (error instanceof ApiError && error.status === 404) return { missing: true };
   throw error;
 });

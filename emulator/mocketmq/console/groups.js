@@ -48,13 +48,14 @@ function showGroup(view, place) {
   const body = h("div", {});
   const reset = h("div", {});
   const dead = h("div", {});
+  const erase = button("Delete", doing(async () => {
+    if (!await confirmed(`Delete ${name}?`, "Its committed offsets go with it. Retries and dead letters stay in their topics.", "Delete it")) return;
+    await remove(path`/v1/groups/${name}`);
+    notice(`The group ${name} is deleted.`);
+    location.hash = "#/groups";
+  }), { class: "danger" });
   view.append(h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), " / ", visible(name)),
-    h("div", { class: "row" }, h("h1", {}, visible(name)), h("span", { class: "spring" }), button("Delete", doing(async () => {
-      if (!await confirmed(`Delete ${name}?`, "Its committed offsets go with it. Retries and dead letters stay in their topics.", "Delete it")) return;
-      await remove(path`/v1/groups/${name}`);
-      notice(`The group ${name} is deleted.`);
-      location.hash = "#/groups";
-    }), { class: "danger" })), body, reset, dead);
+    h("div", { class: "row" }, h("h1", {}, visible(name)), h("span", { class: "spring" }), erase), body, reset, dead);
 
   async function readOne() {
     const [group, letters] = await Promise.all([
@@ -65,7 +66,12 @@ function showGroup(view, place) {
 
   let resettable = ""; // the form is kept, with its input, while its topics stay the same
   const reload = follow(place, orMissing(readOne), ({ missing, group, letters }) => {
-    if (missing) return body.replaceChildren(empty("No such group", missing));
+    erase.hidden = Boolean(missing);
+    if (missing) {
+      reset.replaceChildren();
+      dead.replaceChildren();
+      return body.replaceChildren(empty("No such group", "The broker has no consumer group of this name."));
+    }
     const queues = group.queues.filter((queue) => !isDeadTopic(queue));
     const retried = `%RETRY%${name}`; // last, as its offsets are seldom reset
     const topics = [...new Set([...queues.map((queue) => queue.topic).filter((topic) => topic !== retried), ...queues.map((queue) => queue.topic)])];

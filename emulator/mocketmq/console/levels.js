@@ -9,6 +9,7 @@ import { confirmed, doing, notice } from "./notice.js";
 import { firstSteps, isNew } from "./welcome.js";
 
 const PAGE = 100;
+const MOST = 1_000; // of start-deliver times, which are listed by due time
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 export function showLevels(view, place) {
@@ -127,9 +128,9 @@ function showLane(view, place) {
   }), { class: verb.startsWith("Cancel") ? "danger" : "" });
   view.append(
     h("p", { class: "crumbs" }, h("a", { href: "#/levels" }, "Levels"), " / ", heading),
-    h("div", { class: "row" }, h("h1", {}, heading), h("span", { class: "spring" }),
+    h("div", { class: "row" }, h("h1", {}, heading), h("span", { class: "spring" }), h("div", { class: "row nowrap" },
       all("Deliver all now", "They become visible at once. The ledger marks the deliveries as forced.", async () => `Delivered ${plural((await post("/v1/deliveries", which)).delivered, "message")}.`),
-      all("Cancel all", "They will never be delivered.", async () => `Cancelled ${plural((await remove(`/v1/delayed${query(which)}`)).cancelled, "message")}.`)),
+      all("Cancel all", "They will never be delivered.", async () => `Cancelled ${plural((await remove(`/v1/delayed${query(which)}`)).cancelled, "message")}.`))),
     about, list, more);
   let found = [];
   let after = null;
@@ -137,16 +138,22 @@ function showLane(view, place) {
   let drawn = null;
 
   async function load(isMore = false) {
-    const answer = await get(`/v1/delayed${query({ ...which, max: isMore ? PAGE : Math.max(found.length, PAGE), after: isMore ? after : null })}`);
-    found = isMore ? [...found, ...answer.messages] : answer.messages;
-    after = answer.next_after;
-    more.hidden = after === null;
+    if (level) {
+      const answer = await get(`/v1/delayed${query({ ...which, max: isMore ? PAGE : Math.max(found.length, PAGE), after: isMore ? after : null })}`);
+      found = isMore ? [...found, ...answer.messages] : answer.messages;
+      after = answer.next_after;
+      more.hidden = after === null;
+    } else {
+      const max = Math.min(Math.ceil(Math.max(found.length, 1) / PAGE + (isMore ? 1 : 0)) * PAGE, MOST);
+      found = (await get(`/v1/timed${query({ max })}`)).messages;
+      more.hidden = found.length < max || max === MOST;
+    }
     draw();
   }
 
   function draw() {
     const lane = live.state?.lanes.find((one) => (one.level ?? 0) === level);
-    if (lane) setText(about, `${lane.delay ? `Each message waits ${lane.delay}. ` : ""}${plural(lane.pending, "message")} waiting${lane.oldest_overdue_ms === null ? "" : `, ${count(overdueIn(lane, nowMs()))} overdue`}${lane.held.length ? `: ${lane.held.map((one) => `${count(one.count)} held by the fault ${visible(one.fault)}`).join(", ")}` : ""}.${level ? "" : " Listed in order of arrival."}`);
+    if (lane) setText(about, `${lane.delay ? `Each message waits ${lane.delay}. ` : ""}${plural(lane.pending, "message")} waiting${lane.oldest_overdue_ms === null ? "" : `, ${count(overdueIn(lane, nowMs()))} overdue`}${lane.held.length ? `: ${lane.held.map((one) => `${count(one.count)} held by the fault ${visible(one.fault)}`).join(", ")}` : ""}.${!level && found.length < lane.pending ? ` Listed are the ${count(found.length)} due first.` : ""}`);
     const text = found.map((one) => `${one.log_offset} ${one.due_ms} ${one.fault}`).join();
     if (text === drawn) return;
     drawn = text;

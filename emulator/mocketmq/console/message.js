@@ -3,8 +3,8 @@
 import { get, path, post, remove } from "./api.js";
 import { bodyView } from "./body.js";
 import { asCurl, asJava, asPython } from "./code.js";
-import { button, h } from "./dom.js";
-import { follow } from "./follow.js";
+import { button, empty, h } from "./dom.js";
+import { follow, orMissing } from "./follow.js";
 import { clockTime, date, dateTime, dayTime, duration, lateness, plural, visible } from "./format.js";
 import { nowMs } from "./live.js";
 import { stateChip, stateOf } from "./messagetable.js";
@@ -50,8 +50,10 @@ export function showMessage(view, place) {
   const id = place.rest[0];
   const body = h("div", {});
   view.append(h("p", { class: "crumbs" }, h("a", { href: "#/messages" }, "Messages"), " / ", visible(id)), body);
-  const load = follow(place, () => get(path`/v1/messages/${id}`), (history) => body.replaceChildren(...whole(history, () => load())));
+  const load = follow(place, orMissing(() => get(path`/v1/messages/${id}`)), (history) => body.replaceChildren(...(history.missing ? unknown(id) : whole(history, () => load()))));
 }
+
+const unknown = (id) => [h("h1", {}, visible(id)), h("div", {}, empty("No such message", "The broker has no message with this id. It may have been removed by a reset, or because of its age."))];
 
 function whole(history, load) {
   const record = history.records.at(-1);

@@ -84,7 +84,7 @@ function showTopic(view, place) {
   }
 
   const reload = follow(place, orMissing(read), ({ missing, topic, messages, isAll, groups, more, lites }) => {
-    if (missing) return body.replaceChildren(empty("No such topic", missing));
+    if (missing) return body.replaceChildren(empty("No such topic", "The broker has no topic of this name."));
     actions.replaceChildren(...(topic.system ? [] : [sendLink(topic, ""), emptyButton(topic, "", () => reload()), deleteButton(topic, "", () => { location.hash = "#/topics"; })]));
     body.replaceChildren(
       h("div", { class: "figures" }, [[count(stored(topic)), "messages"], [queuesOf(topic), topic.read_queues === 1 && topic.write_queues === 1 ? "queue" : "queues"], [permissionOf(topic), "permission"], [topic.type, "message type for gRPC clients"]].map(([value, label]) => h("div", { class: "figure" }, h("b", {}, value), h("span", {}, label)))),

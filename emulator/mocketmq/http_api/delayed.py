@@ -99,6 +99,18 @@ class DelayedList(msgspec.Struct, frozen=True):
     next_after: int | None
 
 
+class FirstDue(Input, frozen=True):
+    """How many messages to list."""
+
+    max: PageSize = 100
+
+
+class FirstDueList(msgspec.Struct, frozen=True):
+    """Messages with an absolute due time, the first due first. Large bodies end the list early."""
+
+    messages: list[DelayedOut]
+
+
 class CancelledOut(msgspec.Struct, frozen=True):
     """The number of cancelled messages."""
 
@@ -157,6 +169,12 @@ async def pending(call: ApiCall, which: PendingPage) -> DelayedList:
     return DelayedList([_delayed(call, one) for one in found], last)
 
 
+async def first_due(call: ApiCall, which: FirstDue) -> FirstDueList:
+    """The messages with an absolute due time that are due first."""
+    found = await call.broker.pending.first_due(which.max)
+    return FirstDueList([_delayed(call, one) for one in found])
+
+
 async def cancel(call: ApiCall, path: MessagePath) -> DelayedOut:
     """Afterwards, the message will never be delivered."""
     return _delayed(call, await call.broker.pending.cancel(path.message_id))
@@ -204,6 +222,14 @@ DELAYED = RouteGroup(
             DelayedList,
             PendingPage,
             errors=[TopicNotFoundError],
+        ),
+        Route(
+            "GET",
+            "/v1/timed",
+            first_due,
+            "List messages with an absolute due time, by due time",
+            FirstDueList,
+            FirstDue,
         ),
         Route(
             "DELETE",

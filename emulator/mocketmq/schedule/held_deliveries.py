@@ -56,6 +56,9 @@ JOIN queues q ON q.key = h.queue_key
 WHERE NOT h.is_repeat AND m.log_offset > ?1 AND (?2 IS NULL OR q.topic = ?2)
 AND (?3 IS NULL OR h.level = ?3) AND (NOT ?4 OR h.level IS NULL)
 ORDER BY m.log_offset LIMIT ?5"""
+_FIRST_DUE: Final = """
+SELECT m.* FROM messages m JOIN held_deliveries h ON h.record_offset = m.log_offset
+WHERE NOT h.is_repeat AND h.level IS NULL ORDER BY m.due_us, m.log_offset LIMIT ?"""
 
 
 class Held(NamedTuple):
@@ -339,6 +342,12 @@ class HeldDeliveries:
             return []
         rows = await self._database.rows(_PAGE, (after, topic, level, timed, limit))
         return [StoredMessage._make(row) for row in rows]
+
+    async def first_due(self, limit: int) -> list[StoredMessage]:
+        """The first ``limit`` held messages without a level, by due time."""
+        if not self._records:
+            return []
+        return [StoredMessage._make(row) for row in await self._database.rows(_FIRST_DUE, (limit,))]
 
     def retained(self) -> Iterable[tuple[Queue, int]]:
         """All parked records while any message is held, because any of them may be its record."""

@@ -168,6 +168,10 @@ class SchemeSet:
         found.sort(key=lambda message: message.log_offset, reverse=True)
         return NewestPage(found, next_before)
 
+    async def first_due_outside(self, limit: int) -> list[StoredMessage]:
+        """The first ``limit`` messages of each scheme outside of the store, by due time."""
+        return [message for one in self._timed for message in await one.first_due(limit)]
+
     async def page(
         self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
     ) -> list[StoredMessage]:

@@ -131,6 +131,10 @@ class TimedScheme(ABC):
     async def newest(self, before: int, limit: int) -> NewestPage:
         """Up to ``limit`` of the newest pending messages numbered below ``before``."""
 
+    @abstractmethod
+    async def first_due(self, limit: int) -> list[StoredMessage]:
+        """The first ``limit`` pending messages, by due time."""
+
     # Overridden by some schemes
 
     def receipt(self, stored: StoredMessage, queue: Queue) -> SendReceipt:

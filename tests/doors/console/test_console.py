@@ -209,8 +209,11 @@ async def test_lateness_is_streamed_by_level(browser: "Browser", api: Api) -> No
 
 
 ROOMS = (
-    *("levels", "levels/5", "levels/time", "messages", "messages?text=order", "messages/shown", "send"),
-    *("topics", "topics/bills", "groups", "groups/billing", "clients", "faults", "lateness"),
+    *("levels", "levels/1", "levels/5", "levels/17", "levels/time", "clients", "faults", "lateness"),
+    *("messages", "messages?text=order", "messages?key=none", "messages?state=none", "messages?state=dead"),
+    *("messages/shown", "messages/dead", "messages/taken", "messages/cancelled", "messages/bytes"),
+    *("messages/none", "topics/none", "groups/none", "send", "send?level=3", "send?at", "send?again=shown"),
+    *("topics", "topics/bills", "groups", "groups/billing"),
 )
 
 
@@ -218,7 +221,14 @@ async def fill(api: Api) -> None:
     """Put something into each room."""
     await api.send(body='{"order": [7, null, "x"]}', delay_level=5, keys=["7"], tag="new", message_id="shown")
     await api.send(body="at a time", delay_ms=90_000)
-    await api.send(topic="bills", body="order")
+    await api.send(body="held", delay_level=17)
+    await api.send(body="never mind", delay_ms=80_000, message_id="cancelled")
+    await api.ok("DELETE", "/v1/delayed/cancelled")
+    raw = {"body_base64": "AAH/", "message_id": "bytes"}
+    await api.ok("POST", "/v1/topics/raw/messages", raw)
+    await api.send(topic="raw", body="hanging", message_id="taken")
+    await api.receive("raw", "hanging", filter="*")
+    await api.send(topic="bills", body="order", message_id="dead")
     [taken] = await api.receive("bills")
     await api.send(topic="bills", body="late", delay_level=1)
     await api.ok("POST", "/v1/clock/advance", {"by": "1s"})
@@ -248,3 +258,53 @@ async def test_every_view_is_accessible_at_each_width(
             assert (room, await violations(page)) == (room, [])
             assert (room, await unsaid(page)) == (room, [])
             assert (room, await overflow(page)) == (room, 0)
+
+
+async def test_dialogs_notices_and_first_steps_are_accessible(browser: "Browser", api: Api) -> None:
+    async with console_page(browser, api.emulator.url) as page:
+        await page.emulate_media(reduced_motion="reduce")  # a notice that fades in has little contrast
+        await expect(page.get_by_role("heading", name="No messages yet")).to_be_visible()
+        assert await violations(page) == []
+        await api.send(delay_level=3)
+        await page.get_by_role("button", name="Keyboard shortcuts").click()
+        await expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+        assert await violations(page) == []
+        await page.get_by_role("button", name="Close").click()
+        await page.get_by_role("button", name="move to a time").click()
+        await expect(page.get_by_label("Move to", exact=True)).to_be_visible()
+        await page.get_by_role("button", name="+1 s: move the clock").click()
+        await expect(page.get_by_text("Moved by 1.0 s: nothing was due.")).to_be_visible()
+        assert await violations(page) == []
+        await page.goto(f"{api.emulator.url}/#/levels/3")
+        await page.get_by_role("button", name="Cancel all").click()
+        await expect(page.get_by_role("dialog", name="Cancel all?")).to_be_visible()
+        assert await violations(page) == []
+
+
+async def test_what_the_broker_does_not_know_is_said_in_the_page(browser: "Browser", api: Api) -> None:
+    async with console_page(browser, api.emulator.url, "messages/none") as page:
+        for address, noun in (
+            ("messages/none", "message"),
+            ("topics/none", "topic"),
+            ("groups/none", "group"),
+        ):
+            await page.goto(f"{api.emulator.url}/#/{address}")
+            await expect(page.get_by_text(f"No such {noun}")).to_be_visible()
+            await expect(page.get_by_role("heading", name="none")).to_be_visible()
+            await expect(page.locator(".notice")).to_have_count(0)
+            await expect(page.get_by_role("button", name="Delete")).to_have_count(0)
+
+
+async def test_start_deliver_times_are_listed_by_due_time(browser: "Browser", api: Api) -> None:
+    for body in (70, 20, 45):
+        await api.send(body=f"after {body} s", delay_ms=body * 1_000)
+    async with console_page(browser, api.emulator.url, "levels/time") as page:
+        bodies = page.locator("tbody a.clip")
+        await expect(bodies).to_have_text(["after 20 s", "after 45 s", "after 70 s"])
+        for number in range(100):
+            await api.send(body=str(number), delay_ms=1_000 + number)
+        await expect(page.get_by_text("103 messages waiting. Listed are the 100 due first.")).to_be_visible()
+        await page.get_by_role("button", name="Show more").click()
+        await expect(bodies).to_have_count(103)
+        await expect(bodies.last).to_have_text("after 70 s")
+        await expect(page.get_by_role("button", name="Show more")).to_be_hidden()

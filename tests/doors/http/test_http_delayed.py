@@ -114,3 +114,15 @@ async def test_invalid_durations(api: Api, by: str) -> None:
 )
 async def test_invalid_moves(api: Api, path: str, body: dict[str, object], field: str) -> None:
     assert (await api.refused(400, "POST", f"/v1/clock/{path}", body))["field"] == field
+
+
+async def test_messages_with_an_absolute_due_time_are_listed_by_due_time(api: Api) -> None:
+    await api.send(body="level", delay_level=1)
+    for body, delay_ms in (("third", 90_000), ("held", 1_000), ("second", 60_000)):
+        await api.send(body=body, delay_ms=delay_ms)
+    await api.ok("POST", "/v1/faults", {"do": "hold", "topic": "orders"})
+    await api.ok("POST", "/v1/clock/advance", {"by": "2s"})
+    by_due = await api.ok("GET", "/v1/timed")
+    assert [one["body"] for one in by_due["messages"]] == ["held", "second", "third"]
+    first = await api.ok("GET", "/v1/timed?max=2")
+    assert [one["body"] for one in first["messages"]] == ["held", "second"]

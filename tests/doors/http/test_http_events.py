@@ -40,7 +40,7 @@ async def test_events_tell_of_delays_retries_and_dead_letters(api: Api, delay: J
         f"120 given back by billing, parked (level 3) for 10s: {label}",
         "120 clock moved by 10s",
         f"130 delivered to %RETRY%billing: {label}",
-        f"130 taken by billing: {label}",
+        f"130 taken by billing for the 2nd time: {label}",
         f"130 dead at billing: {label}",
     ]
     kinds = [one["kind"] for one in (await api.ok("GET", "/v1/events"))["events"]]
@@ -73,7 +73,9 @@ async def test_events_tell_of_forced_and_cancelled_messages(api: Api, delay: Jso
         f"0 sent to orders by http, parked ({keeper}) for 1m: 'a'",
         "0 delivered to orders by hand, before it was due: 'a'",
     ]
-    assert "0 cancelled: 'b'" in found
+    # A scheme outside of the store leaves no record of the sending.
+    where = "" if keeper == "level 5" else " while parked for orders"
+    assert f"0 cancelled{where}: 'b'" in found
 
 
 async def test_events_tell_of_each_take_and_the_acknowledgement(api: Api) -> None:
@@ -149,7 +151,8 @@ async def test_leaks_are_named_by_group_and_state(api: Api) -> None:
         3,
         {"in flight": "in flight", "retried": "to be retried", "not taken": "not taken"},
     )
-    assert leaks["leaks"][0]["text"].startswith("orders 'in flight': in flight at billing, until in 30s")
+    in_flight = r"orders 'in flight': in flight at billing, until [0-9:]+, in 30s$"
+    assert re.match(in_flight, leaks["leaks"][0]["text"])
     await api.refused(404, "GET", "/v1/leaks?group=audit")
     await api.ok("POST", "/v1/clock/advance", {"by": "30s"})
     await acknowledge(api, await api.receive())
@@ -175,7 +178,7 @@ async def test_an_instant_of_another_day_has_its_date(api: Api) -> None:
     assert moves[-1] == "clock moved by 9h59m30s to 23:59:30"
     await api.receive(group="billing", invisible_ms=60_000)
     [leak] = (await api.ok("GET", "/v1/leaks"))["leaks"]
-    assert leak["text"].endswith("until in 1m (2030-06-06 00:00:30)")
+    assert leak["text"].endswith("until 2030-06-06 00:00:30, in 1m")
 
 
 async def test_a_story_continues_after_a_restart(tmp_path: object) -> None:

@@ -126,6 +126,12 @@ class ConsumingGroups:
                 group_queue.next_offset = group_queue.saved_offset = offset
         return group
 
+    def desert(self, name: str) -> None:
+        """Note that the group has no member left; the next one pulls what was not acknowledged."""
+        if (group := self._groups.get(name)) is not None:
+            for group_queue in group.queues.values():
+                group_queue.is_deserted = True
+
     def __iter__(self) -> Iterator[ConsumingGroup]:
         return map(self.of, self._registered)
 

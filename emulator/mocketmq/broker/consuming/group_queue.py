@@ -35,12 +35,13 @@ class GroupQueue:
     goes back only when they report a lower offset, because other members may have acknowledged more by
     receipt. ``attempt`` is the id that the consumer gave to the last ordered pop, or ""; ``ordered_pop_ms``
     is the ``pop_ms`` of that pop, or 0. ``notice`` is set while pulling consumers have yet to be notified
-    of a reset. ``resets`` counts resets.
+    of a reset. ``resets`` counts resets. ``is_deserted`` is set if all members have left since the last pull.
     """
 
     __slots__ = (
         "attempt",
         "group",
+        "is_deserted",
         "next_offset",
         "notice",
         "open",
@@ -59,6 +60,7 @@ class GroupQueue:
         self.saved_offset: int | None = None  # the stored ``next_offset``
         self.reported: int | None = None
         self.pulled_offset = 0  # the offset of the last pull
+        self.is_deserted = False
         self.attempt = ""
         self.ordered_pop_ms = 0
         self.notice: Notice | None = None
@@ -89,7 +91,7 @@ class GroupQueue:
     def in_flight(self) -> int:
         """The number of messages with consumers, without postponed messages."""
         received = sum(one.is_in_flight and not one.waits_for_retry for one in self.open.values())
-        if self.reported is None:
+        if self.reported is None or self.is_deserted:
             return received
         pulled_to = min(self.pulled_offset, self.queue.next_offset)
         return received + max(pulled_to - max(self.next_offset, self.queue.min_offset), 0)

@@ -182,6 +182,7 @@ class Pull:
             if group_queue.gives_notice(offset):
                 return _notice_of(group_queue)
             group_queue.pulled_offset, resets = offset, group_queue.resets
+            group_queue.is_deserted = False
         pulled = await self._read(queue, offset, limit, tag_filter, max_bytes, group, load)
         if wait_s > 0 and _is_at_end(pulled, offset):
             heard = None if is_told else resets

@@ -73,6 +73,13 @@ class PendingMessages:
         found = await self._page(after, limit, topic, level, timed)
         return [self._describe(message) for message in found]
 
+    async def first_due(self, limit: int) -> Sequence[PendingMessage]:
+        """The first ``limit`` messages with an absolute due time, by due time, held ones included."""
+        held = await self._held.first_due(limit)
+        found = [*held, *await self._schemes.first_due_outside(limit)]
+        found.sort(key=lambda message: (message.due_us or 0, message.log_offset))
+        return [self._describe(message) for message in found[:limit]]
+
     async def _page(
         self, after: int, limit: int, topic: str | None, level: int | None, timed: bool
     ) -> Sequence[StoredMessage]:

@@ -164,10 +164,15 @@ class LiveGroup:
 
 
 class Clients:
-    """All connected clients. ``is_told`` returns whether the members of a group are notified of changes."""
+    """All connected clients.
+
+    ``is_told`` returns whether the members of a group are notified of changes. ``on_deserted`` is called with
+    the name of a group whose last member has left.
+    """
 
     def __init__(self, is_told: Callable[[str], bool] = lambda _group: True) -> None:
         self._is_told = is_told
+        self.on_deserted: Callable[[str], None] = lambda _group: None
         self._members: dict[Channel, Member] = {}
         self._by_id: dict[str, dict[Channel, None]] = {}  # connections by client id, oldest first
         self._groups: dict[str, LiveGroup] = {}
@@ -309,6 +314,7 @@ class Clients:
             self._notify(name, group)
         else:
             del self._groups[name]
+            self.on_deserted(name)
 
     def _notify(self, name: str, group: LiveGroup) -> None:
         if group.model != BROADCASTING and self._is_told(name):

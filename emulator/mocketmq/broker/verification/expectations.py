@@ -371,20 +371,26 @@ class Expectations:
             return "cancelled"
         if not sent.positions:
             level = f" by level {sent.level}" if sent.level else ""
-            return f"delayed{level}, due {self._when(sent.due_us or 0)}"
+            return f"delayed{level}, due {self._due(sent.due_us or 0)}"
         at = [self.status_in_words(group, status) for group, status in seen.group_statuses.items()]
         return "; ".join(at) or "delivered, no group has consumed the topic"
 
     def status_in_words(self, group: str, status: GroupStatus) -> str:
         """Describe a message's state in a group, and the end of that state."""
-        until = "" if status.until_us is None else f", until {self._when(status.until_us)}"
+        until = "" if status.until_us is None else f", until {self._end(status.until_us)}"
         return f"{status.state} at {group}{until}"
 
-    def _when(self, instant_us: int) -> str:
+    def _due(self, instant_us: int) -> str:
         now_us = self._store.clock.now_us()
         distance_us = instant_us - now_us
         distance = f"in {format_duration(distance_us)}" if distance_us > 0 else "now"
         return f"{distance} ({format_time(instant_us, now_us)})"
+
+    def _end(self, instant_us: int) -> str:
+        now_us = self._store.clock.now_us()
+        distance_us = instant_us - now_us
+        distance = f"in {format_duration(distance_us)}" if distance_us > 0 else "which is over"
+        return f"{format_time(instant_us, now_us)}, {distance}"
 
 
 class _Counter:

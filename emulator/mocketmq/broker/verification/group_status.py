@@ -113,4 +113,8 @@ def status_at(group: ConsumingGroup, position: QueuePosition, settled: Settled) 
         is_acked = group_queue.reported is not None or outcome is not None
         return GroupStatus(GroupState.ACKNOWLEDGED if is_acked else GroupState.PASSED, times)
     is_pulled = group_queue.reported is not None and position.queue_offset < group_queue.pulled_offset
-    return GroupStatus(GroupState.IN_FLIGHT if is_pulled else GroupState.NOT_TAKEN, times)
+    if not is_pulled:
+        return GroupStatus(GroupState.NOT_TAKEN, times)
+    return GroupStatus(
+        GroupState.TO_BE_REDELIVERED if group_queue.is_deserted else GroupState.IN_FLIGHT, times
+    )
