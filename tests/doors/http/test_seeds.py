@@ -43,6 +43,14 @@ async def now_ms(api: Api) -> int:
     return int((await api.ok("GET", "/v1/clock"))["now_ms"])
 
 
+async def test_the_example_of_the_docs(api: Api) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "seeds.md").read_text()
+    seeded = await plant_file(api, page.partition("```toml\n")[2].partition("```")[0])
+    assert (len(seeded["message_ids"]), seeded["pending"]) == (3, 1)
+    assert (seeded["retries"], seeded["dead_letters"]) == (1, 1)
+    assert [one["body"] for one in await api.receive(group="shipping")] == ["order 8"]
+
+
 async def test_a_message_of_yesterday_was_stored_and_born_then(api: Api) -> None:
     seeded = await plant(api, {"sent_at": "-1d", "message_id": "old"}, {"message_id": "new"})
     now = await now_ms(api)
