@@ -3,7 +3,7 @@
 A proxy creates neither topics nor groups, and does not report which broker stores a message, so the probe
 treats all brokers as one. A received message has its delivery time (``store_timestamp``), by the broker's
 clock.
-Source: GrpcConverter.java, GrpcValidator.java (5.3.3).
+Source: GrpcConverter.java, GrpcValidator.java (5.3.3), ClientProcessor.java (5.5.0).
 """
 
 import asyncio
@@ -112,9 +112,18 @@ class GrpcCluster(ProbedCluster):
                         await asyncio.sleep(_BEAT_S)
             except ClusterError as error:
                 if not ready.done():
-                    ready.set_exception(error)
+                    ready.set_exception(self._explain(error))
                     return
                 await asyncio.sleep(_AGAIN_S)
+
+    def _explain(self, error: ClusterError) -> ClusterError:
+        """Say what to do about a missing group, which proxies refuse since 5.5.0."""
+        if "group not found" not in str(error):
+            return error
+        return ClusterError(
+            f"group {self._group} does not exist, and a proxy creates none: create it, or name another with"
+            f" --group: {error}"
+        )
 
     async def send(self, sent: SentProbe, size: int) -> None:
         """Send the message with its due time, which is in the past if it has no delay."""
