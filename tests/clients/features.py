@@ -166,8 +166,14 @@ _NEWER = """\
 
 ## RocketMQ 5.4 and 5.5
 
-mocketmq follows RocketMQ 5.3.3 where it follows 5.x. Of newer features it has priority messages and lite
-topics, and refuses requests for the others.
+`make differential` compares mocketmq with brokers of three versions. [Differences](differences.md) that are
+deliberate name a version where the three differ from each other. mocketmq follows
+
+- 4.9 in sends, pulls, offsets, transactions, delay levels and administration; answers also have
+  [fields of 5.x](differences.md#answers-to-remoting-clients);
+- 5.3 in [pops](differences.md#popping), divided queues, timers, recalls and the proxy's
+  [gRPC](differences.md#grpc);
+- 5.5 in the same, with this table. Unlike there, consumers over gRPC may come before their group.
 
 | feature | since | mocketmq |
 |---|---|---|"""
@@ -182,7 +188,7 @@ NEWER = {
     ),
     "Switching between timers in files and on RocksDB (5001), transactions and index on RocksDB": (
         "5.4.0",
-        'not there yet: 5001 is "not supported" (3); `--timed-scheme sorted` is on RocksDB',
+        "`--timed-scheme sorted` keeps timers on RocksDB, from the start: 5001 refuses to move them",
     ),
     "Lite topics: property `__LITE_TOPIC`, `lite_topic` over gRPC, topics of type `LITE`": (
         "5.5.0",

@@ -1,4 +1,4 @@
-"""Settings of broker and name server: 25, 26, 318, 319; key-value configurations: 100 to 102, 219."""
+"""Settings of broker and name server: 25, 26, 318, 319, 5001; key-value configurations: 100 to 102, 219."""
 
 import asyncio
 import json
@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from mocketmq.broker.removal.retention import Retention
+from mocketmq.settings import TimedSchemeName
 from tests.support.brokers import TOPIC, send
-from tests.support.remoting import RemotingClient, running_remoting
+from tests.support.remoting import Remoting, RemotingClient, running_remoting
 
 UPDATE, GET, UPDATE_NAME_SERVER, GET_NAME_SERVER = 25, 26, 318, 319
 PUT_KV, GET_KV, DELETE_KV, LIST_KV = 100, 101, 102, 219
 CLEAN_QUEUES, CLEAN_TOPICS, DELETE_OLD = 306, 316, 329
+SWITCH_TIMERS, MOVE_POPS = 5_001, 200_056
 ORDERS = "ORDER_TOPIC_CONFIG"
 
 
@@ -150,3 +152,23 @@ async def test_cleaning_removes_only_expired_messages(monkeypatch: pytest.Monkey
             for queue in remoting.broker.registry.topics.get(TOPIC).queues
         )
         assert (await remoting.client.ok(DELETE_OLD)).remark == "1 messages were removed"
+
+
+@pytest.mark.parametrize(("scheme", "right", "wrong"), [("directories", "F", "R"), ("sorted", "R", "F")])
+async def test_timers_cannot_move_between_files_and_rocksdb(
+    tmp_path: Path, scheme: TimedSchemeName, right: str, wrong: str
+) -> None:
+    async with running_remoting(data=str(tmp_path), timed_scheme=scheme) as remoting:
+        answer = await remoting.client.ok(SWITCH_TIMERS, {"E_T": right})
+        assert answer.remark == "switch timer engine success"
+        refused = await remoting.client.call(SWITCH_TIMERS, {"E_T": wrong})
+        assert refused.code == 29
+        assert str(refused.remark).endswith(f"otherwise in files; it is {scheme}")
+        for ext in ({}, {"E_T": ""}, {"E_T": "r"}):
+            refused = await remoting.client.call(SWITCH_TIMERS, ext)
+            assert (refused.code, str(refused.remark).partition(":")[0]) == (29, "param error")
+
+
+async def test_there_are_no_pops_to_move(remoting: Remoting) -> None:
+    answer = await remoting.client.ok(MOVE_POPS)
+    assert answer.remark == "nothing to move: pops are not kept in RocksDB"

@@ -223,7 +223,7 @@ FIELDS = {
     **{"commitOrRollback": "0", "recallHandle": "djEgb3JkZXJzIGJyb2tlci1hIDkgaw=="},
     **{"extraInfo": "1 1 1 0 0 broker-a 0 1", "bornTime": "0", "expType": "TAG", "invisibleTime": "60000"},
     **{"topicFilterType": "SINGLE_TAG", "attributes": "+message.type=NORMAL"},
-    **{"statsName": "BROKER_PUT_NUMS", "statsKey": "DefaultCluster"},
+    **{"statsName": "BROKER_PUT_NUMS", "statsKey": "DefaultCluster", "E_T": "F"},
 }
 
 

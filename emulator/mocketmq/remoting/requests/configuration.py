@@ -1,7 +1,8 @@
 """Shows and changes the settings of broker and name server by upstream's names, and cleans up on request.
 
 The names come from BrokerConfig.java, NamesrvConfig.java and MessageStoreConfig.java of 4.9.8, except for
-``enableMixedMessageType``, which comes from 5.3.3. A change lasts until the next start.
+``enableMixedMessageType``, which comes from 5.3.3. A change lasts until the next start. Where timers and pops
+are kept cannot be changed, so the requests of 5.x that move them succeed only where there is nothing to move.
 """
 
 import logging
@@ -22,6 +23,12 @@ log = logging.getLogger(__name__)
 
 _US_PER_HOUR: Final = 3_600_000_000
 _SWITCHES: Final = {"true": True, "false": False}
+
+
+class TimerEngineHeader(NamedTuple):
+    """Where timers are to be: F for files, R for RocksDB."""
+
+    engine: str = ""
 
 
 class _Changeable(NamedTuple):
@@ -94,6 +101,28 @@ async def update_name_server(call: RemotingCall[NoHeader]) -> Response:
 async def nothing_to_clean(call: RemotingCall[NoHeader]) -> Response:  # noqa: ARG001
     """Do nothing, because unused queues and topics leave nothing behind in mocketmq."""
     return Response(remark="nothing to clean: removal leaves no files behind")
+
+
+async def no_pops_to_move(call: RemotingCall[NoHeader]) -> Response:  # noqa: ARG001
+    """Do nothing, as upstream does unless it keeps pops in RocksDB."""
+    return Response(remark="nothing to move: pops are not kept in RocksDB")
+
+
+async def switch_timer_engine(call: RemotingCall[TimerEngineHeader]) -> Response:
+    """Succeed if timers are where they are to be; another scheme needs another start."""
+    engine = call.header.engine
+    if engine not in ("F", "R"):
+        raise RemotingError(
+            ResponseCode.INVALID_PARAMETER,
+            f"param error: E_T is {shorten(engine)}; allowed: F (files), R (RocksDB)",
+        )
+    if (engine == "R") != (call.settings.timed_scheme == "sorted"):
+        raise RemotingError(
+            ResponseCode.INVALID_PARAMETER,
+            "timers cannot move while mocketmq runs: they are in RocksDB with --timed-scheme sorted,"
+            f" otherwise in files; it is {call.settings.timed_scheme}",
+        )
+    return Response(remark="switch timer engine success")
 
 
 async def remove_old(call: RemotingCall[NoHeader]) -> Response:
@@ -195,5 +224,13 @@ CONFIGURATION: Final = RequestFamily(
         Request(RequestCode.UPDATE_NAMESRV_CONFIG, NoHeader, update_name_server, access=ADMIN),
         Request(RequestCode.GET_NAMESRV_CONFIG, NoHeader, name_server_config, access=OPEN),
         Request(RequestCode.DELETE_EXPIRED_COMMITLOG, NoHeader, remove_old, access=ADMIN),
+        Request(
+            RequestCode.SWITCH_TIMER_ENGINE,
+            TimerEngineHeader,
+            switch_timer_engine,
+            names={"engine": "E_T"},
+            access=ADMIN,
+        ),
+        Request(RequestCode.POP_ROLLBACK, NoHeader, no_pops_to_move, access=ADMIN),
     ],
 )

@@ -1,6 +1,6 @@
 """Codes of requests, responses and languages, and the response code of any error.
 
-The codes are those of RequestCode.java and ResponseCode.java, 4.9.8 and 5.3.3.
+The codes are those of RequestCode.java and ResponseCode.java, 4.9.8, 5.3.3 and 5.5.0.
 """
 
 from collections.abc import Sequence
@@ -111,12 +111,14 @@ class RequestCode(IntEnum):
     AUTH_DELETE_ACL = 3008
     AUTH_GET_ACL = 3009
     AUTH_LIST_ACL = 3010
+    SWITCH_TIMER_ENGINE = 5001
     POP_MESSAGE = 200_050
     ACK_MESSAGE = 200_051
     PEEK_MESSAGE = 200_052
     CHANGE_MESSAGE_INVISIBLETIME = 200_053
     NOTIFICATION = 200_054
     POLLING_INFO = 200_055
+    POP_ROLLBACK = 200_056
     GET_BROKER_LITE_INFO = 200_074
     GET_PARENT_TOPIC_INFO = 200_075
     GET_LITE_TOPIC_INFO = 200_076
