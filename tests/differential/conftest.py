@@ -1,8 +1,12 @@
-"""Fixtures for the two brokers, and options that select the sequences played on them."""
+"""Fixtures for the two brokers, and options that select the sequences played on them.
+
+Starts of Java take longer than most tests, so tests share a running RocketMQ where its settings allow it.
+"""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from random import SystemRandom
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -20,8 +24,11 @@ from tests.differential.pop_known import POP_RULES
 from tests.differential.popping import PopSide
 from tests.differential.values import LEVELS
 from tests.support.process import broker_process
-from tests.upstream.jars import V4, V5, V5_5, JarsMissingError, class_path
-from tests.upstream.process import HOST, SMALL, running_upstream
+from tests.upstream.jars import V4, V5_5, VERSIONS_5, JarsMissingError, class_path
+from tests.upstream.process import HOST, SMALL, Upstream, running_upstream
+
+PRECISION_MS = 100
+"""Precision to which RocketMQ 5 is configured to round due times."""
 
 _DUELS = pytest.StashKey[list[Duel]]()
 
@@ -29,25 +36,48 @@ _DUELS = pytest.StashKey[list[Duel]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that select sequences."""
     group = parser.getgroup("differential")
-    group.addoption("--seed", type=int, default=1, help="of the sequences (default: 1)")
+    group.addoption("--seed", type=int, help="of the sequences (default: another one in each run)")
     group.addoption("--sequences", type=int, default=200, help="how many (default: 200)")
     group.addoption("--first", type=int, default=0, help="number of the first one (default: 0)")
     group.addoption(
         "--rocketmq",
-        choices=(V5, V5_5),
-        default=V5,
-        help=f"version of RocketMQ for pops, timers and gRPC (default: {V5})",
+        choices=VERSIONS_5,
+        help="the only version of RocketMQ 5 for pops, timers and gRPC (default: all, which share them)",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose a seed if none is given."""
+    if config.getoption("--seed", None) is None:
+        config.option.seed = SystemRandom().randrange(1_000_000)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Name the seed, by which a run can be repeated."""
+    return f"sequences: --seed {config.option.seed}"
 
 
 @pytest.fixture(scope="session")
 def jars() -> None:
-    """Fetch both versions of RocketMQ unless they are already present."""
+    """Fetch all versions of RocketMQ unless they are already present."""
     try:
-        class_path(V4)
-        class_path(V5)
+        for version in (V4, *VERSIONS_5):
+            class_path(version)
     except JarsMissingError as error:
         pytest.skip(str(error))
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session", params=(V4, V5_5))
+async def plain(
+    jars: None,  # noqa: ARG001
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Upstream]:
+    """Run the oldest and the newest RocketMQ, each with its own delay levels and without mocketmq."""
+    settings = {**SMALL, "brokerFastFailureEnable": "false"}
+    home = tmp_path_factory.mktemp("plain") / "upstream"
+    async with running_upstream(home, request.param, settings) as upstream:
+        yield upstream
 
 
 @asynccontextmanager
@@ -112,10 +142,11 @@ async def duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Duel
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def pop_duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Duel]:  # noqa: ARG001
-    """Run RocketMQ 5 and mocketmq. RocketMQ pops retries first, and looks for due retries every 100 ms.
+async def pop_duels(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Sequence[Duel]]:  # noqa: ARG001
+    """Run each version of RocketMQ 5 beside a mocketmq, all at the same time, as sequences mostly wait.
 
-    Its broker runs in the process of its proxy, for ``grpc_duel``.
+    RocketMQ pops retries first, and looks for due retries every 100 ms. Its broker runs in the process of its
+    proxy, for ``grpc_duels``.
     """
     theirs = {
         "recallMessageEnable": "true",
@@ -123,22 +154,32 @@ async def pop_duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[
         "reviveQueueNum": "1",
         "reviveInterval": "100",
         "reviveMaxSlow": "1",
-        "timerPrecisionMs": "100",
+        "timerPrecisionMs": str(PRECISION_MS),
         "enableMixedMessageType": "true",
         "transactionCheckInterval": "1000",
     }
     checks = ("--transaction-check-interval", "1s", "--transaction-timeout", "6s", "--mixed-message-type")
     proxy = {"grpcClientConsumerMinLongPollingTimeoutMillis": 100}
-    version = request.config.getoption("--rocketmq")
-    async with _running_duel(request.config, version, POP_RULES, PopSide, theirs, checks, proxy) as duel:
-        yield duel
+    only = request.config.getoption("--rocketmq")
+    async with AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(
+                _running_duel(request.config, version, POP_RULES, PopSide, theirs, checks, proxy)
+            )
+            for version in ([only] if only else VERSIONS_5)
+        ]
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def grpc_duel(pop_duel: Duel, request: pytest.FixtureRequest) -> Duel:
-    """Run the two brokers of ``pop_duel`` over gRPC."""
-    known = Known(GRPC_RULES, pop_duel.version)
-    return _noted(request.config, pop_duel._replace(known=known, side=GrpcSide, cut_short=[]))
+async def grpc_duels(pop_duels: Sequence[Duel], request: pytest.FixtureRequest) -> Sequence[Duel]:
+    """Run the brokers of ``pop_duels`` over gRPC."""
+    return [
+        _noted(
+            request.config,
+            duel._replace(known=Known(GRPC_RULES, duel.version), side=GrpcSide, cut_short=[]),
+        )
+        for duel in pop_duels
+    ]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

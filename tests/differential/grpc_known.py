@@ -1,9 +1,11 @@
-"""Deliberate differences between mocketmq's gRPC and RocketMQ 5.3.3's proxy, as in :mod:`known`."""
+"""Deliberate differences between mocketmq's gRPC and the proxies of 5.3.3 and 5.5.0, as in :mod:`known`."""
 
 from typing import Final
 
 from tests.differential.difference import Difference
+from tests.differential.grpc_values import NOT_MADE
 from tests.differential.known import Rule
+from tests.upstream.jars import V5, V5_5
 
 
 def _other_words(difference: Difference) -> bool:
@@ -41,6 +43,16 @@ def _missing_topic(difference: Difference) -> bool:
 
 def _meaning(difference: Difference) -> bool:
     return difference.codes[0] == 50_001 and difference.codes[1] in (40_010, 40_013, 40_300)
+
+
+def _lite(difference: Difference) -> bool:
+    is_quota = difference.path[-1] in ("liteSubscriptionQuota", "maxLiteTopicSize")
+    return (is_quota and difference.theirs is None) or difference.given("rpc") == "SyncLiteSubscription"
+
+
+def _unknown_group(difference: Difference) -> bool:
+    is_refused = difference.op.name == "settings" and difference.seen[0] == {"refused": True}
+    return is_refused and difference.given("subscription") == {"group": {"name": NOT_MADE}}
 
 
 def _poll(difference: Difference) -> bool:
@@ -88,4 +100,6 @@ GRPC_RULES: Final = (
     Rule("settings-first", _stranger),
     Rule("other-words", _other_words),
     Rule("backoff-of-levels", _backoff),
+    Rule("lite-over-grpc", _lite, versions=(V5,)),
+    Rule("groups-first", _unknown_group, versions=(V5_5,)),
 )

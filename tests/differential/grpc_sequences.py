@@ -18,6 +18,7 @@ from tests.differential.grpc_values import (
     IN_ORDER,
     MOST,
     NORMAL,
+    NOT_MADE,
     ODD_DURATIONS_MS,
     ODD_HANDLES,
     ODD_RECEIVES,
@@ -29,6 +30,7 @@ from tests.differential.grpc_values import (
     SIMPLE_CONSUMER,
     TOPICS,
     TRANSACTION,
+    UNDERTAKER,
     UNSERVED,
 )
 from tests.differential.op import Op
@@ -45,15 +47,16 @@ class _Maker:
         self._delayed: list[tuple[str, str]] = []
         for topic, (queues, kind, perm) in TOPICS.items():
             self._put_topic(topic, queues, kind, perm)
-        for name, config in ((IN_ORDER, {"consumeMessageOrderly": True}), ("Off~", {"consumeEnable": False})):
-            body = json.dumps({"groupName": name, **config})
-            self.add("change", code=200, ext={}, body=body)
+        for group in (*GROUPS, UNDERTAKER, "Odd~"):
+            self._put_group(group)
+        self._put_group(IN_ORDER, consumeMessageOrderly=True)
+        self._put_group("Off~", consumeEnable=False)
         publishing = {"topics": [{"name": ONE}, {"name": "Half~"}], "max_body_size": 5}
         self.add("settings", speaker="maker", client_type=PRODUCER, publishing=publishing)
         for group, (_, tags) in GROUPS.items():
             self._consume(group, tags)
         self._consume(IN_ORDER, None)
-        self._consume("Undertaker~", None)
+        self._consume(UNDERTAKER, None)
 
     def add(self, op: str, /, **args: Any) -> None:
         self.ops.append(Op(op, args))
@@ -66,6 +69,11 @@ class _Maker:
         ext |= {"readQueueNums": str(queues), "writeQueueNums": str(queues), "topicSysFlag": "0"}
         ext |= {"order": "false", "attributes": f"+message.type={kind}"}
         self.add("change", code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=ext)
+
+    def _put_group(self, group: str, **config: bool) -> None:
+        """Create a group, as 5.5.0's proxy refuses consumers of unknown groups."""
+        body = json.dumps({"groupName": group, **config})
+        self.add("change", code=RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, ext={}, body=body)
 
     def _consume(self, group: str, tags: Sequence[str] | None) -> None:
         entry = {"topic": {"name": ONE}, "expression": {"type": 1, "expression": "*"}}
@@ -229,8 +237,10 @@ class _Maker:
 
     def lapse(self) -> None:
         message = self.message("Lapse~")
+        group = f"Lapse{message['serial']}~"
+        self._put_group(group)
         self.add("produce", messages=[message])
-        self.add("lapse", group=f"Lapse{message['serial']}~", topic="Lapse~", serial=message["serial"])
+        self.add("lapse", group=group, topic="Lapse~", serial=message["serial"])
 
     def _settle(self, given: dict[str, Any]) -> None:
         self.add("settle", **given, serials=self.some(given["topic"]))
@@ -321,6 +331,7 @@ class _Maker:
                 "subscription": {"group": group, "long_polling_timeout": {"seconds": 7}},
             },
             {"client_type": PUSH_CONSUMER, "subscription": {"group": {"name": IN_ORDER}}},
+            {"client_type": PUSH_CONSUMER, "subscription": {"group": {"name": NOT_MADE}}},
         )
         settings = self.random.choice(odd)
         self.add("settings", speaker=name, **settings)

@@ -26,6 +26,10 @@ GROUPS: dict[str, tuple[dict[str, Any], Sequence[str] | None]] = {
 }
 """Groups with their filters, and the tags that each filter accepts."""
 IN_ORDER = "InOrder~"
+UNDERTAKER = "Undertaker~"
+"""A group that receives the dead letters of others."""
+NOT_MADE = "NotMade~"
+"""A group that nobody creates."""
 MOST = 24
 """Maximum number of messages of a topic, because a receive returns at most 32."""
 ODD_SENDS: Sequence[dict[str, Any]] = (

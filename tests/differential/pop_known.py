@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from mocketmq.remoting.wire.codes import RequestCode
 from tests.differential.difference import Difference
 from tests.differential.known import Rule
 from tests.differential.pop_sequences import ORDERED
@@ -49,6 +50,10 @@ def _attributes_of_5_5(difference: Difference) -> bool:
         return False
     changes = f"{difference.given('ext').get('attributes')} {difference.given('body')}"
     return any(each in changes for each in ("message.type=PRIORITY", "message.type=LITE", "lite."))
+
+
+def _timer_engine(difference: Difference) -> bool:
+    return difference.given("code") == RequestCode.SWITCH_TIMER_ENGINE and difference.codes[0] == 3
 
 
 def _origin_group(difference: Difference) -> bool:
@@ -161,6 +166,7 @@ POP_RULES: Final = (
     Rule("request-modes", _mode, ends=True),
     Rule("timer-properties", _timer_properties),
     Rule("group-attributes", _group_attributes, ends=True, versions=(V5,)),
+    Rule("timer-engine", _timer_engine, versions=(V5,)),
     Rule("attributes-of-5-5", _attributes_of_5_5, ends=True),
     Rule("origin-group", _origin_group, versions=(V5_5,)),
     Rule("bits-as-numbers", _bits_as_numbers, ends=True, versions=(V5_5,)),

@@ -1,8 +1,8 @@
-"""Valid and invalid changes of topic and group attributes, on a real RocketMQ 5.3.3 and on mocketmq."""
+"""Valid and invalid changes of topic and group attributes, on real RocketMQs 5 and on mocketmq."""
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -71,31 +71,35 @@ def mixed(allowed: str) -> Op:
     return Op("change", {"code": RequestCode.UPDATE_BROKER_CONFIG, "ext": {}, "body": body})
 
 
-async def parted(duel: Duel, *plays: list[Op]) -> str:
+async def parted(duels: Sequence[Duel], *plays: list[Op]) -> str:
     """Play the sequences side by side, and return the unlisted differences."""
-    found = await asyncio.gather(*(duel.play(ops) for ops in plays))
-    return "\n".join(str(difference) for each in found for difference in each)
+
+    async def play(duel: Duel, ops: list[Op]) -> list[str]:
+        return [f"from RocketMQ {duel.version}: {difference}" for difference in await duel.play(ops)]
+
+    found = await asyncio.gather(*(play(duel, ops) for duel in duels for ops in plays))
+    return "\n".join(line for lines in found for line in lines)
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["new", "known"])
-async def test_attributes_are_changed_alike(pop_duel: Duel, is_known: bool) -> None:
+async def test_attributes_are_changed_alike(pop_duels: Sequence[Duel], is_known: bool) -> None:
     topics = [[topic_with(change), TOPIC_SHOWN] for change in OF_TOPICS]
     groups = [[group_with(change)] for change in OF_GROUPS]  # RocketMQ creates a group when asked to show it
     if is_known:
         topics = [[topic_with(""), *ops] for ops in topics]
         groups = [[group_with({}), *ops, GROUP_SHOWN] for ops in groups]
-    assert await parted(pop_duel, *topics, *groups) == ""
+    assert await parted(pop_duels, *topics, *groups) == ""
 
 
-async def test_change_without_attributes_keeps_them_alike(pop_duel: Duel) -> None:
+async def test_change_without_attributes_keeps_them_alike(pop_duels: Sequence[Duel]) -> None:
     wanted = topic_with("+message.type=FIFO,+reserve.time=5")
     plays = [[wanted, topic_with(""), TOPIC_SHOWN], [wanted, topic_with("-message.type"), TOPIC_SHOWN]]
-    assert await parted(pop_duel, *plays) == ""
+    assert await parted(pop_duels, *plays) == ""
 
 
-async def test_mixed_types_are_refused_alike_without_the_setting(pop_duel: Duel) -> None:
+async def test_mixed_types_are_refused_alike_without_the_setting(pop_duels: Sequence[Duel]) -> None:
     try:
         plays = [mixed("false"), topic_with("+message.type=MIXED"), TOPIC_SHOWN]
-        assert await parted(pop_duel, plays) == ""
+        assert await parted(pop_duels, plays) == ""
     finally:
-        assert await parted(pop_duel, [mixed("true"), topic_with("+message.type=MIXED"), TOPIC_SHOWN]) == ""
+        assert await parted(pop_duels, [mixed("true"), topic_with("+message.type=MIXED"), TOPIC_SHOWN]) == ""

@@ -13,27 +13,23 @@ from mocketmq.lab.measured import Results
 from mocketmq_report.job import ReportRunner
 from mocketmq_report.lab.making import make_lab_report
 from mocketmq_report.progress import ignore_progress
+from tests.differential.duel import Duel
+from tests.differential.values import LEVELS
 from tests.support.patience import HANGING_S
-from tests.upstream.jars import V4, V5
-from tests.upstream.process import HOST, SMALL, running_upstream
+from tests.upstream.process import HOST, Upstream
+
+pytestmark = pytest.mark.differential
 
 LOAD = Load(rate=20, seconds=2, delays_us=(US_PER_S, 5 * US_PER_S))
 
 
-@pytest.mark.differential
-@pytest.mark.parametrize("version", [V4, V5])
-async def test_a_real_rocketmq_is_a_subject(
-    version: str,
-    jars: None,  # noqa: ARG001
-    tmp_path: Path,
-) -> None:
-    settings = {**SMALL, "brokerFastFailureEnable": "false"}
-    async with running_upstream(tmp_path / "upstream", version, settings) as upstream:
-        cluster = ClusterRun(f"{HOST}:{upstream.namesrv_port}", None, LOAD, call_s=HANGING_S)
-        async with asyncio.timeout(HANGING_S):
-            name = await cluster.check()
-            measured = await cluster.measure(name, tmp_path / "rocketmq", lambda *_: None)
-    assert name == f"RocketMQ V{version.replace('.', '_')}"
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_real_rocketmq_is_a_subject(plain: Upstream, tmp_path: Path) -> None:
+    cluster = ClusterRun(f"{HOST}:{plain.namesrv_port}", None, LOAD, call_s=HANGING_S)
+    async with asyncio.timeout(HANGING_S):
+        name = await cluster.check()
+        measured = await cluster.measure(name, tmp_path / "rocketmq", lambda *_: None)
+    assert name == f"RocketMQ V{plain.version.replace('.', '_')}"
     lab = make_lab_report(
         ReportRunner(None), LOAD, Results([measured], []), tmp_path, "a real one", ignore_progress
     )
@@ -45,14 +41,10 @@ async def test_a_real_rocketmq_is_a_subject(
     assert subject.lateness_error_us == 1_000
 
 
-@pytest.mark.differential
-async def test_other_delays_are_refused(
-    jars: None,  # noqa: ARG001
-    tmp_path: Path,
-) -> None:
-    settings = {**SMALL, "messageDelayLevel": "2s 5s"}
-    async with running_upstream(tmp_path / "upstream", V4, settings) as upstream:
-        with pytest.raises(
-            ClusterError, match="level 1 of the cluster is not 1s: its delay levels are 2s 5s"
-        ):
-            await ClusterRun(f"{HOST}:{upstream.namesrv_port}", None, LOAD, call_s=HANGING_S).check()
+@pytest.mark.asyncio(loop_scope="session")
+async def test_other_delays_are_refused(duel: Duel) -> None:
+    cluster = ClusterRun(f"{HOST}:{duel.theirs.namesrv_port}", None, LOAD, call_s=HANGING_S)
+    with pytest.raises(
+        ClusterError, match=f"level 2 of the cluster is not 5s: its delay levels are {LEVELS}"
+    ):
+        await cluster.check()

@@ -14,7 +14,7 @@ from tests.support.metered import COMMITTED, VISIBLE, Scrape, play, wait_for_the
 from tests.support.patience import PATIENCE_S
 from tests.support.process import broker_process
 from tests.support.remoting import connected
-from tests.upstream.jars import V5
+from tests.upstream.jars import V5_5
 from tests.upstream.process import HOST, SMALL, running_upstream
 
 pytestmark = pytest.mark.differential
@@ -41,7 +41,7 @@ async def both(jars: None, tmp_path: Path) -> AsyncIterator[tuple[Scrape, Scrape
     settings |= {"metricsPromExporterHost": HOST, "timerWheelEnable": "true"}
     proxy = {"metricsExporterType": "PROM"}
     async with (
-        running_upstream(tmp_path / "upstream", V5, settings, proxy) as upstream,
+        running_upstream(tmp_path / "upstream", V5_5, settings, proxy) as upstream,
         broker_process("--data", f"{tmp_path}/ours", "--auto-create-topics", "send") as ours,
     ):
         scrapes = []

@@ -1,11 +1,12 @@
 """The probe on real RocketMQs. They run on this machine, so they share its clock."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from mocketmq.calling.call import tls_context
+from mocketmq.calling.call import ClusterError, tls_context
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.probe.cluster import ProbedCluster
 from mocketmq.probe.grpc_cluster import GrpcCluster
@@ -14,38 +15,32 @@ from mocketmq.probe.probing import Probing
 from mocketmq.probe.remoting_cluster import RemotingCluster
 from mocketmq_report.job import Job, ReportRunner, run
 from mocketmq_report.progress import ignore_progress
-from tests.differential.topics import make_topic
+from tests.differential.conftest import PRECISION_MS
+from tests.differential.duel import Duel
+from tests.differential.op import Ends
+from tests.differential.topics import make_groups, make_topic
 from tests.support.patience import HANGING_S
 from tests.support.probes import plan
-from tests.upstream.jars import V4, V5
-from tests.upstream.process import HOST, SMALL, running_upstream
+from tests.upstream.jars import V5_5
+from tests.upstream.process import HOST, Upstream
 
-PRECISION_MS = 100
-"""Precision to which RocketMQ 5 is configured to round due times."""
+pytestmark = pytest.mark.differential
 
 
-@pytest.mark.differential
-@pytest.mark.parametrize("version", [V4, V5])
-async def test_a_real_rocketmq_is_probed(
-    version: str,
-    jars: None,  # noqa: ARG001
-    tmp_path: Path,
-) -> None:
-    async with running_upstream(
-        tmp_path / "upstream", version, {**SMALL, "brokerFastFailureEnable": "false"}
-    ) as upstream:
-        probing = Probing(
-            plan(levels=(1, 2), rate=20, size=100),
-            RemotingCluster(f"{HOST}:{upstream.namesrv_port}", call_s=HANGING_S),
-            lambda *_: None,
-        )
-        async with asyncio.timeout(HANGING_S):
-            await probing.run(asyncio.Event())
-        ledger = ProbeLedger(probing)
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_real_rocketmq_is_probed(plain: Upstream, tmp_path: Path) -> None:
+    probing = Probing(
+        plan(levels=(1, 2), rate=20, size=100),
+        RemotingCluster(f"{HOST}:{plain.namesrv_port}", call_s=HANGING_S),
+        lambda *_: None,
+    )
+    async with asyncio.timeout(HANGING_S):
+        await probing.run(asyncio.Event())
+    ledger = ProbeLedger(probing)
     [offset] = ledger.offsets.values()
     assert abs(offset.ahead_us) <= offset.error_us + US_PER_MS  # the clock may be slewed during the probe
     [broker] = ledger.summary()["brokers"]
-    assert broker["version"].startswith("V" + "_".join(version.split(".")))
+    assert broker["version"].startswith("V" + "_".join(plain.version.split(".")))
     assert not probing.cluster.notes
     stored = [sent for sent in probing.sent.values() if sent.delay and sent.is_stored]
     assert stored
@@ -62,39 +57,59 @@ async def test_a_real_rocketmq_is_probed(
     assert report.quality.skewed == 0
 
 
-@pytest.mark.differential
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_proxy_of_5_5_needs_the_group_first(pop_duels: Sequence[Duel]) -> None:
+    for duel in pop_duels:
+        theirs, topic = duel.theirs, "mocketmq-probe-without-group"
+        await make_topic(HOST, theirs.namesrv_port, theirs.broker_port, topic, "DELAY")
+        cluster = GrpcCluster(f"{HOST}:{theirs.grpc_port}", call_s=HANGING_S)
+        try:
+            if duel.version == V5_5:
+                with pytest.raises(
+                    ClusterError, match="group nobodys does not exist, and a proxy creates none"
+                ):
+                    await cluster.open(topic, "nobodys")
+            else:
+                await cluster.open(topic, "nobodys")
+        finally:
+            await cluster.close()
+
+
+@pytest.mark.asyncio(loop_scope="session")
 async def test_due_times_of_a_real_rocketmq_are_probed_over_tcp_and_through_its_proxy(
-    jars: None,  # noqa: ARG001
-    tmp_path: Path,
+    pop_duels: Sequence[Duel],
 ) -> None:
-    settings = {**SMALL, "brokerFastFailureEnable": "false", "timerPrecisionMs": str(PRECISION_MS)}
+    await asyncio.gather(*(_probe_due_times(duel.theirs) for duel in pop_duels))
+
+
+async def _probe_due_times(theirs: Ends) -> None:
     made = plan(delays_us=(3 * US_PER_S, 4 * US_PER_S))
-    async with running_upstream(tmp_path / "upstream", V5, settings, {}) as upstream:
-        await make_topic(HOST, upstream.namesrv_port, upstream.broker_port, made.topic, "DELAY")
-        tls = tls_context(None, trusts_anybody=True, checks_host=False)  # the proxy signs its own certificate
-        proxy = f"{HOST}:{upstream.grpc_port}"
-        clusters: dict[str, ProbedCluster] = {
-            "remoting": RemotingCluster(f"{HOST}:{upstream.namesrv_port}", call_s=HANGING_S),
-            "gRPC": GrpcCluster(proxy, call_s=HANGING_S),
-            "gRPC over TLS": GrpcCluster(proxy, tls=tls, call_s=HANGING_S),
-        }
-        for name, cluster in clusters.items():
-            steps = [f"{name}: opening"]
-            probing = Probing(
-                made, cluster, lambda *step, name=name, steps=steps: steps.append(f"{name}: {step}")
-            )
-            try:
-                async with asyncio.timeout(2 * HANGING_S):  # longer than the probe waits for a message
-                    await probing.run(asyncio.Event())
-            except TimeoutError:
-                pytest.fail(f"the probe hangs at {steps[-1]}")
-            ledger = ProbeLedger(probing)
-            [offset] = ledger.offsets.values()
-            assert abs(offset.ahead_us) <= offset.error_us + US_PER_MS
-            assert ledger.error_us == US_PER_MS
-            assert ledger.rows
-            assert not probing.repeated, name
-            for row in ledger.rows:
-                assert row.state == "delivered", (name, row)
-                assert row.delivered_us
-                assert row.delivered_us >= row.due_us - PRECISION_MS * US_PER_MS  # RocketMQ rounds down
+    await make_topic(HOST, theirs.namesrv_port, theirs.broker_port, made.topic, "DELAY")
+    await make_groups(HOST, theirs.broker_port, made.group)
+    tls = tls_context(None, trusts_anybody=True, checks_host=False)  # the proxy signs its own certificate
+    proxy = f"{HOST}:{theirs.grpc_port}"
+    clusters: dict[str, ProbedCluster] = {
+        "remoting": RemotingCluster(f"{HOST}:{theirs.namesrv_port}", call_s=HANGING_S),
+        "gRPC": GrpcCluster(proxy, call_s=HANGING_S),
+        "gRPC over TLS": GrpcCluster(proxy, tls=tls, call_s=HANGING_S),
+    }
+    for name, cluster in clusters.items():
+        steps = [f"{name}: opening"]
+        probing = Probing(
+            made, cluster, lambda *step, name=name, steps=steps: steps.append(f"{name}: {step}")
+        )
+        try:
+            async with asyncio.timeout(2 * HANGING_S):  # longer than the probe waits for a message
+                await probing.run(asyncio.Event())
+        except TimeoutError:
+            pytest.fail(f"the probe hangs at {steps[-1]}")
+        ledger = ProbeLedger(probing)
+        [offset] = ledger.offsets.values()
+        assert abs(offset.ahead_us) <= offset.error_us + US_PER_MS
+        assert ledger.error_us == US_PER_MS
+        assert ledger.rows
+        assert not probing.repeated, name
+        for row in ledger.rows:
+            assert row.state == "delivered", (name, row)
+            assert row.delivered_us
+            assert row.delivered_us >= row.due_us - PRECISION_MS * US_PER_MS  # RocketMQ rounds down

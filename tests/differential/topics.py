@@ -1,6 +1,7 @@
-"""Creates topics for a proxy, because a proxy creates none itself."""
+"""Creates topics and groups for a proxy, because a proxy creates none itself."""
 
 import asyncio
+import json
 
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.support.patience import HANGING_S
@@ -26,3 +27,12 @@ async def make_topic(host: str, namesrv_port: int, broker_port: int, topic: str,
     async with asyncio.timeout(HANGING_S), connected(host, namesrv_port) as client:
         while (await client.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})).code:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
+
+
+async def make_groups(host: str, broker_port: int, *groups: str) -> None:
+    """Create groups, without which the proxy of 5.5.0 refuses their consumers."""
+    async with connected(host, broker_port) as client:
+        for group in groups:
+            body = json.dumps({"groupName": group}).encode()
+            answer = await client.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+            assert answer.code == 0

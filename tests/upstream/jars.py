@@ -10,6 +10,8 @@ BUILD_S = 600.0
 V4, V5, V5_5 = "4.9.7", "5.3.3", "5.5.0"
 """Versions that mocketmq is compared with. Maven Central has only the client of 4.9.8; 4.9.7 differs
 from it in access control and in the settings that may be changed at run time, and in nothing else here."""
+VERSIONS_5 = (V5, V5_5)
+"""Those of RocketMQ 5, which have pops, timers and a proxy."""
 
 
 class JarsMissingError(Exception):

@@ -70,6 +70,7 @@ SMALL: Mapping[str, str] = {
 class Upstream(NamedTuple):
     """A running RocketMQ. Without a proxy, ``grpc_port`` is 0."""
 
+    version: str
     namesrv_port: int
     broker_port: int
     pids: tuple[int, int]
@@ -136,7 +137,7 @@ async def running_upstream(
             error.add_note(_said(home))
             raise
         pids = started[0].pid, started[1].pid
-        yield Upstream(namesrv_port, broker_port, pids, 0 if proxy is None else grpc_port)
+        yield Upstream(version, namesrv_port, broker_port, pids, 0 if proxy is None else grpc_port)
 
 
 @asynccontextmanager
