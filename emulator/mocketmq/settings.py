@@ -246,7 +246,7 @@ class Settings:
     auto_create_groups: bool = _setting("true", rules.BOOLEAN, "create consumer groups on first use")
     topic_queues: int = _setting("4", rules.QUEUES, "queues of a topic created on first use")
     server_version: int = _setting(
-        "4.9.8",
+        "5.5.0",
         rules.VERSION,
         "version of RocketMQ that clients and mqadmin are told; it changes nothing else",
     )

@@ -58,7 +58,7 @@ async def test_the_cluster(broker: RemotingBroker, dashboard: Dashboard) -> None
     shown = await dashboard.get("/cluster/list.query")
     assert shown["clusterInfo"]["clusterAddrTable"] == {"DefaultCluster": ["broker-a"]}
     [status] = shown["brokerServer"]["broker-a"].values()
-    assert status["brokerVersionDesc"] == "V4_9_8"
+    assert status["brokerVersionDesc"] == "V5_5_0"
     assert status["scheduleMessageOffset_18"]
     address = shown["clusterInfo"]["brokerAddrTable"]["broker-a"]["brokerAddrs"]["0"]
     assert address == f"{broker.host}:{broker.port}"

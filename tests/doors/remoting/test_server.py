@@ -179,7 +179,7 @@ async def test_answers_carry_javas_language_and_version(remoting: Remoting) -> N
         writer.write(encode(Command(code=code, opaque=7, ext=ROUTE)))
         length = int.from_bytes(await reader.readexactly(4), "big")
         header = await reader.readexactly(length)
-        for piece in (b'"extFields":{}', b'"language":"JAVA"', b'"version":409', b'"opaque":7', b'"flag":1'):
+        for piece in (b'"extFields":{}', b'"language":"JAVA"', b'"version":513', b'"opaque":7', b'"flag":1'):
             assert piece in header
     writer.close()
     await writer.wait_closed()

@@ -186,8 +186,8 @@ async def test_running_statistics_match_the_store(tmp_path: Path) -> None:
         await commit(remoting.client, 3)
         table = await runtime(remoting)
         expected = {
-            "brokerVersion": "409",
-            "brokerVersionDesc": "V4_9_8",
+            "brokerVersion": "513",
+            "brokerVersionDesc": "V5_5_0",
             "brokerActive": "true",
             "putMessageTimesTotal": "4",
             "putMessageSizeTotal": "40",
