@@ -5,7 +5,9 @@ from typing import Final
 from tests.differential.difference import Difference
 from tests.differential.grpc_values import NOT_MADE
 from tests.differential.known import Rule
-from tests.upstream.jars import V5, V5_5
+from tests.upstream.jars import V5_5
+
+UNIMPLEMENTED: Final = 12
 
 
 def _other_words(difference: Difference) -> bool:
@@ -46,8 +48,9 @@ def _meaning(difference: Difference) -> bool:
 
 
 def _lite(difference: Difference) -> bool:
-    is_quota = difference.path[-1] in ("liteSubscriptionQuota", "maxLiteTopicSize")
-    return (is_quota and difference.theirs is None) or difference.given("rpc") == "SyncLiteSubscription"
+    is_limit = difference.path[-1] in ("liteSubscriptionQuota", "maxLiteTopicSize")
+    is_unserved = difference.given("rpc") == "SyncLiteSubscription" and difference.theirs == UNIMPLEMENTED
+    return (is_limit and difference.ours is None) or is_unserved
 
 
 def _unknown_group(difference: Difference) -> bool:
@@ -100,6 +103,6 @@ GRPC_RULES: Final = (
     Rule("settings-first", _stranger),
     Rule("other-words", _other_words),
     Rule("backoff-of-levels", _backoff),
-    Rule("lite-over-grpc", _lite, versions=(V5,)),
+    Rule("lite-over-grpc", _lite),
     Rule("groups-first", _unknown_group, versions=(V5_5,)),
 )
