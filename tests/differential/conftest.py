@@ -23,7 +23,9 @@ from tests.differential.pipelining import PipeliningSide
 from tests.differential.pop_known import POP_RULES
 from tests.differential.popping import PopSide
 from tests.differential.values import LEVELS
+from tests.doors.remoting import producing
 from tests.support.process import broker_process
+from tests.support.remoting import connected
 from tests.upstream.jars import V4, V5_5, VERSIONS_5, JarsMissingError, class_path
 from tests.upstream.process import HOST, SMALL, Upstream, running_upstream
 
@@ -120,8 +122,16 @@ async def _running_duel(
                 side,
                 [],
             )
+            for ends in (duel.theirs, duel.ours):
+                await _send_first(ends)
             yield _noted(config, duel)
             assert not broker.stderr, broker.stderr
+
+
+async def _send_first(ends: Ends) -> None:
+    """Send the message with log offset 0, which in a committed message would mean that it was never half."""
+    async with connected(ends.host, ends.broker_port) as client:
+        await producing.sent(client, b"first", topic="first")
 
 
 def _noted(config: pytest.Config, duel: Duel) -> Duel:

@@ -14,16 +14,14 @@ from mocketmq.remoting.wire.codes import RequestCode
 from tests.clients.grpc.leaving import Closed, play
 from tests.clients.grpc.programs import LEAVING
 from tests.clients.grpc.versions import FOLDER
-from tests.differential.topics import make_groups, make_topic
+from tests.differential.topics import make_topic
 from tests.support.grpc import touch
 from tests.support.patience import PATIENCE_S
 from tests.support.process import broker_process
 from tests.support.remoting import connected
-from tests.upstream.jars import V5_5
+from tests.upstream.jars import V5
 from tests.upstream.process import HOST, SMALL, running_upstream
 
-GROUPS = ("g-idle", "g-closing")
-"""Groups of the programs."""
 RECEIVES_SLACK = 2
 """Number of answers allowed beyond twice the real proxy's, because polls end at different moments."""
 CPU_SLACK_S = 0.5
@@ -51,8 +49,7 @@ async def theirs(jars: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncI
         return log.count("delivery_timestamp {")  # ends each answer to a receive, and no other
 
     settings = {**SMALL, "brokerFastFailureEnable": "false"}
-    async with running_upstream(home, V5_5, settings, {}, levels={"RocketmqProxy": "DEBUG"}) as upstream:
-        await make_groups(HOST, upstream.broker_port, *GROUPS)
+    async with running_upstream(home, V5, settings, {}, levels={"RocketmqProxy": "DEBUG"}) as upstream:
         ports = upstream.namesrv_port, upstream.broker_port, upstream.grpc_port
         yield Side(*ports, upstream.pids[1], receives)
 
