@@ -319,6 +319,8 @@ class Writer:
             self._apply(batch, steady_us() - began_us)
             tell(told)
             self._syncs.keep(promises)
+            if self._waiting:
+                await asyncio.sleep(0)  # the transaction may have run on this thread, and let nobody else run
 
     def _form(self) -> tuple[Batch, list[Promise], list[Promise]]:
         """Build the next transaction. Also return the waiters for its commit and the waiters for its sync."""

@@ -154,6 +154,7 @@ async def test_busy_log_restarts_at_its_beginning(tmp_path: Path, monkeypatch: p
         while len(headers) < 4:
             rows = [(f"{number}", number) for number in range(10)]
             await database.transact({"INSERT OR REPLACE INTO counters VALUES (?, ?)": rows})
+            await asyncio.sleep(0)  # the writer also lets others run between its transactions
             with log.open("rb") as file:
                 headers.add(file.read(32))
     assert len(await database.rows("SELECT * FROM counters")) == 10
@@ -172,6 +173,7 @@ async def test_log_grown_under_a_reader_is_truncated_afterwards(
     async def write() -> None:
         rows = [(f"{number}", number) for number in range(10)]
         await database.transact({"INSERT OR REPLACE INTO counters VALUES (?, ?)": rows})
+        await asyncio.sleep(0)  # as above
 
     async with asyncio.timeout(PATIENCE_S):
         with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as reader:

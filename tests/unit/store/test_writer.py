@@ -122,6 +122,20 @@ async def test_exclusive_work_is_alone_in_its_transaction(writer: Writer, queue:
     assert writer.commits == 4
 
 
+async def test_others_run_between_transactions(writer: Writer) -> None:
+    turns: list[int] = []
+    turn = 0
+
+    def alone(_batch: Batch) -> None:
+        turns.append(turn)
+
+    works = [asyncio.create_task(writer.commit(alone, alone=True)) for _ in range(5)]
+    while not all(work.done() for work in works):  # noqa: ASYNC110
+        turn += 1
+        await asyncio.sleep(0)
+    assert len(set(turns)) == 5
+
+
 async def test_store_times_never_go_back(queue: Queue) -> None:
     async with running_writer(last_store_us=NOW_US + 5) as writer:
         first = await writer.commit(append(queue))
