@@ -225,6 +225,7 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
     broker.pull = Pull(store, settings, registry, groups, polls, notes)
     broker.queue_locks = QueueLocks()
     broker.lite_expiry = LiteExpiry(registry.topics, groups)
+    registry.topics.lites.on_made = timer.changed
     broker.lite_subscriptions = LiteSubscriptions(
         registry, groups, polls, broker.committed_offsets, broker.offset_resets
     )

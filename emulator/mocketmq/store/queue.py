@@ -55,7 +55,7 @@ class LiteQueue(Queue):
 
     A lite topic is no more than this object and its row in the table ``queues``. ``last_us`` is the store
     time of its newest message; 0 if retention has removed the message. ``is_saved`` says whether the row is
-    in the table, or in a transaction being written.
+    or was in the table, or in a transaction being written.
     """
 
     __slots__ = ("is_saved", "last_us", "name")

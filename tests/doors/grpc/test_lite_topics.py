@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from mocketmq.broker.registry.groups import LITE_BIND_TOPIC, USUAL
 from mocketmq.broker.registry.topics import LITE_EXPIRATION, PLAIN
 from mocketmq.emulator import Emulator
-from mocketmq.errors import StoreUnavailableError
+from mocketmq.errors import IllegalMessageError, StoreUnavailableError
 from mocketmq.grpc_proxy.clients import LITE_PUSH_CONSUMER, LITE_SIMPLE_CONSUMER
+from mocketmq.message.message import Message
 from tests.support.grpc import GrpcClient, Telemetry, grpc_client, running_grpc
 from tests.support.patience import PATIENCE_S
 
@@ -469,7 +470,7 @@ async def test_a_failed_transaction_makes_no_lite_topic_and_deletes_none(
             assert answer.status.code == 50_001
             with pytest.raises(StoreUnavailableError):
                 await emulator.broker.mover.advance(20 * MINUTE_US)
-        assert {one.name: one.is_saved for one in lites} == {"x": True, "y": False}
+        assert [one.name for one in lites] == ["x"]
         await send(producer, "y", "2")
         rows = await database.rows("SELECT lite_topic FROM queues WHERE lite_topic NOT NULL ORDER BY 1")
         assert rows == [("x",), ("y",)]
@@ -506,3 +507,26 @@ async def test_lite_topics_take_two_kilobytes_each_at_most(count: int) -> None:
         lites = emulator.broker.registry.topics.lites
         assert (lites.count, sum(one.next_offset for one in lites)) == (count, count)
         assert size / count <= 2_048
+
+
+async def test_the_timer_looks_again_when_a_lite_topic_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_grpc() as (emulator, producer):
+        await make(emulator, {LITE_EXPIRATION: "20"})
+        woken = []
+        monkeypatch.setattr(emulator.broker.registry.topics.lites, "on_made", lambda: woken.append(1))
+        await send(producer, "x", "1", "2")
+        await send(producer, "x", "3")
+        assert woken == [1]
+
+
+async def test_a_refused_message_makes_no_lite_topic() -> None:
+    async with running_grpc() as (emulator, producer):
+        await make(emulator)
+        answer = await producer.send(
+            producer.message("m", "chats", lite_topic="x", properties={"a": "b" * 20_000})
+        )
+        assert answer.status.code == 43_101
+        message = Message("chats", b"m", {"__LITE_TOPIC": "x", "a": "b\x01"})
+        with pytest.raises(IllegalMessageError):
+            await emulator.broker.sender.send(message)
+        assert emulator.broker.registry.topics.lites.count == 0

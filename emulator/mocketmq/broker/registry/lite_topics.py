@@ -26,11 +26,12 @@ class LiteTopics:
     """All lite topics, by parent.
 
     ``by_key`` has the queues of all topics, to which those of lite topics are added. ``take_key`` gives out
-    the keys.
+    the keys. ``on_made`` is called for each new lite topic, which may be the next to expire.
     """
 
     def __init__(self, by_key: dict[int, Queue], take_key: Callable[[], int]) -> None:
         self.count = 0
+        self.on_made: Callable[[], None] = lambda: None
         self._by_key = by_key
         self._take_key = take_key
         self._by_parent: dict[str, OrderedDict[str, LiteQueue]] = {}
@@ -60,34 +61,40 @@ class LiteTopics:
         return None if lites is None else lites.get(name)
 
     def for_send(self, parent: str, name: str) -> LiteQueue:
-        """The lite topic for a message, made if there is none. Raises LiteTopicQuotaError.
+        """The lite topic for a message, or a new one, which exists once :meth:`prepare` is called for it.
 
-        A new one has no row until :meth:`prepare` is called for its first message.
+        Raises LiteTopicQuotaError.
         """
-        return self.find(parent, name) or self._make(parent, name)
+        return self.find(parent, name) or self._new(parent, name)
 
-    def _make(self, parent: str, name: str) -> LiteQueue:
+    def _new(self, parent: str, name: str) -> LiteQueue:
         if self.count >= MAX_LITE_TOPICS:
             raise LiteTopicQuotaError(
                 f"there are {self.count} lite topics; allowed: {MAX_LITE_TOPICS}. Use fewer, or let them"
                 " expire by the attribute lite.topic.expiration of their parent topic"
             )
-        made = LiteQueue(self._take_key(), parent, name)
-        self._add(made)
-        return made
+        return LiteQueue(self._take_key(), parent, name)
 
     def prepare(self, batch: Batch, queue: LiteQueue) -> LiteQueue:
-        """Return the queue for a message in this transaction, which saves a queue that has no row.
+        """Return the queue for a message in this transaction, which makes a lite topic that is new.
 
-        It is another queue if the given one has been deleted since it was looked up.
+        It is another queue if another message has made the lite topic, or if it has been deleted since it was
+        looked up. Raises LiteTopicQuotaError.
         """
-        queue = self.for_send(queue.topic, queue.name)
-        if not queue.is_saved:
-            batch.execute(_SAVE, (queue.key, queue.topic, queue.queue_id, queue.name))
-            queue.is_saved = True
-            batch.on_rollback(partial(setattr, queue, "is_saved", False))
-        batch.on_commit(partial(self._stored, queue, batch.now_us))
-        return queue
+        known = self.find(queue.topic, queue.name)
+        if known is None:
+            known = self._new(queue.topic, queue.name) if queue.is_saved else queue
+            batch.execute(_SAVE, (known.key, known.topic, known.queue_id, known.name))
+            self._add(known)
+            known.is_saved = True
+            batch.on_rollback(partial(self._undo, known))
+            batch.on_commit(self.on_made)
+        batch.on_commit(partial(self._stored, known, batch.now_us))
+        return known
+
+    def _undo(self, queue: LiteQueue) -> None:
+        queue.is_saved = False
+        self._drop(queue)
 
     def _stored(self, queue: LiteQueue, now_us: int) -> None:
         queue.last_us = now_us
@@ -104,8 +111,6 @@ class LiteTopics:
         batch.on_rollback(partial(self._restore, queue))
 
     def _restore(self, queue: LiteQueue) -> None:
-        if successor := self.find(queue.topic, queue.name):
-            self._drop(successor)
         self._retired.remove(queue.key)
         self._add(queue)
         self._by_parent[queue.topic].move_to_end(queue.name, last=False)
