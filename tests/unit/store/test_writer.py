@@ -130,7 +130,7 @@ async def test_others_run_between_transactions(writer: Writer) -> None:
         turns.append(turn)
 
     works = [asyncio.create_task(writer.commit(alone, alone=True)) for _ in range(5)]
-    while not all(work.done() for work in works):  # noqa: ASYNC110
+    while not all(work.done() for work in works):
         turn += 1
         await asyncio.sleep(0)
     assert len(set(turns)) == 5
