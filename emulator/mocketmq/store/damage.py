@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from mocketmq.errors import StoreUnavailableError, shorten
 from mocketmq.store.lock import is_held
+from mocketmq.store.wal_header import has_commit
 
 Progress = Callable[[str, int, int | None], None]
 """Receives the name of the step, the number of units done, and the total, if known."""
@@ -139,8 +140,8 @@ def _connect(database: Path) -> sqlite3.Connection:
     if not has_log(database):
         options += "&immutable=1"
     elif not _is_in_use(database) and os.name == "posix":
-        options += "&vfs=unix-none"
-        has_it_alone = True
+        has_it_alone = has_commit(database)
+        options += "&vfs=unix-none" if has_it_alone else "&immutable=1"
     connection = sqlite3.connect(f"file:{quote(str(database.absolute()))}?{options}", uri=True)
     if has_it_alone:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")

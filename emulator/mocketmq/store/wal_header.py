@@ -5,11 +5,14 @@ message acknowledged since the last checkpoint. The broker refuses to start inst
 """
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
 
 _HEADER = struct.Struct(">8I")  # magic, version, page size, checkpoint, two salts, two checksums
+_FRAME = struct.Struct(">6I")  # page, size of the database after a commit, two salts, two checksums
+_SUMMED_BYTES = 8  # of a frame's header, beside the page; in the log's header, the checksums themselves
 _MAGIC = 0x377F0682  # plus 1 if the checksums are computed over big-endian words
 
 
@@ -33,15 +36,40 @@ def check_log(database: str) -> None:
         )
 
 
+def has_commit(database: Path) -> bool:
+    """Whether the log holds a committed transaction, in SQLite's view. Raises OSError.
+
+    A read-only connection that finds none removes the log when it is closed.
+    """
+    with Path(f"{database}-wal").open("rb") as log:
+        header = log.read(_HEADER.size)
+        if len(header) < _HEADER.size or not _is_intact(header):
+            return False
+        magic, _, page_bytes, _, *salts, first, second = _HEADER.unpack(header)
+        while len(frame := log.read(_FRAME.size + page_bytes)) == _FRAME.size + page_bytes:
+            _, pages, *frame_salts, first_sum, second_sum = _FRAME.unpack_from(frame)
+            summed = frame[:_SUMMED_BYTES] + frame[_FRAME.size :]
+            first, second = _checksum(_words(magic, summed), first, second)
+            if frame_salts != salts or (first, second) != (first_sum, second_sum):
+                return False
+            if pages:  # the size of the database after a commit; 0 in all other frames
+                return True
+    return False
+
+
 def _is_intact(header: bytes) -> bool:
     magic, *_, first, second = _HEADER.unpack(header)
-    order = {_MAGIC: "<", _MAGIC + 1: ">"}.get(magic)
-    return order is not None and _checksum(struct.unpack_from(f"{order}6I", header)) == (first, second)
+    if magic not in (_MAGIC, _MAGIC + 1):
+        return False
+    return _checksum(_words(magic, header[:-_SUMMED_BYTES])) == (first, second)
 
 
-def _checksum(words: tuple[int, ...]) -> tuple[int, int]:
-    """Compute the checksum of SQLite's file format, section 4.2."""
-    first = second = 0
+def _words(magic: int, data: bytes) -> Sequence[int]:
+    return struct.unpack(f"{'<' if magic == _MAGIC else '>'}{len(data) // 4}I", data)
+
+
+def _checksum(words: Sequence[int], first: int = 0, second: int = 0) -> tuple[int, int]:
+    """Compute the checksum of SQLite's file format, section 4.2, on top of that of the words before."""
     for even, odd in zip(words[::2], words[1::2], strict=True):
         first = (first + even + second) & 0xFFFFFFFF
         second = (second + odd + first) & 0xFFFFFFFF

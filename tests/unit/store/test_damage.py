@@ -17,6 +17,7 @@ from mocketmq.store import start_check
 from mocketmq.store.damage import Damage, find_all_damage, find_damage, schema_of, summary
 from mocketmq.store.database import FILE_NAME, Database
 from mocketmq.store.start_check import naming_damage
+from mocketmq.store.wal_header import has_commit
 from tests.support.damage import zero_root
 
 KILLED = """
@@ -39,6 +40,20 @@ def left_by_a_kill(database: Path) -> None:
     """Continue to write in a process that exits without closing the database."""
     subprocess.run([sys.executable, "-c", KILLED, str(database)], check=True)
     assert Path(f"{database}-wal").stat().st_size
+
+
+def write_log(database: Path) -> bytes:
+    """Leave a log with one transaction, and return its content."""
+    log = Path(f"{database}-wal")
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute("UPDATE counters SET value = value + 1")
+        written = log.read_bytes()
+    log.write_bytes(written)
+    return written
+
+
+def cut_log(database: Path, content: bytes) -> None:
+    Path(f"{database}-wal").write_bytes(content)
 
 
 def contents(data: Path) -> dict[str, bytes]:
@@ -111,6 +126,19 @@ async def test_a_check_reads_the_log_and_makes_no_index_of_it(tmp_path: Path) ->
         assert schema_of(copy / FILE_NAME) == "of the log"
         assert contents(copy) == before
     copy.chmod(0o755)
+
+
+@pytest.mark.parametrize("kept", [1, 31, 32, 56, 32 + 24 + 4_095, None], ids=str)
+async def test_a_check_leaves_a_log_without_a_commit(tmp_path: Path, kept: int | None) -> None:
+    """The log's only transaction is cut anywhere before its end, or the log is zeros."""
+    path = await make_store(tmp_path)
+    whole = write_log(path)
+    assert has_commit(path)
+    cut_log(path, bytes(100) if kept is None else whole[:kept])
+    before = contents(tmp_path)
+    assert not has_commit(path)
+    assert find_damage(path) == []
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("is_suspect", [False, True])
