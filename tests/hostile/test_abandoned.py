@@ -112,7 +112,10 @@ async def test_requests_of_a_disconnected_client_read_nothing(door: str) -> None
         leave = await DOORS[door](emulator)
         locks: Any = (broker.receiver._reading, emulator.http._answers.reading)
         waiting: Any = database._idle._getters  # type: ignore[attr-defined]
-        await until(lambda: len(waiting) + sum(len(lock._waiters or ()) for lock in locks) >= WAITING)
+        memory: Any = emulator.remoting.hub.messages  # type: ignore[union-attr]
+        await until(
+            lambda: len(waiting) + memory._count + sum(len(lock._waiters or ()) for lock in locks) >= WAITING
+        )
         await leave()
         database._idle.put_nowait(reader)
         again: Any = []

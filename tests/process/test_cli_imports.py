@@ -32,9 +32,10 @@ COMMANDS = {
     "client": ["client nobody --group g"],
     "faults": ["faults add late by=1ms next=1 --json", "faults ls", "faults rm --all"],
     "reset": ["reset --topic orders", "reset --clock start --forget"],
+    "seed": ["seed - --format jsonl"],
     "healthcheck": ["healthcheck", "healthcheck --url http://127.0.0.1:9"],
 }
-OTHERS = {"serve", "export", "report", "probe", "lab", "relay", "demo", "verify"}
+OTHERS = {"schema", "serve", "export", "report", "probe", "lab", "relay", "demo", "verify"}
 """Commands that work without a broker."""
 
 PROGRAM = """

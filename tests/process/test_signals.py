@@ -38,6 +38,7 @@ ASKING = {
     "faults": "faults ls",
     "client": "client me@1 --group g",
     "reset": "reset",
+    "seed": "seed - --format jsonl",
     "healthcheck": "healthcheck",
     "info": "info",
 }
@@ -51,6 +52,7 @@ WORKING = {
     "relay": "relay rocketmq --name-server 127.0.0.1:9 --topic delayed",
     "demo": "demo",
     "verify": "verify --data {store}",
+    "schema": "schema",
 }
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 ENDED = {
@@ -60,7 +62,7 @@ ENDED = {
 """Exit codes by signal."""
 
 
-BY_ITSELF = {"export": 0, "report": 0, "probe": 3, "relay": 3, "healthcheck": 3, "verify": 0}
+BY_ITSELF = {"export": 0, "report": 0, "probe": 3, "relay": 3, "healthcheck": 3, "verify": 0, "schema": 0}
 """Exit codes of commands that may finish just before the signal."""
 
 

@@ -288,8 +288,9 @@ READS_CLUSTER = (204, 315, 317, 328)
 PULLS, CONSUMES = (11, 361, 200_052), (309, 200_050, 200_051, 200_053, 200_054)
 NOTHING = (
     *(18, 21, 25, 26, 28, 43, 45, 46, 200, 201, 225, 305, 306, 316, 318, 324, 325, 329, 401, 402, 907),
+    *(5001, 200_056, 200_074, 200_075, 200_076, 200_077, 200_078, 200_079),
 )
-"""Requests for which 5.5.0 asks nothing of a user, because they have no header or no resource in it."""
+"""Requests for which 5.5.0 asks nothing of a user: they have no header, or none that names an action."""
 
 NEEDS: list[tuple[int, Mapping[str, str], bytes, list[tuple[str, str]]]] = [
     *((code, header(code, topic="t"), b"", [(T, "Pub")]) for code in (V1, V2, BATCH)),
