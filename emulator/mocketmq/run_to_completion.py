@@ -29,4 +29,4 @@ def log_defect(ended: asyncio.Future[Any]) -> None:
     """Log the failure of work that nobody awaits, unless it is an EmulatorError."""
     error = None if ended.cancelled() else ended.exception()
     if error is not None and not isinstance(error, EmulatorError):
-        log.error("a defect in mocketmq while finishing a request whose client has left", exc_info=error)
+        log.error("bug in mocketmq: work failed after its caller was cancelled", exc_info=error)

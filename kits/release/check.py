@@ -65,7 +65,7 @@ def python() -> None:
 
 
 def bundle() -> None:
-    """The bundle for this system, and a broker of it."""
+    """Build the bundle for this system, and check that a broker starts from it."""
     run("make", "--no-print-directory", "bundle")
     run(sys.executable, ROOT / "kits/bundle/smoke.py")
 

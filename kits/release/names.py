@@ -96,7 +96,7 @@ def files_of(place: Place) -> list[Path]:
 
 
 def differences() -> Iterator[Difference]:
-    """Find every value that is not the release's."""
+    """Yield every place that names another version or name than the release does."""
     wanted = values()
     for place in PLACES:
         for file in files_of(place):

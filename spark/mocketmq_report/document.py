@@ -154,7 +154,7 @@ class Stage(Struct, kw_only=True):
 class Instant(Struct, kw_only=True):
     """The deliveries of one step of a ``Timeline``."""
 
-    at_us: int  # the begin of the step
+    at_us: int  # start of the step
     count: int
     p50_us: int | None
     p99_us: int | None

@@ -1,4 +1,4 @@
-"""A real RocketMQ in the lab: the load of a scheme, measured with the probe's tools."""
+"""The lab measures a real RocketMQ under the same load as the schemes, with the probe's client."""
 
 import asyncio
 from pathlib import Path

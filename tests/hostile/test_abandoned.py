@@ -113,11 +113,15 @@ async def test_requests_of_a_disconnected_client_read_nothing(door: str) -> None
         locks: Any = (broker.receiver._reading, emulator.http._answers.reading)
         waiting: Any = database._idle._getters  # type: ignore[attr-defined]
         memory: Any = emulator.remoting.hub.messages  # type: ignore[union-attr]
-        await until(
-            lambda: len(waiting) + memory._count + sum(len(lock._waiters or ()) for lock in locks) >= WAITING
-        )
-        await leave()
-        database._idle.put_nowait(reader)
+        try:
+            await until(
+                lambda: (
+                    len(waiting) + memory._count + sum(len(lock._waiters or ()) for lock in locks) >= WAITING
+                )
+            )
+            await leave()
+        finally:
+            database._idle.put_nowait(reader)
         again: Any = []
         while len(again) < 4:  # a receive in progress returns its messages
             again += await receive(broker, wait_s=PATIENCE_S)

@@ -109,7 +109,7 @@ async def test_an_unreachable_collector_is_reported_once_and_then_that_it_is_bac
         await metrics(collector, "mocketmq_clock_seconds")
     again = [record.getMessage() for record in caplog.records if "again" in record.getMessage()]
     assert sorted(again) == [
-        f"{what} are exported to {collector.url} again" for what in ("metrics", "traces")
+        f"exporting {what} to {collector.url} works again" for what in ("metrics", "traces")
     ]
     assert len(warnings(caplog)) == 2
 

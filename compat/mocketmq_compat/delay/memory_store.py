@@ -13,7 +13,7 @@ class MemoryStore:
     """A :class:`~mocketmq_compat.delay.store.DelayStore` in memory, which ends with the broker."""
 
     def __init__(self, block_bytes: int = 1) -> None:
-        self._block_bytes = block_bytes  # disk space of a file of the scheme is a multiple of this
+        self._block_bytes = block_bytes  # a file of the scheme takes a multiple of it on disk
         self._contents: dict[Entry, bytes] = {}
         self._order: list[Entry] = []
         self._changing = threading.Lock()

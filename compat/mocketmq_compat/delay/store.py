@@ -1,4 +1,4 @@
-"""The interface of a delay store, which is all that a new delay scheme has to implement.
+"""The interface of a delay store, the main part of a new delay scheme; ``schemes.py`` has the rest.
 
 A store keeps records of pending messages in order of delivery. A record has an entry (due time, number, key
 hash) and a content in the format of :mod:`~mocketmq_compat.delay.delayed_file`. The engine in

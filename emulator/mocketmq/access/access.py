@@ -101,5 +101,7 @@ def access_of(settings: Settings) -> Access | None:
         more = [PlainAccount(access_key=key, secret=secret, is_admin=True) for key, secret in keys.items()]
         access = Access(None if settings.acl is None else Path(settings.acl), more, tokens)
     for key in tokens.keys() - (access.accounts.by_key.keys() if access else ()):
-        raise SettingError("security_tokens", key, "ids of access_keys, or of accounts in the file acl")
+        raise SettingError(
+            "security_tokens", key, "keys in access_keys, or access keys in the file that acl names"
+        )
     return access

@@ -70,7 +70,7 @@ def client(
         output.show(told, f"told to reconnect; connections: {told['connections']}")
         return
     if reconnect:
-        raise click.UsageError("--reconnect takes no --group")
+        raise click.UsageError("--reconnect and --group cannot be combined: a client reconnects as a whole")
     if consume is not None:
         done = broker.consume(client_id, consume, group=group)
         remark = f": {done['remark']}" if done["remark"] else ""

@@ -12,7 +12,7 @@ from mocketmq.grpc_proxy.stream import Stream
 class Exchange:
     """One RPC's requests, of the protobuf class ``request``, and responses.
 
-    Implements ``broker.consuming.load``, so messages for a consumer count until they are sent.
+    A ``MemoryReservation`` of the broker: messages for a consumer count until they are sent.
     """
 
     def __init__(self, memory: Memory, stream: Stream, request: Any) -> None:

@@ -40,7 +40,7 @@ class CountedRequest(web.BaseRequest):
 
 
 class AnswerLoad:
-    """The memory of the response to one request; implements ``broker.consuming.load``."""
+    """The memory of the response to one request, as a ``MemoryReservation`` of the broker."""
 
     def __init__(self, answers: "Answers", request: web.BaseRequest) -> None:
         self.size = 0

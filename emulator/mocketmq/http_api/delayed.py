@@ -68,7 +68,7 @@ class LevelsOut(msgspec.Struct, frozen=True):
 
 
 class WhichPending(Input, frozen=True):
-    """Pending messages: all, or those of a topic or a level."""
+    """Selects pending messages: all, or those of a topic, of a level, or with an absolute due time."""
 
     topic: TopicName | UnsetType = UNSET
     level: Annotated[int, Meta(ge=1, le=1024, description="Delay level")] | UnsetType = UNSET

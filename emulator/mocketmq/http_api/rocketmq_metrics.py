@@ -122,7 +122,7 @@ def _of_transactions(traffic: Traffic) -> Iterator[Figures]:
     yield Figures("counter", "rocketmq_commit_messages_total", "Total number of commit messages", rows)
     rows = _by_topic(traffic.rolled_back)
     yield Figures("counter", "rocketmq_rollback_messages_total", "Total number of rollback messages", rows)
-    # As upstream: named after milliseconds, counted in seconds.
+    # As upstream, the name says milliseconds, but the values are seconds.
     name = "rocketmq_finish_message_latency_milliseconds"
     yield Figures("histogram", name, "Transaction finish latency", _by_topic(traffic.committed))
 

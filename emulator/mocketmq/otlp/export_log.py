@@ -38,7 +38,7 @@ class ExportLog(logging.Handler):
                 return
             (self._failing.discard if is_done else self._failing.add)(signal)
         if is_done:
-            log.info("%s are exported to %s again", signal, self._endpoint)
+            log.info("exporting %s to %s works again", signal, self._endpoint)
         else:
             log.warning(
                 "cannot export %s to %s: %s; they are dropped until an export succeeds, which is logged;"

@@ -58,7 +58,7 @@ class Database:
     def __init__(
         self,
         connections: Sequence[aiosqlite.Connection],
-        direct: sqlite3.Connection,
+        direct: TransactingConnection,
         connect_reader: Callable[[], Awaitable[aiosqlite.Connection]],
         path: str = MEMORY,
         log_path: Path | None = None,
@@ -101,7 +101,7 @@ class Database:
         pragmas = _pragmas(in_memory)
         connect_reader = partial(_connect, path, pragmas, isolation_level=None)
         connections: list[aiosqlite.Connection] = []
-        direct: list[sqlite3.Connection] = []
+        direct: list[TransactingConnection] = []
         try:
             connections.append(await _connect(path, pragmas, direct.append, check_same_thread=False))
             await _bring_up_to_date(connections[0], path)
@@ -250,7 +250,7 @@ def _from_daemon(make: Callable[[], aiosqlite.Connection]) -> aiosqlite.Connecti
 async def _connect(
     path: str,
     pragmas: Sequence[str],
-    connected: Callable[[sqlite3.Connection], None] = lambda _: None,
+    connected: Callable[[TransactingConnection], None] = lambda _: None,
     **options: Any,
 ) -> aiosqlite.Connection:
     """Open a connection. Its thread does not keep the interpreter from exiting."""

@@ -32,8 +32,7 @@ SLOW_US: Final = 5_000
 SUSPECT: Final = 100
 """Number of transactions that use the thread after a slow one."""
 
-_TRANSACTION: Final = "-- transaction"
-_PATIENT_TRANSACTION: Final = "-- transaction that waits for locks"
+TRANSACTION: Final = "-- transaction"
 _LOCK_WAIT_MS: Final = 5_000
 _PRIMARY_CODE: Final = 0xFF
 _TOGETHER: Final = (32, 8)
@@ -56,20 +55,18 @@ class TransactingConnection(sqlite3.Connection):
     """A connection that runs a whole transaction in one call, so that aiosqlite switches threads once."""
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
-        """Like sqlite3's. For a transaction, ``parameters`` are pairs of a statement and its rows."""
-        if sql == _TRANSACTION:
-            self._transact(parameters)
-            return self.cursor()
-        if sql == _PATIENT_TRANSACTION:
-            self.execute(f"PRAGMA busy_timeout={_LOCK_WAIT_MS}")
-            try:
-                self._transact(parameters)
-            finally:
-                self.execute("PRAGMA busy_timeout=0")
-            return self.cursor()
-        return super().executemany(sql, parameters)
+        """Like sqlite3's. For ``TRANSACTION``, run ``parameters`` as statements, and wait for locks."""
+        if sql != TRANSACTION:
+            return super().executemany(sql, parameters)
+        self.execute(f"PRAGMA busy_timeout={_LOCK_WAIT_MS}")
+        try:
+            self.transact(parameters)
+        finally:
+            self.execute("PRAGMA busy_timeout=0")
+        return self.cursor()
 
-    def _transact(self, statements: Sequence[tuple[str, Rows]]) -> None:
+    def transact(self, statements: Sequence[tuple[str, Rows]]) -> None:
+        """Run each statement once for each of its rows, as one transaction. Does not wait for locks."""
         try:
             self.execute("BEGIN")  # sqlite3 begins a transaction by itself only before some statements
             for statement, rows in statements:
@@ -111,7 +108,7 @@ class WriteConnection:
     def __init__(
         self,
         connection: aiosqlite.Connection,
-        direct: sqlite3.Connection,
+        direct: TransactingConnection,
         writing: asyncio.Lock,
         is_read: Callable[[], bool],
     ) -> None:
@@ -136,7 +133,7 @@ class WriteConnection:
                 return
         async with self._writing:
             began_us = steady_us()
-            await self._connection.executemany(_PATIENT_TRANSACTION, statements)
+            await self._connection.executemany(TRANSACTION, statements)
         if is_small and not is_read:
             self._suspected = max(0, self._suspected - 1)
             self._judge(began_us)
@@ -144,7 +141,7 @@ class WriteConnection:
     def _run_directly(self, statements: Sequence[tuple[str, Rows]]) -> bool:
         """Run the transaction on this thread. Return False if another program has locked the database."""
         try:
-            self._direct.executemany(_TRANSACTION, statements)
+            self._direct.transact(statements)
         except sqlite3.OperationalError as error:
             if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE != sqlite3.SQLITE_BUSY:
                 raise

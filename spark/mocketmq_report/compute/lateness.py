@@ -70,7 +70,10 @@ class LatenessCounts(NamedTuple):
 
 
 def lateness(late: LatenessRows, cutoffs_us: Cutoffs) -> pa.Table:
-    """Count rows by lateness, in bins split after each cutoff; without cutoffs, by the exact lateness."""
+    """Count rows by lateness in bins, with a bin boundary after each cutoff.
+
+    If ``cutoffs_us`` is None, count each exact lateness by itself.
+    """
     return _lateness(late, cutoffs_us, SHAPE, {})
 
 

@@ -146,7 +146,7 @@ def findings(
     rows = cases.to_pylist()
     ids: dict[tuple[int, int], str] = {}
     if rows:
-        last = len(parts) - 1  # only the last part may have been divided
+        last = len(parts) - 1  # higher numbers are pieces of the last part, which a carrier may divide
         chosen = {part: parts[part] for part in sorted({min(row["part"], last) for row in rows})}
         ids = carry(_IdLook(frozenset(map(_key, rows))), chosen)
     verdicts = []

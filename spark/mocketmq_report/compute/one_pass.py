@@ -115,7 +115,7 @@ def _second_look(
     wanted = reaching | {batch // BATCHES for batch in batches}
     if suspects.num_rows:
         wanted |= {part for part, clue in clues.items() if repeats.has_suspects(clue.seen, suspects)}
-    last = len(parts) - 1  # only the last part may have been divided
+    last = len(parts) - 1  # higher numbers are pieces of the last part, which a carrier may divide
     reaching |= {min(part, last) for part in reaching}
     look = SecondLook(settings, suspects, bound, frozenset(reaching), frozenset(batches))
     chosen = {part: parts[part] for part in sorted({min(part, last) for part in wanted})}

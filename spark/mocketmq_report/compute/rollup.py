@@ -74,8 +74,8 @@ def find_rollups(places: Places, data: Sequence[str]) -> list[str]:
         others += [] if inside else [each]
     if found and others:
         raise BrokenRollupError(
-            f"rollups are reported by themselves, and {others[0]} is not one: leave it out, or roll it up"
-            " first"
+            f"rollups cannot be reported together with other data: {others[0]} is not a rollup; leave it out,"
+            " or roll it up first"
         )
     return found
 

@@ -253,7 +253,7 @@ async def test_temporary_key_needs_its_security_token(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keys", [{}, {"ak": "sk"}])
 async def test_a_security_token_belongs_to_an_access_key(keys: dict[str, str]) -> None:
-    with pytest.raises(SettingError, match=r"security_tokens is 'STS\.a'; allowed: ids of access_keys, or"):
+    with pytest.raises(SettingError, match=r"security_tokens is 'STS\.a'; allowed: keys in access_keys, or"):
         async with running_aliyun(access_keys=keys, security_tokens={"STS.a": "token"}):
             pass
 

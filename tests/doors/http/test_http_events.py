@@ -73,7 +73,7 @@ async def test_events_tell_of_forced_and_cancelled_messages(api: Api, delay: Jso
         f"0 sent to orders by http, parked ({keeper}) for 1m: 'a'",
         "0 delivered to orders by hand, before it was due: 'a'",
     ]
-    # A scheme outside of the store leaves no record of the sending.
+    # Only level queues keep a record of the send; for other schemes, the event names the topic.
     where = "" if keeper == "level 5" else " while parked for orders"
     assert f"0 cancelled{where}: 'b'" in found
 

@@ -132,7 +132,7 @@ class DirectoryStore:
             changed_ns = max(changed_ns, found.changed_ns)
             if found.strays or not found.entries:
                 self._left_over.append(found._replace(entries=found.entries[:1]))
-        self._seen_ns = max(1, changed_ns)  # 0 means never
+        self._seen_ns = max(1, changed_ns)  # at least 1, because 0 scans as at a start
 
     def close(self) -> None:
         self.directory.close()

@@ -379,8 +379,8 @@ class Receiver:
             named = find_receipt(group, handle, batch.now_us)
             if not isinstance(named.queue, LiteQueue):
                 raise ReceiptError(
-                    "suspend is true; allowed: false for a message without a lite topic, as every invisible"
-                    " duration of such a message that ends counts as an attempt"
+                    "suspend is true, but the message has no lite topic; allowed: false, because only in a"
+                    " lite topic can an invisible duration end without counting as an attempt"
                 )
             for receipt in list(named.group_queue.open.values()):
                 if receipt.pop_ms == named.pop_ms and receipt.state is State.HELD:

@@ -1,8 +1,9 @@
 """Shows and changes the settings of broker and name server by upstream's names, and cleans up on request.
 
 The names come from BrokerConfig.java, NamesrvConfig.java and MessageStoreConfig.java of 4.9.8, except for
-``enableMixedMessageType``, which comes from 5.3.3. A change lasts until the next start. Where timers and pops
-are kept cannot be changed, so the requests of 5.x that move them succeed only where there is nothing to move.
+``enableMixedMessageType``, which comes from 5.3.3. A change lasts until the next start. The broker cannot
+move timers or pops to another store while it runs, so the 5.x requests that do this succeed only if nothing
+has to move.
 """
 
 import logging
@@ -109,7 +110,7 @@ async def no_pops_to_move(call: RemotingCall[NoHeader]) -> Response:  # noqa: AR
 
 
 async def switch_timer_engine(call: RemotingCall[TimerEngineHeader]) -> Response:
-    """Succeed if timers are where they are to be; another scheme needs another start."""
+    """Succeed if timers are already in the requested engine, which only a restart can change."""
     engine = call.header.engine
     if engine not in ("F", "R"):
         raise RemotingError(

@@ -72,7 +72,7 @@ async def send(call: RemotingCall[SendMessageHeader]) -> Response:
         return refusal(call, error)
 
 
-class _StraightSend(PlainSend):
+class _FastSend(PlainSend):
     """A send on the fast path, which makes the response for remoting."""
 
     __slots__ = ("_call", "_reply")
@@ -96,7 +96,7 @@ def begin_to_send(call: RemotingCall[SendMessageHeader], reply: Reply) -> bool:
     if _is_transactional(call, properties):
         return False
     message = message_of(call, call.command.body, properties, call.header.flag)
-    return call.broker.sender.begin_plain(_StraightSend(call, reply), message, drops_wait=True)
+    return call.broker.sender.begin_plain(_FastSend(call, reply), message, drops_wait=True)
 
 
 async def _send_one(call: RemotingCall[SendMessageHeader]) -> SendResult:

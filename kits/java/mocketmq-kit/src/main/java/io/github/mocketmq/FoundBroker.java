@@ -5,7 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.ServiceLoader;
 
-/** A broker at an address, with its token, ports and output. This class is for sources of brokers. */
+/** A running broker: its address, token, ports and output. Extend it only to implement a {@link BrokerSource}. */
 public abstract class FoundBroker {
     /** Options of every broker for tests: nothing on disk, a clock that tests move, consumers that close in a second. */
     private static final List<String> ALWAYS =
