@@ -212,6 +212,21 @@ async def test_a_group_with_a_wildcard_gets_every_lite_topic() -> None:
             assert bodies(await receive(client)) == ["x:1", "y:1"]
 
 
+async def test_the_clients_of_a_group_with_a_wildcard_share_the_messages() -> None:
+    async with running_grpc() as (emulator, producer):
+        await make(emulator, wildcard="true")
+        async with (
+            lite_client(producer.port, "alice@1@0@x") as (alice, _),
+            lite_client(producer.port, "bob@1@0@x") as (bob, _),
+        ):
+            for client in (alice, bob):
+                assert (await sync(client, REPLACE)).code == OK
+            await send(producer, "x", "1")
+            assert bodies(await receive(alice)) == ["x:1"]
+            await send(producer, "y", "1")
+            assert bodies(await receive(bob)) == ["y:1"]
+
+
 async def test_a_client_may_subscribe_up_to_its_quota() -> None:
     async with running_grpc() as (emulator, producer):
         await make(emulator, client_quota="2")
