@@ -21,6 +21,8 @@ PAGES = (
     "docs/instead-of.md",
     "docs/kits.md",
     "docs/lateness.md",
+    "docs/lite-topics.md",
+    "docs/messages.md",
     "docs/recipes/compose.md",
     "docs/recipes/instead-of-rocketmq.md",
     "docs/recipes/junit5.md",
