@@ -6,7 +6,7 @@
     ├── RefusedError               the request cannot be served; nothing was changed
     │   ├── InvalidArgumentError       a value is out of its range: field, value and what is allowed
     │   ├── IllegalMessageError        body or properties over their limits, malformed property
-    │   ├── UnauthorizedError          the token is missing or wrong
+    │   ├── UnauthorizedError          the token, or a user's password, is missing or wrong
     │   ├── AccessError                the access key may not do this
     │   │   ├── UnknownAccessKeyError      … or is unknown
     │   │   ├── SignatureError             … or the signature does not fit the request
@@ -82,7 +82,11 @@ class IllegalMessageError(RefusedError):
 
 
 class UnauthorizedError(RefusedError):
-    """The token is missing or wrong."""
+    """The token, or a user's name and password, is missing or wrong."""
+
+    def __init__(self, reason: str, challenge: str = "Bearer") -> None:
+        super().__init__(reason)
+        self.challenge = challenge  # for the header WWW-Authenticate
 
 
 class AccessError(RefusedError):

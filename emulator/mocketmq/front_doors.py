@@ -55,7 +55,7 @@ async def open_front_doors(
             metrics.append(grpc.metrics)
             doors["grpc"] = grpc.door
     others = OtherDoors(by_segment, listeners, metrics, doors)
-    http = HttpServer(broker, settings, guard, bodies, others)
+    http = HttpServer(broker, settings, guard, bodies, others, access)
     stack.push_async_callback(http.close)
     await http.start()
     return http, remoting, grpc

@@ -141,20 +141,23 @@ async def test_taken_port_is_named() -> None:
     assert "Traceback" not in refusal.value.stderr
 
 
-async def test_open_door_without_token_logs_a_warning() -> None:
+async def test_open_door_without_token_logs_a_warning(tmp_path: Path) -> None:
+    users = tmp_path / "users.yml"
+    users.write_text("users: []")
     async with forked_broker("--host", EVERYWHERE) as open_door:
         open_door.terminate()
         await open_door.wait()
         assert "anyone who can reach 0.0.0.0 can use this broker" in open_door.stderr
     for args, variables in (
         (("--host", EVERYWHERE, "--token", "secret"), {}),
+        (("--host", EVERYWHERE, "--acl", str(users)), {}),
         (("--host", "127.0.0.1"), {}),
         (("--host", EVERYWHERE), {"container": "oci"}),  # access goes through its published ports
     ):
         async with forked_broker(*args, env=variables) as process:
             process.terminate()
             await process.wait()
-            assert "anybody" not in process.stderr
+            assert "anyone" not in process.stderr
 
 
 async def test_settings_come_from_a_file_and_the_environment(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.support.chromium import find_chromium
 from tests.support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page
+    from playwright.async_api import Browser, HttpCredentials, Page
 
 
 _NOTICES_STAY: Final = """
@@ -64,6 +64,7 @@ async def console_page(
     width: int = 1_280,
     dark: bool = False,
     zone: str = "UTC",
+    user: "HttpCredentials | None" = None,
 ) -> "AsyncIterator[Page]":
     """Open the console at this width; fails if the page logs an error or makes a foreign request."""
     context = await browser.new_context(
@@ -72,6 +73,7 @@ async def console_page(
         has_touch=width < 500,
         timezone_id=zone,
         locale="en",
+        http_credentials=user,
     )
     context.set_default_timeout(PATIENCE_S * 1_000)
     await context.add_init_script(_NOTICES_STAY)

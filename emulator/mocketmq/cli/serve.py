@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import ipaddress
 import logging
 import os
 import sys
@@ -24,6 +23,7 @@ from mocketmq.cli.signals import at_stop_signals
 from mocketmq.clock import US_PER_S, process_age_us
 from mocketmq.emulator import Emulator
 from mocketmq.errors import SettingError
+from mocketmq.own_machine import is_in_container, is_loopback
 from mocketmq.settings import Settings, flag_of, load_settings, options, variable_of
 from mocketmq.store.database import MEMORY
 from mocketmq.watchdog import Watchdog
@@ -31,8 +31,6 @@ from mocketmq.watchdog import Watchdog
 log = logging.getLogger(__name__)
 
 _FILES = 65_536
-_CONTAINER = "container"
-"""Variable set in container images, by systemd's convention. There, only published ports are reachable."""
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -85,7 +83,8 @@ def serve(config: Path | None, until_eof: bool, **flags: Any) -> None:
         logging.getLogger(room).setLevel(settings.log_level.upper())
     # aiohttp logs a stack for each request that is not HTTP, although the client gets a response.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
-    if not settings.token and not _is_loopback(settings.host) and _CONTAINER not in os.environ:
+    is_guarded = settings.token or settings.acl
+    if not is_guarded and not is_loopback(settings.host) and not is_in_container():
         log.warning(
             "anyone who can reach %s can use this broker: set --token, or --host 127.0.0.1", settings.host
         )
@@ -94,7 +93,10 @@ def serve(config: Path | None, until_eof: bool, **flags: Any) -> None:
             "RocketMQ clients need no token at the ports of name server and broker:"
             " set --acl or --access-keys, or --no-remoting to keep them out"
         )
-    if not settings.token and (settings.access_keys or settings.acl):
+    if not settings.token and settings.acl:
+        where = "" if is_in_container() else " from this machine"
+        log.warning("the JSON API needs no credentials%s: set --token to require them", where)
+    elif not settings.token and settings.access_keys:
         log.warning("the JSON API checks no access keys, only the token: set --token")
     _favour_short_turns()
     _allow_many_connections()
@@ -195,13 +197,6 @@ def _start_line(emulator: Emulator) -> str:
         f" JSON API at {emulator.url}{names}{grpc}{aliyun}, data {data}, clock {settings.clock},"
         f" profile {settings.profile}, levels {settings.levels}"
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -1,8 +1,8 @@
 """Generates the OpenAPI 3.1 document from the server's routes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import cleandoc
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -10,11 +10,12 @@ from mocketmq import __version__
 from mocketmq.errors import wire_codes
 from mocketmq.http_api.problem import MEDIA_TYPE, Problem
 from mocketmq.http_api.route import JSON, Api, Route
+from mocketmq.settings import Settings
 
 _REFERENCE = "#/components/schemas/{name}"
 _REASONS = {
     400: "A field is missing, unknown, or has a value that is not allowed",
-    401: "The token is missing or wrong",
+    401: "The credentials are missing or wrong",
     413: "The body is too large",
     500: "A defect in mocketmq",
     503: "The store failed, or the broker is stopping; nothing was changed",
@@ -23,14 +24,20 @@ _REASONS = {
 
 Document = dict[str, Any]
 
+_SCHEMES: Final[Mapping[str, Document]] = {
+    "token": {"type": "http", "scheme": "bearer"},
+    "user": {"type": "http", "scheme": "basic"},
+}
+
 
 def document(api: Api) -> Document:
     """The whole document."""
     routes = [route for group in api.route_groups for route in group.routes]
     paths: dict[str, Document] = {}
+    security = _security(api.settings)
     for group in api.route_groups:
         for route in group.routes:
-            operation = _operation(route, group.name, has_token=api.settings.token is not None)
+            operation = _operation(route, group.name, security)
             paths.setdefault(route.path, {})[route.method.lower()] = operation
     components: Document = {"schemas": _schemas(routes)}
     whole: Document = {
@@ -45,19 +52,29 @@ def document(api: Api) -> Document:
         "paths": paths,
         "components": components,
     }
-    if api.settings.token is not None:
-        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        whole["security"] = [{"token": []}]
+    if security:
+        components["securitySchemes"] = {name: _SCHEMES[name] for name in security}
+        whole["security"] = [{name: []} for name in security]
+        if api.settings.token is None:
+            whole["security"].append({})  # requests from the broker's machine need no credentials
     return whole
 
 
-def _operation(route: Route, tag: str, *, has_token: bool) -> Document:
+def _security(settings: Settings) -> Sequence[str]:
+    """The names of the security schemes that the broker has."""
+    return [
+        *(["token"] if settings.token is not None else []),
+        *(["user"] if settings.acl is not None else []),
+    ]
+
+
+def _operation(route: Route, tag: str, security: Sequence[str]) -> Document:
     operation: Document = {
         "operationId": route.handler.__name__,
         "tags": [tag],
         "summary": route.summary,
         "description": cleandoc(route.handler.__doc__ or ""),
-        "responses": _responses(route, has_token=has_token),
+        "responses": _responses(route, security),
     }
     if parameters := list(_parameters(route)):
         operation["parameters"] = parameters
@@ -66,7 +83,7 @@ def _operation(route: Route, tag: str, *, has_token: bool) -> Document:
             "required": not route.is_body_optional,
             "content": {JSON: {"schema": _reference(route.body)}},
         }
-    if has_token and route.is_open:
+    if security and route.is_open:
         operation["security"] = []
     return operation
 
@@ -83,7 +100,7 @@ def _parameters(route: Route) -> Iterator[Document]:
         }
 
 
-def _responses(route: Route, *, has_token: bool) -> Document:
+def _responses(route: Route, security: Sequence[str]) -> Document:
     if isinstance(route.answer, str):
         content: Document = {
             route.answer: {"schema": {"type": "object" if route.answer == JSON else "string"}}
@@ -101,7 +118,7 @@ def _responses(route: Route, *, has_token: bool) -> Document:
         responses[str(route.status)]["links"] = {
             name: {"operationId": name, **given} for name, given in route.links.items()
         }
-    for status, reason in sorted(_problems(route, has_token=has_token).items()):
+    for status, reason in sorted(_problems(route, security).items()):
         responses[str(status)] = {
             "description": reason,
             "content": {MEDIA_TYPE: {"schema": _reference(Problem)}},
@@ -113,14 +130,16 @@ def _responses(route: Route, *, has_token: bool) -> Document:
     return responses
 
 
-def _problems(route: Route, *, has_token: bool) -> dict[int, str]:
+def _problems(route: Route, security: Sequence[str]) -> dict[int, str]:
     """Descriptions of a route's problems, by status."""
     statuses = [400, 500, 503]
-    if has_token and not route.is_open:
+    if security and not route.is_open:
         statuses.append(401)
     if route.body is not None:
         statuses.append(413)
     own: dict[int, list[str]] = {}
+    if "user" in security and not route.is_open:
+        own[403] = ["The user may not do this"]
     for error in route.errors:
         sentence, _, _ = (error.__doc__ or "").partition(".")
         own.setdefault(wire_codes(error.__new__(error)).http, []).append(sentence)

@@ -122,12 +122,12 @@ async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
 
 
 async def health(_: ApiCall, __: NoInput) -> Health:
-    """Needs no token."""
+    """Needs no credentials."""
     return Health()
 
 
 async def readiness(call: ApiCall, _: NoInput) -> Readiness:
-    """Needs no token. Status 503 while the broker starts or stops, 500 after damage to its store."""
+    """Needs no credentials. Status 503 while the broker starts or stops, 500 after damage to its store."""
     if not call.api.is_ready:
         raise StoppingError("the broker is not ready: it is starting or stopping")
     call.broker.store.database.check_damage()

@@ -51,7 +51,7 @@ def problem_response(error: Exception) -> web.Response:
     if isinstance(error, HttpError):
         headers |= error.headers
     if isinstance(error, UnauthorizedError):
-        headers["WWW-Authenticate"] = "Bearer"
+        headers["WWW-Authenticate"] = error.challenge
     return web.Response(status=problem.status, body=msgspec.json.encode(problem) + b"\n", headers=headers)
 
 

@@ -9,12 +9,14 @@ import msgspec
 from aiohttp import web
 from msgspec import UNSET
 
+from mocketmq.access.accounts import Account
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import steady_us
 from mocketmq.errors import EmulatorError
 from mocketmq.event_loop_turns import EventLoopTurns
 from mocketmq.faults.injector import RequestAttributes
 from mocketmq.faults.rule import Operation
+from mocketmq.http_api.access import TABLE, check_needs, find_field
 from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.fault_injection import clients_of, serve_with_faults
 from mocketmq.http_api.fields import Input, NoInput
@@ -55,7 +57,7 @@ class Route(NamedTuple):
     is_body_optional: bool = False
     status: int = 200
     may_create: bool = False  # status 201 if the request creates something
-    is_open: bool = False  # needs no token
+    is_open: bool = False  # needs no credentials
     operation: Operation | None = None  # the name in fault rules; None if fault rules never apply
     errors: Sequence[type[EmulatorError]] = ()
     links: Mapping[str, Mapping[str, object]] = {}
@@ -147,12 +149,18 @@ class Endpoint:
     def __init__(self, api: Api, route: Route) -> None:
         self.route = route
         self._api = api
+        self._needs = None if route.is_open else TABLE[route.handler.__name__]
         self._kind = route.body or NoInput
         self._decode = None if route.body is None else decoder(route.body)
         self._encode = msgspec.json.Encoder().encode
 
-    async def serve(self, request: web.BaseRequest, in_path: dict[str, str]) -> web.StreamResponse:
-        """Decode the request, call the handler, encode its response. Raises EmulatorError."""
+    async def serve(
+        self, request: web.BaseRequest, in_path: dict[str, str], account: Account | None
+    ) -> web.StreamResponse:
+        """Decode the request, call the handler, encode its response. Raises EmulatorError.
+
+        ``account`` is None if the sender may do everything.
+        """
         route = self.route
         call = ApiCall(self._api, request)
         parameters = parameters_of(request, in_path, route.parameters)
@@ -165,6 +173,8 @@ class Endpoint:
                 inputs.append(self._decode(content))
             else:
                 inputs.append(await decode_long(content, self._kind, self._api.bodies.turns))
+        if account is not None and self._needs is not None:
+            check_needs(account, self._needs, inputs, request)
         if self._api.broker.faults.of_requests and route.operation:
             answer = await self._serve_with_faults(call, route.operation, inputs)
         else:
@@ -177,13 +187,15 @@ class Endpoint:
         return web.Response(body=self._encode(answer) + b"\n", status=status, headers=_HEADERS)
 
     async def _serve_with_faults(self, call: ApiCall, operation: str, inputs: Sequence[Input]) -> object:
-        def find(name: str) -> str | None:
-            return next((value for one in inputs if isinstance(value := getattr(one, name, None), str)), None)
-
         handler, request = self.route.handler, call.request
         names = operation, handler.__name__
         attributes = RequestAttributes(
-            "http", names, find("topic"), find("group"), clients_of(request), find("message_id")
+            "http",
+            names,
+            find_field(inputs, "topic"),
+            find_field(inputs, "group"),
+            clients_of(request),
+            find_field(inputs, "message_id"),
         )
         return await serve_with_faults(
             call.broker.faults,

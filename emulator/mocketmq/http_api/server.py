@@ -1,20 +1,21 @@
-"""The HTTP server, which listens on its ports, checks tokens, and dispatches and counts JSON requests.
+"""The HTTP server, which listens on its ports, checks credentials, and dispatches and counts JSON requests.
 
 It uses aiohttp's low-level server, because aiohttp's Application would take a third of a request's time.
 """
 
 import asyncio
-import hmac
 import logging
 from functools import partial
 from typing import Any, Final, cast
 
 from aiohttp import web
 
+from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, steady_us
-from mocketmq.errors import ListenError, UnauthorizedError
+from mocketmq.errors import ListenError
 from mocketmq.host_port import with_port
+from mocketmq.http_api.access import ApiGuard
 from mocketmq.http_api.answers import Answers, CountedRequest
 from mocketmq.http_api.bodies import Bodies
 from mocketmq.http_api.clients import CLIENTS
@@ -64,11 +65,12 @@ class HttpServer:
         guard: PageGuard,
         bodies: Bodies,
         others: OtherDoors,
+        access: Access | None,
     ) -> None:
         self._settings = settings
         self._doors = dict(others.doors)
         self._api = Api(broker, settings, bodies, route_groups(settings), others.metrics, lambda: self.doors)
-        self._expected = f"Bearer {settings.token}".encode() if settings.token else None
+        self._guard = ApiGuard(settings.token, access if settings.acl else None)
         self._router: Router[Endpoint] = Router()
         for group in self._api.route_groups:
             for route in group.routes:
@@ -201,11 +203,12 @@ class HttpServer:
         template = UNMATCHED
         try:
             path = request.rel_url.raw_path
-            if self._expected is not None and not self._is_open(request.method, path):
-                self._authorize(request, self._expected)
+            account = None
+            if self._guard.is_on and not self._is_open(request.method, path):
+                account = self._guard.account_of(request)
             endpoint, parameters = self._router.find_endpoint(request.method, path)
             template = endpoint.route.path
-            return RoutedResponse(template, await endpoint.serve(request, parameters))
+            return RoutedResponse(template, await endpoint.serve(request, parameters, account))
         except Exception as error:  # noqa: BLE001 - every error becomes a problem document
             return RoutedResponse(template, problem_response(error))
 
@@ -213,15 +216,7 @@ class HttpServer:
         try:
             return self._router.find_endpoint(method, path).endpoint.route.is_open
         except HttpError:
-            return False  # clients without the token must not learn which paths exist
-
-    def _authorize(self, request: web.BaseRequest, expected: bytes) -> None:
-        scheme, space, token = request.headers.get("Authorization", "").partition(" ")
-        given = scheme.title() + space + token  # the scheme is case-insensitive (RFC 9110, 11.1)
-        if not hmac.compare_digest(given.encode(errors="surrogateescape"), expected):
-            raise UnauthorizedError(
-                "the token is wrong" if given else "a token is needed: Authorization: Bearer <token>"
-            )
+            return False  # clients without credentials must not learn which paths exist
 
 
 def _cut(server: web.Server) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from tests.support.network import quiet_port
 from tests.support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser
+    from playwright.async_api import Browser, HttpCredentials
 
 expect = pytest.importorskip("playwright.async_api").expect
 
@@ -116,6 +117,25 @@ async def test_console_asks_for_the_token_once(browser: "Browser") -> None:
         await expect(page.get_by_text("nothing is waiting")).to_be_visible()
         await page.reload()
         await expect(page.get_by_text("nothing is waiting")).to_be_visible()
+
+
+@pytest.mark.slow
+async def test_a_browser_asks_for_a_user(
+    browser: "Browser", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "users.yml"
+    file.write_text("users: [{username: root, password: secret, userType: Super}]")
+    monkeypatch.setattr("mocketmq.http_api.access.is_loopback", lambda _: False)
+    monkeypatch.delenv("container", raising=False)
+    user: HttpCredentials = {"username": "root", "password": "secret"}
+    async with (
+        running_api(acl=str(file)) as api,
+        console_page(browser, api.emulator.url, user=user) as page,
+    ):
+        await expect(page.get_by_text("nothing is waiting")).to_be_visible()
+        await page.goto(f"{api.emulator.url}/docs")
+        await expect(page.get_by_text("Send a message, delayed or not").first).to_be_visible()
+        assert await page.get_by_label("token").count() == 0
 
 
 async def test_losing_and_finding_the_broker_is_reported(browser: "Browser") -> None:

@@ -1,0 +1,227 @@
+"""Access control of the JSON API: who sent a request, and what each route needs of the sender.
+
+A request carries the token, which allows everything, or Basic credentials (RFC 7617): a user's name and
+password, or the access key and secret of an account in ``plain_acl.yml``. With accounts but without a token,
+requests from the broker's own machine need none, so that local tests, console and commands just work. In a
+container no request needs any, because addresses do not tell there which machine a request comes from.
+"""
+
+import base64
+import hmac
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from aiohttp import web
+
+from mocketmq.access.access import Access
+from mocketmq.access.accounts import Account
+from mocketmq.access.needs import Action, Kind, Need, to_administer, to_consume, to_produce
+from mocketmq.errors import AccessError, UnauthorizedError
+from mocketmq.http_api.fields import Input
+from mocketmq.message.identity import CLUSTER
+from mocketmq.own_machine import is_in_container, is_loopback
+
+_BASIC: Final = "Basic, with a user's name and password"
+_READS: Final = Action.GET | Action.LIST
+
+Find = Callable[[str], str | None]
+"""Returns the text of a field in a request's path, query or body; None if it is left out."""
+Needs = Callable[[Find], Iterable[Need]]
+
+
+class ApiGuard:
+    """Finds out who sent a request, if there is a ``token`` or ``access`` control."""
+
+    def __init__(self, token: str | None, access: Access | None) -> None:
+        self.is_on = token is not None or access is not None
+        self._token = f"Bearer {token}".encode() if token else None
+        self._access = access
+
+    def account_of(self, request: web.BaseRequest) -> Account | None:
+        """The account that sent the request; None if the sender may do everything.
+
+        Raises UnauthorizedError.
+        """
+        authorization, host = request.headers.get("Authorization", ""), request.remote or ""
+        scheme, space, given = authorization.partition(" ")
+        scheme = scheme.title()  # the scheme is case-insensitive (RFC 9110, 11.1)
+        if self._access is not None and scheme == "Basic":
+            return _account(self._access, given, host, self._challenge)
+        if self._token is None:
+            if self._access is None or is_in_container() or is_loopback(host):
+                return None
+            if self._access.accounts.trusts(host):
+                return None
+            raise UnauthorizedError(f"credentials are needed: Authorization: {_BASIC}", self._challenge)
+        text = f"{scheme}{space}{given}".encode(errors="surrogateescape")
+        if hmac.compare_digest(text, self._token):
+            return None
+        if authorization:
+            raise UnauthorizedError("the token is wrong")
+        more = f", or {_BASIC}" if self._access is not None else ""
+        raise UnauthorizedError(f"a token is needed: Authorization: Bearer <token>{more}")
+
+    @property
+    def _challenge(self) -> str:
+        """The scheme to ask for. Browsers ask for a name and password by themselves, but not for a token."""
+        return "Bearer" if self._token else 'Basic realm="mocketmq", charset="UTF-8"'
+
+
+def _account(access: Access, given: str, host: str, challenge: str) -> Account | None:
+    """The account whose name and password these are; None if it needs no permissions at this address."""
+    try:
+        name, colon, password = base64.b64decode(given, validate=True).decode().partition(":")
+    except ValueError:
+        colon = ""
+    if not colon:
+        raise UnauthorizedError("Basic credentials are not name:password in UTF-8 and base64", challenge)
+    accounts = access.accounts
+    try:
+        account = accounts.find_account(name or None)
+        if account.trusts(host):
+            return None
+        if not hmac.compare_digest(password.encode(), account.secret.encode()):
+            raise accounts.signature_error(account)
+    except AccessError as error:
+        raise UnauthorizedError(str(error), challenge) from None
+    return account
+
+
+def check_needs(account: Account, needs: Needs, inputs: Sequence[Input], request: web.BaseRequest) -> None:
+    """Raise AccessError unless the account may do what the request with these inputs needs.
+
+    Of accounts in ``plain_acl.yml``, only administrators may use the cluster and change topics and groups.
+    """
+    wanted = list(needs(partial(find_field, inputs)))
+    if any(map(_is_administrative, wanted)):
+        account.check_admin(f"{request.method} {request.rel_url.path}")
+    account.check(wanted, request.remote or "")
+
+
+def _is_administrative(need: Need) -> bool:
+    return need.kind == "Cluster" or not (need.permission or (need.actions and need.actions in _READS))
+
+
+def find_field(inputs: Sequence[Input], name: str) -> str | None:
+    """The text of a field that one of the inputs has; None if it is left out."""
+    return next((value for one in inputs if isinstance(value := getattr(one, name, None), str)), None)
+
+
+def _user(_find: Find) -> Iterator[Need]:
+    """Any user."""
+    return iter(())
+
+
+def _cluster(action: Action) -> Needs:
+    return lambda _: [to_administer("Cluster", CLUSTER, action)]
+
+
+def _every(kind: Kind) -> Needs:
+    """To list all topics or groups. Only a policy for all of them allows it."""
+    return lambda _: [to_administer(kind, "*", Action.LIST)]
+
+
+def _topic(action: Action) -> Needs:
+    """The action on the topic that the request names, otherwise on the cluster."""
+    return lambda find: [_of("Topic", find("topic"), action)]
+
+
+def _group(action: Action) -> Needs:
+    return lambda find: [_of("Group", find("group"), action)]
+
+
+def _of(kind: Kind, name: str | None, action: Action) -> Need:
+    return to_administer("Cluster", CLUSTER, action) if name is None else to_administer(kind, name, action)
+
+
+def _sends(find: Find) -> Iterable[Need]:
+    return to_produce(find("topic") or "")
+
+
+def _consumes(find: Find) -> Iterable[Need]:
+    return to_consume(find("topic"), find("group"))
+
+
+def _reads_messages(find: Find) -> Iterable[Need]:
+    """To see messages of a topic, or of all topics."""
+    topic = find("topic")
+    return to_consume(topic, None, Action.SUB | Action.GET) if topic else _CLUSTER_GET(find)
+
+
+def _waits(find: Find) -> Iterator[Need]:
+    yield from to_consume(find("topic"), find("group"), Action.SUB | Action.GET)
+    if find("advance") is not None:
+        yield from _CLUSTER_UPDATE(find)
+
+
+def _resets_group(find: Find) -> Iterator[Need]:
+    yield _of("Group", find("group"), Action.UPDATE)
+    yield _of("Topic", find("topic"), Action.UPDATE)
+
+
+_CLUSTER_GET: Final = _cluster(Action.GET)
+_CLUSTER_UPDATE: Final = _cluster(Action.UPDATE)
+
+TABLE: Final[Mapping[str, Needs]] = {
+    "send": _sends,
+    "send_batch": _sends,
+    "seed": _CLUSTER_UPDATE,
+    "receive": _consumes,
+    "acknowledge": _consumes,
+    "give_back": _consumes,
+    "extend": _consumes,
+    "browse": _reads_messages,
+    "life": _CLUSTER_GET,  # an id does not name a topic
+    "by_key": _reads_messages,
+    "message_states": _reads_messages,
+    "sent": _reads_messages,
+    "wait": _waits,
+    "unexpected": _reads_messages,
+    "leaks": _CLUSTER_GET,
+    "events": _CLUSTER_GET,
+    "levels": _CLUSTER_GET,
+    "pending": _reads_messages,
+    "first_due": _CLUSTER_GET,
+    "cancel_all": _topic(Action.UPDATE),
+    "deliver_all": _topic(Action.UPDATE),
+    "cancel": _CLUSTER_UPDATE,  # an id does not name a topic
+    "deliver": _CLUSTER_UPDATE,
+    "prepare": _sends,
+    "transactions": _reads_messages,
+    "commit": _CLUSTER_UPDATE,  # an id does not name a topic
+    "rollback": _CLUSTER_UPDATE,
+    "clock": _CLUSTER_GET,
+    "advance": _CLUSTER_UPDATE,
+    "move_to": _CLUSTER_UPDATE,
+    "move_to_next": _CLUSTER_UPDATE,
+    "topics": _every("Topic"),
+    "topic": _topic(Action.GET),
+    "lite_topics": _topic(Action.GET),
+    "put_topic": _topic(Action.CREATE),
+    "delete_topic": _topic(Action.DELETE),
+    "groups": _every("Group"),
+    "group": _group(Action.GET),
+    "put_group": _group(Action.CREATE),
+    "reset_group": _resets_group,
+    "delete_group": _group(Action.DELETE),
+    "clients": _CLUSTER_GET,
+    "running_info": _group(Action.GET),
+    "consume": _CLUSTER_UPDATE,  # an id does not name a topic
+    "reconnect": _CLUSTER_UPDATE,
+    "add_fault": _CLUSTER_UPDATE,
+    "faults": _CLUSTER_GET,
+    "clear_faults": _CLUSTER_UPDATE,
+    "fault": _CLUSTER_GET,
+    "delete_fault": _CLUSTER_UPDATE,
+    "stream": _CLUSTER_GET,
+    "records": _reads_messages,
+    "report_state": _CLUSTER_GET,
+    "make_report": _CLUSTER_GET,
+    "info": _user,
+    "reset": _topic(Action.UPDATE),
+    "metrics": _CLUSTER_GET,
+    "openapi": _user,
+    "docs": _user,
+}
+"""What each route needs, by the name of its handler. Routes that need no credentials are missing."""
