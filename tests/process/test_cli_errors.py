@@ -94,6 +94,8 @@ clock to 5 | 1 | Z, 1970-01-01T00:00:00.005Z is
 
 levels --url localhost | 2 | --url is 'localhost'; allowed: an address such as http://127.0.0.1:9877
 levels --url http://127.0.0.1:99999 | 2 | --url is 'http://127.0.0.1:99999'; allowed: an address such as
+levels --url http://root:pass/word@127.0.0.1 | 2 | --url is hidden; allowed: an address such as
+levels --url http://root:word@127.0.0.1 --token t | 2 | token and the user in the url are both given
 levels --token ä | 2 | --token is hidden; allowed: printable ASCII characters
 no-such-command | 2 | No such command 'no-such-command'
 topic | 2 | No such command 'topic'. Did you mean 'topics'?

@@ -77,7 +77,8 @@ def _value(context: click.Context, parameter: click.Parameter, field: str) -> st
     """Return the typed value. For a repeated option, this is the invalid value if the field identifies it."""
     typed = context.params[parameter.name or ""]
     if not isinstance(typed, tuple):
-        return "hidden" if parameter.name == "token" else shorten(typed)
+        is_secret = parameter.name == "token" or (parameter.name == "url" and "@" in typed)
+        return "hidden" if is_secret else shorten(typed)
     index = re.search(r"\[([0-9]+)\]", field)
     name = field.partition(".")[2]
     at_fault = [typed[int(index[1])]] if index else [each for each in typed if each.startswith(f"{name}=")]

@@ -18,7 +18,11 @@ from mocketmq.errors import InvalidArgumentError
 
 _OPTIONS = (
     click.option(
-        "--url", envvar="MOCKETMQ_URL", default=DEFAULT_URL, show_default=True, help="The broker's address."
+        "--url",
+        envvar="MOCKETMQ_URL",
+        default=DEFAULT_URL,
+        show_default=True,
+        help="The broker's address. http://NAME:PASSWORD@HOST sends a user's credentials.",
     ),
     click.option("--token", envvar="MOCKETMQ_TOKEN", help="The broker's token, if it requires one."),
     click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON."),

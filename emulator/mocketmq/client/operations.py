@@ -7,7 +7,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypedDict, cast
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote_to_bytes, urlencode, urlsplit
 
 from mocketmq import DEFAULT_URL, invisible_time
 from mocketmq.client.answer import JsonObject, RawAnswer, UnreachableError
@@ -28,6 +28,7 @@ CONNECT_S = 10.0
 
 
 _TOKENS = "printable ASCII characters"
+_ONE = "one of the two"
 
 
 class MessageOptions(TypedDict, total=False):
@@ -51,16 +52,25 @@ class MessageOptions(TypedDict, total=False):
 class Operations(Expecting):
     """The operations of the broker at ``url``. Each raises BrokerError, UnreachableError.
 
-    A client is a subclass whose :meth:`_exchange` sends the requests.
+    The URL may have a user's name and password, percent-encoded: ``http://name:password@host``. A client is a
+    subclass whose :meth:`_exchange` sends the requests.
     """
 
     def __init__(self, url: str, token: str | None) -> None:
-        self.url = url.rstrip("/")
+        user, self.url = _without_user(url.rstrip("/"))
         if not _is_address(self.url):
-            raise InvalidArgumentError("url", url, f"an address such as {DEFAULT_URL}")
+            allowed = f"an address such as {DEFAULT_URL}"
+            without_password = f"url is hidden; allowed: {allowed}" if "@" in url else None
+            raise InvalidArgumentError("url", url, allowed, without_password)
+        if token and user:
+            raise InvalidArgumentError(
+                "token", "hidden", _ONE, f"token and the user in the url are both given; allowed: {_ONE}"
+            )
         if token and not (token.isascii() and token.isprintable()):
             raise InvalidArgumentError("token", "hidden", _TOKENS, f"token is hidden; allowed: {_TOKENS}")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if user:
+            self._headers["Authorization"] = f"Basic {base64.b64encode(user).decode()}"
 
     @abstractmethod
     async def _exchange(
@@ -443,6 +453,14 @@ def outgoing(body: str | bytes, **options: Unpack[MessageOptions]) -> JsonObject
     if isinstance(body, bytes):
         return {"body_base64": base64.b64encode(body).decode(), **options}
     return {"body": body, **options}
+
+
+def _without_user(url: str) -> tuple[bytes, str]:
+    """Split a URL into the ``name:password`` in it, which may be empty, and the URL without them."""
+    scheme, separator, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    user, _, host = authority.rpartition("@")
+    return unquote_to_bytes(user), f"{scheme}{separator}{host}{slash}{path}"
 
 
 def _is_address(url: str) -> bool:

@@ -32,7 +32,7 @@ class AsyncBroker(Operations):
     faults: AsyncFaults
 
     def __init__(self, broker: Broker) -> None:
-        super().__init__(broker.url, broker.token)
+        super().__init__(*broker.login)
         self._broker = broker
         self.clock = AsyncClock(self)
         self.faults = AsyncFaults(self)

@@ -19,7 +19,7 @@ def of(broker: Broker) -> str:
     if broker.process and broker.has_died:
         return f"{broker.process.death}; its last lines:\n{broker.process.last_lines}"
     try:
-        with BlockingClient(broker.url, broker.token, answer_s=_ANSWER_S) as client:
+        with BlockingClient(*broker.login, answer_s=_ANSWER_S) as client:
             events = client.events(max_events=_LAST)
     except EmulatorError as error:
         return str(error)

@@ -1,5 +1,6 @@
 """Users and accounts decide over the JSON API: who must sign in, and what each route needs of a user."""
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -9,9 +10,16 @@ import pytest
 import pytest_asyncio
 
 from mocketmq.access.policies import ACTIONS, parse_policies
+from mocketmq.client.answer import BrokerError
+from mocketmq.client.asynchronous import Client
+from mocketmq.client.blocking import BlockingClient
+from mocketmq.errors import InvalidArgumentError
 from mocketmq.http_api.server import route_groups
 from mocketmq.own_machine import is_loopback
 from mocketmq.settings import Settings
+from mocketmq.testing import story
+from mocketmq.testing.async_broker import AsyncBroker
+from mocketmq.testing.broker import Broker
 from tests.support.api import Answer, Api, running_api
 
 SECRET, TOKEN = "secret-of:clerk/ü", "s3cret"
@@ -371,7 +379,7 @@ async def test_addresses_that_the_file_trusts_need_no_credentials(tmp_path: Path
             assert (await api.call("POST", "/v1/reset")).status == status
 
 
-# OpenAPI and secrets
+# OpenAPI, secrets and clients
 
 
 async def test_document_declares_the_user(guarded: Api, file: Path) -> None:
@@ -401,6 +409,45 @@ async def test_no_answer_shows_a_password(guarded: Api, caplog: pytest.LogCaptur
                 assert not any(word in f"{answer.headers}{answer.body!r}" for word in (SECRET, encoded)), path
     assert SECRET not in caplog.text
     assert encoded not in caplog.text
+
+
+QUOTED = "secret-of%3Aclerk%2F%C3%BC"
+
+
+async def test_clients_sign_in_with_the_url(guarded: Api) -> None:
+    await allow(guarded, T)
+    host = guarded.emulator.url.removeprefix("http://")
+    async with Client(f"http://clerk:{QUOTED}@{host}/") as broker:
+        assert broker.url == guarded.emulator.url
+        await broker.send("orders", "x")
+        with pytest.raises(BrokerError, match="User:clerk has no permission to access Topic:prices"):
+            await broker.send("prices", "x")
+    async with Client(f"http://clerk:wrong@{host}") as broker:
+        with pytest.raises(BrokerError, match="check signature failed"):
+            await broker.send("orders", "x")
+
+
+async def test_the_plugins_brokers_sign_in_with_the_url(file: Path) -> None:
+    async with running_api(acl=str(file), token=TOKEN) as api:
+        host = api.emulator.url.removeprefix("http://")
+        broker = await asyncio.to_thread(Broker, f"http://root:{QUOTED}@{host}")
+        broker.close()
+        assert broker.login == (f"http://root:{QUOTED}@{host}", None)
+        assert await AsyncBroker(broker).events() == []
+        assert await asyncio.to_thread(story.of, broker) == "the broker recorded no events"
+
+
+@pytest.mark.parametrize("url", [f"http://root:{SECRET}@host", "ftp://root:pw@host", "http://root:pw@"])
+def test_an_invalid_url_with_a_password_is_not_shown(url: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^url is hidden; allowed: "):
+        BlockingClient(url)
+
+
+def test_a_url_with_a_user_excludes_a_token() -> None:
+    with pytest.raises(
+        InvalidArgumentError, match=r"^token and the user in the url are both given; allowed: one"
+    ):
+        BlockingClient("http://root:pw@host", TOKEN)
 
 
 def test_loopback_addresses() -> None:
