@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 WORK = ROOT / "build" / "bundle"
 DIST = ROOT / "dist"
 EXTRAS = {"otlp", "relay", "sorted"}
-"""Extras of mocketmq in the bundle. The extra ``report`` is too large for it."""
+"""Extras in the bundle. ``report`` is too large for it, and agents run ``mcp`` beside an application."""
 _SYSTEMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 _MACHINES = {"amd64": "x86_64"}  # Windows' name and ours
 

@@ -99,6 +99,12 @@ def test_reports_and_exports_say_where_they_are(root: Path, command: str) -> Non
     assert "use the image mocketmq-report, or install mocketmq with its extra 'report'" in done.stderr
 
 
+def test_tools_for_agents_say_where_they_are(root: Path) -> None:
+    done = run(root, "mcp")
+    assert done.returncode == 2
+    assert "install mocketmq with its extra 'mcp', which the bundle leaves out" in done.stderr
+
+
 def test_bundle_is_small_and_has_a_checksum(archive: Path) -> None:
     assert archive.stat().st_size <= MOST_BYTES
     said, name = archive.with_name(f"{archive.name}.sha256").read_text().split()

@@ -35,8 +35,8 @@ COMMANDS = {
     "seed": ["seed - --format jsonl"],
     "healthcheck": ["healthcheck", "healthcheck --url http://127.0.0.1:9"],
 }
-OTHERS = {"schema", "serve", "export", "report", "probe", "lab", "relay", "demo", "verify"}
-"""Commands that work without a broker."""
+OTHERS = {"mcp", "schema", "serve", "export", "report", "probe", "lab", "relay", "demo", "verify"}
+"""Commands that work without a broker, and `mcp`, which imports what its extra brings."""
 
 PROGRAM = """
 import atexit, sys

@@ -23,6 +23,7 @@ DEVELOPMENT = [
     if isinstance(line, str)
 ]
 REPORT = PYPROJECT["project"]["optional-dependencies"]["report"]
+MCP = PYPROJECT["project"]["optional-dependencies"]["mcp"]
 EXTRAS = [
     line for extra in ("relay", "sorted") for line in PYPROJECT["project"]["optional-dependencies"][extra]
 ]
@@ -39,7 +40,7 @@ def pins(lock: str) -> dict[str, str]:
         ("requirements.lock", RUNTIME),
         ("requirements-report.lock", RUNTIME + REPORT),
         ("requirements-bundle.lock", RUNTIME + EXTRAS + PYPROJECT["dependency-groups"]["bundle"]),
-        ("requirements-dev.lock", RUNTIME + REPORT + EXTRAS + DEVELOPMENT),
+        ("requirements-dev.lock", RUNTIME + REPORT + EXTRAS + MCP + DEVELOPMENT),
     ],
 )
 def test_locks_satisfy_pyproject(lock: str, wanted: list[str]) -> None:
@@ -71,7 +72,7 @@ def test_every_package_is_in_the_wheel_the_image_and_the_type_check() -> None:
 def test_requirements_of_users_have_an_upper_bound_only_with_a_reason() -> None:
     bounded = {
         requirement.name
-        for requirement in map(Requirement, DEPENDENCIES + REPORT + EXTRAS)
+        for requirement in map(Requirement, DEPENDENCIES + REPORT + EXTRAS + MCP)
         if not {each.operator for each in requirement.specifier} <= {">="}
     }
     lines = (ROOT / "pyproject.toml").read_text().splitlines()

@@ -98,6 +98,7 @@ ROOMS = {
     # Next to the protocols
     "client": {"mocketmq.client"},
     "testing": {"mocketmq.testing"},
+    "mcp": {"mocketmq.mcp"},
     "probe": {"mocketmq.probe"},
     "demo": {"mocketmq.demo"},
     "lab": {"mocketmq.lab"},
@@ -164,6 +165,7 @@ KNOWS = {
     "aliyun": f"base access faults {BROKER} http signed",
     "client": "base",
     "testing": "base client",
+    "mcp": "base faults client",
     "probe": "base schedule wire calling protobuf signed",
     "demo": "base schedule client",
     "document": "base",
@@ -183,7 +185,7 @@ KNOWS = {
     "lab-report": "base document judge report spark lab",
     "cli": (
         "base store faults delay calling client probe demo document ledger judge spark app lab relay"
-        " lab-report"
+        " lab-report mcp"
     ),
 }
 

@@ -55,6 +55,7 @@ _COMMANDS = {
     "probe": ("mocketmq.cli.probe", "Measure how late a real cluster delivers."),
     "lab": ("mocketmq.cli.lab", "Compare delay schemes under the same load."),
     "relay": ("mocketmq.cli.relay", "Delay messages for a real Kafka or RocketMQ."),
+    "mcp": ("mocketmq.cli.mcp", "Offer tools for the broker to coding agents."),
     "healthcheck": ("mocketmq.cli.healthcheck", "Check that the broker is ready."),
     "demo": ("mocketmq.cli.demo", "Play a day of delayed messages, and check what consumers receive."),
 }
