@@ -126,7 +126,7 @@ lock: $(UV)  ## resolve pyproject.toml into the lock files (ARGS=--upgrade for t
 
 clean:  ## remove .venv, caches and builds; data directories stay
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis
-	@rm -rf tests/clients/node/node_modules tests/clients/grpc/node/node_modules tests/kits/node/node_modules tests/clients/go/build
+	@rm -rf tests/clients/node/node_modules tests/clients/grpc/node/node_modules tests/kits/node/node_modules tests/kits/openapi/node_modules tests/clients/go/build
 	@rm -rf tests/clients/*/target tests/clients/*/*/target kits/java/*/target tests/kits/java/*/target
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.clients import BROADCASTING, ClientAnswer, ConsumerData, Member
 from mocketmq.errors import ClientFailedError, ClientOfflineError, ClientTimeoutError, MessageNotFoundError
-from mocketmq.http_api.fields import GroupName, Input, MessageId, NoInput
+from mocketmq.http_api.fields import ANY_FIELDS, GroupName, Input, MessageId, NoInput
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 
 
@@ -76,7 +76,7 @@ class RunningInfoOut(msgspec.Struct, frozen=True):
     Keys that are objects, such as queues, are JSON text.
     """
 
-    running_info: dict[str, Any]
+    running_info: Annotated[dict[str, Any], ANY_FIELDS]
 
 
 class ConsumeIn(Input, frozen=True):

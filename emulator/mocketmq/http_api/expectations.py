@@ -16,6 +16,7 @@ from mocketmq.duration import parse_duration_us
 from mocketmq.errors import ClockError, InvalidArgumentError, TopicNotFoundError
 from mocketmq.http_api.events import EVENTS
 from mocketmq.http_api.fields import (
+    ANY_FIELDS,
     LARGEST,
     Duration,
     GroupName,
@@ -53,7 +54,7 @@ class MatcherIn(Input, frozen=True):
     properties: dict[str, str] | UnsetType = UNSET
     body: Any = UNSET
     body_base64: Base64 | UnsetType = UNSET
-    json_path: dict[Annotated[str, matching(PATTERN, PATHS)], Any] | UnsetType = UNSET
+    json_path: Annotated[dict[Annotated[str, matching(PATTERN, PATHS)], Any], ANY_FIELDS] | UnsetType = UNSET
     delayed: bool | UnsetType = UNSET
     delay_level: Annotated[int, Meta(ge=0, le=1024)] | UnsetType = UNSET
     max: Most = 100
@@ -80,7 +81,8 @@ class WaitIn(MatcherIn, frozen=True):
 
     more_schema: ClassVar[Mapping[str, object]] = {
         **MatcherIn.more_schema,
-        "anyOf": [{"required": [stage]} for stage in STAGES],
+        # Inside allOf: generators of clients take an anyOf beside properties for a type of any value.
+        "allOf": [{"anyOf": [{"required": [stage]} for stage in STAGES]}],
         "dependentRequired": {"acknowledged": ["group"]},
         "if": {"required": ["exactly"], "properties": {"exactly": {"const": True}}},
         "else": {"properties": {stage: {"minimum": 1} for stage in STAGES}},

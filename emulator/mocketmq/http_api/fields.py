@@ -17,6 +17,8 @@ from mocketmq.message.names import GROUP_NAMES, TOPIC_NAMES
 
 LARGEST: Final = (1 << 63) - 1
 INT32: Final = Meta(ge=-(1 << 31), le=(1 << 31) - 1)
+ANY_FIELDS: Final = Meta(extra_json_schema={"additionalProperties": True})
+"""An object with any fields. Without it, generators of clients take the object to have none."""
 
 
 def matching(pattern: str, rule: str) -> Meta:

@@ -103,7 +103,11 @@ def _parameters(route: Route) -> Iterator[Document]:
 def _responses(route: Route, security: Sequence[str]) -> Document:
     if isinstance(route.answer, str):
         content: Document = {
-            route.answer: {"schema": {"type": "object" if route.answer == JSON else "string"}}
+            route.answer: {
+                "schema": {"type": "object", "additionalProperties": True}
+                if route.answer == JSON
+                else {"type": "string"}
+            }
         }
         if route.events:
             content[route.answer]["x-events"] = {
