@@ -17,7 +17,7 @@ from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import NewestPage, TimedScheme
 from mocketmq.settings import Settings
-from mocketmq.store.messages import NO_LIMIT
+from mocketmq.store.messages import NO_LIMIT, until_bytes
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 from tests.support.api import Api, metrics_of, running_api
@@ -93,11 +93,18 @@ class EggTimer(TimedScheme):
         return self.waiting.get(number)
 
     async def page(
-        self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
+        self,
+        after: int,
+        limit: int,
+        *,
+        topic: str | None = None,
+        level: int | None = None,
+        max_bytes: int = NO_LIMIT,
     ) -> list[StoredMessage]:
         keys = {queue.key for queue in self.context.topics.get(topic).queues} if topic else None
         found = [m for m in self.waiting.values() if keys is None or m.real_queue_key in keys]
-        return [m for m in found if level is None and m.log_offset > after][:limit]
+        after_it = [m for m in found if level is None and m.log_offset > after]
+        return until_bytes(after_it[:limit], max_bytes, lambda one: len(one.body))
 
     async def newest(self, before: int, limit: int) -> NewestPage:
         earlier = sorted(

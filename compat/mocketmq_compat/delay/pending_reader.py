@@ -1,7 +1,7 @@
 """Reads the pending messages of a store: by key, by number, in order of arrival, and the newest."""
 
 import heapq
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import Identity, key_hash
 from mocketmq.schedule.scheme_context import TopicLookup
 from mocketmq.schedule.timed_scheme import NewestPage
-from mocketmq.store.messages import MAX_AT_ONCE
+from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
 from mocketmq.store.writer import MAX_BATCH_BYTES
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
 from mocketmq_compat.delay.record_reader import RecordReader
@@ -64,20 +64,27 @@ class PendingReader:
         """Return the messages with this number: one, or several after two stores were merged."""
         return await self._messages(await self._run(partial(self._store.with_number, number)))
 
-    async def by_arrival(self, after: int, limit: int, topic: str | None) -> list[StoredMessage]:
-        """Return up to ``limit`` messages, of the topic if given, numbered above ``after``, in order."""
+    async def by_arrival(
+        self, after: int, limit: int, topic: str | None, max_bytes: int
+    ) -> list[StoredMessage]:
+        """Return up to ``limit`` messages, of the topic if given, numbered above ``after``, in order.
+
+        The list ends with the message that brings the bodies to ``max_bytes``.
+        """
         keys = None if topic is None else {queue.key for queue in self._topics.get(topic).queues}
         found: list[StoredMessage] = []
+        left = max_bytes
         # Only the record has the topic, so a filter by topic reads more records than the page needs.
         some = max(limit, MAX_AT_ONCE if keys else 0)
         while len(found) < limit:
             entries = await self._run(partial(self._store.by_arrival, after, some))
             for begin in range(0, len(entries), MAX_AT_ONCE):
-                messages = await self._messages(entries[begin : begin + MAX_AT_ONCE])
-                found += [m for m in messages if keys is None or m.real_queue_key in keys]
-                if len(found) >= limit:
+                messages = await self._messages(entries[begin : begin + MAX_AT_ONCE], keys, left)
+                left -= sum(len(message.body) for message in messages)
+                found += messages
+                if len(found) >= limit or left <= 0:
                     break
-            if len(entries) < some:
+            if len(entries) < some or left <= 0:
                 break
             after = entries[-1].number
             some *= 2  # some stores scan all entries at each call
@@ -117,9 +124,16 @@ class PendingReader:
                 break
         return found
 
-    async def _messages(self, entries: Sequence[Entry]) -> list[StoredMessage]:
-        """Read the entries that are pending. Skips damaged records, which are quarantined when due."""
+    async def _messages(
+        self, entries: Sequence[Entry], keys: Collection[int] | None = None, max_bytes: int = NO_LIMIT
+    ) -> list[StoredMessage]:
+        """Read the entries that are pending, of the queues with these keys.
+
+        Ends with the message that brings the bodies to ``max_bytes``. Skips damaged records, which are
+        quarantined when due.
+        """
         found: list[StoredMessage] = []
+        size = 0
         left = [entry for entry in entries if self._waits(entry)]
         settled = await self._settled([entry.number for entry in left])
         while left:
@@ -130,6 +144,9 @@ class PendingReader:
                     message = await self._records.message(entry, content)
                 except DamagedFileError:
                     continue
-                if entry.identity not in settled:
+                if entry.identity not in settled and (keys is None or message.real_queue_key in keys):
                     found.append(message)
+                    size += len(message.body)
+                    if size >= max_bytes:
+                        return found
         return found

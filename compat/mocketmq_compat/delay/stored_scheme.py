@@ -378,10 +378,18 @@ class StoredScheme(TimedScheme):
         return next(iter(await self._pending_reader.with_number(number)), None)
 
     async def page(
-        self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
+        self,
+        after: int,
+        limit: int,
+        *,
+        topic: str | None = None,
+        level: int | None = None,
+        max_bytes: int = NO_LIMIT,
     ) -> list[StoredMessage]:
         """Return pending messages in order of arrival; none for a delay level."""
-        return [] if level is not None else await self._pending_reader.by_arrival(after, limit, topic)
+        if level is not None:
+            return []
+        return await self._pending_reader.by_arrival(after, limit, topic, max_bytes)
 
     async def newest(self, before: int, limit: int) -> NewestPage:
         return await self._pending_reader.newest(before, limit)

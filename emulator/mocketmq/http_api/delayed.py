@@ -6,10 +6,12 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.broker.inspection.pending import PendingMessage
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 from mocketmq.errors import MessageNotFoundError, NotPendingError, TopicNotFoundError
+from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.fields import Input, MessagePath, NoInput, PageSize, PageStart, TopicName
 from mocketmq.http_api.message_out import MessageOut, fields_of, to_ms
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
@@ -93,7 +95,10 @@ class DelayedOut(MessageOut, frozen=True, kw_only=True):
 
 
 class DelayedList(msgspec.Struct, frozen=True):
-    """A page of pending messages, oldest first. `next_after` is the next page's `after`; null at the end."""
+    """A page of pending messages, oldest first. `next_after` is the next page's `after`; null at the end.
+
+    A page ends early with the message that brings its bodies to 4 MiB.
+    """
 
     messages: list[DelayedOut]
     next_after: int | None
@@ -158,14 +163,20 @@ async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
 
 async def pending(call: ApiCall, which: PendingPage) -> DelayedList:
     """Messages that wait for their due time, in order of arrival."""
-    found = await call.broker.pending.list(
-        topic=given(which.topic),
-        level=given(which.level),
-        timed=which.timed,
-        after=which.after,
-        limit=which.max,
-    )
-    last = found[-1].message.log_offset if len(found) == which.max else None
+    load = load_of(call.request)
+    async with load.reading(MAX_RECEIVED_BYTES) as max_bytes:
+        found = await call.broker.pending.list(
+            topic=given(which.topic),
+            level=given(which.level),
+            timed=which.timed,
+            after=which.after,
+            limit=which.max,
+            max_bytes=max_bytes,
+        )
+        size = sum(len(one.message.body) for one in found)
+        load.settle(size)
+    is_end = len(found) < which.max and size < max_bytes
+    last = None if is_end else found[-1].message.log_offset
     return DelayedList([_delayed(call, one) for one in found], last)
 
 

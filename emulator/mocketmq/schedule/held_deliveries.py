@@ -23,9 +23,10 @@ from mocketmq.schedule.lateness_playback import RECORDED, Playback
 from mocketmq.schedule.ledger import LedgerWriter
 from mocketmq.schedule.scheme import PendingFigures
 from mocketmq.schedule.scheme_context import TopicLookup
+from mocketmq.store.messages import NO_LIMIT, first_messages
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
-from mocketmq.store.writer import Batch
+from mocketmq.store.writer import MAX_BATCH_BYTES, Batch
 
 READ_AHEAD: Final = 256
 
@@ -51,13 +52,13 @@ _RELEASE: Final = "UPDATE held_deliveries SET release_us = ? WHERE fault = ?"
 _FORGET: Final = "DELETE FROM held_deliveries WHERE record_offset = ?"
 _INTERVENE: Final = "INSERT INTO interventions VALUES (?, ?, ?)"
 _PAGE: Final = """
-SELECT m.* FROM messages m JOIN held_deliveries h ON h.record_offset = m.log_offset
+SELECT m.log_offset, length(m.body) FROM messages m JOIN held_deliveries h ON h.record_offset = m.log_offset
 JOIN queues q ON q.key = h.queue_key
 WHERE NOT h.is_repeat AND m.log_offset > ?1 AND (?2 IS NULL OR q.topic = ?2)
 AND (?3 IS NULL OR h.level = ?3) AND (NOT ?4 OR h.level IS NULL)
 ORDER BY m.log_offset LIMIT ?5"""
 _FIRST_DUE: Final = """
-SELECT m.* FROM messages m JOIN held_deliveries h ON h.record_offset = m.log_offset
+SELECT m.log_offset, length(m.body) FROM messages m JOIN held_deliveries h ON h.record_offset = m.log_offset
 WHERE NOT h.is_repeat AND h.level IS NULL ORDER BY m.due_us, m.log_offset LIMIT ?"""
 
 
@@ -336,18 +337,20 @@ class HeldDeliveries:
         topic: str | None = None,
         level: int | None = None,
         timed: bool = False,
+        max_bytes: int = NO_LIMIT,
     ) -> list[StoredMessage]:
         """Held messages with log offsets above ``after``, oldest first. ``timed``: only without a level."""
         if not self._records:
             return []
         rows = await self._database.rows(_PAGE, (after, topic, level, timed, limit))
-        return [StoredMessage._make(row) for row in rows]
+        return await first_messages(self._database, rows, max_bytes)
 
     async def first_due(self, limit: int) -> list[StoredMessage]:
-        """The first ``limit`` held messages without a level, by due time."""
+        """The first ``limit`` held messages without a level, by due time. Large bodies end the list early."""
         if not self._records:
             return []
-        return [StoredMessage._make(row) for row in await self._database.rows(_FIRST_DUE, (limit,))]
+        rows = await self._database.rows(_FIRST_DUE, (limit,))
+        return await first_messages(self._database, rows, MAX_BATCH_BYTES)
 
     def retained(self) -> Iterable[tuple[Queue, int]]:
         """All parked records while any message is held, because any of them may be its record."""

@@ -32,7 +32,7 @@ from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import Profile
 from mocketmq.schedule.scheme import PendingFigures
 from mocketmq.schedule.scheme_context import SchemeContext
-from mocketmq.store.messages import IS_RETRY_OF
+from mocketmq.store.messages import IS_RETRY_OF, NO_LIMIT, first_messages
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
@@ -254,7 +254,13 @@ class LevelQueues:
         return sum(level.pending for level in self.levels)
 
     async def page(
-        self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
+        self,
+        after: int,
+        limit: int,
+        *,
+        topic: str | None = None,
+        level: int | None = None,
+        max_bytes: int = NO_LIMIT,
     ) -> list[StoredMessage]:
         """Pending messages with a log offset above ``after``, oldest first."""
         ranges: list[str] = []
@@ -270,12 +276,13 @@ class LevelQueues:
             of_topic = "AND m.real_queue_key IN (SELECT key FROM queues WHERE topic = ?)"
             parameters.append(topic)
         rows = await self._database.rows(
-            "SELECT m.* FROM messages m LEFT JOIN interventions i ON i.parked_offset = m.log_offset"
+            "SELECT m.log_offset, length(m.body) FROM messages m"
+            " LEFT JOIN interventions i ON i.parked_offset = m.log_offset"
             f" WHERE ({' OR '.join(ranges)}) {of_topic} AND m.log_offset > ? AND i.parked_offset IS NULL"
             " ORDER BY m.log_offset LIMIT ?",
             [*parameters, after, limit],
         )
-        return [StoredMessage._make(row) for row in rows]
+        return await first_messages(self._database, rows, max_bytes)
 
     def states(self) -> list[LevelState]:
         """The states of all levels in the table, and of removed levels that still hold messages."""

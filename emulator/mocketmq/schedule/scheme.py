@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from mocketmq.message.message import StoredMessage
 from mocketmq.schedule.due import DueSource
+from mocketmq.store.messages import NO_LIMIT
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
@@ -77,9 +78,18 @@ class DelayScheme(DueSource, Protocol):
         """Whether this message is still pending here."""
 
     async def page(
-        self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
+        self,
+        after: int,
+        limit: int,
+        *,
+        topic: str | None = None,
+        level: int | None = None,
+        max_bytes: int = NO_LIMIT,
     ) -> list[StoredMessage]:
-        """Up to ``limit`` pending messages numbered above ``after``, in order, of one topic or level."""
+        """Up to ``limit`` pending messages numbered above ``after``, in order, of one topic or level.
+
+        The page may end with the message that brings its bodies to ``max_bytes``.
+        """
 
     def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
         """Cancel these messages, and return how many were cancelled. Ignores messages that are not pending.

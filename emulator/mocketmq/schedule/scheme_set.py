@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.schedule.scheme import DelayScheme, FileFigures, PendingFigures
 from mocketmq.schedule.timed_scheme import NewestPage, TimedScheme
 from mocketmq.schedule.waiting_lines import WaitingLines
-from mocketmq.store.messages import NO_LIMIT
+from mocketmq.store.messages import NO_LIMIT, until_bytes
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch, Writer
 
@@ -149,10 +149,12 @@ class SchemeSet:
                 return found
         return None
 
-    async def outside(self, after: int, limit: int, *, topic: str | None = None) -> list[StoredMessage]:
+    async def outside(
+        self, after: int, limit: int, *, topic: str | None = None, max_bytes: int = NO_LIMIT
+    ) -> list[StoredMessage]:
         """Like :meth:`page`, but only messages outside of the store."""
-        found = [message for one in self._timed for message in await one.page(after, limit, topic=topic)]
-        return sorted(found, key=lambda message: message.log_offset)[:limit]
+        pages = [await one.page(after, limit, topic=topic, max_bytes=max_bytes) for one in self._timed]
+        return merged_pages(pages, limit, max_bytes)
 
     async def newest_outside(self, before: int, limit: int) -> NewestPage:
         """Like :meth:`TimedScheme.newest`, over all schemes."""
@@ -173,11 +175,22 @@ class SchemeSet:
         return [message for one in self._timed for message in await one.first_due(limit)]
 
     async def page(
-        self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
+        self,
+        after: int,
+        limit: int,
+        *,
+        topic: str | None = None,
+        level: int | None = None,
+        max_bytes: int = NO_LIMIT,
     ) -> list[StoredMessage]:
-        """Up to ``limit`` pending messages numbered above ``after``, in order, of one topic or level."""
-        found = [m for one in self._all for m in await one.page(after, limit, topic=topic, level=level)]
-        return sorted(found, key=lambda message: message.log_offset)[:limit]
+        """Up to ``limit`` pending messages numbered above ``after``, in order, of one topic or level.
+
+        The page ends with the message that brings its bodies to ``max_bytes``.
+        """
+        pages = [
+            await one.page(after, limit, topic=topic, level=level, max_bytes=max_bytes) for one in self._all
+        ]
+        return merged_pages(pages, limit, max_bytes)
 
     # Cancelling and forcing by hand, in an intervention of the timer; durable after the intervention
 
@@ -293,6 +306,15 @@ class SchemeSet:
             if (one := scheme.file_figures()) is not None:
                 total = total.plus(one)
         return total
+
+
+def merged_pages(pages: Iterable[list[StoredMessage]], limit: int, max_bytes: int) -> list[StoredMessage]:
+    """Merge pages of several schemes into one, with the same limits.
+
+    A page that ended early has ``max_bytes`` of its own, so the merged page ends no later than that one.
+    """
+    found = sorted((message for page in pages for message in page), key=lambda one: one.log_offset)
+    return until_bytes(found[:limit], max_bytes, lambda one: len(one.body))
 
 
 def not_pending(message_id: str) -> NotPendingError:

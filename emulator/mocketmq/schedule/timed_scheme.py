@@ -123,9 +123,18 @@ class TimedScheme(ABC):
 
     @abstractmethod
     async def page(
-        self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
+        self,
+        after: int,
+        limit: int,
+        *,
+        topic: str | None = None,
+        level: int | None = None,
+        max_bytes: int = NO_LIMIT,
     ) -> list[StoredMessage]:
-        """Up to ``limit`` pending messages numbered above ``after``, in order; none for a ``level``."""
+        """Up to ``limit`` pending messages numbered above ``after``, in order; none for a ``level``.
+
+        The page may end with the message that brings its bodies to ``max_bytes``.
+        """
 
     @abstractmethod
     async def newest(self, before: int, limit: int) -> NewestPage:

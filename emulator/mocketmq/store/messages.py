@@ -1,11 +1,13 @@
 """Read stored messages."""
 
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from mocketmq.message.message import StoredMessage
 from mocketmq.store.database import Database
 from mocketmq.store.queue import Queue
+
+T = TypeVar("T")
 
 MAX_AT_ONCE = 500
 """Maximum number of parameters in one IN list."""
@@ -82,6 +84,30 @@ async def messages_at(database: Database, log_offsets: Sequence[int]) -> dict[in
         marks = ",".join("?" * len(some))
         for row in await database.rows(f"SELECT * FROM messages WHERE log_offset IN ({marks})", some):
             found[row[0]] = StoredMessage._make(row)
+    return found
+
+
+async def first_messages(
+    database: Database, sizes: Iterable[tuple[int, int]], max_bytes: int
+) -> list[StoredMessage]:
+    """Return the messages with these log offsets and body sizes, in this order.
+
+    The list ends with the message that brings the bodies to ``max_bytes``. Removed messages are omitted.
+    """
+    some = until_bytes(sizes, max_bytes, lambda pair: pair[1])
+    found = await messages_at(database, [log_offset for log_offset, _ in some])
+    return [found[log_offset] for log_offset, _ in some if log_offset in found]
+
+
+def until_bytes(entries: Iterable[T], max_bytes: int, size_of: Callable[[T], int]) -> list[T]:
+    """Return the entries up to the one that brings their sizes to ``max_bytes``."""
+    found: list[T] = []
+    size = 0
+    for entry in entries:
+        found.append(entry)
+        size += size_of(entry)
+        if size >= max_bytes:
+            break
     return found
 
 

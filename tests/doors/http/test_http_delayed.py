@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.api import Api
+from tests.support.api import Api, running_api
 
 
 async def test_the_level_table(api: Api) -> None:
@@ -45,6 +45,32 @@ async def test_pending_messages_are_listed_by_page_topic_and_level(api: Api) -> 
     assert (await api.refused(404, "GET", "/v1/delayed?topic=none"))["title"] == "Topic not found"
     for query in ("level=0", "level=x", "after=-2", "max=0"):
         assert (await api.refused(400, "GET", f"/v1/delayed?{query}"))["field"] == query.partition("=")[0]
+
+
+@pytest.mark.parametrize("scheme", ["directories", "wheel"])
+async def test_large_bodies_end_a_page_of_pending_messages_early(scheme: str) -> None:
+    mib = "x" * (1 << 20)
+    async with running_api(timed_scheme=scheme) as api:
+        await api.send(topic="bills", delay_ms=1_000)
+        for _ in range(3):
+            await api.send(body=mib, delay_level=1)
+            await api.send(body=mib, delay_ms=1_000)
+        await api.ok("POST", "/v1/faults", {"do": "hold", "topic": "orders"})
+        await api.ok("POST", "/v1/clock/advance", {"by": "2s"})  # orders are held
+        for _ in range(3):
+            await api.send(body=mib, delay_level=9)
+            await api.send(body=mib, delay_ms=60_000)
+        for query, count in (("", 12), ("&level=9", 3), ("&level=1", 3), ("&timed=true", 6)):
+            pages: list[list[str]] = []
+            after: int | None = -1
+            while after is not None:
+                page = await api.ok("GET", f"/v1/delayed?topic=orders&after={after}&max=1000{query}")
+                pages.append([one["message_id"] for one in page["messages"]])
+                after = page["next_after"]
+            found = [one for page in pages for one in page]
+            assert (len(found), len({*found})) == (count, count)
+            assert [len(page) for page in pages if page] == [4] * (count // 4) + [count % 4] * (count % 4 > 0)
+        assert (await api.ok("DELETE", "/v1/delayed"))["cancelled"] == 12
 
 
 async def test_a_pending_message_is_cancelled_or_delivered_by_hand(api: Api) -> None:

@@ -11,8 +11,10 @@ from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import log_offset_of
 from mocketmq.message.names import SCHEDULE_TOPIC
 from mocketmq.schedule.held_deliveries import HeldDeliveries
-from mocketmq.schedule.scheme_set import SchemeSet, not_pending
+from mocketmq.schedule.scheme_set import SchemeSet, merged_pages, not_pending
 from mocketmq.schedule.timer import Timer
+from mocketmq.store.messages import NO_LIMIT
+from mocketmq.store.writer import MAX_BATCH_BYTES
 
 _PAGE: Final = 500
 """Maximum number of messages that are cancelled or delivered by hand in one transaction."""
@@ -61,16 +63,18 @@ class PendingMessages:
         timed: bool = False,
         after: int = -1,
         limit: int = 100,
+        max_bytes: int = NO_LIMIT,
     ) -> list[PendingMessage]:
         """Pending messages numbered above ``after``, of one topic or level.
 
         ``timed`` selects messages outside of the store, and messages without a level that a fault holds. The
         order is by number: messages with log offsets first, including those with levels and committed half
-        messages with an absolute due time, then the others by arrival. Raises TopicNotFoundError.
+        messages with an absolute due time, then the others by arrival. The list ends with the message that
+        brings the bodies to ``max_bytes``. Raises TopicNotFoundError.
         """
         if topic is not None:
             self._topics.get(topic)
-        found = await self._page(after, limit, topic, level, timed)
+        found = await self._page(after, limit, topic, level, timed, max_bytes)
         return [self._describe(message) for message in found]
 
     async def first_due(self, limit: int) -> Sequence[PendingMessage]:
@@ -81,13 +85,13 @@ class PendingMessages:
         return [self._describe(message) for message in found[:limit]]
 
     async def _page(
-        self, after: int, limit: int, topic: str | None, level: int | None, timed: bool
+        self, after: int, limit: int, topic: str | None, level: int | None, timed: bool, max_bytes: int
     ) -> Sequence[StoredMessage]:
         if timed:
-            outside = await self._schemes.outside(after, limit, topic=topic)
-            held = await self._held.page(after, limit, topic=topic, timed=True)
-            return sorted([*held, *outside], key=lambda message: message.log_offset)[:limit]
-        return await self._schemes.page(after, limit, topic=topic, level=level)
+            outside = await self._schemes.outside(after, limit, topic=topic, max_bytes=max_bytes)
+            held = await self._held.page(after, limit, topic=topic, timed=True, max_bytes=max_bytes)
+            return merged_pages([held, outside], limit, max_bytes)
+        return await self._schemes.page(after, limit, topic=topic, level=level, max_bytes=max_bytes)
 
     async def cancel_all(self, topic: str | None, level: int | None, timed: bool) -> int:
         """Cancel the messages pending now, selected as by :meth:`list`. Return how many were cancelled."""
@@ -110,7 +114,7 @@ class PendingMessages:
         count, after, left = 0, -1, self.count
         while left > 0:
             async with self._timer.intervention():
-                page = await self._page(after, min(left, _PAGE), topic, level, timed)
+                page = await self._page(after, min(left, _PAGE), topic, level, timed, MAX_BATCH_BYTES)
                 if not page:
                     break
                 count += await act(page)
