@@ -62,6 +62,14 @@ async def test_events_tell_of_delays_retries_and_dead_letters(api: Api, delay: J
     assert await story(api) == []
 
 
+@pytest.mark.parametrize("delay", [delay for delay, _ in DELAYS])
+async def test_newest_events_include_the_newest_of_many_pending_messages(api: Api, delay: Json) -> None:
+    for body in "abc":
+        await api.send(body=body, **delay)
+    newest = await api.ok("GET", "/v1/events?max=2")
+    assert ([one["text"][-3:] for one in newest["events"]], newest["more"]) == (["'b'", "'c'"], True)
+
+
 @pytest.mark.parametrize(("delay", "keeper"), DELAYS)
 async def test_events_tell_of_forced_and_cancelled_messages(api: Api, delay: Json, keeper: str) -> None:
     first = await api.send(body="a", **delay)

@@ -23,6 +23,8 @@ ORDER BY move DESC LIMIT ?"""
 _FAULTS: Final = """
 SELECT unique_key, next_offset, topic, group_name, at_us, fault, do, door, operation FROM fault_hits
 ORDER BY rowid DESC LIMIT ?"""
+_ABOVE_ALL: Final = (1 << 63) - 1
+"""Above the number of any message."""
 _EXPECTED: Final = ("due", "visible")
 """Kinds of events that follow from earlier events."""
 
@@ -38,7 +40,7 @@ class Events:
 
     async def newest(self, limit: int) -> tuple[list[Event], bool]:
         """The newest events, oldest first, and whether there are older ones. Raises a StoreError."""
-        waiting = [self._lives.waiting(one) for one in await self._schemes.outside(-1, limit)]
+        waiting = await self._waiting(limit + 1)
         rows = [RecordRow._make(row) for row in await self._database.rows(_NEWEST, (limit + 1,))]
         found = [event for row in (*waiting, *rows) for event in self._lives.of_record(row)]
         by_offset = {row.log_offset: row for row in rows}
@@ -57,6 +59,15 @@ class Events:
         found += [move(*row) for row in await self._database.rows(_MOVES, (limit + 1,))]
         found.sort(key=lambda event: (event.at_us, event.order))
         return found[-limit:], len(found) > limit
+
+    async def _waiting(self, limit: int) -> list[RecordRow]:
+        """At least ``limit`` of the newest messages outside of the store, if there are that many."""
+        found: list[RecordRow] = []
+        number: int | None = _ABOVE_ALL
+        while number is not None and len(found) < limit:
+            messages, number = await self._schemes.newest_outside(number, limit)
+            found += map(self._lives.waiting, messages)
+        return found
 
 
 def _labelled(event: Event) -> Event:
