@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from mocketmq.duration import format_duration
 from mocketmq.errors import ClockError
 
 US_PER_MS = 1_000
@@ -179,7 +180,7 @@ def check_move(from_us: int, to_us: int) -> None:
     if to_us < from_us:
         raise ClockError(
             f"the clock only moves forward: it is at {from_us // US_PER_MS} ms,"
-            f" {to_us // US_PER_MS} ms is {(from_us - to_us) / US_PER_S:.3f} s before that"
+            f" {to_us // US_PER_MS} ms is {format_duration(from_us - to_us)} before that"
         )
     if to_us > LATEST_US:
         raise ClockError(f"the clock ends with the year 9999, at {LATEST_US // US_PER_MS} ms")

@@ -227,7 +227,7 @@ def test_whole_milliseconds_are_rounded_up() -> None:
 def test_a_move_is_forward_and_within_the_calendar() -> None:
     check_move(5, 5)
     check_move(5, LATEST_US)
-    with pytest.raises(ClockError, match=r"2000 ms, .*500 ms .*1\.500 s"):
+    with pytest.raises(ClockError, match=r"2000 ms, .*500 ms .*1\.5s"):
         check_move(2_000_000, 500_000)
     with pytest.raises(ClockError, match="year 9999"):
         check_move(5, LATEST_US + 1)
