@@ -72,6 +72,15 @@ async def test_all_charts_are_drawn_within_their_frames(
     )
 
 
+async def test_cards_of_a_phone_name_their_group(page: Page, report: Path) -> None:
+    await page.show(report, 390)
+    labels = await page.evaluate(
+        "[...document.querySelectorAll('#groups tbody tr:first-child > :first-child')]"
+        ".map((one) => getComputedStyle(one, '::before').content)"
+    )
+    assert labels == ['"scheme"', '"profile"', '"topic"', '"run"']
+
+
 async def test_open_charts_follow_the_theme_of_the_system(page: Page, report: Path) -> None:
     await page.show(report, 1_000)
     label = ".chart svg .tick"

@@ -67,8 +67,8 @@ const LONG = 14; // letters: more than fit into a column of a card
 // On a phone a row is a card, in which each figure has the name of its column.
 for (const table of document.querySelectorAll("table:not(.judged, .text)")) {
   const names = [...table.querySelectorAll("thead th")].map((each) => each.textContent);
-  for (const cell of table.querySelectorAll("tbody td:not([colspan])")) {
-    cell.dataset.of = names[cell.cellIndex];
+  for (const cell of table.querySelectorAll("tbody :is(th, td:not([colspan]))")) {
+    if (names[cell.cellIndex] !== "of") cell.dataset.of = names[cell.cellIndex];
     cell.classList.toggle("long", cell.textContent.length > LONG);
   }
   table.classList.add("cards");
