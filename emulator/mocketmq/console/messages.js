@@ -47,7 +47,7 @@ export function showMessages(view, place) {
     setText(what, isPaused ? "Paused."
       : wanted.after ? `The clock move delivered ${plural(found, "message")}${more}.`
         : isSearch ? `${plural(found, "message")}${more} with ${terms}, newest first.`
-          : before ? "Older messages." : `Newest first${rate ? `; ${rate.toLocaleString("en")} records stored per second` : ""}.`);
+          : before ? "Older messages." : `Newest first${rate ? `; ${rate.toLocaleString("en")} ${rate === 1 ? "record" : "records"} stored per second` : ""}.`);
   }
 
   async function read() {
