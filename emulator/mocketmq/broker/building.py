@@ -265,7 +265,7 @@ def _make_answers(broker: Broker, settings: Settings) -> None:
     """Make the parts that answer people, tests and the console. They read from the store on request."""
     store, registry, schemes, polls = broker.store, broker.registry, broker.schemes, broker.polls
     groups, topics = broker.consuming_groups, registry.topics
-    lives = Lives(topics, schemes, broker.ledger_notes.trail)
+    lives = Lives(store.clock, topics, schemes, broker.ledger_notes.trail)
     broker.histories = Histories(store, topics, schemes, broker.message_keys, broker.ledger_notes, lives)
     broker.pending = PendingMessages(broker.timer, topics, schemes, broker.held, broker.histories)
     broker.mover = ClockMover(store, broker.timer, broker.pending)

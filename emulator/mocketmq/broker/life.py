@@ -16,7 +16,7 @@ import msgspec
 from mocketmq.broker.consuming.ledger_notes import PullTrail
 from mocketmq.broker.consuming.receipt import Outcome
 from mocketmq.broker.registry.topics import Topics
-from mocketmq.clock import US_PER_MS
+from mocketmq.clock import US_PER_MS, Clock
 from mocketmq.duration import format_duration
 from mocketmq.instant import format_time
 from mocketmq.message.body import preview
@@ -160,7 +160,8 @@ class Event(NamedTuple):
 class Lives:
     """Derives events from records."""
 
-    def __init__(self, topics: Topics, schemes: SchemeSet, trail: PullTrail) -> None:
+    def __init__(self, clock: Clock, topics: Topics, schemes: SchemeSet, trail: PullTrail) -> None:
+        self._clock = clock
         self._topics = topics
         self._schemes = schemes
         self._trail = trail
@@ -301,8 +302,10 @@ class Lives:
         group, outcome = receipt.group, receipt.outcome
         last_us, settled_us = receipt.last_taken_us, receipt.settled_us
         if row.kind != "prepared" and receipt.times:
-            yield from self._attempts(row, receipt, parse_attempts(attempts))
-            if outcome is None:
+            takes = parse_attempts(attempts)
+            yield from self._attempts(row, receipt, takes)
+            is_told = self._is_expired(receipt) and not any(one.is_change for one in takes[-1:])
+            if outcome is None and not is_told:
                 text = f"visible to {group} again"
                 yield self._event(row, receipt.visible_us, "visible", text, rank=5, group=group)
         kind = _OUTCOMES.get(outcome or "")
@@ -332,11 +335,19 @@ class Lives:
                 continue
             times += 1
             yield self.taken(row, group, one.at_us, times)
-            is_last = following is None and receipt.outcome == Outcome.DEAD
-            is_over = is_last and one.visible_us <= (receipt.settled_us or 0)
-            if is_over or (following is not None and not following.is_change):
+            if following is None:
+                is_dead = receipt.outcome == Outcome.DEAD and one.visible_us <= (receipt.settled_us or 0)
+                is_over = is_dead or self._is_expired(receipt)
+            else:
+                is_over = not following.is_change
+            if is_over:
+                at_us = one.visible_us if following else min(one.visible_us, receipt.visible_us)
                 text = f"not acknowledged by {group} in time"
-                yield self._event(row, one.visible_us, "expired", text, rank=2, group=group, times=times)
+                yield self._event(row, at_us, "expired", text, rank=2, group=group, times=times)
+
+    def _is_expired(self, receipt: ReceiptRecord) -> bool:
+        """Whether the message is visible again, and nobody has taken it since."""
+        return receipt.outcome is None and receipt.visible_us <= self._clock.now_us()
 
     def of_trail(self, rows: Iterable[RecordRow]) -> Iterator[Event]:
         """The events of consumers by offset. A commit does not acknowledge messages given back before."""

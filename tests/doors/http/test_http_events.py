@@ -89,12 +89,16 @@ async def test_events_tell_of_forced_and_cancelled_messages(api: Api, delay: Jso
 async def test_events_tell_of_each_take_and_the_acknowledgement(api: Api) -> None:
     await api.send(body="a")
     await api.receive(invisible_ms=10_000)
-    await api.ok("POST", "/v1/clock/advance", {"by": "10s"})
+    await api.ok("POST", "/v1/clock/advance", {"by": "9s"})
+    assert (await story(api))[1:] == ["0 taken by billing: 'a'", "0 clock moved by 9s"]
+    await api.ok("POST", "/v1/clock/advance", {"by": "1s"})
+    assert (await story(api))[-1] == "10 not acknowledged by billing in time: 'a'"
     await acknowledge(api, await api.receive())
     assert await story(api) == [
         "0 sent to orders by http: 'a'",
         "0 taken by billing: 'a'",
-        "0 clock moved by 10s",
+        "0 clock moved by 9s",
+        "9 clock moved by 1s",
         "10 not acknowledged by billing in time: 'a'",
         "10 taken by billing for the 2nd time: 'a'",
         "10 acknowledged by billing: 'a'",
