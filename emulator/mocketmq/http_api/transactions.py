@@ -5,9 +5,11 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
 from mocketmq.broker.transactions.half_messages import LONGEST_IMMUNITY_S, HalfMessage
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import MessageNotFoundError, TopicNotFoundError, UndecidableError
+from mocketmq.http_api.answers import load_of
 from mocketmq.http_api.fields import GroupName, Input, MessagePath, PageSize, PageStart, TopicName, TopicPath
 from mocketmq.http_api.message_out import MessageOut, fields_of, to_ms
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
@@ -51,7 +53,10 @@ class OpenHalves(Input, frozen=True):
 
 
 class HalfList(msgspec.Struct, frozen=True):
-    """A page of half messages, oldest first. `next_after` is the next page's `after`; null at the end."""
+    """A page of half messages, oldest first. `next_after` is the next page's `after`; null at the end.
+
+    A page ends early once its bodies have 4 MiB.
+    """
 
     messages: list[HalfOut]
     next_after: int | None
@@ -67,8 +72,15 @@ async def prepare(call: ApiCall, path: TopicPath, message: HalfIn) -> HalfOut:
 
 async def transactions(call: ApiCall, which: OpenHalves) -> HalfList:
     """Returns the undecided half messages of all protocols."""
-    found = await call.broker.half_messages.page(which.after, which.max, topic_name=given(which.topic))
-    last = found[-1].stored.log_offset if len(found) == which.max else None
+    load = load_of(call.request)
+    async with load.reading(MAX_RECEIVED_BYTES) as max_bytes:
+        found = await call.broker.half_messages.page(
+            which.after, which.max, topic_name=given(which.topic), max_bytes=max_bytes
+        )
+        size = sum(len(half.stored.body) for half in found)
+        load.settle(size)
+    is_end = len(found) < which.max and size < max_bytes
+    last = None if is_end else found[-1].stored.log_offset
     return HalfList([_half_out(call, half) for half in found], last)
 
 

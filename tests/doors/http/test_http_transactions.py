@@ -76,6 +76,19 @@ async def test_half_messages_of_every_door_are_listed_by_page_and_topic(api: Api
     assert [message["body"] for message in await api.receive("bills")] == ["popped"]
 
 
+async def test_large_bodies_end_a_page_of_half_messages_early(api: Api) -> None:
+    made = [(await prepare(api, "x" * (3 << 19)))["message_id"] for _ in range(7)]
+    await prepare(api, "x" * (3 << 19), topic="bills")
+    pages: list[list[str]] = []
+    after: int | None = -1
+    while after is not None:
+        page = await api.ok("GET", f"/v1/transactions?topic={TOPIC}&after={after}&max=1000")
+        pages.append([one["message_id"] for one in page["messages"]])
+        after = page["next_after"]
+    assert [one for page in pages for one in page] == made
+    assert [len(page) for page in pages if page] == [4, 3]
+
+
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [

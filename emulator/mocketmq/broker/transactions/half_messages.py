@@ -19,7 +19,7 @@ message can no longer be rolled back; the next check-back, or the end of the 24 
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -54,7 +54,7 @@ from mocketmq.message.properties import (
 )
 from mocketmq.run_to_completion import run_to_completion
 from mocketmq.schedule.scheme_set import Claim, SchemeSet
-from mocketmq.store.messages import MAX_AT_ONCE, messages_at
+from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT, fitting_messages_at, messages_at
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import open_with_key, open_with_property
 from mocketmq.store.store import Store
@@ -284,20 +284,27 @@ class HalfMessages:
         )
         return sorted(receipts, key=lambda receipt: receipt.log_offset)
 
-    async def page(self, after: int, limit: int, *, topic_name: str | None = None) -> list[HalfMessage]:
+    async def page(
+        self, after: int, limit: int, *, topic_name: str | None = None, max_bytes: int = NO_LIMIT
+    ) -> list[HalfMessage]:
         """Up to ``limit`` open half messages with log offsets above ``after``, of one topic or all, in order.
 
-        Raises TopicNotFoundError.
+        The page ends once its bodies have ``max_bytes``, and no later than at twice as many, unless one alone
+        is larger. Raises TopicNotFoundError.
         """
         if topic_name is not None:
             self._topics.get(topic_name)
         receipts = [receipt for receipt in self.open() if receipt.log_offset > after]
         found: list[HalfMessage] = []
-        for first in range(0, len(receipts), limit):
-            halves = await self.halves(receipts[first : first + limit])
+        first = size = 0
+        while first < len(receipts) and len(found) < limit and size < max_bytes:
+            some = receipts[first : first + limit]
+            offsets = [receipt.log_offset for receipt in some]
+            messages, count = await fitting_messages_at(self._database, offsets, max_bytes, or_first=True)
+            halves = self._halves(some[:count], messages)
             found += [half for half in halves if topic_name in (None, half.queue.topic)]
-            if len(found) >= limit:
-                break
+            size = sum(len(half.stored.body) for half in found)
+            first += count
         return found[:limit]
 
     async def open_by_topic(self) -> Counter[str]:
@@ -313,6 +320,9 @@ class HalfMessages:
     async def halves(self, receipts: Sequence[Receipt]) -> list[HalfMessage]:
         """Read the half messages of these receipts. Removed messages are omitted."""
         found = await messages_at(self._database, [receipt.log_offset for receipt in receipts])
+        return self._halves(receipts, found)
+
+    def _halves(self, receipts: Sequence[Receipt], found: Mapping[int, StoredMessage]) -> list[HalfMessage]:
         return [
             self._half(receipt, found[receipt.log_offset])
             for receipt in receipts
