@@ -192,6 +192,14 @@ def test_help_explains_the_exit_codes() -> None:
         assert re.search(rf"^  {command} +[A-Z]", shown.stdout, re.MULTILINE)
 
 
+async def test_a_standing_clock_is_told_with_the_number_of_large_messages(shell: Shell) -> None:
+    for _ in range(3):
+        large = ("send", "orders", "-", "--level", "3", "--url", shell.url)
+        assert (await mocketmq(*large, stdin=b"x" * (2 << 20))).code == 0
+    nothing = await shell("receive", "orders", "--group", "g")
+    assert "was not moved; 3 delayed for the group" in nothing.stdout
+
+
 async def test_send_advance_receive_and_acknowledge(shell: Shell) -> None:
     sent = await shell.json(
         *("send", "orders", "naïve", "--level", "3", "--tag", "paid", "--key", "o1", "--key", "c2"),

@@ -261,12 +261,24 @@ def _standing_clock(broker: BlockingClient, topic: str, group: str) -> list[str]
     if clock["mode"] != "manual" or clock["moved"]:
         return []
     topics = {queue["topic"] for queue in broker.group(group)["queues"] if queue["retrying"]} | {topic}
-    pages = [broker.delayed(topic=one, max_messages=1_000)["messages"] for one in sorted(topics)]
-    dues = [one["due_ms"] for page in pages for one in page if one["due_ms"] > clock["now_ms"]]
+    pending = [message for one in sorted(topics) for message in _pending(broker, one)]
+    dues = [message["due_ms"] for message in pending if message["due_ms"] > clock["now_ms"]]
     if not dues:
         return []
     due = instant(min(dues), clock["now_ms"])
     return [f"the clock is manual and was not moved; {len(dues)} delayed for the group, the next due {due}"]
+
+
+def _pending(broker: BlockingClient, topic: str) -> list[JsonObject]:
+    """Up to 1,000 pending messages of the topic; large bodies take several pages."""
+    found: list[JsonObject] = []
+    after: int | None = None
+    while True:
+        page = broker.delayed(topic=topic, after=after, max_messages=1_000 - len(found))
+        found += page["messages"]
+        after = page["next_after"]
+        if after is None or len(found) >= 1_000:
+            return found
 
 
 def _name_and_value(text: str) -> tuple[str, str]:
