@@ -98,6 +98,9 @@ class TopicDeclaration:
     type: MessageType | None = _setting(
         "", rules.choice(MessageType)
     )  # its attribute message.type, for gRPC clients
+    lite_expiration: int | None = _setting(
+        "", rules.whole_number(-1, 43_200), "minutes after the last message at which a lite topic is deleted"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +111,12 @@ class GroupDeclaration:
     max_retries: int = _setting("16", rules.whole_number(0, 1000))
     retry_queues: int = _setting("1", rules.whole_number(1, 64))
     fifo: bool = _setting("false", rules.BOOLEAN)  # gRPC clients consume in order
+    lite_parent: str | None = _setting("", rules.TOPIC, "topic whose lite topics the group consumes")
+    lite_exclusive: bool | None = _setting("", rules.BOOLEAN, "one client at a time has a lite topic")
+    lite_wildcard: bool | None = _setting("", rules.BOOLEAN, "each client has all lite topics")
+    lite_quota: int | None = _setting(
+        "", rules.whole_number(-1, 100_000), "largest number of lite topics of a client"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

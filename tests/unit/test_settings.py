@@ -1,5 +1,6 @@
 """Settings: four sources in order, one rule for all, and errors with instructions."""
 
+import re
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from mocketmq import DEFAULT_URL
 from mocketmq.errors import SettingError
 from mocketmq.settings import GroupDeclaration, Settings, TopicDeclaration, load_settings, options
 
+ROOT = Path(__file__).parents[2]
 MINUTE_US = 60_000_000
 IN_FILE = ("topics", "groups", "faults", "messages", "progress", "file")
 """Settings that only the file has, and the file."""
@@ -319,6 +321,16 @@ def test_the_file_declares_topics_and_groups(config: Path) -> None:
     assert settings.groups == (GroupDeclaration(name="billing", max_retries=3),)
 
 
+def test_the_page_of_lite_topics_declares_them(config: Path) -> None:
+    [declared] = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "lite-topics.md").read_text(), re.DOTALL)
+    config.write_text(declared)
+    settings = load_settings({}, {}, config)
+    assert settings.topics == (TopicDeclaration(name="chats", type="lite", lite_expiration=60),)
+    assert settings.groups == (
+        GroupDeclaration(name="agents", lite_parent="chats", lite_exclusive=True, lite_quota=100),
+    )
+
+
 @pytest.mark.parametrize(
     ("content", "text"),
     [
@@ -344,6 +356,14 @@ def test_the_file_declares_topics_and_groups(config: Path) -> None:
         (
             "[[groups]]\nname = 'a'\nretry_queues = 65",
             r"setting groups\[0\]\.retry_queues is 65; allowed: a whole number from 1 to 64 \(",
+        ),
+        (
+            "[[topics]]\nname = 'a'\nlite_expiration = 'never'",
+            r"setting topics\[0\]\.lite_expiration is 'never'; allowed: a whole number from -1 to 43200 \(",
+        ),
+        (
+            "[[groups]]\nname = 'a'\nlite_parent = 'a.b'",
+            r"setting groups\[0\]\.lite_parent is 'a\.b'; allowed: 1 to 127 char.*toml, line 3, column 15\)",
         ),
         (
             "[[topics]]\nname = 'a.b'",

@@ -41,9 +41,19 @@ profile = "exact"
 [[topics]]
 name = "orders"
 read_queues = 8
+[[topics]]
+name = "chats"
+type = "lite"
+lite_expiration = 60
 [[groups]]
 name = "billing"
 fifo = true
+[[groups]]
+name = "agents"
+lite_parent = "chats"
+lite_exclusive = true
+lite_wildcard = false
+lite_quota = 100
 [[faults]]
 do = "refuse"
 error = "SYSTEM_BUSY"
@@ -77,7 +87,9 @@ def test_what_the_broker_reads_is_valid(tmp_path: Path) -> None:
         'max_message_bytes = "much"',
         "[[topics]]",
         '[[topics]]\nname = "a"\nperm = "x"',
+        '[[topics]]\nname = "a"\nlite_expiration = 43201',
         '[[groups]]\nname = "a"\nretry_queues = 65',
+        '[[groups]]\nname = "a"\nlite_exclusive = "Exclusive"',
     ],
 )
 def test_what_the_broker_refuses_is_not_valid(text: str, tmp_path: Path) -> None:

@@ -12,10 +12,6 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.offset_resets import Find, at_end, at_offset, at_start
 from mocketmq.broker.registry.groups import (
     ALWAYS,
-    LITE_BIND_TOPIC,
-    LITE_QUOTA,
-    LITE_SUB_MODEL,
-    LITE_WILDCARD,
     MAX_LITE_QUOTA,
     MAX_RETRIES,
     MAX_RETRIES_LIMIT,
@@ -40,7 +36,7 @@ from mocketmq.http_api.fields import (
     QueueId,
     TopicName,
 )
-from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
+from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup, given
 from mocketmq.message.names import dead_letter_topic
 
 
@@ -173,26 +169,16 @@ async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut
     if wanted.priority_factor is not UNSET:
         attributes = {**config.attributes, PRIORITY_FACTOR: str(wanted.priority_factor)}
         config = msgspec.structs.replace(config, attributes=attributes)
-    config = msgspec.structs.replace(config, attributes=_with_lite_topics(config.attributes, wanted))
+    config = config.with_lite_topics(
+        parent=given(wanted.lite_parent),
+        is_exclusive=given(wanted.lite_exclusive),
+        is_wildcard=given(wanted.lite_wildcard),
+        quota=given(wanted.lite_quota),
+    )
     made = await call.broker.registry.groups.put(path.group, wanted.max_retries, wanted.retry_queues, config)
     group = call.broker.consuming_groups.of(made)
     answer = await _one_group(call.broker, group)
     return answer if known else Created(answer)
-
-
-def _with_lite_topics(attributes: Mapping[str, str], wanted: GroupIn) -> dict[str, str]:
-    """The attributes with the given settings for lite topics."""
-    after = dict(attributes)
-    if wanted.lite_parent is not UNSET:
-        after[LITE_BIND_TOPIC] = wanted.lite_parent
-    if wanted.lite_exclusive is not UNSET:
-        after[LITE_SUB_MODEL] = "Exclusive" if wanted.lite_exclusive else "Shared"
-    if wanted.lite_quota is not UNSET:
-        after[LITE_QUOTA] = str(wanted.lite_quota)
-    if wanted.lite_wildcard is not UNSET:
-        after.pop(LITE_WILDCARD, None)
-        after |= {LITE_WILDCARD: "true"} if wanted.lite_wildcard else {}
-    return after
 
 
 async def delete_group(call: ApiCall, path: GroupPath) -> DeletedGroupOut:

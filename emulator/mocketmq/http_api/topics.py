@@ -7,7 +7,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.lite.lite_topic_list import LiteTopicState
 from mocketmq.broker.registry.topics import (
-    LITE_EXPIRATION,
     MAX_LITE_EXPIRATION,
     MAX_QUEUES,
     PLAIN,
@@ -153,8 +152,7 @@ async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut
     known = call.broker.registry.topics.find_topic(path.topic)
     config = known.config if known else PLAIN
     if wanted.lite_expiration is not UNSET:
-        attributes = {**config.attributes, LITE_EXPIRATION: str(wanted.lite_expiration)}
-        config = msgspec.structs.replace(config, attributes=attributes)
+        config = config.with_lite_expiration(wanted.lite_expiration)
     made = await call.broker.registry.topics.put_by_client(
         path.topic,
         wanted.read_queues,

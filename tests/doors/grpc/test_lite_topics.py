@@ -17,6 +17,7 @@ from mocketmq.emulator import Emulator
 from mocketmq.errors import IllegalMessageError, StoreUnavailableError
 from mocketmq.grpc_proxy.clients import LITE_PUSH_CONSUMER, LITE_SIMPLE_CONSUMER
 from mocketmq.message.message import Message
+from mocketmq.settings import GroupDeclaration, TopicDeclaration
 from tests.support.grpc import GrpcClient, Telemetry, grpc_client, running_grpc
 from tests.support.patience import PATIENCE_S
 
@@ -91,6 +92,13 @@ async def ack(client: GrpcClient, *messages: Any) -> None:
         "AckMessage", group={"name": "agents"}, topic={"name": "chats"}, entries=entries
     )
     assert answer.status.code == OK, answer
+
+
+async def no_subscriptions(emulator: Emulator) -> None:
+    """Wait until the clients have left with their subscriptions."""
+    async with asyncio.timeout(PATIENCE_S):
+        while emulator.broker.lite_subscriptions.count:  # noqa: ASYNC110 - no event announces it
+            await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize("kind", [LITE_PUSH_CONSUMER, LITE_SIMPLE_CONSUMER])
@@ -375,9 +383,7 @@ async def test_a_client_leaves_with_its_subscription() -> None:
             assert emulator.broker.lite_subscriptions.count == 0
             await sync(client, ADD, "x", "y")
             assert emulator.broker.lite_subscriptions.count == 2
-        async with asyncio.timeout(PATIENCE_S):
-            while emulator.broker.lite_subscriptions.count:  # noqa: ASYNC110 - no event announces it
-                await asyncio.sleep(0.001)
+        await no_subscriptions(emulator)
 
 
 @pytest.mark.parametrize(
@@ -544,4 +550,29 @@ async def test_a_refused_message_makes_no_lite_topic() -> None:
         message = Message("chats", b"m", {"__LITE_TOPIC": "x", "a": "b\x01"})
         with pytest.raises(IllegalMessageError):
             await emulator.broker.sender.send(message)
+        assert emulator.broker.registry.topics.lites.count == 0
+
+
+async def test_the_settings_declare_lite_topics() -> None:
+    topics = (TopicDeclaration(name="chats", type="lite", lite_expiration=30),)
+    groups = (
+        GroupDeclaration(name="agents", lite_parent="chats", lite_exclusive=True, lite_quota=2),
+        GroupDeclaration(name="audit", lite_parent="chats", lite_wildcard=True),
+    )
+    async with running_grpc(topics=topics, groups=groups) as (emulator, producer):
+        async with (
+            lite_client(producer.port, "a@1") as (one, _),
+            lite_client(producer.port, "b@1") as (two, _),
+            lite_client(producer.port, "c@1", group="audit") as (auditor, _),
+        ):
+            assert (await sync(one, ADD, "x", "y", "z")).code == 42_902
+            await sync(one, ADD, "x", "y")
+            await sync(two, ADD, "x")
+            await sync(auditor, REPLACE, group="audit")
+            for name in ("x", "y", "z"):
+                await send(producer, name, "1")
+            assert bodies(await receive(one)) == ["y:1"]
+            assert bodies(await receive(two)) == ["x:1"]
+            assert bodies(await auditor.receive("audit", "chats")) == ["x:1", "y:1", "z:1"]
+        await emulator.broker.mover.advance(30 * MINUTE_US)
         assert emulator.broker.registry.topics.lites.count == 0

@@ -83,6 +83,27 @@ class GroupConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
         """Whether the group's clients get the messages of all lite topics."""
         return LITE_WILDCARD in self.attributes
 
+    def with_lite_topics(
+        self,
+        *,
+        parent: str | None = None,
+        is_exclusive: bool | None = None,
+        is_wildcard: bool | None = None,
+        quota: int | None = None,
+    ) -> "GroupConfig":
+        """Return this configuration with other settings for lite topics. None keeps a setting."""
+        after = dict(self.attributes)
+        if parent is not None:
+            after[LITE_BIND_TOPIC] = parent
+        if is_exclusive is not None:
+            after[LITE_SUB_MODEL] = "Exclusive" if is_exclusive else "Shared"
+        if is_wildcard is not None:
+            after.pop(LITE_WILDCARD, None)
+            after |= {LITE_WILDCARD: "true"} if is_wildcard else {}
+        if quota is not None:
+            after[LITE_QUOTA] = str(quota)
+        return msgspec.structs.replace(self, attributes=after)
+
 
 USUAL = GroupConfig()
 _write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(GroupConfig).decode

@@ -100,10 +100,18 @@ async def declare(settings: Settings, topics: Topics, groups: Groups, *, anew: b
         config = known.config if known else USUAL
         if group.fifo:
             config = msgspec.structs.replace(config, consume_message_orderly=True)
+        config = config.with_lite_topics(
+            parent=group.lite_parent,
+            is_exclusive=group.lite_exclusive,
+            is_wildcard=group.lite_wildcard,
+            quota=group.lite_quota,
+        )
         await groups.put(group.name, group.max_retries, group.retry_queues, config)
 
 
 def _config(known: Topic | None, declared: TopicDeclaration) -> TopicConfig:
     """Make the configuration of a declared topic."""
-    before = known.config if known else PLAIN
-    return before if declared.type is None else before.typed(declared.type)
+    config = known.config if known else PLAIN
+    if declared.lite_expiration is not None:
+        config = config.with_lite_expiration(declared.lite_expiration)
+    return config if declared.type is None else config.typed(declared.type)

@@ -94,6 +94,10 @@ class TopicConfig(msgspec.Struct, frozen=True, omit_defaults=True):
             self, attributes={**self.attributes, MESSAGE_TYPE: message_type.upper()}
         )
 
+    def with_lite_expiration(self, minutes: int) -> "TopicConfig":
+        """Return this configuration with another expiry of lite topics."""
+        return msgspec.structs.replace(self, attributes={**self.attributes, LITE_EXPIRATION: str(minutes)})
+
 
 PLAIN = TopicConfig()
 _write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(TopicConfig).decode
