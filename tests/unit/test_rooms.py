@@ -144,7 +144,7 @@ KNOWS = {
     "lite": "base store schedule registry consuming",
     "life": "base store schedule registry consuming",
     "inspection": "base store schedule registry sending consuming life",
-    "verification": "base store schedule registry consuming life",
+    "verification": "base store schedule registry consuming lite life",
     "watching": "base store schedule registry consuming life verification",
     "transactions": "base store schedule filters registry sending consuming",
     "removal": "base store faults schedule registry consuming lite",

@@ -276,7 +276,9 @@ def _make_answers(broker: Broker, settings: Settings) -> None:
     broker.expectations = Expectations(
         store, registry, groups, polls, schemes, broker.mover.reach, settings.max_message_bytes
     )
-    broker.leaks = Leaks(store.database, registry.clients, groups, polls, broker.expectations)
+    broker.leaks = Leaks(
+        store.database, registry.clients, groups, polls, broker.lite_subscriptions, broker.expectations
+    )
     broker.events = Events(store, groups, schemes, lives)
     broker.stored_records = StoredRecords(store, topics, schemes, lives)
     broker.message_states = MessageStates(store.database, registry, groups, lives)

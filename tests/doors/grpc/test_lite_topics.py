@@ -576,3 +576,29 @@ async def test_the_settings_declare_lite_topics() -> None:
             assert bodies(await auditor.receive("audit", "chats")) == ["x:1", "y:1", "z:1"]
         await emulator.broker.mover.advance(30 * MINUTE_US)
         assert emulator.broker.registry.topics.lites.count == 0
+
+
+async def leaks(emulator: Emulator) -> set[tuple[str | None, str]]:
+    """The lite topics and states of the leaks of ``agents``."""
+    _, found = await emulator.broker.leaks.find_leaks("agents", 10, 0)
+    return {(leak.seen.sent.queue.lite_topic, leak.status.state) for leak in found}
+
+
+@pytest.mark.parametrize("wildcard", [False, True])
+async def test_lite_topics_that_a_group_has_nothing_to_do_with_do_not_leak(wildcard: bool) -> None:
+    async with running_grpc() as (emulator, producer):
+        await make(emulator, {}, **({"wildcard": "true"} if wildcard else {}))
+        async with lite_client(producer.port) as (client, _):
+            await sync(client, REPLACE, "ann", "bob")
+            await send(producer, "ann", "1", "2")
+            [first, second] = await receive(client)
+            await ack(client, first)
+            await send(producer, "bob", "1")
+            await send(producer, "eve", "1")
+            others = {("bob", "not taken"), *([("eve", "not taken")] if wildcard else [])}
+            assert await leaks(emulator) == {("ann", "in flight"), *others}
+            await ack(client, second)
+            assert await leaks(emulator) == others
+        await no_subscriptions(emulator)
+        await send(producer, "ann", "3")
+        assert await leaks(emulator) == {("ann", "not taken"), *(others if wildcard else ())}

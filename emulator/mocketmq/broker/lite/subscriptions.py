@@ -122,6 +122,16 @@ class LiteSubscriptions:
         """The subscriptions to a lite topic."""
         return [*self._by_name.get((parent, name), ()), *self._wildcards.get(parent, ())]
 
+    def consumed_by(self, group: ConsumingGroup) -> set[Queue]:
+        """The lite topics that the group has consumed, or that clients of it subscribe to."""
+        names = [
+            (each.parent, name)
+            for each in self._clients.values()
+            if each.group is group
+            for name in each.names
+        ]
+        return {*group.queues, *filter(None, (self._topics.lites.find(*one) for one in names))}
+
     def find(self, client_id: str) -> LiteSubscription | None:
         """The client's subscription, or None."""
         return self._clients.get(client_id)

@@ -1,15 +1,18 @@
 """Leaks: messages that consumers should have acknowledged but have not. A clean test leaves none."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.polls import ANYTHING, Polls
-from mocketmq.broker.registry.clients import BROADCASTING, Clients
+from mocketmq.broker.lite.subscriptions import LiteSubscriptions
+from mocketmq.broker.registry.clients import BROADCASTING, Clients, LiveGroup
 from mocketmq.broker.verification.expectations import Expectations, SeenMessage
 from mocketmq.broker.verification.group_status import GroupState, GroupStatus, group_statuses
 from mocketmq.broker.verification.message_matcher import MessageMatcher
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, RETRY_PREFIX
 from mocketmq.store.database import Database
+from mocketmq.store.queue import Queue
 
 _LEAKING = (
     GroupState.NOT_TAKEN,
@@ -29,7 +32,11 @@ class Leak(NamedTuple):
 
 
 class Leaks:
-    """Finds leaks in each group's topics, except in broadcasts, whose consumers keep offsets themselves."""
+    """Finds leaks in each group's topics, except in broadcasts, whose consumers keep offsets themselves.
+
+    A group of lite topics is only concerned with those that it has consumed or subscribes to, unless it gets
+    all of them by a wildcard.
+    """
 
     def __init__(
         self,
@@ -37,12 +44,14 @@ class Leaks:
         clients: Clients,
         groups: ConsumingGroups,
         polls: Polls,
+        lite_subscriptions: LiteSubscriptions,
         expectations: Expectations,
     ) -> None:
         self._database = database
         self._clients = clients
         self._groups = groups
         self._polls = polls
+        self._lite_subscriptions = lite_subscriptions
         self._expectations = expectations
 
     async def find_leaks(self, group_name: str | None, limit: int, wait_s: float) -> tuple[int, list[Leak]]:
@@ -70,13 +79,11 @@ class Leaks:
                 continue
             if group.name in (HALF_GROUP, CHECKED_HALF_GROUP):
                 continue
-            topics = {queue.topic for queue in group.queues if not queue.topic.startswith(RETRY_PREFIX)}
-            if live is not None:
-                topics.update(live.subscriptions)
+            is_wanted = self._consumes(group, live)
             consumed = [
                 sent
                 for sent in messages.in_order()
-                if (sent.queue.topic in topics and sent.positions) or group.name in sent.again
+                if (sent.positions and is_wanted(sent.queue)) or group.name in sent.again
             ]
             leaking = [
                 (sent, status)
@@ -90,3 +97,12 @@ class Leaks:
             seen = await self._expectations.seen(messages, list(status_of), limit)
             found += [Leak(group.name, one, status_of[one.sent]) for one in seen]
         return count, found[-limit:] if limit else []
+
+    def _consumes(self, group: ConsumingGroup, live: LiveGroup | None) -> Callable[[Queue], bool]:
+        """Make a test of whether a group, with its connected clients, consumes a queue."""
+        config = group.registered.config
+        if config.lite_parent is not None and not config.is_lite_wildcard:
+            return self._lite_subscriptions.consumed_by(group).__contains__
+        topics = {queue.topic for queue in group.queues if not queue.topic.startswith(RETRY_PREFIX)}
+        topics.update(live.subscriptions if live is not None else ())
+        return lambda queue: queue.topic in topics
