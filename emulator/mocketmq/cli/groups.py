@@ -99,7 +99,7 @@ def _list_groups(broker: BlockingClient, output: Output) -> None:
         (
             group["name"],
             queue["topic"],
-            queue["queue_id"],
+            queue["queue_id"] if queue["lite_topic"] is None else queue["lite_topic"],
             queue["committed_offset"],
             queue["max_offset"],
             queue["lag"],

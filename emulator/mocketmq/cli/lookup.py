@@ -22,6 +22,7 @@ _PAGE = 256
 @click.command(epilog=examples("peek orders", "peek orders --offset -10", "peek %DLQ%billing --json"))
 @click.argument("topic", shell_complete=complete_topics)
 @click.option("--queue", type=int, help="Only this queue.")
+@click.option("--lite-topic", metavar="NAME", help="A lite topic of TOPIC, instead of its queues.")
 @click.option(
     "--offset",
     type=int,
@@ -39,6 +40,7 @@ def peek(
     output: Output,
     topic: str,
     queue: int | None,
+    lite_topic: str | None,
     offset: int,
     max_messages: int,
     tags: str,
@@ -48,20 +50,30 @@ def peek(
 
     A negative --offset shows the newest messages.
     """
-    queues = broker.topic(topic)["queues"]
-    ends = {each["queue_id"]: (each["min_offset"], each["max_offset"]) for each in queues}
+    if queue is not None and lite_topic is not None:
+        raise click.UsageError("--queue and --lite-topic exclude each other")
+    shown = broker.topic(topic)
+    ends = {each["queue_id"]: (each["min_offset"], each["max_offset"]) for each in shown["queues"]}
+    if lite_topic is not None:
+        begin = broker.browse(topic, lite_topic=lite_topic, max_messages=1)
+        ends = {0: (begin["min_offset"], begin["max_offset"])}
     found: list[JsonObject] = []
     for number in ends if queue is None else [queue]:
         first, end = ends.get(number, (0, 1))  # for an unknown queue, the broker's error is the best one
         at, last = max(first, end + offset if offset < 0 else offset), len(found) + max_messages
         while at < end and len(found) < last:
             size = min(last - len(found), _PAGE)
-            page = broker.browse(topic, number, offset=at, max_messages=size, tags=tags, sql=sql)
+            page = broker.browse(
+                topic, number, lite_topic=lite_topic, offset=at, max_messages=size, tags=tags, sql=sql
+            )
             found += page["messages"]
             at = page["next_offset"]
     found.sort(key=lambda each: each["log_offset"])
     found = found[-max_messages:] if offset < 0 else found[:max_messages]
-    _show(output, found, f"no messages to show in {topic}")
+    lites = (
+        "" if lite_topic or not shown["lite_topics"] else "; choose one of its lite topics by --lite-topic"
+    )
+    _show(output, found, f"no messages to show in {topic}{lites}")
 
 
 @click.command(epilog=examples("find 7", "find 7 --topic orders --json"))
@@ -122,7 +134,7 @@ def _show(output: Output, found: list[JsonObject], nothing: str) -> None:
             instant(each["store_ms"]),
             each["message_id"],
             each["topic"],
-            each["queue_id"],
+            each["queue_id"] if each["lite_topic"] is None else each["lite_topic"],
             each["queue_offset"],
             instant(each["due_ms"]),
             each["tag"],

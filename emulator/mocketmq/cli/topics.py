@@ -63,7 +63,7 @@ def _list_topics(broker: BlockingClient, output: Output) -> None:
             topic["type"],
             topic["read_queues"],
             topic["write_queues"],
-            sum(queue["max_offset"] - queue["min_offset"] for queue in topic["queues"]),
+            topic["lite_messages"] + sum(each["max_offset"] - each["min_offset"] for each in topic["queues"]),
             "system" if topic["system"] else "",
         )
         for topic in found

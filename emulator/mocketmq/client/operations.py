@@ -148,16 +148,21 @@ class Operations(Expecting):
     async def browse(
         self,
         topic: str,
-        queue_id: int,
+        queue_id: int = 0,
         *,
+        lite_topic: str | None = None,
         offset: int = 0,
         max_messages: int = 32,
         tags: str = "*",
         sql: str | None = None,
     ) -> JsonObject:
-        """Read a queue from an offset, without consuming it. ``tags`` and ``sql`` work as in ``receive``."""
+        """Read a queue, or a lite topic, from an offset, without consuming it.
+
+        ``tags`` and ``sql`` work as in ``receive``.
+        """
+        of = ("queues", str(queue_id)) if lite_topic is None else ("lite-topics", lite_topic)
         return await self._get(
-            api_path("topics", topic, "queues", str(queue_id), "messages"),
+            api_path("topics", topic, *of, "messages"),
             {"offset": offset, "max": max_messages, **_filter(tags, sql)},
         )
 

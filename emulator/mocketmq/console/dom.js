@@ -51,6 +51,9 @@ export const cut = (text, properties = {}) => h("span", { ...properties, class: 
 // A link with such a text.
 export const cutLink = (text, href) => h("a", { class: "cut", href, title: visible(text) }, visible(text));
 
+// A link to the topic of a message or a queue, with its lite topic.
+export const topicLink = ({ topic, lite_topic }) => h("span", {}, cutLink(topic, `#/topics/${encodeURIComponent(topic)}`), lite_topic === null ? null : [" ", cut(lite_topic, { class: "tag" })]);
+
 // The keys and the tag of a message.
 export const marks = (one) => (one.keys.length || one.tag
   ? h("span", { class: "marks" }, one.keys.map((key) => cut(key, { class: "tag key" })), one.tag ? cut(one.tag, { class: "tag" }) : null) : "");

@@ -1,7 +1,7 @@
 // The view of consumer groups: lag, messages in flight, members, retries, dead letters; reset, create, delete.
 
 import { get, path, post, put, query, remove } from "./api.js";
-import { button, cutLink, empty, field, h, select, table } from "./dom.js";
+import { button, cutLink, empty, field, h, select, table, topicLink } from "./dom.js";
 import { count, dateTime, localInput, plural, visible } from "./format.js";
 import { follow, orMissing } from "./follow.js";
 import { nowMs } from "./live.js";
@@ -77,9 +77,10 @@ function showGroup(view, place) {
     const topics = [...new Set([...queues.map((queue) => queue.topic).filter((topic) => topic !== retried), ...queues.map((queue) => queue.topic)])];
     body.replaceChildren(
       h("div", { class: "figures" }, [["lag", group.lag], ["in flight", group.in_flight], ["retrying", group.retrying], ["dead letters", group.dead_letters]].map(([label, value]) => h("div", { class: label === "dead letters" && value ? "figure bad" : "figure" }, h("b", {}, count(value)), h("span", {}, label)))),
+      group.lite_parent === null ? "" : h("p", {}, "Consumes the lite topics of ", h("a", { href: `#/topics/${encodeURIComponent(group.lite_parent)}` }, visible(group.lite_parent)), "."),
       h("p", { class: "dim" }, membersOf(group)),
       queues.length ? table(`Queues of ${name}`, ["Topic", ["Queue", "number"], ["Committed", "number"], ["End", "number"], ["Lag", "number"], ["In flight", "number"], ["Retrying", "number"]], queues.map((queue) => [
-        cutLink(queue.topic, `#/topics/${encodeURIComponent(queue.topic)}`), queue.lite_topic ?? queue.queue_id, count(queue.committed_offset), count(queue.max_offset), count(queue.lag), count(queue.in_flight), count(queue.retrying)])) : empty("Nothing consumed yet", "The group's queues are listed once it has received from a topic."));
+        topicLink(queue), queue.lite_topic === null ? queue.queue_id : "", count(queue.committed_offset), count(queue.max_offset), count(queue.lag), count(queue.in_flight), count(queue.retrying)])) : empty("Nothing consumed yet", "The group's queues are listed once it has received from a topic."));
     if (topics.join() !== resettable) {
       resettable = topics.join();
       reset.replaceChildren(topics.length ? resetForm(name, topics, () => reload()) : "");

@@ -1,7 +1,7 @@
 // A row for each message: what became of it, where it was sent, what it holds.
 
 import { get, query } from "./api.js";
-import { cut, cutLink, h, marks, table } from "./dom.js";
+import { cut, h, marks, table, topicLink } from "./dom.js";
 import { bytes, dateTime, dayTime, lateness, visible } from "./format.js";
 import { nowMs } from "./live.js";
 
@@ -45,7 +45,7 @@ export function messageTable(label, messages) {
   return table(label, ["Time", "State", "Topic", "Keys and tag", "Body", ["Size", "number"], ["Late", "number"]], messages.map((one) => [
     h("span", { class: "mono", title: dateTime(one.store_ms) }, dayTime(one.store_ms, nowMs(), true)),
     h("span", { class: "state-cell", title: visible(whole(one)) }, stateChip(stateOf(one)), about(one) ? cut(about(one), { class: "dim", title: null }) : null),
-    cutLink(one.topic, `#/topics/${encodeURIComponent(one.topic)}`),
+    topicLink(one),
     marks(one),
     h("a", { class: "clip", href: `#/messages/${encodeURIComponent(one.message_id)}` }, visible(one.preview)),
     bytes(one.size),

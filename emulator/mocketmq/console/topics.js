@@ -1,7 +1,7 @@
 // The view of topics: search, create, change, empty and delete them; and a page for each one.
 
 import { get, path, post, put, query, remove } from "./api.js";
-import { button, cutLink, empty, field, h, select, table } from "./dom.js";
+import { button, cut, cutLink, empty, field, h, select, table } from "./dom.js";
 import { count, dateTime, plural, visible } from "./format.js";
 import { follow, orMissing } from "./follow.js";
 import { messageTable, readMessages } from "./messagetable.js";
@@ -12,7 +12,7 @@ const SHOWN = 20;
 const GROUPS = 50;
 const PERMISSIONS = { rw: "read and write", r: "read only", w: "write only", rwi: "read, write, inherit" };
 
-const stored = (topic) => topic.queues.reduce((sum, queue) => sum + queue.max_offset - queue.min_offset, 0);
+const stored = (topic) => topic.queues.reduce((sum, queue) => sum + queue.max_offset - queue.min_offset, topic.lite_messages);
 const queuesOf = (topic) => (topic.read_queues === topic.write_queues ? count(topic.read_queues) : `${topic.read_queues} read, ${topic.write_queues} write`);
 const permissionOf = (topic) => PERMISSIONS[topic.perm] ?? topic.perm;
 
@@ -63,8 +63,8 @@ export function showTopics(view, place) {
 
 function liteTopics(name, lites, all) {
   if (!lites.length) return empty("No lite topics", "A first message makes a lite topic.");
-  const rows = lites.map((lite) => [lite.name, count(lite.max_offset - lite.min_offset), dateTime(lite.last_ms), lite.expires_ms === null ? "never" : dateTime(lite.expires_ms), count(lite.clients.length), lite.groups.join(", ")]);
-  return h("div", {}, table(`Lite topics of ${visible(name)}`, ["Name", ["Messages", "number"], "Newest message", "Expires", ["Subscribers", "number"], "Groups behind"], rows),
+  const rows = lites.map((lite) => [cut(lite.name), count(lite.max_offset - lite.min_offset), dateTime(lite.last_ms), lite.expires_ms === null ? "never" : dateTime(lite.expires_ms), count(lite.clients.length), lite.groups.join(", ")]);
+  return h("div", {}, table(`Lite topics of ${visible(name)}`, ["Name", ["Messages", "number"], ["Newest message", "named"], ["Expires", "named"], ["Subscribers", "number"], ["Groups behind", "named"]], rows),
     all > lites.length ? h("p", { class: "dim" }, `The first ${lites.length} by name.`) : "");
 }
 

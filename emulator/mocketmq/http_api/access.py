@@ -172,6 +172,7 @@ TABLE: Final[Mapping[str, Needs]] = {
     "give_back": _consumes,
     "extend": _consumes,
     "browse": _reads_messages,
+    "browse_lite_topic": _reads_messages,
     "life": _CLUSTER_GET,  # an id does not name a topic
     "by_key": _reads_messages,
     "message_states": _reads_messages,

@@ -40,6 +40,7 @@ class RecordOut(msgspec.Struct, frozen=True):
     message_id: str
     topic: str
     queue_id: int
+    lite_topic: str | None
     group: str | None
     tag: str | None
     keys: tuple[str, ...]

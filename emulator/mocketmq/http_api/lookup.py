@@ -1,13 +1,15 @@
 """Routes to look up messages by queue, id or key, without consuming them."""
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mocketmq.broker.consuming.pull import PullStatus
+from mocketmq.broker.consuming.pull import Pulled, PullStatus
 from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
-from mocketmq.broker.filters.filter import parse_filter, prepare
+from mocketmq.broker.filters.filter import Filter, parse_filter, prepare
 from mocketmq.broker.inspection.history import MAX_FOUND_BYTES, DeliveryRecord, InterventionRecord
 from mocketmq.broker.life import Consumption, FaultRecord, MessageState, ReceiptRecord
 from mocketmq.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
@@ -17,6 +19,7 @@ from mocketmq.http_api.fields import (
     FilterExpression,
     FilterType,
     Input,
+    LiteTopicName,
     MessagePath,
     Offset,
     QueueId,
@@ -28,18 +31,32 @@ from mocketmq.http_api.message_out import MessageOut, message_out
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 
 
-class Browse(TopicPath, frozen=True):
-    """A range of a queue."""
+class MessageRange(TopicPath, frozen=True):
+    """A range of messages."""
 
-    queue_id: QueueId
     offset: Offset = 0
     max: Annotated[int, Meta(ge=1, le=256, description="Largest number of messages")] = 32
     filter: FilterExpression = "*"
     filter_type: FilterType = "TAG"
 
 
+class Browse(MessageRange, frozen=True, kw_only=True):
+    """A range of a queue."""
+
+    queue_id: QueueId
+
+
+class BrowseLiteTopic(MessageRange, frozen=True, kw_only=True):
+    """A range of a lite topic."""
+
+    lite_topic: LiteTopicName
+
+
 class Browsed(msgspec.Struct, frozen=True):
-    """Messages of a queue. `next_offset` is the next page's offset, `status` RocketMQ's pull status."""
+    """Messages of a queue or a lite topic.
+
+    `next_offset` is the next page's offset, `status` RocketMQ's pull status.
+    """
 
     status: PullStatus
     next_offset: int
@@ -87,12 +104,24 @@ class Messages(msgspec.Struct, frozen=True):
 
 async def browse(call: ApiCall, where: Browse) -> Browsed:
     """Reads at most 4 MiB, unless the first message alone is larger. No offset changes."""
+    return await _browsed(call, where, partial(call.broker.pull.browse, where.topic, where.queue_id))
+
+
+async def browse_lite_topic(call: ApiCall, where: BrowseLiteTopic) -> Browsed:
+    """Reads at most 4 MiB, unless the first message alone is larger. No offset changes."""
+    read = partial(call.broker.pull.browse_lite_topic, where.topic, where.lite_topic)
+    return await _browsed(call, where, read)
+
+
+async def _browsed(
+    call: ApiCall, where: MessageRange, read: Callable[[int, int, Filter, int], Awaitable[Pulled]]
+) -> Browsed:
     await prepare(where.filter_type)
     tag_filter = parse_filter(where.filter, where.filter_type)
     load = load_of(call.request)
     async with load.reading(MAX_RECEIVED_BYTES) as max_bytes:
-        status, next_offset, min_offset, max_offset, messages = await call.broker.pull.browse(
-            where.topic, where.queue_id, where.offset, where.max, tag_filter, max_bytes
+        status, next_offset, min_offset, max_offset, messages = await read(
+            where.offset, where.max, tag_filter, max_bytes
         )
         load.settle(sum(len(one.body) for one in messages))
     return Browsed(
@@ -145,6 +174,15 @@ LOOKUP = RouteGroup(
             Browsed,
             Browse,
             errors=[TopicNotFoundError, QueueNotFoundError],
+        ),
+        Route(
+            "GET",
+            "/v1/topics/{topic}/lite-topics/{lite_topic}/messages",
+            browse_lite_topic,
+            "Browse a lite topic",
+            Browsed,
+            BrowseLiteTopic,
+            errors=[TopicNotFoundError],
         ),
         Route(
             "GET",

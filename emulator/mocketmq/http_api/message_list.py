@@ -29,6 +29,7 @@ class MessageStateOut(msgspec.Struct, frozen=True):
 
     message_id: str
     topic: str
+    lite_topic: str | None
     state: MessageState
     consumption: Consumption | None
     group: str | None
@@ -103,6 +104,7 @@ def _state_out(one: MessageSummary) -> MessageStateOut:
     return MessageStateOut(
         newest.message_id,
         one.topic,
+        newest.lite_topic,
         one.state.state,
         one.state.consumption,
         newest.group,

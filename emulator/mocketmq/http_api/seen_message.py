@@ -32,6 +32,7 @@ class SeenOut(msgspec.Struct, frozen=True):
     message_id: str
     topic: str
     queue_id: int
+    lite_topic: str | None
     tag: str | None
     keys: list[str]
     properties: dict[str, str]
@@ -54,6 +55,7 @@ def seen_out(broker: Broker, seen: SeenMessage) -> SeenOut:
         **{name: stored[name] for name in ("message_id", "tag", "keys", "properties", "body", "body_base64")},
         topic=message.queue.topic,
         queue_id=message.queue.queue_id,
+        lite_topic=message.queue.lite_topic,
         sent_ms=message.sent_us // US_PER_MS,
         delay_level=message.level or 0,
         due_ms=to_ms(message.due_us),

@@ -21,6 +21,7 @@ from mocketmq.http_api.fields import (
     Duration,
     Input,
     InstantMs,
+    LiteTopicName,
     QueueId,
     TopicPath,
     allowed_by,
@@ -28,7 +29,6 @@ from mocketmq.http_api.fields import (
 )
 from mocketmq.http_api.message_out import to_ms
 from mocketmq.http_api.route import ApiCall, ApiSender, Route, RouteGroup
-from mocketmq.message.lite_topic import LITE_TOPIC_ALLOWED, MAX_LITE_TOPIC_BYTES
 from mocketmq.message.message import Message
 from mocketmq.message.priority import HIGHEST
 from mocketmq.message.properties import (
@@ -183,11 +183,7 @@ class MessageIn(Input, frozen=True):
         | UnsetType
     ) = UNSET
     lite_topic: (
-        Annotated[
-            str,
-            matching(f"^[A-Za-z0-9_-]{{1,{MAX_LITE_TOPIC_BYTES}}}$", LITE_TOPIC_ALLOWED),
-            Meta(description="Lite topic of the message, in a topic of type `lite`"),
-        ]
+        Annotated[LiteTopicName, Meta(description="Lite topic of the message, in a topic of type `lite`")]
         | UnsetType
     ) = UNSET
     message_id: (

@@ -36,8 +36,8 @@ class TopicOut(msgspec.Struct, frozen=True):
 
     `type` is the message type that gRPC clients may send; `mixed` allows all. Of a topic of type `priority`,
     consumers get the messages of the highest queue first. A topic of type `lite` has lite topics, which
-    `lite_topics` counts, and which expire after `lite_expiration` minutes if that is above 0. Their messages
-    are not in its `queues`.
+    `lite_topics` counts, and which expire after `lite_expiration` minutes if that is above 0. Their messages,
+    which `lite_messages` counts, are not in its `queues`.
     """
 
     name: str
@@ -48,6 +48,7 @@ class TopicOut(msgspec.Struct, frozen=True):
     lite_expiration: int
     system: bool
     lite_topics: int
+    lite_messages: int
     queues: list[QueueOut]
 
 
@@ -192,6 +193,7 @@ def _lite_topic_out(state: LiteTopicState) -> LiteTopicOut:
 
 
 def _topic_out(call: ApiCall, found: Topic) -> TopicOut:
+    lites = call.broker.registry.topics.lites.of(found.name)
     return TopicOut(
         found.name,
         found.read_queues,
@@ -200,7 +202,8 @@ def _topic_out(call: ApiCall, found: Topic) -> TopicOut:
         found.config.message_type,
         found.config.lite_expiration,
         found.is_system,
-        len(call.broker.registry.topics.lites.of(found.name)),
+        len(lites),
+        sum(lite.next_offset - lite.min_offset for lite in lites),
         [QueueOut(queue.queue_id, queue.min_offset, queue.next_offset) for queue in found.queues],
     )
 

@@ -106,6 +106,7 @@ NEEDS: Mapping[str, tuple[str, Any, list[tuple[str, str]]]] = {
     "give_back": ("/v1/groups/billing/give-back", RECEIPTS, [(G, "Sub")]),
     "extend": ("/v1/groups/billing/extend", {**RECEIPTS, "invisible_ms": 1}, [(G, "Sub")]),
     "browse": ("/v1/topics/orders/queues/0/messages", None, READS),
+    "browse_lite_topic": ("/v1/topics/orders/lite-topics/x/messages", None, READS),
     "by_key": ("/v1/messages?key=k&topic=orders", None, READS),
     "message_states": ("/v1/message-states?topic=orders", None, READS),
     "records": ("/v1/records?topic=orders", None, READS),

@@ -15,9 +15,7 @@ from mocketmq.broker.consuming.selection import MemoryReservation
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us
-from mocketmq.errors import (
-    QueueNotFoundError,
-)
+from mocketmq.errors import QueueNotFoundError, TopicNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.settings import Settings
 from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, run_of_messages
@@ -89,6 +87,17 @@ class Pull:
     ) -> Pulled:
         """Read messages from ``offset`` on, without changing offsets or the ledger."""
         queue = self._topics.queue_of(topic_name, queue_id)
+        return await self._read(queue, offset, limit, tag_filter, max_bytes)
+
+    async def browse_lite_topic(
+        self, topic_name: str, name: str, offset: int, limit: int, tag_filter: Filter, max_bytes: int
+    ) -> Pulled:
+        """Like ``browse``, of a lite topic. Raises TopicNotFoundError."""
+        queue = self._topics.lites.find(self._topics.get(topic_name).name, name)
+        if queue is None:
+            raise TopicNotFoundError(
+                f"topic {topic_name} has no lite topic {name}. Its first message makes one"
+            )
         return await self._read(queue, offset, limit, tag_filter, max_bytes)
 
     async def _read(

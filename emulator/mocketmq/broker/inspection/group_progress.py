@@ -111,7 +111,10 @@ class GroupProgress:
         retries = self._topics.find_topic(retry_topic(group.name))
         for queue in retries.queues if retries else ():
             found.setdefault(queue, GroupQueue(group, queue, queue.min_offset))
-        return sorted(found.values(), key=lambda one: (one.queue.topic, one.queue.queue_id))
+        return sorted(
+            found.values(),
+            key=lambda one: (one.queue.topic, one.queue.lite_topic or "", one.queue.queue_id),
+        )
 
     async def waiting_retries(self) -> Counter[tuple[str, int]]:
         """Count messages that were given back and wait for their delay, by retry topic and queue id.

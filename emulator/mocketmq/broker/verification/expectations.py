@@ -18,7 +18,7 @@ from mocketmq.duration import format_duration
 from mocketmq.instant import format_time
 from mocketmq.message.body import body_of, shown_body
 from mocketmq.message.message import StoredMessage
-from mocketmq.message.properties import KEYS, TAGS, decode_properties
+from mocketmq.message.properties import KEYS, LITE_TOPIC, TAGS, decode_properties
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.counters import has_moved
 from mocketmq.store.store import Store
@@ -353,13 +353,13 @@ class Expectations:
         return f"{self.name(seen)}: {self.state_in_words(seen)}"
 
     def name(self, seen: SeenMessage) -> str:
-        """Describe a message so that people recognize it: topic, tag, keys and body."""
+        """Describe a message so that people recognize it: topic, lite topic, tag, keys and body."""
         properties = decode_properties(seen.content.properties)
         body = body_of(seen.content, self._max_message_bytes)
         shown = f"({body.compression})" if body.compression else shown_body(body.content)
         marks = "".join(
             f" {name} {properties[known]}"
-            for name, known in (("tag", TAGS), ("keys", KEYS))
+            for name, known in (("lite topic", LITE_TOPIC), ("tag", TAGS), ("keys", KEYS))
             if known in properties
         )
         return f"{seen.sent.queue.topic}{marks} {shown}"

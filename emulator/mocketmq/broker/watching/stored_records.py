@@ -9,7 +9,7 @@ from mocketmq.clock import LATEST_US, steady_us
 from mocketmq.message.body import preview
 from mocketmq.message.message import RecordKind, StoredMessage
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
-from mocketmq.message.properties import KEYS, TAGS, decode_properties
+from mocketmq.message.properties import KEYS, LITE_TOPIC, TAGS, decode_properties
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
@@ -47,6 +47,7 @@ class RecordSummary(NamedTuple):
     message_id: str
     topic: str
     queue_id: int
+    lite_topic: str | None
     group: str | None
     tag: str | None
     keys: tuple[str, ...]
@@ -189,6 +190,7 @@ class StoredRecords:
             row.unique_key,
             goal.topic,
             goal.queue_id,
+            properties.get(LITE_TOPIC),
             goal.topic.removeprefix(prefix) if prefix else None,
             properties.get(TAGS),
             tuple(properties.get(KEYS, "").split()),
