@@ -133,6 +133,7 @@ GRPC_FEATURES = [
     "Push consumer",
     "Push consumer, in order",
     "Push consumer, in order through retries",
+    "Lite push consumer",
     "Tag filters",
     "SQL92 filters",
     "Failed messages are retried",
@@ -196,8 +197,8 @@ NEWER = {
     ),
     "Lite consumers: `LitePushConsumer`, `LiteSimpleConsumer`, SyncLiteSubscription, code 200071": (
         "5.5.0",
-        "yes over gRPC, tried with `LitePushConsumer` of `rocketmq-client-java` and `rocketmq-python-client`;"
-        " 200071 not there yet",
+        "yes over gRPC, tried with `LitePushConsumer`; 200070 to 200073, which serve RocketMQ's own proxy,"
+        " are not supported",
     ),
     "Attributes for lite topics: `lite.topic.expiration`, `lite.bind.topic`, `lite.sub.…`": (
         "5.5.0",
@@ -225,6 +226,13 @@ NEWER = {
     ),
 }
 """Features of RocketMQ newer than 5.3.3: their first version, and their effect here."""
+NO_CLIENT_SENDS = {
+    200070: "sent by RocketMQ's proxy",
+    200071: "sent by RocketMQ's proxy",
+    200072: "sent by nothing in 5.5.0",
+    200073: "sent by RocketMQ's broker to its proxy",
+}
+"""Codes that are not supported although clients have the feature, and who sends them."""
 _CODES = """\
 
 ## Request codes
@@ -300,7 +308,9 @@ def codes() -> str:
     families = {request.code: family.name for family in FAMILIES for request in family.requests}
     known = {int(code): families.get(code, "sent by the broker") for code in RequestCode}
     names = upstream_codes.NAMES | {int(code): code.name for code in RequestCode}
-    lines = [f"| {code} | {names[code]} | {known.get(code, '–')} |" for code in sorted(names)]
+    not_known = {code: f"–, {reason}" for code, reason in NO_CLIENT_SENDS.items()}
+    shown = not_known | known
+    lines = [f"| {code} | {names[code]} | {shown.get(code, '–')} |" for code in sorted(names)]
     return "\n".join([_CODES, *lines])
 
 

@@ -67,6 +67,8 @@ def test_the_table_of_codes_separates_families_from_unsupported_codes() -> None:
     assert "| 105 | GET_ROUTEINFO_BY_TOPIC | The name server |" in lines
     assert "| 40 | NOTIFY_CONSUMER_IDS_CHANGED | sent by the broker |" in lines
     assert "| 103 | REGISTER_BROKER | – |" in lines
+    assert "| 200071 | LITE_SUBSCRIPTION_CTL | –, sent by RocketMQ's proxy |" in lines
+    assert not features.NO_CLIENT_SENDS.keys() & set(map(int, RequestCode))
 
 
 def test_the_table_of_codes_is_written_without_results(

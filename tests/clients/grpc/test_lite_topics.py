@@ -41,6 +41,7 @@ async def configure(emulator: Emulator, **attributes: str) -> None:
     await emulator.broker.registry.groups.put(GROUP, 16, 1, config)
 
 
+@pytest.mark.feature("Lite push consumer", *SOURCES)
 @pytest.mark.parametrize("client", SOURCES)
 async def test_an_application_consumes_lite_topics(client: str, tmp_path: Path) -> None:
     program = await asyncio.to_thread(SDKS[client], FOLDER / SOURCES[client], tmp_path)

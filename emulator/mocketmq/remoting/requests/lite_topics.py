@@ -1,7 +1,8 @@
 """Requests of administrators about lite topics (LiteManagerProcessor of 5.5.0; mqadmin's getLiteTopicInfo …).
 
-Requests by which 5.5.0's proxy serves consumers of lite topics (200070 to 200073) are not served: these
-consumers come by gRPC.
+The requests between 5.5.0's proxy and its broker are not served, because consumers of lite topics come by
+gRPC: to pop (200070), to subscribe (200071) and, from the broker, to end a subscription (200073). 5.5.0
+declares ACK_LITE_MESSAGE (200072), but neither sends nor serves it.
 """
 
 import heapq
