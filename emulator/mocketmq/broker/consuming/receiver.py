@@ -379,7 +379,7 @@ class Receiver:
             named = find_receipt(group, handle, batch.now_us)
             if not isinstance(named.queue, LiteQueue):
                 raise ReceiptError(
-                    "suspend is true, but the message has no lite topic; allowed: false, because only in a"
+                    "suspend is true; allowed: false for a message without a lite topic, because only in a"
                     " lite topic can an invisible duration end without counting as an attempt"
                 )
             for receipt in list(named.group_queue.open.values()):
