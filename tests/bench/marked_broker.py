@@ -18,14 +18,16 @@ from typing import Any
 import aiosqlite
 
 from mocketmq.clock import wall_us
-from mocketmq.store import database, write_connection
+from mocketmq.store import database
 from mocketmq.store.checkpoints import Checkpoints
+from mocketmq.store.write_connection import TransactingConnection
 from tests.bench.causes import COMMIT, COPY, READ, RESTART, STOPPED, SYNC, TO_LOOP, TO_THREAD, TRANSACTION
 from tests.bench.marks import Marks, Stopwatch
 
 _HEADER_BYTES = 32
-_WORK = {"executemany": TRANSACTION, "_execute_fetchall": READ}
-"""Names of activities by the function that aiosqlite calls in a connection's thread."""
+_IN_THREAD = {"executemany", "_execute_fetchall"}
+"""Functions that aiosqlite calls in a connection's thread."""
+_READING = "_execute_fetchall"
 
 
 def mark(marks: Marks, log: Path) -> None:
@@ -33,6 +35,7 @@ def mark(marks: Marks, log: Path) -> None:
     gc.callbacks.append(marks.collecting)
     _mark_loop(marks)
     _mark_threads(marks)
+    _mark_transactions(marks)
     _mark_commits(marks, log)
     _mark_copies(marks)
     sync = database._sync
@@ -66,8 +69,7 @@ def _mark_threads(marks: Marks) -> None:
     async def marked(
         connection: aiosqlite.Connection, fn: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
-        work = _WORK.get(fn.__name__)
-        if work is None or str(args[0]).startswith("PRAGMA"):
+        if fn.__name__ not in _IN_THREAD or str(args[0]).startswith("PRAGMA"):
             return await execute(connection, fn, *args, **kwargs)
         taken_us = ended_us = 0
 
@@ -79,7 +81,9 @@ def _mark_threads(marks: Marks) -> None:
                 return fn(*args, **kwargs)
             finally:
                 ended_us, state = stopwatch.stop()
-                marks.add(f"{work} {state}", taken_us, ended_us)
+                if fn.__name__ == _READING:
+                    marks.add(f"{READ} {state}", taken_us, ended_us)
+                    marks.counts[READ] += 1
 
         put_us = wall_us()
         try:
@@ -88,9 +92,23 @@ def _mark_threads(marks: Marks) -> None:
             if ended_us:
                 marks.add(TO_THREAD, put_us, taken_us)
                 marks.add(TO_LOOP, ended_us, wall_us())
-                marks.counts[work] += 1
 
     setattr(aiosqlite.Connection, "_execute", marked)  # noqa: B010 - a method
+
+
+def _mark_transactions(marks: Marks) -> None:
+    transact = TransactingConnection.transact
+
+    def marked(connection: TransactingConnection, statements: Any) -> None:
+        stopwatch = Stopwatch()
+        try:
+            transact(connection, statements)
+        finally:
+            ended_us, state = stopwatch.stop()
+            marks.add(f"{TRANSACTION} {state}", stopwatch.begin_us, ended_us)
+            marks.counts[TRANSACTION] += 1
+
+    setattr(TransactingConnection, "transact", marked)  # noqa: B010 - a method
 
 
 def _mark_commits(marks: Marks, log: Path) -> None:
@@ -112,7 +130,7 @@ def _mark_commits(marks: Marks, log: Path) -> None:
         else:
             marks.add(f"{COMMIT} {state}", stopwatch.begin_us, end_us)
 
-    setattr(write_connection.TransactingConnection, "commit", commit)  # noqa: B010 - a method
+    setattr(TransactingConnection, "commit", commit)  # noqa: B010 - a method
 
 
 def _mark_copies(marks: Marks) -> None:

@@ -53,6 +53,7 @@ WORKING = {
     "demo": "demo",
     "verify": "verify --data {store}",
     "schema": "schema",
+    "mcp": "mcp",
 }
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 ENDED = {
@@ -62,7 +63,16 @@ ENDED = {
 """Exit codes by signal."""
 
 
-BY_ITSELF = {"export": 0, "report": 0, "probe": 3, "relay": 3, "healthcheck": 3, "verify": 0, "schema": 0}
+BY_ITSELF = {
+    "export": 0,
+    "report": 0,
+    "probe": 3,
+    "relay": 3,
+    "healthcheck": 3,
+    "verify": 0,
+    "schema": 0,
+    "mcp": 0,
+}
 """Exit codes of commands that may finish just before the signal."""
 
 

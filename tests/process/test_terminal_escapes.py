@@ -74,6 +74,7 @@ WITHOUT = {
     *(
         "serve",
         "schema",
+        "mcp",
         "report",
         "probe",
         "lab",

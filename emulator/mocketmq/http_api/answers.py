@@ -5,8 +5,8 @@ nothing. Below the limit, a client that reads nothing gets as much time as a cli
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, NoReturn
 
 from aiohttp import web
@@ -82,33 +82,33 @@ class AnswerLoad:
         body = response.body if isinstance(response, web.Response) else None
         if not isinstance(body, bytes) or len(body) <= FREE_BYTES:
             return
-        self.settle(len(body))
-        self._moved_us = steady_us()
-        self._answers.sending.add(self)
-        try:
+        with self._sending(len(body)):
             await response.prepare(self._request)
             await response.write_eof()
-        except ConnectionError:
-            pass  # aiohttp handles the closed connection
-        finally:
-            self._answers.sending.discard(self)
 
     async def send_text(self, text: bytes, content_type: str) -> web.StreamResponse:
         """Send a very large text in pieces, so that no turn of the event loop copies all of it."""
         response = web.StreamResponse(headers={"Content-Type": content_type})
         response.content_length = len(text)
-        self.settle(len(text))
-        self._moved_us = steady_us()
-        self._answers.sending.add(self)
-        try:
+        with self._sending(len(text)):
             await response.prepare(self._request)
             for begin in range(0, len(text), PIECE_BYTES):
                 await response.write(text[begin : begin + PIECE_BYTES])
                 await asyncio.sleep(0)
             await response.write_eof()
+        return response
+
+    @contextmanager
+    def _sending(self, size: int) -> Iterator[None]:
+        self.settle(size)
+        self._moved_us = steady_us()
+        self._answers.sending.add(self)
+        try:
+            yield
+        except ConnectionError:
+            pass  # aiohttp handles the closed connection
         finally:
             self._answers.sending.discard(self)
-        return response
 
     def close_if_still(self, for_us: int) -> None:
         """Close the connection if its client has read nothing for this long."""

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import schemathesis
 from schemathesis.core.parameters import ParameterLocation
 
-UNDESCRIBED = {"delay", "delay_ms", "wait", "pause", "invisible", "priority"}
+UNDESCRIBED = {"delay", "delay_ms", "wait", "pause", "invisible", "priority", "lite_topic"}
 LEGAL = re.compile("[%|a-zA-Z0-9_-]*")
 
 
