@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from mocketmq.errors import IllegalMessageError, shorten
 from mocketmq.message.properties import (
     DELAY,
     LITE_TOPIC,
@@ -18,12 +17,18 @@ from mocketmq.message.properties import (
     TIMERS,
     TRAN_MSG,
 )
+from mocketmq.message.type_property import TypeProperty
 
 MAX_LITE_TOPIC_BYTES: Final = 64
 LITE_TOPIC_ALLOWED: Final = f"1 to {MAX_LITE_TOPIC_BYTES} letters, digits, hyphens and underscores"
 _NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_LITE_TOPIC_BYTES}}}")
-_OTHER_TYPES: Final = (TRAN_MSG, DELAY, START_DELIVER_TIME, *TIMERS, SHARDING_KEY, PRIORITY)
-"""Properties of messages of another type, which upstream puts first (TopicMessageType)."""
+LITE_TOPIC_PROPERTY: Final = TypeProperty(
+    LITE_TOPIC,
+    "lite_topic",
+    # Properties of messages of another type, which upstream puts first (TopicMessageType).
+    (TRAN_MSG, DELAY, START_DELIVER_TIME, *TIMERS, SHARDING_KEY, PRIORITY),
+    "a delayed, ordered or transactional message, or one with a priority, has no lite topic",
+)
 
 
 def is_lite_topic_name(name: str) -> bool:
@@ -40,22 +45,6 @@ def checked_lite_topic(properties: Mapping[str, str]) -> str | None:
     if name is None:
         return None
     if not is_lite_topic_name(name):
-        raise _refused(name, LITE_TOPIC_ALLOWED)
-    other = next((each for each in _OTHER_TYPES if each in properties), None)
-    if other is not None:
-        raise _refused(
-            name,
-            f"none beside the property {other}, as a delayed, ordered or transactional message, or one with a"
-            " priority, has no lite topic. Send the message without one of them",
-        )
+        raise LITE_TOPIC_PROPERTY.refusal(name, LITE_TOPIC_ALLOWED)
+    LITE_TOPIC_PROPERTY.check_alone(properties)
     return name
-
-
-def check_no_lite_topic(properties: Mapping[str, str], reason: str) -> None:
-    """Raise IllegalMessageError for a message with a lite topic where there can be none."""
-    if LITE_TOPIC in properties:
-        raise _refused(properties[LITE_TOPIC], f"none, as {reason}")
-
-
-def _refused(name: str, allowed: str) -> IllegalMessageError:
-    return IllegalMessageError("lite_topic", f"property {LITE_TOPIC} is {shorten(name)}; allowed: {allowed}")

@@ -9,13 +9,18 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from mocketmq.errors import IllegalMessageError, shorten
 from mocketmq.message.properties import DELAY, PRIORITY, SHARDING_KEY, START_DELIVER_TIME, TIMERS, TRAN_MSG
+from mocketmq.message.type_property import TypeProperty
 
 HIGHEST: Final = (1 << 31) - 1
 _NUMBER: Final = re.compile(r"\+?[0-9]{1,10}")
-_OTHER_TYPES: Final = (TRAN_MSG, DELAY, START_DELIVER_TIME, *TIMERS, SHARDING_KEY)
-"""Properties of messages of another type, whose priority upstream drops."""
+PRIORITY_PROPERTY: Final = TypeProperty(
+    PRIORITY,
+    "priority",
+    # Properties of messages of another type, whose priority upstream drops.
+    (TRAN_MSG, DELAY, START_DELIVER_TIME, *TIMERS, SHARDING_KEY),
+    "a delayed, ordered or transactional message has no priority",
+)
 
 
 def priority_of(properties: Mapping[str, str]) -> int | None:
@@ -34,22 +39,6 @@ def checked_priority(properties: Mapping[str, str]) -> int | None:
         return None
     priority = priority_of(properties)
     if priority is None:
-        raise _refused(text, f"a whole number from 0 to {HIGHEST}")
-    other = next((name for name in _OTHER_TYPES if name in properties), None)
-    if other is not None:
-        raise _refused(
-            text,
-            f"none beside the property {other}, as a delayed, ordered or transactional message has no"
-            " priority. Send the message without one of them",
-        )
+        raise PRIORITY_PROPERTY.refusal(text, f"a whole number from 0 to {HIGHEST}")
+    PRIORITY_PROPERTY.check_alone(properties)
     return priority
-
-
-def check_no_priority(properties: Mapping[str, str], reason: str) -> None:
-    """Raise IllegalMessageError for a message with a priority where it would have no effect."""
-    if PRIORITY in properties:
-        raise _refused(properties[PRIORITY], f"none, as {reason}")
-
-
-def _refused(text: str, allowed: str) -> IllegalMessageError:
-    return IllegalMessageError("priority", f"property {PRIORITY} is {shorten(text)}; allowed: {allowed}")

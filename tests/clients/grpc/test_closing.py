@@ -1,6 +1,8 @@
 """Push consumers wait for their long polls when they close, which the setting ``max_long_poll`` ends."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,9 @@ import pytest
 from mocketmq import Client
 from mocketmq.app import running_emulator
 from mocketmq.clock import US_PER_S
+from mocketmq.emulator import Emulator
 from mocketmq.settings import Settings
-from tests.clients.grpc.programs import SDKS, running
+from tests.clients.grpc.programs import SDKS, RunningProgram, running
 from tests.clients.grpc.versions import FOLDER
 from tests.support.brokers import FREE_PORTS
 from tests.support.grpc import touch
@@ -24,19 +27,28 @@ CLOSED_MS = 10_000
 """Maximum time to close. Java and Node take two seconds, Go five, and 20 or more without the setting."""
 
 
-@pytest.mark.interop
-@pytest.mark.parametrize("client", PROGRAMS)
-async def test_a_push_consumer_closes_when_its_long_poll_ends(client: str, tmp_path: Path) -> None:
-    program = await asyncio.to_thread(SDKS[client], FOLDER / PROGRAMS[client], tmp_path)
+@asynccontextmanager
+async def consuming(
+    client: str, source: str, home: Path
+) -> AsyncIterator[tuple[Emulator, Client, RunningProgram]]:
+    """Run a program with a push consumer, which has received and acknowledged one message of ``orders``."""
+    program = await asyncio.to_thread(SDKS[client], FOLDER / source, home)
     settings = Settings(data=":memory:", max_long_poll_us=US_PER_S, **FREE_PORTS)
     async with running_emulator(settings) as emulator, Client(emulator.url) as control:
         assert emulator.grpc_address
         await touch(emulator.grpc_address)
         await control.send("orders", "first")
-        async with running(program, tmp_path, emulator.grpc_address) as consumer:
+        async with running(program, home, emulator.grpc_address) as consumer:
             assert await consumer.line() == "received"
             await control.wait_acknowledged("orders", 1, group="g-closing", wait="30s")
-            consumer.stdin.write(b"\n")
-            closed_ms = int(await consumer.line())
-            assert await consumer.process.wait() == 0
-        assert closed_ms < CLOSED_MS
+            yield emulator, control, consumer
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("client", PROGRAMS)
+async def test_a_push_consumer_closes_when_its_long_poll_ends(client: str, tmp_path: Path) -> None:
+    async with consuming(client, PROGRAMS[client], tmp_path) as (_, _, consumer):
+        consumer.stdin.write(b"\n")
+        closed_ms = int(await consumer.line())
+        assert await consumer.process.wait() == 0
+    assert closed_ms < CLOSED_MS

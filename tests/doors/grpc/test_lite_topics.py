@@ -98,7 +98,7 @@ async def no_subscriptions(emulator: Emulator) -> None:
     """Wait until the clients have left with their subscriptions."""
     async with asyncio.timeout(PATIENCE_S):
         while emulator.broker.lite_subscriptions.count:  # noqa: ASYNC110 - no event announces it
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("kind", [LITE_PUSH_CONSUMER, LITE_SIMPLE_CONSUMER])

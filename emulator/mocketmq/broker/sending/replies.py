@@ -10,9 +10,9 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.sending.sender import Sender, SendResult
 from mocketmq.clock import US_PER_MS, Clock
 from mocketmq.errors import ClientFailedError, ClientOfflineError, EmulatorError, IllegalMessageError
-from mocketmq.message.lite_topic import check_no_lite_topic
+from mocketmq.message.lite_topic import LITE_TOPIC_PROPERTY
 from mocketmq.message.message import Message
-from mocketmq.message.priority import check_no_priority
+from mocketmq.message.priority import PRIORITY_PROPERTY
 from mocketmq.message.properties import PUSH_REPLY_TIME, REPLY_TO_CLIENT, encode_properties
 
 log = logging.getLogger(__name__)
@@ -34,8 +34,10 @@ class Replies:
         IllegalMessageError for a property without effect. If the push has failed, the reply is stored
         nevertheless, and then ClientOfflineError or ClientFailedError is raised.
         """
-        for check in (check_no_priority, check_no_lite_topic):
-            check(message.properties, "a reply is pushed to its client. Send the reply without it")
+        for each in (PRIORITY_PROPERTY, LITE_TOPIC_PROPERTY):
+            each.check_absent(
+                message.properties, "a reply is pushed to its client. Send the reply without it"
+            )
         topic = await self._topics.for_send(message.topic, message.template)
         self._topics.queue_for_send(topic, message.queue_id)
         failure = await self._push(message, producer_group, is_unit_mode)

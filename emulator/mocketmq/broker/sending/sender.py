@@ -9,11 +9,11 @@ from typing import NamedTuple
 from mocketmq.broker.sending.intake import AcceptedMessage, Intake
 from mocketmq.errors import EmulatorError, IllegalMessageError, TopicNotFoundError, as_emulator_error
 from mocketmq.event_loop_turns import EventLoopTurns
-from mocketmq.message.lite_topic import check_no_lite_topic
+from mocketmq.message.lite_topic import LITE_TOPIC_PROPERTY
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import RETRY_PREFIX
-from mocketmq.message.priority import check_no_priority
+from mocketmq.message.priority import PRIORITY_PROPERTY
 from mocketmq.run_to_completion import run_to_completion
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timed_scheme import SendReceipt
@@ -151,8 +151,10 @@ class Sender:
                 raise IllegalMessageError(
                     "topic", f"batch request does not support retry group {message.topic}"
                 )
-            for check in (check_no_priority, check_no_lite_topic):
-                check(message.properties, "the messages of a batch share a queue. Send the message by itself")
+            for each in (PRIORITY_PROPERTY, LITE_TOPIC_PROPERTY):
+                each.check_absent(
+                    message.properties, "the messages of a batch share a queue. Send the message by itself"
+                )
             if accepted:
                 message.queue_id = accepted[0].queue.queue_id
             one = await self.intake.accept(message)

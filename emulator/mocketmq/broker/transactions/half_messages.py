@@ -39,7 +39,7 @@ from mocketmq.failpoint import pass_point
 from mocketmq.message.message import COMMITTED_FLAG, TRANSACTION_FLAGS, Message, StoredMessage, draft_of
 from mocketmq.message.message_id import log_offset_of
 from mocketmq.message.names import CHECKED_HALF_GROUP, CHECKED_HALF_TOPIC, HALF_GROUP
-from mocketmq.message.priority import check_no_priority
+from mocketmq.message.priority import PRIORITY_PROPERTY
 from mocketmq.message.properties import (
     CHECK_IMMUNITY,
     CHECK_TIMES,
@@ -152,7 +152,9 @@ class HalfMessages:
         """Decide where and when the committed message becomes visible, like :meth:`Intake.accept`."""
         if HALF_DUE_US in message.properties:
             raise IllegalMessageError("properties", f"property {HALF_DUE_US} is set by the broker alone")
-        check_no_priority(message.properties, "a transactional message has none. Send the message without it")
+        PRIORITY_PROPERTY.check_absent(
+            message.properties, "a transactional message has none. Send the message without it"
+        )
         message.sys_flag &= ~TRANSACTION_FLAGS
         return await self._intake.accept(message)
 
