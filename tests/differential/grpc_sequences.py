@@ -284,6 +284,8 @@ class _Maker:
             message = self.message(ORDER)
             message["message_group"] = self.random.choice(("g1", "g2", "g3", "ü"))
             message.pop("message_type", None)
+            # Upstream pops 256 KiB of a queue, and in order the next ones only after these are acknowledged.
+            message["size"] = min(message.get("size", 0), 10_000)
             self.add("produce", messages=[message])
         self.add(
             "in_order",
