@@ -28,7 +28,8 @@ if TYPE_CHECKING:
         StoreUnavailableError,
         StoreUnreadableError,
     )
-    from mocketmq.settings import GroupDeclaration, Settings, TopicDeclaration, load_settings
+    from mocketmq.settings import GroupDeclaration, Settings, TopicDeclaration
+    from mocketmq.settings_sources import load_settings
 
 __version__ = "0.1.0"
 DEFAULT_URL = "http://127.0.0.1:9877"
@@ -59,7 +60,8 @@ if not TYPE_CHECKING:  # hidden from type checkers, for which an unknown name mu
             *("EmulatorError", "InvalidArgumentError", "ListenError", "SettingError"),
             *("StoreError", "StoreLockedError", "StoreUnavailableError", "StoreUnreadableError"),
         },
-        "mocketmq.settings": {"GroupDeclaration", "Settings", "TopicDeclaration", "load_settings"},
+        "mocketmq.settings": {"GroupDeclaration", "Settings", "TopicDeclaration"},
+        "mocketmq.settings_sources": {"load_settings"},
     }
 
     def __getattr__(name):

@@ -1,25 +1,18 @@
 """The settings, each with one declaration of its type, default, allowed values and help.
 
 To add a setting, declare it in :class:`Settings` and read it where it is used. The flag, the variable, the
-key in the TOML file, the checks and ``mocketmq serve --help`` follow from the declaration.
-
-The setting ``max_wait`` is the flag ``--max-wait``, the variable ``MOCKETMQ_MAX_WAIT`` and the key
-``max_wait`` of the TOML file. The flag precedes the variable, and the variable the file, but all given values
-must be valid. The same rule parses all three. Topics, groups, faults and seeds are only in the file.
+key in the TOML file, the checks and ``mocketmq serve --help`` follow from the declaration. How the
+sources are merged is in :mod:`mocketmq.settings_sources`.
 """
 
-import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field, fields, replace
-from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from mocketmq import invisible_time
 from mocketmq import setting_rules as rules
-from mocketmq.errors import InvalidArgumentError, SettingError
-from mocketmq.failpoint import ENVIRONMENT as FAILPOINT
 from mocketmq.message.message_type import MessageType
-from mocketmq.suggestion import suggestion_for
+from mocketmq.settings_file import SettingsFile
 
 Profile = Literal["exact", "rocketmq4"]
 Durability = Literal["full", "normal"]
@@ -44,14 +37,6 @@ DelayLimitsName = Literal[
     "rocketmq5",
 ]
 
-_PREFIX: Final = "MOCKETMQ_"
-_CONFIG: Final = "MOCKETMQ_CONFIG"  # names the TOML file
-_URL: Final = "MOCKETMQ_URL"  # the broker that client commands connect to
-_TABLES: Final = ("topics", "groups", "faults", "messages", "progress")
-"""Arrays of tables in the file."""
-_MAX_FILE_BYTES: Final = 16 << 20
-_NOT_SETTINGS: Final = {_CONFIG, _URL, FAILPOINT}
-
 
 def _setting(
     default: str, rule: rules.Rule, help_text: str = "", *, name: str = "", secret: bool = False
@@ -65,26 +50,6 @@ def _setting(
         repr=not secret,
         metadata={"rule": rule, "default": default, "help": help_text, "name": name, "secret": secret},
     )
-
-
-class SettingsFile(NamedTuple):
-    """The TOML file of settings."""
-
-    path: str
-    text: str
-
-    def place_of(self, name: str) -> str:
-        """The file, the line and the column of a setting, such as ``topics[0].perm``."""
-        # Imported only after a mistake, as the module compiles long patterns.
-        from mocketmq.text_positions import (  # noqa: PLC0415
-            nearest_offset,
-            path_of,
-            position_at,
-            toml_offsets,
-        )
-
-        offset = nearest_offset(toml_offsets(self.text), path_of(name))
-        return f"{self.path}, {position_at(self.text, offset)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,215 +317,3 @@ class Settings:
     def place_of(self, name: str) -> str:
         """The file with the line and the column of a setting that only the file can give."""
         return "the settings" if self.file is None else self.file.place_of(name)
-
-
-class Option(NamedTuple):
-    """A setting as an option of the command line."""
-
-    name: str  # key in the flags of :func:`load_settings`
-    help: str
-    default: str  # as a user would write it; empty if the setting has no default
-    is_bool: bool
-    words: tuple[str, ...]  # the allowed values, if they are a few words
-
-    @property
-    def flag(self) -> str:
-        """The name of the long option."""
-        return flag_of(self.name)
-
-
-def options() -> tuple[Option, ...]:
-    """All settings that have a flag, in the order of declaration."""
-    return tuple(
-        Option(
-            name,
-            each.metadata["help"],
-            each.metadata["default"],
-            each.metadata["rule"] is rules.BOOLEAN,
-            each.metadata["rule"].words,
-        )
-        for name, each in _by_name(Settings).items()
-    )
-
-
-def load_settings(
-    flags: Mapping[str, object], environ: Mapping[str, str], config_file: Path | None = None
-) -> Settings:
-    """Merge all sources of settings. A flag that is None or an empty variable counts as not given.
-
-    Without ``config_file``, the variable ``MOCKETMQ_CONFIG`` may name one. Variables without effect are
-    logged. Raises SettingError.
-    """
-    path = config_file or environ.get(_CONFIG)
-    file = _read_file(Path(path)) if path else SettingsFile("", "")
-    table = _parsed(file)
-    declared = {kind: table.pop(kind, []) for kind in _TABLES}
-    for sentence in unknown_variables(environ):
-        import logging  # noqa: PLC0415 - importing the settings must stay cheap
-
-        logging.getLogger(__name__).warning("%s", sentence)
-    variables = {name: environ.get(variable_of(name)) or None for name in _by_name(Settings)}
-    given = (
-        _read(Settings, table, file)
-        | _read(Settings, _given(variables), variable_of)
-        | _read(Settings, _given(flags), flag_of)
-    )
-    if "port" in given:
-        given = dict.fromkeys(("http_port", "namesrv_port", "broker_port", "grpc_port"), 0) | given
-    settings = Settings(**given)
-    queues = {"read_queues": settings.topic_queues, "write_queues": settings.topic_queues}
-    return replace(
-        settings,
-        topics=_declarations(TopicDeclaration, "topics", declared["topics"], queues, file),
-        groups=_declarations(GroupDeclaration, "groups", declared["groups"], {}, file),
-        faults=tuple(_tables("faults", declared["faults"], file)),
-        messages=tuple(_tables("messages", declared["messages"], file)),
-        progress=tuple(_tables("progress", declared["progress"], file)),
-        file=file if path else None,
-    )
-
-
-def schema_of(kind: type[Any]) -> dict[str, dict[str, Any]]:
-    """The JSON schemas of the keys of a table of the file, from the rules that read them."""
-    schemas = {}
-    for name, each in _by_name(kind).items():
-        rule, help_text = each.metadata["rule"], each.metadata.get("help", "")
-        described = f"{help_text}. Allowed: {rule.allowed}" if help_text else f"Allowed: {rule.allowed}"
-        schemas[name] = {**rule.schema, "description": described}
-        default = each.metadata.get("default")
-        if default and schemas[name].get("type") == "string":
-            schemas[name]["default"] = default
-    return schemas
-
-
-def flag_of(name: str) -> str:
-    """The long option of a setting, for example ``--max-wait``."""
-    return f"--{name.replace('_', '-')}"
-
-
-def variable_of(name: str) -> str:
-    """The environment variable of a setting, for example ``MOCKETMQ_MAX_WAIT``."""
-    return _PREFIX + name.upper()
-
-
-def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each variable with mocketmq's prefix that has no effect."""
-    known = {*map(variable_of, _by_name(Settings)), *_NOT_SETTINGS}
-    names = [each.removeprefix(_PREFIX) for each in known]
-    sentences = []
-    for variable, text in environ.items():
-        if text and variable.startswith(_PREFIX) and variable not in known:
-            meant = suggestion_for(variable.removeprefix(_PREFIX).upper(), names)
-            guess = f"; did you mean {_PREFIX}{meant}?" if meant else ""
-            sentences.append(f"the variable {variable} has no effect{guess}")
-    return sentences
-
-
-class _Word(str):
-    """A word that errors show in place of a value, without quotes."""
-
-    __slots__ = ()
-    __repr__ = str.__str__
-
-
-def _read_file(path: Path) -> SettingsFile:
-    try:
-        with path.open("rb") as opened:
-            content = opened.read(_MAX_FILE_BYTES + 1)
-        if len(content) > _MAX_FILE_BYTES:
-            raise ValueError(f"the file has more than {_MAX_FILE_BYTES >> 20} MB")
-        return SettingsFile(str(path), content.decode())
-    except (OSError, ValueError) as error:
-        raise _unreadable(str(path), error) from None
-
-
-def _parsed(file: SettingsFile) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.text)
-    except (ValueError, RecursionError) as error:
-        raise _unreadable(file.path, error) from None
-
-
-def _unreadable(path: str, error: Exception) -> SettingError:
-    reason = error.strerror if isinstance(error, OSError) else error
-    return SettingError("config", path, f"a readable TOML file ({path}: {reason})")
-
-
-def _by_name(kind: type[Any]) -> dict[str, Field[Any]]:
-    """Map the users' names of settings to the fields that can be parsed from text."""
-    return {each.metadata.get("name") or each.name: each for each in fields(kind) if each.metadata}
-
-
-def _read(
-    kind: type[Any], raw: Mapping[str, object], source: SettingsFile | Callable[[str], str], place: str = ""
-) -> dict[str, Any]:
-    """Read and check the values of one source, by field.
-
-    ``source`` is a file, with ``place`` as prefix of the names, or a function that returns the flag or
-    variable of a name.
-    """
-    known = _by_name(kind)
-    values = {}
-    for name, value in raw.items():
-        given = None if isinstance(source, SettingsFile) else source(name)
-        if name not in known:
-            meant = suggestion_for(name, known)
-            guess = f" (did you mean {meant}?)" if meant else ""
-            allowed = f"{', '.join(known)}{_given_by(source, place + name)}"
-            raise SettingError(place + name, _Word(f"unknown{guess}"), allowed, given)
-        rule = known[name].metadata["rule"]
-        try:
-            values[known[name].name] = rule.parse(_as_text(value))
-        except (ValueError, InvalidArgumentError):
-            shown = _Word("hidden") if known[name].metadata.get("secret") else value
-            allowed = f"{rule.allowed}{_given_by(source, place + name)}"
-            raise SettingError(place + name, shown, allowed, given) from None
-    return values
-
-
-def _given_by(source: object, name: str) -> str:
-    """The end of a sentence about a value in a file: where it is."""
-    return f" (given by {source.place_of(name)})" if isinstance(source, SettingsFile) else ""
-
-
-def _given(values: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _as_text(value: object) -> str:
-    """Convert a value in a TOML file to the text that a user would type."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | str):
-        return str(value)
-    raise ValueError(value)
-
-
-def _declarations(
-    kind: type[Any], name: str, tables: object, defaults: dict[str, Any], file: SettingsFile
-) -> tuple[Any, ...]:
-    """Read the tables ``[[name]]`` of the file as declarations."""
-    found: dict[str, object] = {}
-    for index, table in enumerate(_tables(name, tables, file)):
-        place = f"{name}[{index}]."
-        if "name" not in table:
-            allowed = _by_name(kind)["name"].metadata["rule"].allowed
-            raise SettingError(
-                f"{place}name", _Word("missing"), f"{allowed} (to be given by {file.place_of(place)})"
-            )
-        declaration = kind(**_read(kind, {**defaults, **table}, file, place))
-        if declaration.name in found:
-            raise SettingError(
-                f"{place}name",
-                declaration.name,
-                f"a name that no other table has{_given_by(file, f'{place}name')}",
-            )
-        found[declaration.name] = declaration
-    return tuple(found.values())
-
-
-def _tables(name: str, tables: object, file: SettingsFile) -> list[dict[str, Any]]:
-    """Return the tables ``[[name]]`` of the file."""
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise SettingError(name, tables, f"[[{name}]] tables{_given_by(file, name)}")
-    return tables

@@ -7,7 +7,8 @@ import msgspec
 
 from mocketmq.http_api.faults import FaultIn
 from mocketmq.http_api.seed_message import SeedMessage, SeedProgress
-from mocketmq.settings import GroupDeclaration, Settings, TopicDeclaration, schema_of
+from mocketmq.settings import GroupDeclaration, Settings, TopicDeclaration
+from mocketmq.settings_sources import schema_of
 
 _REFERENCE: Final = "#/$defs/{name}"
 _DECLARED: Final = {"topics": TopicDeclaration, "groups": GroupDeclaration}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE
 from mocketmq.errors import (
     GroupNotFoundError,
     NoPermissionError,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.broker.registry.topics import Topic
+from mocketmq.broker.registry.topic import Topic
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, WrongQueueError
 from mocketmq.message.names import FORBIDDEN_TOPICS, SCHEDULE_TOPIC
 from mocketmq.settings import GroupDeclaration, TopicDeclaration

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mocketmq.settings import load_settings
+from mocketmq.settings_sources import load_settings
 from tests.clients import node_sdk
 from tests.clients.go.building import build as build_go
 from tests.clients.java.building import build as build_java

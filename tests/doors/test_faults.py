@@ -14,7 +14,8 @@ from mocketmq.app import running_emulator
 from mocketmq.errors import SettingError
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader, encode
-from mocketmq.settings import Settings, TopicDeclaration, load_settings
+from mocketmq.settings import Settings, TopicDeclaration
+from mocketmq.settings_sources import load_settings
 from tests.doors.remoting.producing import UNIQUE, header, sent
 from tests.support.aliyun import Aliyun
 from tests.support.api import Api

@@ -10,7 +10,7 @@ import pytest
 
 from mocketmq import Client
 from mocketmq.open_ports import OpenPorts
-from mocketmq.settings import load_settings
+from mocketmq.settings_sources import load_settings
 from tests.doors.remoting.gates import until
 from tests.doors.test_faults import running_doors
 from tests.support.brokers import TOPIC

@@ -15,7 +15,7 @@ import psutil
 import pytest
 import yaml
 
-from mocketmq.settings import options
+from mocketmq.settings_sources import options
 from tests.clients.recipes.pages import files
 from tests.support.patience import HANGING_S
 

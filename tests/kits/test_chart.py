@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import mocketmq
-from mocketmq.settings import options
+from mocketmq.settings_sources import options
 from tests.clients.recipes.pages import files
 from tests.kits.running import run
 

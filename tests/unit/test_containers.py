@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from mocketmq.remoting.listening.ports import VIP_OFFSET
-from mocketmq.settings import Settings, options
+from mocketmq.settings import Settings
+from mocketmq.settings_sources import options
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

@@ -103,14 +103,14 @@ def test_importing_mocketmq_imports_nothing_else() -> None:
         (
             "Settings",
             {
-                *("duration", "errors", "failpoint", "invisible_time", "message", "message.identity"),
+                *("duration", "errors", "invisible_time", "message", "message.identity"),
                 *(
                     "message.message_type",
                     "message.names",
                     "rocketmq_versions",
                     "setting_rules",
                     "settings",
-                    "suggestion",
+                    "settings_file",
                 ),
             },
         ),

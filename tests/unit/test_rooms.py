@@ -40,6 +40,8 @@ ROOMS = {
         "mocketmq.seed_file",
         "mocketmq.setting_rules",
         "mocketmq.settings",
+        "mocketmq.settings_file",
+        "mocketmq.settings_sources",
         "mocketmq.suggestion",
         "mocketmq.text_positions",
     },

@@ -8,7 +8,8 @@ import pytest
 
 from mocketmq import DEFAULT_URL
 from mocketmq.errors import SettingError
-from mocketmq.settings import GroupDeclaration, Settings, TopicDeclaration, load_settings, options
+from mocketmq.settings import GroupDeclaration, Settings, TopicDeclaration
+from mocketmq.settings_sources import load_settings, options
 
 ROOT = Path(__file__).parents[2]
 MINUTE_US = 60_000_000

@@ -10,8 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from mocketmq.errors import SettingError
-from mocketmq.settings import Settings, load_settings, options
+from mocketmq.settings import Settings
 from mocketmq.settings_schema import settings_schema
+from mocketmq.settings_sources import load_settings, options
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = settings_schema()

@@ -68,7 +68,7 @@ def _warn_of_variables() -> None:
     """Print the variables that have no effect."""
     ours = {name for name in os.environ if name.startswith("MOCKETMQ_")}
     if ours - {"MOCKETMQ_URL", "MOCKETMQ_TOKEN"}:
-        from mocketmq.settings import unknown_variables  # noqa: PLC0415 - slow, and seldom needed
+        from mocketmq.settings_sources import unknown_variables  # noqa: PLC0415 - slow, and seldom needed
 
         for sentence in unknown_variables(os.environ):
             click.echo(f"Warning: {sentence}", err=True)

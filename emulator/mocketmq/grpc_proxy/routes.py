@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Topic
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, Topic
 from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError
 from mocketmq.grpc_proxy.messages import message_class

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mocketmq.broker.registry.topics import Topic
+from mocketmq.broker.registry.topic import Topic
 
 NORMAL, FIFO, DELAY, TRANSACTION, LITE, PRIORITY = 1, 2, 3, 4, 5, 6
 """Values of MessageType."""

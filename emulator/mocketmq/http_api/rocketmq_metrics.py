@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.inspection.consumer_lag import TopicLag
-from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE
 from mocketmq.broker.registry.traffic import Traffic
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import StoreError

@@ -6,14 +6,14 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.lite.lite_topic_list import LiteTopicState
-from mocketmq.broker.registry.topics import (
+from mocketmq.broker.registry.topic import (
     MAX_LITE_EXPIRATION,
-    MAX_QUEUES,
     PLAIN,
     Topic,
     permission_bits,
     permission_letters,
 )
+from mocketmq.broker.registry.topics import MAX_QUEUES
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import NoPermissionError, TopicNotFoundError
 from mocketmq.http_api.fields import Input, NameSearch, TopicName, TopicPath

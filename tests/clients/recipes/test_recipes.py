@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mocketmq.settings import options
+from mocketmq.settings_sources import options
 from tests.clients import node_sdk
 from tests.clients.go.versions import FOLDER as GO
 from tests.clients.grpc.programs import python

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from mocketmq.broker.registry.groups import LITE_BIND_TOPIC, USUAL
-from mocketmq.broker.registry.topics import LITE_EXPIRATION, PLAIN
+from mocketmq.broker.registry.topic import LITE_EXPIRATION, PLAIN
 from mocketmq.emulator import Emulator
 from mocketmq.errors import IllegalMessageError, StoreUnavailableError
 from mocketmq.grpc_proxy.clients import LITE_PUSH_CONSUMER, LITE_SIMPLE_CONSUMER

@@ -8,7 +8,8 @@ from aiohttp import ClientSession
 
 from mocketmq.cli import commands
 from mocketmq.errors import SettingError
-from mocketmq.settings import GroupDeclaration, TopicDeclaration, load_settings
+from mocketmq.settings import GroupDeclaration, TopicDeclaration
+from mocketmq.settings_sources import load_settings
 from tests.support.api import Api
 from tests.support.command_line import runner
 from tests.support.grpc import TRANSACTION, GrpcClient, running_grpc

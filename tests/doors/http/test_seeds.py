@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mocketmq.errors import SettingError
-from mocketmq.settings import load_settings
+from mocketmq.settings_sources import load_settings
 from tests.support.api import Api, running_api
 from tests.support.brokers import FREE_PORTS, rows
 

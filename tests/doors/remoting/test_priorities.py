@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, PLAIN
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
 from tests.doors.remoting.popping import POP, ack, ack_all, change, messages, pop, pop_of
 from tests.doors.remoting.producing import BATCH, V1, V2, batch, pulled, refused, sent
 from tests.support.brokers import GROUP, TOPIC, S

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.registry.topics import PERM_INHERIT, PERM_WRITE
+from mocketmq.broker.registry.topic import PERM_INHERIT, PERM_WRITE
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import (
     EmulatorError,

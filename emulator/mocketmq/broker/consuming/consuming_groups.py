@@ -12,7 +12,8 @@ from functools import partial
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.receipt import Receipt
 from mocketmq.broker.registry.groups import ALWAYS, MAX_RETRIES, Group, Groups
-from mocketmq.broker.registry.topics import Topic, Topics
+from mocketmq.broker.registry.topic import Topic
+from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.message.names import HALF_GROUP
 from mocketmq.store.progress_rows import (

@@ -24,7 +24,7 @@ from mocketmq.broker.consuming.selection import (
 )
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.registry.topics import Topic
+from mocketmq.broker.registry.topic import Topic
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.errors import QueueNotFoundError
 from mocketmq.message.names import retry_topic

@@ -11,7 +11,7 @@ from mocketmq.broker.consuming.receipt import Outcome
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.registry.groups import Group
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE
 from mocketmq.errors import MessageNotFoundError, NoPermissionError
 from mocketmq.message.message import Draft, Message, StoredMessage, draft
 from mocketmq.message.message_id import offset_message_id

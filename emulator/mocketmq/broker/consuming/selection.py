@@ -17,7 +17,8 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.receipt import Receipt, State
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
-from mocketmq.broker.registry.topics import Topic, Topics
+from mocketmq.broker.registry.topic import Topic
+from mocketmq.broker.registry.topics import Topics
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import HALF_PREFIX, RETRY_PREFIX, retry_topic
 from mocketmq.message.properties import RETRY_TOPIC, decode_properties

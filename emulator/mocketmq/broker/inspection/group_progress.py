@@ -12,7 +12,7 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, Consuming
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.statistics import MINUTE_US
-from mocketmq.broker.registry.topics import Topic
+from mocketmq.broker.registry.topic import Topic
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.names import RETRY_PREFIX, retry_topic
 from mocketmq.schedule.held_deliveries import HeldDeliveries

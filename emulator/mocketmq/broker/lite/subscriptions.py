@@ -29,7 +29,7 @@ from mocketmq.broker.registry.groups import (
     Group,
 )
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.registry.topics import Topic
+from mocketmq.broker.registry.topic import Topic
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.errors import InvalidArgumentError, LiteSubscriptionQuotaError
 from mocketmq.message.lite_topic import LITE_TOPIC_ALLOWED, is_lite_topic_name

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from mocketmq.broker.registry.topics import PERM_WRITE, Topic
+from mocketmq.broker.registry.topic import PERM_WRITE, Topic
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 

@@ -10,16 +10,16 @@ from mocketmq.broker.registry.groups import USUAL, Groups
 from mocketmq.broker.registry.name_server import NameServer
 from mocketmq.broker.registry.request_modes import RequestModes
 from mocketmq.broker.registry.statistics import Statistics
-from mocketmq.broker.registry.topics import (
+from mocketmq.broker.registry.topic import (
     PERM_INHERIT,
     PERM_READ,
     PERM_WRITE,
     PLAIN,
     Topic,
     TopicConfig,
-    Topics,
     permission_bits,
 )
+from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.registry.users import Users
 from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC

@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.registry.topics import Topic
+from mocketmq.broker.registry.topic import Topic
 from mocketmq.broker.registry.traffic import Kind
 from mocketmq.broker.sending.delay_limiter import DelayLimiter
 from mocketmq.clock import US_PER_MS, US_PER_S, Clock, whole_ms_us

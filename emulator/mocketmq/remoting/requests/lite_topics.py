@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from mocketmq.broker.lite.subscriptions import has_more
 from mocketmq.broker.registry.groups import Group
 from mocketmq.broker.registry.lite_topics import MAX_LITE_TOPICS
-from mocketmq.broker.registry.topics import Topic
+from mocketmq.broker.registry.topic import Topic
 from mocketmq.clock import US_PER_MS, steady_us, wall_us
 from mocketmq.errors import GroupNotFoundError, TopicNotFoundError
 from mocketmq.remoting.access_rule import ADMIN, KEY

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from mocketmq.access.needs import Action
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.registry.topics import Topic
+from mocketmq.broker.registry.topic import Topic
 from mocketmq.errors import RefusedError, TopicNotFoundError, shorten
 from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, TEMPLATE_TOPIC

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from mocketmq.access.needs import Action
 from mocketmq.broker.registry.attributes import TOPIC_ATTRIBUTES, changed_attributes, parse_changes
 from mocketmq.broker.registry.data_version import DataVersion
-from mocketmq.broker.registry.topics import MESSAGE_TYPE, PERM_READ, PERM_WRITE, Topic, TopicConfig
+from mocketmq.broker.registry.topic import MESSAGE_TYPE, PERM_READ, PERM_WRITE, Topic, TopicConfig
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
 from mocketmq.message.names import SYSTEM_TOPICS, check_topic_name
 from mocketmq.remoting.access_rule import ADMIN, KEY, administers, reads
