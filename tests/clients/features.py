@@ -133,7 +133,9 @@ GRPC_FEATURES = [
     "Push consumer",
     "Push consumer, in order",
     "Push consumer, in order through retries",
+    "Priority messages",
     "Lite push consumer",
+    "Lite simple consumer",
     "Tag filters",
     "SQL92 filters",
     "Failed messages are retried",
@@ -181,7 +183,7 @@ deliberate name a version where the three differ from each other. mocketmq follo
 NEWER = {
     "Priority messages: property `_SYS_MSG_PRIORITY_`, `priority` over gRPC, topics of type `PRIORITY`": (
         "5.4.0",
-        "yes: [what comes first](messages.md#priorities), tried with `rocketmq-python-client`",
+        "yes: [what comes first](messages.md#priorities), tried with clients for Java, Python, Node and Go",
     ),
     "`priority.factor`, how strictly a group follows priorities": (
         "5.4.0",
@@ -197,8 +199,8 @@ NEWER = {
     ),
     "Lite consumers: `LitePushConsumer`, `LiteSimpleConsumer`, SyncLiteSubscription, code 200071": (
         "5.5.0",
-        "yes over gRPC, tried with `LitePushConsumer`; 200070 to 200073, which serve RocketMQ's own proxy,"
-        " are not supported",
+        "yes over gRPC, [tried with the clients that have them](lite-topics.md#sdks); 200070 to 200073, which"
+        " serve RocketMQ's own proxy, are not supported",
     ),
     "Attributes for lite topics: `lite.topic.expiration`, `lite.bind.topic`, `lite.sub.…`": (
         "5.5.0",

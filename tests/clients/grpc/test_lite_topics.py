@@ -1,6 +1,7 @@
-"""Lite topics of RocketMQ 5's clients for Java and Python.
+"""Lite topics of RocketMQ 5's clients for Java, Python, Node and Go.
 
-Their names have one letter, because Python's client 5.1.2 subscribes to each letter of a name.
+Their names have one letter, because Python's client 5.1.2 subscribes to each letter of a name. Their group
+has exponential back-offs, because Node's client 1.0.8 knows no others and would not retry.
 """
 
 import asyncio
@@ -22,7 +23,12 @@ from tests.support.grpc import touch
 pytestmark = pytest.mark.interop
 
 TOPIC, GROUP = "chats", "agents"
-SOURCES = {"java-5.2-grpc": "java/src/Lite.java", "python-grpc": "python/lite.py"}
+SOURCES = {
+    "java-5.2-grpc": "java/src/Lite.java",
+    "python-grpc": "python/lite.py",
+    "node-grpc": "node/lite.js",
+    "go-grpc": "go/lite/main.go",
+}
 
 
 async def say(program: RunningProgram, line: str) -> list[str]:
@@ -37,7 +43,9 @@ async def say(program: RunningProgram, line: str) -> list[str]:
 
 async def configure(emulator: Emulator, **attributes: str) -> None:
     """Create the group, with these attributes."""
-    config = GroupConfig(attributes={LITE_BIND_TOPIC: TOPIC, **attributes})
+    config = GroupConfig(
+        attributes={LITE_BIND_TOPIC: TOPIC, **attributes}, group_retry_policy={"type": "EXPONENTIAL"}
+    )
     await emulator.broker.registry.groups.put(GROUP, 16, 1, config)
 
 

@@ -28,6 +28,7 @@ async def lines_to_end(application: RunningProgram) -> list[str]:
     return found
 
 
+@pytest.mark.feature("Priority messages", "python-grpc")
 async def test_an_application_gets_the_highest_priority_first(tmp_path: Path) -> None:
     program = await asyncio.to_thread(python, FOLDER / "python" / "priorities.py", tmp_path)
     topics = (

@@ -10,9 +10,9 @@ import pytest
 
 from mocketmq import Client
 from mocketmq.app import running_emulator
-from mocketmq.broker.registry.groups import GroupConfig
+from mocketmq.broker.registry.groups import LITE_BIND_TOPIC, GroupConfig
 from mocketmq.clock import US_PER_S
-from mocketmq.settings import Settings
+from mocketmq.settings import Settings, TopicDeclaration
 from tests.clients.grpc.programs import SCENARIOS, SDKS
 from tests.clients.grpc.versions import FOLDER
 from tests.support.brokers import FREE_PORTS
@@ -35,6 +35,8 @@ STEPS: Mapping[str, Sequence[str]] = {
     "filter": ("Tag filters",),
     "sql": ("SQL92 filters",),
     "fifo": (),
+    "priority": ("Priority messages",),
+    "lite": ("Lite simple consumer",),
     "dead letter": ("Push consumer", "Failed messages are retried", "Dead letters"),
     "transaction": ("Commit and rollback", "Check-backs"),
     "namespace": ("Namespace",),
@@ -43,9 +45,11 @@ STEPS: Mapping[str, Sequence[str]] = {
 }
 """Features that each step of a program demonstrates, in order of the steps."""
 LACKS: Mapping[str, Sequence[str]] = {
-    "java-5.0-grpc": ("recall", "namespace"),
-    "node-grpc": ("async",),
-    "rust-grpc": ("async", "recall", "change", "dead letter", "namespace"),
+    "java-5.0-grpc": ("recall", "priority", "lite", "namespace"),
+    "java-5.2-grpc": ("lite",),
+    "node-grpc": ("async", "lite"),
+    "go-grpc": ("lite",),
+    "rust-grpc": ("async", "recall", "change", "priority", "lite", "dead letter", "namespace"),
 }
 """Steps for which an SDK offers no call."""
 MORE = {
@@ -56,6 +60,10 @@ MORE = {
 }
 """Additional steps of some programs."""
 RUN_S = 240.0
+TOPICS = (
+    TopicDeclaration(name="alarms", type="priority", read_queues=10, write_queues=10),
+    TopicDeclaration(name="chats", type="lite"),
+)
 
 
 def steps_of(client: str) -> tuple[str, ...]:
@@ -81,12 +89,14 @@ async def test_an_application_of_the_sdk_works(client: str, tmp_path: Path) -> N
         access_keys={"shop": "secret"},
         max_long_poll_us=US_PER_S,  # consumers wait for their polls when they close
         transaction_timeout_us=US_PER_S,
+        topics=TOPICS,
         **FREE_PORTS,
     )
     async with running_emulator(settings) as emulator, Client(emulator.url) as control:
         groups = emulator.broker.registry.groups
         await groups.put("g-fifo", 16, 1, GroupConfig(consume_message_orderly=True))
         await groups.put("g-retry", 1, 1)
+        await groups.put("g-chats", 16, 1, GroupConfig(attributes={LITE_BIND_TOPIC: "chats"}))
         await control.send("json", "by JSON", tag="A", keys=["k"])
         assert emulator.grpc_address
         await touch(emulator.grpc_address)

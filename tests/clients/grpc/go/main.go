@@ -240,6 +240,18 @@ func main() {
 	equal(inOrder.wait(5), []attempt{{"0", 1}, {"1", 1}, {"2", 1}, {"3", 1}, {"4", 1}})
 	ok("fifo")
 
+	for _, priority := range []int32{1, 9, 5} {
+		one := message("alarms", fmt.Sprint(priority))
+		must(one.SetPriority(priority))
+		send(producer, one)
+	}
+	var alarms []string
+	for _, one := range take(consume("g-alarms", "alarms", rocketmq.SUB_ALL), 3) {
+		alarms = append(alarms, string(one.GetBody()))
+	}
+	equal(alarms, []string{"9", "5", "1"})
+	ok("priority")
+
 	retrying := listen("g-retry", "retried", func(got attempt) bool { return got.body == "bad" })
 	send(producer, message("retried", "bad"))
 	equal(retrying.wait(2), []attempt{{"bad", 1}, {"bad", 2}})

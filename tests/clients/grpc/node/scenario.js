@@ -126,6 +126,13 @@ async function main() {
   assert.deepStrictEqual([...new Set(inOrder.map(([body]) => body))], [...'01234']);
   ok('fifo');
 
+  for (const priority of [1, 9, 5]) await send('alarms', `${priority}`, { priority });
+  const urgent = await consumer('g-alarms', 'alarms');
+  const alarms = (await views(urgent, 3)).map(one => [one.body.toString(), one.priority]);
+  assert.deepStrictEqual(alarms, [['9', 9], ['5', 5], ['1', 1]]);
+  await assert.rejects(send('alarms', '0', { priority: 0 })); // it takes 0 for no priority, and the type for NORMAL
+  ok('priority');
+
   const [retrying, attempts] = await listen('g-retry', 'retried', message => message.body.toString() === 'bad');
   await send('retried', 'bad');
   await until(() => attempts.length >= 2, () => JSON.stringify(attempts));
@@ -163,7 +170,7 @@ async function main() {
   });
   ok('keys');
 
-  const consumers = [ordered, retrying, simple, tagged, dear, several, dead, paid, spaced];
+  const consumers = [ordered, retrying, simple, tagged, dear, several, urgent, dead, paid, spaced];
   for (const client of [...consumers, inside, producer, transactional]) await client.shutdown();
   ok('shutdown');
 }

@@ -10,6 +10,7 @@ from rocketmq import (
     ConsumeResult,
     Credentials,
     FilterExpression,
+    LiteSimpleConsumer,
     Message,
     MessageListener,
     Producer,
@@ -173,6 +174,20 @@ order = [body for body, _ in listener.wait(6)]
 assert list(dict.fromkeys(order)) == list("01234"), order
 ok("fifo")
 
+for priority in (1, 9, 5):
+    producer.send(message("alarms", str(priority), priority=priority))
+urgent = consumer("g-alarms", "alarms")
+assert [(one.body, one.priority) for one in take(urgent, 3)] == [(b"9", 9), (b"5", 5), (b"1", 1)]
+ok("priority")
+
+lite = LiteSimpleConsumer("chats", CONFIGURATION, "g-chats", 2)
+lite.startup()
+lite.subscribe_lite("a")  # one letter, because the SDK subscribes to each letter of a name
+for name in "ab":
+    producer.send(message("chats", f"to {name}", lite_topic=name))
+assert [(one.body, one.lite_topic) for one in take(lite, 1)] == [(b"to a", "a")]
+ok("lite")
+
 listener = Listener(lambda _one: True)
 retrying = PushConsumer(CONFIGURATION, "g-retry", listener, {"retried": FilterExpression()})
 retrying.startup()
@@ -209,6 +224,7 @@ try:
 except Exception:  # noqa: BLE001 - the SDK's own, without the broker's reason
     ok("keys")
 
-for client in (inside, spaced, ordered, retrying, simple, tagged, dead, paid, producer, transactional):
+consumers = (spaced, ordered, retrying, simple, tagged, urgent, lite, dead, paid)
+for client in (*consumers, inside, producer, transactional):
     client.shutdown()
 ok("shutdown")

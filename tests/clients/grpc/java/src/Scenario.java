@@ -1,8 +1,10 @@
+import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.BiPredicate;
 import java.util.function.BooleanSupplier;
@@ -117,6 +119,22 @@ public final class Scenario {
         List<String> bodies = order.stream().map(each -> each.split(" ")[0]).distinct().collect(Collectors.toList());
         check(bodies.equals(List.of("0", "1", "2", "3", "4")), order);
         ok("fifo");
+
+        try {
+            Method prioritize = MessageBuilder.class.getMethod("setPriority", int.class);
+            for (int priority : new int[] {1, 9, 5}) {
+                MessageBuilder alarm = message("alarms", "" + priority);
+                prioritize.invoke(alarm, priority);
+                producer.send(alarm.build());
+            }
+            List<MessageView> alarms = take(consumer("g-alarms", "alarms", FilterExpression.SUB_ALL), 3);
+            List<String> priorities = alarms.stream().map(Scenario::body).collect(Collectors.toList());
+            check(priorities.equals(List.of("9", "5", "1")), alarms);
+            check(MessageView.class.getMethod("getPriority").invoke(alarms.get(0)).equals(Optional.of(9)), alarms);
+            ok("priority");
+        } catch (NoSuchMethodException olderClient) {
+            System.out.println("no priority");
+        }
 
         List<String> attempts = new CopyOnWriteArrayList<>();
         PushConsumer retrying = listen("g-retry", "retried", attempts, (text, attempt) -> text.equals("bad"));
