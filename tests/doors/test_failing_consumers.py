@@ -216,19 +216,42 @@ async def test_a_dead_letter_is_taken_for_the_first_time() -> None:
         assert life[-2]["text"] == "taken by undertaker"
 
 
-async def test_what_the_last_consumer_left_unacknowledged_is_to_be_redelivered() -> None:
+@pytest.mark.parametrize("has_offset", [True, False])
+async def test_what_the_last_consumer_left_unacknowledged_is_to_be_redelivered(has_offset: bool) -> None:
     async with running_consumers() as consumers:
         await consumers.api.send(TOPIC)
         client = consumers.doors.client
-        await client.ok(HEART_BEAT, body=beat(consumer()))
-        await commit(client, 0)
-        await pull(client)
-        await pull(client, 1)
-        assert (await consumers.group())["in_flight"] == 1
+
+        async def hang() -> None:
+            await client.ok(HEART_BEAT, body=beat(consumer()))
+            if has_offset:
+                await commit(client, 0)
+            await pull(client)
+            await pull(client, 1)
+
+        async def state() -> tuple[int, str, str]:
+            [leak] = (await consumers.api.ok("GET", "/v1/leaks"))["leaks"]
+            [message] = (await consumers.api.ok("GET", "/v1/message-states"))["messages"]
+            return (await consumers.group())["in_flight"], leak["state"], message["consumption"]
+
+        await hang()
+        assert await state() == (1, "in flight", "in flight")
         await client.ok(UNREGISTER, {"clientID": "one", "consumerGroup": GROUP})
-        assert (await consumers.group())["in_flight"] == 0
-        [leak] = (await consumers.api.ok("GET", "/v1/leaks"))["leaks"]
-        assert leak["state"] == "to be redelivered"
-        await pull(client)
-        await pull(client, 1)
-        assert (await consumers.group())["in_flight"] == 1
+        assert await state() == (0, "to be redelivered", "to be redelivered")
+        await hang()
+        assert await state() == (1, "in flight", "in flight")
+        await commit(client, 1)
+        assert (await consumers.api.ok("GET", "/v1/leaks"))["leaks"] == []
+
+
+async def test_pulls_of_tools_and_of_broadcasts_take_nothing() -> None:
+    async with running_consumers() as consumers:
+        await consumers.api.send(TOPIC)
+        client = consumers.doors.client
+        await client.ok(HEART_BEAT, body=beat(consumer(messageModel="BROADCASTING")))
+        for group in (GROUP, "TOOLS_CONSUMER"):
+            await pull(client, consumerGroup=group)
+            await pull(client, 1, consumerGroup=group)
+        [message] = (await consumers.api.ok("GET", "/v1/message-states"))["messages"]
+        assert message["consumption"] == "never taken"
+        assert {queue["topic"] for queue in (await consumers.group())["queues"]} == {RETRY}

@@ -37,6 +37,8 @@ class ConsumingGroup:
         self.name = registered.name
         self.is_deleted = False
         self.queues: dict[Queue, GroupQueue] = {}
+        # Where members pull from a queue in which the group has no offset yet, as none has committed.
+        self.uncommitted: dict[Queue, GroupQueue] = {}
         # Delayed messages pulled from the committed offset on: log offsets by queue and queue offset.
         self.pulled: dict[Queue, dict[int, int]] = {}
         self.receipts: dict[int, Receipt] = {}  # all open receipts, by log offset
@@ -50,7 +52,21 @@ class ConsumingGroup:
         found = self.queues.get(queue)
         if found is None:
             found = self.queues[queue] = GroupQueue(self, queue, queue.min_offset)
+            if (uncommitted := self.uncommitted.pop(queue, None)) is not None:
+                found.pulled_offset = uncommitted.pulled_offset
         return found
+
+    def in_uncommitted(self, queue: Queue, offset: int) -> GroupQueue:
+        """Where members pull from a queue in which the group has no offset, from ``offset`` on at first."""
+        found = self.uncommitted.get(queue)
+        if found is None:
+            found = self.uncommitted[queue] = GroupQueue(self, queue, offset)
+            found.reported = offset
+        return found
+
+    def find_position(self, queue: Queue) -> GroupQueue | None:
+        """Where the group is in this queue, even if no member has committed an offset."""
+        return self.queues.get(queue) or self.uncommitted.get(queue)
 
     def check_exists(self) -> None:
         """Raise GroupNotFoundError if the group was deleted while its consumer waited."""
@@ -94,6 +110,7 @@ class ConsumingGroup:
         """Close the receipts of these emptied queues, and continue at the ends of the queues."""
         for queue in queues:
             self.pulled.pop(queue, None)
+            self.uncommitted.pop(queue, None)
             group_queue = self.queues.get(queue)
             if group_queue is not None:
                 for receipt in list(group_queue.open.values()):
@@ -130,7 +147,7 @@ class ConsumingGroups:
     def desert(self, name: str) -> None:
         """Note that the group has no member left; the next one pulls what was not acknowledged."""
         if (group := self._groups.get(name)) is not None:
-            for group_queue in group.queues.values():
+            for group_queue in (*group.queues.values(), *group.uncommitted.values()):
                 group_queue.is_deserted = True
 
     def __iter__(self) -> Iterator[ConsumingGroup]:

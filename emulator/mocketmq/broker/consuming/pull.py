@@ -13,10 +13,12 @@ from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.selection import MemoryReservation
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
+from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us
 from mocketmq.errors import QueueNotFoundError, TopicNotFoundError
 from mocketmq.message.message import StoredMessage
+from mocketmq.message.names import is_system_group
 from mocketmq.settings import Settings
 from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, run_of_messages
 from mocketmq.store.queue import Queue
@@ -69,6 +71,7 @@ class Pull:
         self._max_bytes = settings.max_pull_bytes
         self._database = store.database
         self._topics = registry.topics
+        self._clients = registry.clients
         self._groups = groups
         self._polls = polls
         self._notes = notes
@@ -187,7 +190,8 @@ class Pull:
         limit = min(max(limit, 1), self._max_messages)
         max_bytes = min(max_bytes or self._max_bytes, self._max_bytes)
         resets = 0
-        if (group_queue := group.queues.get(queue)) is not None:
+        group_queue = group.queues.get(queue) or self._find_uncommitted(group, queue, offset)
+        if group_queue is not None:
             if group_queue.gives_notice(offset):
                 return _notice_of(group_queue)
             group_queue.pulled_offset, resets = offset, group_queue.resets
@@ -202,6 +206,13 @@ class Pull:
             pulled = pulled._replace(next_offset=group_queue.committed_offset if group_queue else 0)
         await self._note_pulled(group, queue, pulled.messages)
         return pulled
+
+    def _find_uncommitted(self, group: ConsumingGroup, queue: Queue, offset: int) -> GroupQueue | None:
+        """Where the group pulls from a queue before its first commit; None for tools and for broadcasts."""
+        if is_system_group(group.name) or not 0 <= offset <= queue.next_offset:
+            return None
+        live = self._clients.find_connected_group(group.name)
+        return group.in_uncommitted(queue, offset) if live and live.model != BROADCASTING else None
 
     async def _wait(
         self,

@@ -107,7 +107,7 @@ class GroupProgress:
 
     def queues_of(self, group: ConsumingGroup) -> list[GroupQueue]:
         """The group's position in each queue that it has consumed, and in each of its retry queues."""
-        found = dict(group.queues)
+        found = group.uncommitted | group.queues
         retries = self._topics.find_topic(retry_topic(group.name))
         for queue in retries.queues if retries else ():
             found.setdefault(queue, GroupQueue(group, queue, queue.min_offset))

@@ -105,7 +105,7 @@ def status_at(group: ConsumingGroup, position: QueuePosition, settled: Settled) 
     times, outcome = settled.get(position.log_offset, (0, None))
     if outcome == Outcome.ACKED:
         return GroupStatus(GroupState.ACKNOWLEDGED, times)
-    group_queue = group.queues.get(position.queue)
+    group_queue = group.find_position(position.queue)
     if group_queue is None:
         return GroupStatus(GroupState.NOT_TAKEN, times)
     if position.queue_offset < group_queue.committed_offset:

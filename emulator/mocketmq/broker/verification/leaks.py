@@ -103,6 +103,7 @@ class Leaks:
         config = group.registered.config
         if config.lite_parent is not None and not config.is_lite_wildcard:
             return self._lite_subscriptions.consumed_by(group).__contains__
-        topics = {queue.topic for queue in group.queues if not queue.topic.startswith(RETRY_PREFIX)}
+        queues = (*group.queues, *group.uncommitted)
+        topics = {queue.topic for queue in queues if not queue.topic.startswith(RETRY_PREFIX)}
         topics.update(live.subscriptions if live is not None else ())
         return lambda queue: queue.topic in topics

@@ -126,7 +126,7 @@ class MessageStates:
         for number, group in enumerate(self._groups):
             live = self._clients.find_connected_group(group.name)
             if live is None or live.model != BROADCASTING:
-                for queue in queues & group.queues.keys():
+                for queue in queues & (group.queues.keys() | group.uncommitted.keys()):
                     found[queue].append(group)
             if number % _SLICE == 0:
                 await asyncio.sleep(0)
