@@ -218,6 +218,13 @@ def _other_filter(difference: Difference) -> bool:
     return difference.given("expressionType") == "OTHER" and difference.codes[1] == 1
 
 
+def _same_hash(difference: Difference) -> bool:
+    theirs, ours = (seen.get("records") or [] for seen in difference.seen)
+    had = {record["queueOffset"] for record in ours}
+    more = [record["properties"].get("TAGS") for record in theirs if record["queueOffset"] not in had]
+    return difference.op.name == "pull" and bool(more) and {"Aa", "BB"}.issuperset(more)
+
+
 def _booleans(difference: Difference) -> bool:
     return _is_refused(difference) and difference.given("unit_mode") == "maybe"
 
@@ -357,6 +364,7 @@ RULES: Final = (
     Rule("booleans", _booleans, ends=True),
     Rule("end-of-filter", _end_of_filter),
     Rule("other-filter", _other_filter),
+    Rule("tags-of-one-hash", _same_hash),
     Rule("half-stored-anew", _stored_anew),
     Rule("decided-once", _decided_once, ends=True),
     Rule("route-of-deleted", _deleted_route),
