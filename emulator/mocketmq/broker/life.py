@@ -304,8 +304,8 @@ class Lives:
         if row.kind != "prepared" and receipt.times:
             takes = parse_attempts(attempts)
             yield from self._attempts(row, receipt, takes)
-            is_told = self._is_expired(receipt) and not any(one.is_change for one in takes[-1:])
-            if outcome is None and not is_told:
+            has_expired = self._is_expired(receipt) and not any(one.is_change for one in takes[-1:])
+            if outcome is None and not has_expired:
                 text = f"visible to {group} again"
                 yield self._event(row, receipt.visible_us, "visible", text, rank=5, group=group)
         kind = _OUTCOMES.get(outcome or "")

@@ -66,7 +66,7 @@ class ClientConnection:
         self._opening = asyncio.Lock()
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._heard_us = 0  # when the peer last sent any data
+        self._last_answer_us = 0  # when the peer last sent any data
 
     @property
     def session(self) -> int:
@@ -90,7 +90,7 @@ class ClientConnection:
             async with asyncio.timeout(self._call_s + wait_s):
                 found, answered_us = await answer
         except TimeoutError:
-            if self._heard_us < asked_us:
+            if self._last_answer_us < asked_us:
                 # Close the connection, because a hung peer would run all queued requests once it recovers.
                 self._fail("does not answer")
                 writer.transport.abort()
@@ -118,7 +118,7 @@ class ClientConnection:
         frames, reason = FrameReader(), "closed the connection"
         try:
             while data := await reader.read(1 << 18):
-                at_us, self._heard_us = wall_us(), steady_us()
+                at_us, self._last_answer_us = wall_us(), steady_us()
                 for command in frames.feed(data):
                     if not command.is_response:
                         self._on_request(command)

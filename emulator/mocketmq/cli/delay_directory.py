@@ -188,9 +188,9 @@ def import_(data: Path, scheme: TimedSchemeName, as_json: bool, source: Path) ->
             raise click.BadParameter(f"{source} is the directory to import into", param_hint="SOURCE")
         done = import_messages(data, scheme, sources, progress)
     parts = [Table(_PROBLEM, done.problems, least=("problem",), folded="reason")] if done.problems else []
-    told = f"imported {_count(done.imported, 'message')}, {_count(done.bytes, 'byte')}"
-    told += f"; there already: {done.already_there:,}; not imported: {len(done.problems):,}"
-    Output(as_json).show(done._asdict() | {"problems": _described_all(done.problems)}, *parts, told)
+    summary = f"imported {_count(done.imported, 'message')}, {_count(done.bytes, 'byte')}"
+    summary += f"; there already: {done.already_there:,}; not imported: {len(done.problems):,}"
+    Output(as_json).show(done._asdict() | {"problems": _described_all(done.problems)}, *parts, summary)
     if done.problems:
         raise click.exceptions.Exit(Exit.DAMAGED)
 
@@ -308,15 +308,15 @@ def described_inspection(root: Path, report: Inspection) -> JsonObject:
 
 def summary_of(report: Inspection) -> str:
     """Describe the result of a check in a sentence."""
-    told = f"{_count(report.messages, 'message')} in {_count(report.files, 'file')}"
-    told += f", {_count(report.bytes, 'byte')}"
+    summary = f"{_count(report.messages, 'message')} in {_count(report.files, 'file')}"
+    summary += f", {_count(report.bytes, 'byte')}"
     if report.messages:
-        told += f", due from {instant(report.first_due_ms)} to {instant(report.last_due_ms)}"
+        summary += f", due from {instant(report.first_due_ms)} to {instant(report.last_due_ms)}"
     if report.temporary:
-        told += f"; {report.temporary:,} temporary, still being written or left by a kill"
+        summary += f"; {report.temporary:,} temporary, still being written or left by a kill"
     if report.is_good:
-        return f"{told}: no problems"
-    return f"{told}: {len(report.problems):,} problems, {len(report.quarantined):,} in the quarantine"
+        return f"{summary}: no problems"
+    return f"{summary}: {len(report.problems):,} problems, {len(report.quarantined):,} in the quarantine"
 
 
 def _count(number: int, what: str) -> str:

@@ -119,5 +119,5 @@ def _summary(store: _Store) -> str:
     if store.schema is not None and store.schema < HEAD_REVISION:
         schema += f", which the next start brings to {HEAD_REVISION}"
     found = f"{len(store.damage):,} problems" if store.damage else "no problems"
-    told = f"{FILE_NAME}: {store.size / _MB:,.1f} MB, {schema}: {found}"
-    return f"{told}; restore the directory from a copy" if store.damage else told
+    summary = f"{FILE_NAME}: {store.size / _MB:,.1f} MB, {schema}: {found}"
+    return f"{summary}; restore the directory from a copy" if store.damage else summary

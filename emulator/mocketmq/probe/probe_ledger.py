@@ -109,8 +109,8 @@ class ProbeLedger:
     def _rows_of(self, sent: SentProbe, delay: Delay, offset: ClockOffset) -> Iterator[LedgerRow]:
         plan, broker = self._probing.plan, sent.broker
         found: Sequence[ReceivedProbe | None] = self._probing.received.get(sent.key) or [None]
-        told = [sent.stored_ms, *(each.stored_ms for each in found if each)]
-        stored_ms = next((each for each in told if each is not None), None)
+        store_times = [sent.stored_ms, *(each.stored_ms for each in found if each)]
+        stored_ms = next((each for each in store_times if each is not None), None)
         if stored_ms is not None:
             stored_us, stored_error_us = stored_ms * US_PER_MS, US_PER_MS
         else:
@@ -131,7 +131,7 @@ class ProbeLedger:
             if delivered_us is not None and due_us - error_us <= delivered_us < due_us:
                 due_us = delivered_us  # not early, because the difference is within the error
             if each and delivered_us is not None:
-                self.error_us = max(self.error_us, error_us, _unheard_us(each, due_us, delivered_us, offset))
+                self.error_us = max(self.error_us, error_us, _unseen_us(each, due_us, delivered_us, offset))
             yield LedgerRow(
                 run=broker.name,
                 message_id=sent.message_id or sent.key,
@@ -199,15 +199,15 @@ def _samples(probing: Probing, name: str) -> Iterator[Sample]:
             continue
         stored_ms = sent.stored_ms
         if stored_ms is None:
-            told = probing.received.get(sent.key, ())
-            stored_ms = min((each.stored_ms for each in told if each.stored_ms is not None), default=None)
+            arrivals = probing.received.get(sent.key, ())
+            stored_ms = min((each.stored_ms for each in arrivals if each.stored_ms is not None), default=None)
             if stored_ms is None and sent.delay is None:
-                stored_ms = min((each.delivered_ms for each in told), default=None)
+                stored_ms = min((each.delivered_ms for each in arrivals), default=None)
         if stored_ms is not None:
             yield Sample(sent.sent_us, sent.answered_us, stored_ms)
 
 
-def _unheard_us(received: ReceivedProbe, due_us: int, delivered_us: int, offset: ClockOffset) -> int:
+def _unseen_us(received: ReceivedProbe, due_us: int, delivered_us: int, offset: ClockOffset) -> int:
     """The maximum time for which the message may have been visible before a poll could receive it."""
     if received.waited_from_us is None:
         return 0

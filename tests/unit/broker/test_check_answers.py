@@ -10,11 +10,11 @@ async def test_the_wait_ends_with_the_last_answer() -> None:
     answers = CheckAnswers()
     waiting = asyncio.ensure_future(answers.wait([7, 8], HANGING_S))
     await asyncio.sleep(0)
-    answers.heard(8)
-    answers.heard(9)
+    answers.note(8)
+    answers.note(9)
     await asyncio.sleep(0)
     assert not waiting.done()
-    answers.heard(7)
+    answers.note(7)
     assert await waiting == []
 
 
@@ -22,12 +22,12 @@ async def test_a_silent_client_is_named_in_the_error() -> None:
     answers = CheckAnswers()
     waiting = asyncio.ensure_future(answers.wait([7, 8], 0.01))
     await asyncio.sleep(0)
-    answers.heard(8)
+    answers.note(8)
     assert await waiting == [7]
 
 
 async def test_answer_before_the_wait_does_not_count() -> None:
     answers = CheckAnswers()
-    answers.heard(7)
+    answers.note(7)
     assert await answers.wait([7], 0.01) == [7]
     assert await answers.wait([], 0.01) == []

@@ -176,14 +176,14 @@ class Pull:
         wait_s: float = 0.0,
         tag_filter: Filter = EVERYTHING,
         max_bytes: int | None = None,
-        is_told: bool = False,
+        gets_resets: bool = False,
         load: MemoryReservation | None = None,
     ) -> Pulled:
         """Read messages for a group. At the end of the queue, wait up to ``wait_s`` real seconds for some.
 
         A message that does not pass the filter does not end the long poll. The ledger records the first pull
         of each delayed message. Offsets do not change. A consumer not yet notified of a reset gets the new
-        offset. A reset also ends the wait, unless the consumer ``is_told`` of resets by a push. ``limit``
+        offset. A reset also ends the wait, unless the consumer ``gets_resets`` by a push. ``limit``
         and ``max_bytes`` can only lower the broker's limits. Raises the errors of ``admit``.
         """
         group, queue = await self.admit(group_name, topic_name, queue_id)
@@ -198,8 +198,10 @@ class Pull:
             group_queue.is_deserted = False
         pulled = await self._read(queue, offset, limit, tag_filter, max_bytes, group, load)
         if wait_s > 0 and _is_at_end(pulled, offset):
-            heard = None if is_told else resets
-            pulled = await self._wait(group, queue, offset, limit, tag_filter, max_bytes, wait_s, heard, load)
+            known_resets = None if gets_resets else resets
+            pulled = await self._wait(
+                group, queue, offset, limit, tag_filter, max_bytes, wait_s, known_resets, load
+            )
         if pulled.status is PullStatus.OFFSET_OVERFLOW_BADLY and pulled.min_offset == 0:
             # The client has offsets that the broker no longer has, for example because it has started empty.
             group_queue = group.queues.get(queue)
@@ -223,10 +225,10 @@ class Pull:
         tag_filter: Filter,
         max_bytes: int,
         wait_s: float,
-        heard: int | None,
+        known_resets: int | None,
         load: MemoryReservation | None,
     ) -> Pulled:
-        """Wait for messages. ``heard`` is the number of resets known to the consumer; None ignores resets."""
+        """Wait for messages. The consumer knows of ``known_resets`` resets; None ignores resets."""
         start = offset
 
         async def look() -> Pulled:
@@ -236,7 +238,7 @@ class Pull:
                 group_queue = group.queues.get(queue)
                 if (
                     group_queue is not None
-                    and heard not in (None, group_queue.resets)
+                    and known_resets not in (None, group_queue.resets)
                     and group_queue.start_offset != start
                 ):
                     return _notice_of(group_queue)

@@ -166,12 +166,12 @@ class LiveGroup:
 class Clients:
     """All connected clients.
 
-    ``is_told`` returns whether the members of a group are notified of changes. ``on_deserted`` is called with
-    the name of a group whose last member has left.
+    ``is_notified`` returns whether the members of a group are notified of changes. ``on_deserted`` is called
+    with the name of a group whose last member has left.
     """
 
-    def __init__(self, is_told: Callable[[str], bool] = lambda _group: True) -> None:
-        self._is_told = is_told
+    def __init__(self, is_notified: Callable[[str], bool] = lambda _group: True) -> None:
+        self._is_notified = is_notified
         self.on_deserted: Callable[[str], None] = lambda _group: None
         self._members: dict[Channel, Member] = {}
         self._by_id: dict[str, dict[Channel, None]] = {}  # connections by client id, oldest first
@@ -317,7 +317,7 @@ class Clients:
             self.on_deserted(name)
 
     def _notify(self, name: str, group: LiveGroup) -> None:
-        if group.model != BROADCASTING and self._is_told(name):
+        if group.model != BROADCASTING and self._is_notified(name):
             for channel in group.members:
                 channel.notify_members_changed(name)
 
@@ -345,7 +345,7 @@ class Clients:
             if self._is_pushed(reset.group, channel):
                 channel.reset_offsets(reset, self._members[channel].language)
 
-    def hears_of_resets(self, name: str, channel: Channel) -> bool:
+    def gets_resets(self, name: str, channel: Channel) -> bool:
         """Whether a client follows pushed offsets. Lite pull consumers ignore them."""
         group = self._groups.get(name)
         is_pushing = group is not None and group.kind == "CONSUME_PASSIVELY" and channel in group.members

@@ -41,7 +41,7 @@ class DelayLimiter:
         self._clock = clock
         self._levels = levels
         self._schemes = schemes
-        self._told: set[Way] = set()
+        self._logged: set[Way] = set()
 
     def granted(
         self, properties: dict[str, str], level: int, claim: Claim | None
@@ -77,8 +77,8 @@ class DelayLimiter:
 
     def _tell(self, way: Way) -> None:
         """Log once that this way of delaying has no effect."""
-        if way not in self._told:
-            self._told.add(way)
+        if way not in self._logged:
+            self._logged.add(way)
             log.warning(
                 "delivering a message at once although it requests a delay, as %s does (delay limits %s)",
                 self.delay_limits.title,

@@ -10,7 +10,7 @@ class CheckAnswers:
     def __init__(self) -> None:
         self._awaited: dict[int, asyncio.Event] = {}
 
-    def heard(self, log_offset: int) -> None:
+    def note(self, log_offset: int) -> None:
         """Note that the half message's producer has answered."""
         if log_offset in self._awaited:
             self._awaited[log_offset].set()

@@ -212,7 +212,7 @@ class HalfMessages:
                     raise UndecidableError("The transaction state table offset wrong")
                 await self._decide(half, commit=commit)
         finally:
-            self.answers.heard(log_offset)
+            self.answers.note(log_offset)
 
     async def decide(self, message_id: str, *, commit: bool, topic: str | None = None) -> HalfMessage:
         """Commit or roll back the open half message with this unique key or offset message id.
@@ -222,13 +222,13 @@ class HalfMessages:
         """
         half = await self._find(message_id, topic)
         await self._decide(half, commit=commit)
-        self.answers.heard(half.receipt.log_offset)
+        self.answers.note(half.receipt.log_offset)
         return half
 
     async def leave_undecided(self, message_id: str, *, topic: str) -> None:
         """Note that the producer has no decision about this half message yet. Raises MessageNotFoundError."""
         half = await self._find(message_id, topic)
-        self.answers.heard(half.receipt.log_offset)
+        self.answers.note(half.receipt.log_offset)
 
     async def _decide(self, half: HalfMessage, *, commit: bool) -> None:
         receipt = half.receipt

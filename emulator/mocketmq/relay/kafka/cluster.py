@@ -38,7 +38,7 @@ class KafkaCluster:
         self._shared = SharedState(group, options, self._topics, judge, self._committed, self._permission)
         self._partitions: dict[int, KafkaPartition] = {}
         self._owned: frozenset[int] | None = None
-        self._told: frozenset[int] | None = None
+        self._announced: frozenset[int] | None = None
         self._changed = asyncio.Event()
         self._settled = asyncio.Event()  # set while no rebalance is in progress
         self._member: AIOKafkaConsumer | None = None
@@ -55,7 +55,7 @@ class KafkaCluster:
 
     async def changed(self) -> Collection[KafkaPartition]:
         """Wait until the assignment changes."""
-        while self._owned is None or self._owned == self._told:
+        while self._owned is None or self._owned == self._announced:
             self._changed.clear()
             await self._changed.wait()
         while any(number >= self._topics.partitions for number in self._owned):
@@ -64,7 +64,7 @@ class KafkaCluster:
             except RelayError as error:
                 log.warning("%s; retrying", error)
                 await asyncio.sleep(self.again_s)
-        self._told = self._owned
+        self._announced = self._owned
         for number in self._owned - self._partitions.keys():
             self._partitions[number] = KafkaPartition(self._shared, number)
         return [self._partitions[number] for number in sorted(self._owned)]

@@ -92,11 +92,11 @@ class RemoteBrokers:
     def __init__(self, connect: Callable[[str], ClientConnection]) -> None:
         self._connect = connect
         self._known: dict[str, RemoteBroker] = {}  # by address
-        self._told_us: dict[str, int] = {}  # when name servers last reported each broker, by name
+        self._listed_us: dict[str, int] = {}  # when name servers last reported each broker, by name
 
     def at(self, address: str, name: str) -> RemoteBroker:
         """The broker with this name and address, which a name server has just reported."""
-        self._told_us[name] = steady_us()
+        self._listed_us[name] = steady_us()
         found = self._known.get(address)
         if found is None or found.name != name:
             found = RemoteBroker(name, self._connect(address), self._connect(address))
@@ -106,7 +106,7 @@ class RemoteBrokers:
     def are_complete(self, names: Collection[str]) -> bool:
         """Whether ``names`` include every recently reported broker."""
         lately_us = steady_us() - _LATELY_US
-        return all(name in names for name, told_us in self._told_us.items() if told_us > lately_us)
+        return all(name in names for name, listed_us in self._listed_us.items() if listed_us > lately_us)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -67,17 +67,17 @@ class Membership:
 
         Raises ClusterError if no broker answers.
         """
-        told = await asyncio.gather(*map(self._join, brokers), return_exceptions=True)
+        answers = await asyncio.gather(*map(self._join, brokers), return_exceptions=True)
         members: set[str] = set()
         errors = []
-        for each in told:
+        for each in answers:
             if isinstance(each, ClusterError):
                 errors.append(each)
             elif isinstance(each, BaseException):
                 raise each
             else:
                 members |= each
-        if len(errors) == len(told):
+        if len(errors) == len(answers):
             raise errors[0]
         return members
 

@@ -68,20 +68,20 @@ class RocketPartition:
 
     async def restore(self) -> AsyncGenerator[Sequence[RelayedMessage | Settled], None]:
         """Lock the queue and read the log."""
-        with _told():
+        with _errors_to_retry():
             hold = await self._locks.take(self.delayed)
             if hold is None:
                 log.info("%s: waiting for its lock, which another relay holds", self.name)
         while hold is None:
             yield []
             await asyncio.sleep(_LOCK_POLL_S)
-            with _told():
+            with _errors_to_retry():
                 hold = await self._locks.take(self.delayed)
         self._hold = hold
         self._owed.clear()
         self._judged.clear()
         self._committed_us = self._carried_us = steady_us()
-        with _told():
+        with _errors_to_retry():
             self.next_offset = await self.delayed.committed()
             async with aclosing(self._log.restore(self.next_offset)) as restored:
                 async for some in restored:
@@ -90,7 +90,7 @@ class RocketPartition:
 
     async def arrivals(self) -> Sequence[WireRecord]:
         """Pull the next messages, after any maintenance that is due."""
-        with _told():
+        with _errors_to_retry():
             await self._tidy()
             records, then = await self.delayed.pull(self.next_offset, _SUSPEND_MS)
             if not records and then != self.next_offset:
@@ -105,7 +105,7 @@ class RocketPartition:
 
     async def keep(self, arrivals: Sequence[WireRecord]) -> Sequence[RelayedMessage]:
         """Append fit messages to the log, and send unfit messages to the refused topic."""
-        with _told():
+        with _errors_to_retry():
             names = [id_of(self.delayed.broker.name, record) for record in arrivals]
             new = {
                 name: record
@@ -160,7 +160,7 @@ class RocketPartition:
     async def forward(self, due: Sequence[RelayedMessage]) -> set[str]:
         """Send these messages, in order within each sharding key, then settle them."""
         self._hold.check()
-        with _told():
+        with _errors_to_retry():
             await self._settle()
         lanes: dict[object, list[RelayedMessage]] = {}
         for each in due:
@@ -192,8 +192,8 @@ class RocketPartition:
         try:
             await self._topics.send(topic, message)
         except UnfitMessageError as error:
-            told = message._replace(properties=message.properties | {RELAY_TOPIC: topic})
-            await self._refuse(pending.id, told, error)
+            named = message._replace(properties=message.properties | {RELAY_TOPIC: topic})
+            await self._refuse(pending.id, named, error)
 
     async def _settle(self) -> None:
         """Settle sent messages, which is safe even after the lock was lost."""
@@ -237,7 +237,7 @@ class RocketPartition:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _errors_to_retry() -> Iterator[None]:
     """Raise refusals, timeouts and unreadable responses of brokers as RetryableError."""
     try:
         yield

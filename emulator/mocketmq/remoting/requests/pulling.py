@@ -67,7 +67,7 @@ async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
         wait_s=min(wait_us, call.settings.max_long_poll_us) / US_PER_S,
         tag_filter=tag_filter,
         max_bytes=header.max_msg_bytes,
-        is_told=call.broker.registry.clients.hears_of_resets(group, call.channel),
+        gets_resets=call.broker.registry.clients.gets_resets(group, call.channel),
         load=call.channel.load(),
     )
     host, version = call.channel.store_host, call.command.version
