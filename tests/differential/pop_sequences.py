@@ -85,6 +85,7 @@ class _Maker:
         self._serial = 0
         self._sent: dict[str, list[str]] = {topic: [] for topic in TOPICS}
         self._timers: list[str] = []
+        self._is_due_soon = False  # whether a timer was sent that falls due during the sequence
         self._lapses: dict[tuple[str, str], int] = {}
         self._groups = 0
         for topic, queues in TOPICS.items():
@@ -175,6 +176,10 @@ class _Maker:
         )
         far = {"TIMER_DELAY_SEC": "3000"}
         delay = random.choice((*soon, far, far, *ODD_TIMERS))
+        if delay is not far:
+            if self._is_due_soon:
+                self.add("collect", topic=LATER)  # timers that are due together arrive in random order
+            self._is_due_soon = True
         self.add("send", **self.send_args(LATER, **delay))
         self._sent[LATER].append(str(self._serial))
         if delay is far:
