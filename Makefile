@@ -15,7 +15,7 @@ COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-report setup-dev run demo pictures report test test-slow test-all test-lowest interop test-kits test-chart test-roots test-relay from-source differential \
+.PHONY: help setup setup-report setup-dev run demo pictures report test test-slow test-all test-lowest interop test-kits test-chart test-roots test-relay differential \
 	check format bench fuzz dist bundle kit-java names release-check lock clean
 
 help:  ## show this list
@@ -45,7 +45,7 @@ test: setup-dev  ## prove every promise, in ten minutes on two cores (ARGS="test
 	@$(PYTEST) -n 3 $(ARGS)
 
 test-slow: setup-dev  ## what takes long by nature: kills by the hundred, clusters, large herds
-	@$(PYTEST) -n 2 -m "slow and not interop and not from_source and not differential" $(ARGS)
+	@$(PYTEST) -n 2 -m "slow and not interop and not by_hand and not differential" $(ARGS)
 
 test-all: test test-slow interop test-kits test-relay differential  ## run everything, once
 
@@ -58,20 +58,17 @@ interop: setup-dev  ## run the tests with frameworks, clients for Java, Go and R
 	@$(PYTEST) -m interop tests/clients $(ARGS)
 
 test-kits: setup-dev  ## try the kits for tests in Java, Go and Node, with what was built of them, which needs Maven and Go
-	@$(PYTEST) -m "not slow and not from_source" tests/kits $(ARGS)
+	@$(PYTEST) -m "not slow and not by_hand" tests/kits $(ARGS)
 
 test-chart: setup-dev  ## render the Helm chart, with a Helm that Go builds if none is installed, which takes minutes
-	@$(PYTEST) -m from_source tests/kits/test_chart.py $(ARGS)
+	@$(PYTEST) -m by_hand tests/kits/test_chart.py $(ARGS)
 
 test-roots: setup-dev  ## try what a release has in fresh Debian roots with one language each; needs root and debootstrap
 	@$(PYTHON) -c 'import os; os.geteuid() and exit("run it as root, which debootstrap and chroot need")'
-	@$(PYTEST) -m from_source tests/kits/test_roots.py $(ARGS)
+	@$(PYTEST) -m by_hand tests/kits/test_roots.py $(ARGS)
 
 test-relay: setup-dev  ## run relays before a real Kafka and real RocketMQs, and kill both, which needs Maven
 	@$(PYTEST) -m interop tests/relay $(ARGS)
-
-from-source: setup-dev  ## build the RocketMQ Dashboard and rocketmq-exporter, which needs git and Maven, and try them
-	@$(PYTEST) -rs -m from_source tests/clients $(ARGS)
 
 differential: setup-dev  ## play the same on a real RocketMQ and compare, which needs Maven (ARGS="--seed 7")
 	@$(PYTEST) -m differential tests/differential $(ARGS)

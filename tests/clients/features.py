@@ -15,15 +15,14 @@ import pytest
 
 from mocketmq.remoting.requests.families import FAMILIES
 from mocketmq.remoting.wire.codes import RequestCode
-from tests.clients import upstream_codes
-from tests.clients.dashboard import versions as dashboard
-from tests.clients.exporter import versions as exporter
+from tests.clients import untried, upstream_codes
 from tests.clients.frameworks import versions as frameworks
 from tests.clients.go import versions as go
 from tests.clients.grpc import versions as grpc
 from tests.clients.java import versions as java
 from tests.clients.results import Results, missing, saved
 from tests.clients.rust import versions as rust
+from tests.clients.tools import versions as tools
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -57,8 +56,8 @@ FRAMEWORKS = {
     "spring-boot-3": "Spring Boot 3: `rocketmq-spring-boot-starter`",
     "stream": "Spring Cloud Stream: `spring-cloud-starter-stream-rocketmq`",
     "camel": "Apache Camel: `camel-rocketmq`",
-    "dashboard": "RocketMQ Dashboard",
-    "exporter": "`rocketmq-exporter`",
+    "dashboard": "RocketMQ Dashboard, by its recorded requests",
+    "exporter": "`rocketmq-exporter`, by its recorded requests",
 }
 """Frameworks and tools that bring a Java client. Their rows list the features that tests try them with."""
 
@@ -161,10 +160,8 @@ _HEAD = """\
 # RocketMQ's clients
 
 The features that work with RocketMQ's unmodified clients. `python -m tests.clients.compatibility` makes
-this page from runs of `make test`, `make interop` and `make from-source`; do not edit it. A dash: the
-client has no such feature, or no test tries it. `make from-source` builds the Dashboard and
-rocketmq-exporter, because Maven Central has no release of them. [Aliyun's HTTP clients](aliyun-clients.md)
-have their own page."""
+this page from runs of `make test` and `make interop`; do not edit it. A dash: the client has no such
+feature, or no test tries it. [Aliyun's HTTP clients](aliyun-clients.md) have their own page."""
 _NEWER = """\
 
 ## RocketMQ 5.4 and 5.5
@@ -295,14 +292,14 @@ def versions() -> dict[str, str]:
     package = json.loads((HERE / "node" / "package.json").read_text())
     [python] = re.findall(r"^rocketmq==(\S+)", pins, re.MULTILINE)
     ours = {"python": python, "node": package["dependencies"]["ali-ons"]}
-    pinned = (java, go, rust, grpc, frameworks, dashboard, exporter)
+    pinned = (java, go, rust, grpc, frameworks, tools)
     return ours | {client: version for each in pinned for client, version in each.versions().items()}
 
 
 def page(results: Results) -> str:
     """Return the text of the page, from the results of complete runs."""
     made = [*_tables(results), *_frameworks(results), *_commands(results)]
-    return "\n".join([_HEAD, *made, *_newer(), codes()]) + "\n"
+    return "\n".join([_HEAD, *made, untried.table(), *_newer(), codes()]) + "\n"
 
 
 def codes() -> str:

@@ -33,4 +33,4 @@ def missing(tried: Mapping[str, Set[str]], results: Results) -> str | None:
     if not clients:
         return None
     names = ", ".join(clients)
-    return f"The last run was not one of all tests of {names}: make test, make interop, make from-source"
+    return f"The last run was not one of all tests of {names}: make test, make interop"

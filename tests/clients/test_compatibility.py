@@ -134,7 +134,7 @@ def test_partial_runs_do_not_write_the_page(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(features, "PAGE", tmp_path / "page.md")
     results = {client: dict.fromkeys(names, True) for client, names in features.tried().items()}
     save(features.SAVED, results | {"node": {"Batches": True}})
-    how = "The last run was not one of all tests of node: make test, make interop, make from-source"
+    how = "The last run was not one of all tests of node: make test, make interop"
     assert features.write() == how
     save(features.SAVED, results)
     assert features.write() is None

@@ -98,12 +98,12 @@ def test_settings_are_broker_settings_not_set_by_the_chart() -> None:
     assert known >= OWN
 
 
-@pytest.mark.from_source
+@pytest.mark.by_hand
 def test_helm_lint_finds_no_problem(helm: str) -> None:
     assert "0 chart(s) failed" in run(helm, "lint", "--strict", str(CHART), cwd=CHART)
 
 
-@pytest.mark.from_source
+@pytest.mark.by_hand
 def test_by_default_messages_are_kept_in_memory(rendered: Render) -> None:
     deployment, service = rendered()
     pod = deployment["spec"]["template"]["spec"]
@@ -117,7 +117,7 @@ def test_by_default_messages_are_kept_in_memory(rendered: Render) -> None:
     assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
 
 
-@pytest.mark.from_source
+@pytest.mark.by_hand
 def test_values_reach_the_broker(rendered: Render) -> None:
     given = (
         "settings.clock=manual",
@@ -138,7 +138,7 @@ def test_values_reach_the_broker(rendered: Render) -> None:
     ]
 
 
-@pytest.mark.from_source
+@pytest.mark.by_hand
 def test_large_numbers_of_a_file_of_values_reach_the_broker(helm: str, tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text("settings: {max_message_bytes: 4194304}")
     cluster = ("--kube-version", NEWEST)
@@ -146,7 +146,7 @@ def test_large_numbers_of_a_file_of_values_reach_the_broker(helm: str, tmp_path:
     assert 'value: "4194304"' in text
 
 
-@pytest.mark.from_source
+@pytest.mark.by_hand
 def test_helm_refuses_settings_owned_by_the_chart(helm: str) -> None:
     told = run(helm, "template", "test", str(CHART), "--set", "settings.http_port=1", cwd=CHART, fails=True)
     assert "http_port" in told
@@ -162,7 +162,7 @@ def valid(objects: list[dict[str, Any]], folder: Path) -> None:
         run(uv, "tool", "run", "--no-config", "--from", VALIDATOR, *check, cwd=folder)
 
 
-@pytest.mark.from_source
+@pytest.mark.by_hand
 @pytest.mark.parametrize("values", VARIANTS, ids=" ".join)
 def test_kubernetes_schemas_allow_what_is_rendered(
     rendered: Render, values: tuple[str, ...], tmp_path: Path
@@ -176,7 +176,7 @@ def kustomized() -> list[dict[str, Any]]:
     return [yaml.safe_load((KUSTOMIZE / name).read_text("utf-8")) for name in names]
 
 
-@pytest.mark.from_source
+@pytest.mark.by_hand
 def test_kustomize_has_the_objects_of_the_chart(rendered: Render, tmp_path: Path) -> None:
     own = kustomized()
     valid(own, tmp_path)

@@ -32,7 +32,7 @@ CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 MOST_S = 1_800
 
 pytestmark = [
-    pytest.mark.from_source,
+    pytest.mark.by_hand,
     pytest.mark.timeout(MOST_S),
     pytest.mark.skipif(
         os.geteuid() != 0 or shutil.which("debootstrap") is None, reason="needs root and debootstrap"

@@ -1,0 +1,32 @@
+"""Clients and tools that no test tries, and why."""
+
+UNTRIED = {
+    "C# 5.x: `RocketMQ.Client`": (
+        "only NuGet has the package, which CI cannot reach. Debian has no .NET SDK: its Mono lacks the .NET 5"
+        " that the client needs, and PyPI has only a runtime of .NET Core 3.1"
+    ),
+    "C++ 5.x": (
+        "no registry has a built one: its releases are sources for Bazel. Python's `rocketmq` 0.4.4 is the"
+        " C++ client of 4.x"
+    ),
+    "PHP 5.x: `rocketmq/rocketmq-php-sdk`": (
+        "only Packagist has packages that it needs, such as `grpc/grpc`, and CI cannot reach it. Debian has"
+        " PHP and Composer, but not the extension `grpc`"
+    ),
+    "RocketMQ Studio": "no registry has a release",
+}
+
+_HEAD = """\
+
+## Clients that were not tried
+
+CI uses packages of Debian, PyPI, npm, crates.io and Maven Central, and Go modules. It clones nobody else's
+sources.
+
+| client | why |
+|---|---|"""
+
+
+def table() -> str:
+    """Return the page's section on them."""
+    return "\n".join([_HEAD, *(f"| {client} | {reason} |" for client, reason in UNTRIED.items())])
