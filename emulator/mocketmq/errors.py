@@ -26,6 +26,8 @@
     │   ├── LiteTopicQuotaError        there are too many lite topics
     │   ├── LiteSubscriptionQuotaError a client would subscribe to too many lite topics
     │   ├── FaultNotFoundError         no fault rule has this name
+    │   ├── BrokerNotFoundError        the cluster has no broker with this name
+    │   ├── BrokerStateError           the broker's state does not allow the request
     │   ├── SeedError                  a file of seeds, or one of its messages, is refused
     │   ├── ReportNotFoundError        no report with this name is kept
     │   ├── ClientOfflineError         the client is not connected, or cannot do this
@@ -44,6 +46,7 @@
     │   └── StoreUnreadableError       the database cannot be opened; it is left as it is
     ├── SettingError               a setting has a value that is not allowed; the broker does not start
     ├── ListenError                a port cannot be opened; the broker does not start
+    ├── BrokerDownError            the broker of the queue has crashed or was shut down
     ├── StoppingError              the broker is starting or stopping
     ├── InternalError              a defect in mocketmq itself; please report it
     └── InjectedError              an injected fault refused the request, with codes of its own
@@ -175,6 +178,17 @@ class FaultNotFoundError(RefusedError):
     """No fault rule has this name."""
 
 
+class BrokerNotFoundError(RefusedError):
+    """The cluster has no broker with this name."""
+
+    def __init__(self, name: str, names: tuple[str, ...]) -> None:
+        super().__init__(f"broker is {shorten(name)}; allowed: {' or '.join(names)}")
+
+
+class BrokerStateError(RefusedError):
+    """The broker's state does not allow the request."""
+
+
 class SeedError(RefusedError):
     """A file of seeds or one of its messages is refused; no message was stored."""
 
@@ -271,6 +285,10 @@ class ListenError(EmulatorError):
     """A listener could not open its port."""
 
 
+class BrokerDownError(EmulatorError):
+    """The broker of the queue, or every broker of the topic, has crashed or was shut down."""
+
+
 class StoppingError(EmulatorError):
     """The broker is starting or stopping and takes no requests."""
 
@@ -324,6 +342,9 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     LiteTopicQuotaError: WireCodes(429, 2017, "QpsLimitExceeded", 42901),
     LiteSubscriptionQuotaError: WireCodes(429, 2018, "QpsLimitExceeded", 42902),
     FaultNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
+    BrokerNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
+    BrokerStateError: WireCodes(409, 1, "InvalidArgument", 50001),
+    BrokerDownError: WireCodes(503, 14, "InternalError", 50001),
     SeedError: WireCodes(400, 1, "InvalidArgument", 40000),
     ReportNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
     ClientOfflineError: WireCodes(404, 1, "InvalidArgument", 50001),

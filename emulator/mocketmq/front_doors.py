@@ -47,14 +47,14 @@ async def open_front_doors(
     bodies = Bodies(max_body_bytes(settings))
     by_segment, listeners = _protocols(broker, settings, access, remoting, guard, bodies)
     metrics = [remoting.metrics] if remoting is not None else []
-    doors = remoting.doors if remoting is not None else {}
+    doors, brokers = (remoting.doors, remoting.broker_doors) if remoting is not None else ({}, {})
     grpc = GrpcServer(broker, settings, tls, access) if settings.grpc else None
     if grpc is not None:
         stack.push_async_callback(grpc.close)
         if await _has_started(grpc):
             metrics.append(grpc.metrics)
             doors["grpc"] = grpc.door
-    others = OtherDoors(by_segment, listeners, metrics, doors)
+    others = OtherDoors(by_segment, listeners, metrics, doors, brokers)
     http = HttpServer(broker, settings, guard, bodies, others, access)
     stack.push_async_callback(http.close)
     await http.start()

@@ -10,8 +10,18 @@ class OpenPort(msgspec.Struct, frozen=True):
     address: str
 
 
+class BrokerDoors(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The open ports of one of several brokers. Without a `vip`, its VIP channel is off."""
+
+    broker: OpenPort
+    vip: OpenPort | None = None
+
+
 class OpenPorts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The open ports: JSON API, Aliyun's extra port, name server, broker with its VIP channel, and gRPC."""
+    """The open ports: JSON API, Aliyun's extra port, name server, broker with its VIP channel, and gRPC.
+
+    With several brokers, `broker` and `vip` are of the first one, and `brokers` has those of each by name.
+    """
 
     http: OpenPort
     aliyun: OpenPort | None = None
@@ -19,3 +29,4 @@ class OpenPorts(msgspec.Struct, frozen=True, omit_defaults=True):
     broker: OpenPort | None = None
     vip: OpenPort | None = None
     grpc: OpenPort | None = None
+    brokers: dict[str, BrokerDoors] = {}

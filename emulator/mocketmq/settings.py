@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from mocketmq import invisible_time
 from mocketmq import setting_rules as rules
+from mocketmq.message.identity import MAX_BROKERS
 from mocketmq.message.message_type import MessageType
 from mocketmq.settings_file import SettingsFile
 
@@ -106,6 +107,12 @@ class Settings:
     namesrv_port: int = _setting("9876", rules.PORT, "port of the name server; 0 picks a free one")
     broker_port: int = _setting(
         "10911", rules.PORT, "port of the broker; its VIP channel is two below; 0 picks free ones"
+    )
+    brokers: int = _setting(
+        "1",
+        rules.whole_number(1, MAX_BROKERS),
+        "number of brokers in the cluster: broker-a, broker-b and so on; the port of each is 10 above that of"
+        " the one before (docs/brokers.md)",
     )
     grpc: bool = _setting("true", rules.BOOLEAN, "serve the clients of RocketMQ 5, which speak gRPC")
     grpc_port: int = _setting("8081", rules.PORT, "port for gRPC; 0 picks a free one")

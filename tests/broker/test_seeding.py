@@ -77,9 +77,9 @@ async def test_a_failed_transaction_leaves_nothing(
         await send(broker, queue=1)
         await receive(broker)
         await broker.reset.all()
-        await broker.retries.queue_for(broker.registry.groups.get(GROUP), is_dead=True)
-        await broker.retries.queue_for(broker.registry.groups.get(GROUP), is_dead=False)
         queue = broker.registry.topics.queue_of(TOPIC, 0)
+        await broker.retries.queue_for(broker.registry.groups.get(GROUP), queue, is_dead=True)
+        await broker.retries.queue_for(broker.registry.groups.get(GROUP), queue, is_dead=False)
         begun = queue in broker.consuming_groups.get(GROUP).queues
         async with Refusing(broker, monkeypatch):
             with pytest.raises(StoreUnavailableError):

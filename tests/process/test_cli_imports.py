@@ -30,6 +30,12 @@ COMMANDS = {
     "groups": ["groups", "groups create h", "groups reset g orders", "groups delete g"],
     "clients": ["clients"],
     "client": ["client nobody --group g"],
+    "brokers": [
+        "brokers ls",
+        "brokers crash broker-a",
+        "brokers start broker-a",
+        "brokers shutdown broker-b",
+    ],
     "faults": ["faults add late by=1ms next=1 --json", "faults ls", "faults rm --all"],
     "reset": ["reset --topic orders", "reset --clock start --forget"],
     "seed": ["seed - --format jsonl"],

@@ -35,6 +35,7 @@ ASKING = {
     "topics": "topics",
     "groups": "groups",
     "clients": "clients",
+    "brokers": "brokers ls",
     "faults": "faults ls",
     "client": "client me@1 --group g",
     "reset": "reset",

@@ -62,6 +62,7 @@ FAILING = {
     "not pending": ("delayed", "cancel", KEY),
     "no half message": ("transactions", "commit", KEY),
     "no client": ("client", f"nobody{ESCAPES}", "--group", GROUP),
+    "no broker": ("brokers", "crash", f"none{ESCAPES}"),
     "no fault": ("faults", "rm", f"none{ESCAPES}"),
     "refused key": ("send", TOPIC, "again", "--key", KEY),
     "no topic": ("peek", f"none{ESCAPES}"),
@@ -99,6 +100,7 @@ WITHOUT = {
     ),
     *("topics create", "topics delete", "groups create", "groups reset", "groups delete", "faults rm"),
     *("delayed", "transactions", "faults"),
+    *("brokers", "brokers ls", "brokers crash", "brokers shutdown", "brokers start"),
 }
 """Commands that show only numbers, instants and validated names, and groups of commands."""
 

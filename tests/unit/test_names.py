@@ -11,6 +11,7 @@ ONE_CONCEPT = {
     "Broker": {"mocketmq.broker.broker", "mocketmq.testing.broker"},  # `mocketmq.testing` is public
     "Info": {"mocketmq.client.info", "mocketmq.http_api.operations"},
     "Load": {"mocketmq.lab.load", "mocketmq_report.lab.document"},  # the lab's load, as in its document
+    "BrokerDoors": {"mocketmq.client.info", "mocketmq.open_ports"},
     "OpenPort": {
         "mocketmq.client.info",
         "mocketmq.open_ports",

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from mocketmq.broker.broker_lives import BrokerLives
 from mocketmq.broker.clock_mover import ClockMover
 from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
@@ -89,6 +90,7 @@ class Broker:
     offset_resets: Offsets
     pull: Pull
     queue_locks: QueueLocks
+    broker_lives: BrokerLives
     lite_expiry: LiteExpiry
     lite_subscriptions: LiteSubscriptions
     lite_topic_list: LiteTopicList

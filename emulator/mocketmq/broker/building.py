@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from mocketmq import __version__
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
+from mocketmq.broker.broker_lives import BrokerLives
 from mocketmq.broker.clock_mover import ClockMover
 from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
@@ -58,6 +59,7 @@ from mocketmq.broker.watching.message_states import MessageStates
 from mocketmq.broker.watching.stored_records import StoredRecords
 from mocketmq.clock import Clock, rate_of, start_instant_us, this_moment
 from mocketmq.delay_limits.delay_limits import DelayLimits
+from mocketmq.errors import SettingError
 from mocketmq.faults.rule_set import open_fault_rules
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.held_deliveries import HeldDeliveries
@@ -126,6 +128,12 @@ async def _open_store(
 ) -> int:
     """Open the writer and the clock. The clock continues from the last run. Returns its start."""
     past = await read_past(database)
+    if past.run and past.brokers != settings.brokers:
+        raise SettingError(
+            *("brokers", settings.brokers, str(past.brokers)),
+            reason=f"brokers is {settings.brokers}; allowed: {past.brokers}, which share the queues of the"
+            f" store in {settings.data}. Use this number, or another data directory",
+        )
     started = this_moment()
     started_us = start_instant_us(settings.clock, started.wall_us, past.last_us, past.mark)
     clock = Clock(rate_of(settings.clock), started_us, started=started)
@@ -154,7 +162,7 @@ async def _open_store(
     stack.push_async_callback(writer.close)
     broker.store = Store(database, writer, clock, run.run)
     broker.message_keys = MessageKeys(broker.store, past.keys_indexed_to)
-    await begin_run(writer, run)
+    await begin_run(writer, run, settings.brokers)
     return started_us
 
 
@@ -182,7 +190,10 @@ async def _open_schedule(
     schemes = broker.schemes = SchemeSet(store.writer, lines)
     broker.outage = Outage(store, faults, timer.changed, broker.polls.end)
     parked_queue = topics.get(TIMER_TOPIC).queues[0]
-    held = broker.held = HeldDeliveries(store, faults, ledger, topics, timer.changed, open_playback(settings))
+    held = broker.held = HeldDeliveries(
+        *(store, faults, ledger, topics, timer.changed, open_playback(settings)),
+        broker.registry.brokers.downtime,
+    )
     context = SchemeContext(
         store,
         started_us,
@@ -224,6 +235,10 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
     broker.offset_resets = Offsets(store, registry, groups, broker.committed_offsets)
     broker.pull = Pull(store, settings, registry, groups, polls, notes)
     broker.queue_locks = QueueLocks()
+    broker.broker_lives = BrokerLives(
+        store, registry.brokers, broker.held, broker.queue_locks, broker.outage, polls.end
+    )
+    await broker.broker_lives.load()
     broker.lite_expiry = LiteExpiry(registry.topics, groups)
     registry.topics.lites.on_made = timer.changed
     broker.lite_subscriptions = LiteSubscriptions(
@@ -295,7 +310,9 @@ def _make_removal(broker: Broker, settings: Settings) -> None:
     broker.reset = Reset(
         store, registry, groups, broker.polls, broker.timer, schemes, broker.lite_expiry, on_reset
     )
-    broker.full_reset = FullReset(settings, registry, groups, broker.faults, broker.reset)
+    broker.full_reset = FullReset(
+        settings, registry, groups, broker.faults, broker.reset, broker.broker_lives.start_all
+    )
     broker.retention = Retention(
         store, registry, groups, schemes, age_us=settings.retain_age_us, max_bytes=settings.retain_bytes
     )

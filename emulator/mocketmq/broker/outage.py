@@ -1,4 +1,4 @@
-"""Simulated outages: closes the broker's or the name server's ports while a fault rule is active.
+"""Simulated outages: closes ports while a fault rule is active, and those of a broker that is down.
 
 The port of the JSON API stays open, because it is needed to remove rules. Its message requests are cut off
 instead (``faults/injector.py``).
@@ -33,6 +33,7 @@ class _Place(NamedTuple):
     kind: OutageKind
     door: str
     listener: PortListener
+    is_down: Callable[[], bool]
 
 
 class Outage:
@@ -56,13 +57,19 @@ class Outage:
         self._updating: asyncio.Task[None] | None = None
         faults.once_changed(self.update)
 
-    async def add_listener(self, kind: OutageKind, door: str, listener: PortListener) -> None:
-        """Add a port, which the outages of this door close."""
-        self._places.append(_Place(kind, door, listener))
+    async def add_listener(
+        self,
+        kind: OutageKind,
+        door: str,
+        listener: PortListener,
+        is_down: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Add a port, which is closed in outages of this door, and while its broker ``is_down``."""
+        self._places.append(_Place(kind, door, listener, is_down))
         await self.update()
 
     async def update(self, at_us: int = 0) -> None:
-        """Close and open ports by the rules for now, or for the instant that a clock move has reached."""
+        """Close and open ports by brokers and rules for now, or the instant that a clock move has reached."""
         async with self._lock:
             now_us = self._seen_us = max(self._clock.now_us(), at_us)
             active = [fault for fault in self._faults.of_outages if fault.state(now_us) == "active"]
@@ -76,7 +83,7 @@ class Outage:
                     await self._faults.end_outage(fault)
             wait_s = [(back_us - wall_us()) / US_PER_S for fault in active if (back_us := fault.back_wall_us)]
             for place in self._places:
-                if any(_shuts(fault, place) for fault in active):
+                if place.is_down() or any(_shuts(fault, place) for fault in active):
                     if not place.listener.is_suspended:
                         await place.listener.suspend()
                 elif place.listener.is_suspended and not await _has_resumed(place.listener):

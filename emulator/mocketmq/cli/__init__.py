@@ -48,6 +48,10 @@ _COMMANDS = {
     ),
     "clients": ("mocketmq.cli.clients", "List the connected RocketMQ clients."),
     "client": ("mocketmq.cli.clients", "Show what a consumer does, or have it consume a message."),
+    "brokers": (
+        "mocketmq.cli.brokers",
+        "List the cluster's brokers; crash them, shut them down, start them.",
+    ),
     "faults": ("mocketmq.cli.faults", "Inject faults; list and end fault rules."),
     "reset": ("mocketmq.cli.topics", "Delete all messages, or those of one topic."),
     "export": ("mocketmq.cli.export", "Export the ledger as Parquet."),

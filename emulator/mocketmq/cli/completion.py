@@ -35,6 +35,12 @@ def complete_groups(context: click.Context, parameter: click.Parameter, begun: s
     return complete_words(group["name"] for group in groups)(context, parameter, begun)
 
 
+def complete_brokers(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Complete the name of a broker of the cluster."""
+    brokers = _ask(context, lambda broker: broker.brokers())
+    return complete_words(broker["name"] for broker in brokers)(context, parameter, begun)
+
+
 def complete_faults(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """Complete the name of a fault rule."""
     faults = _ask(context, lambda broker: broker.faults())

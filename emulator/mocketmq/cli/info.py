@@ -30,6 +30,8 @@ def info(broker: BlockingClient, output: Output) -> None:
     found = broker.info()
     opened: Mapping[str, Any] = found["doors"]
     doors = [(title, opened[name]["address"]) for name, title in _DOORS.items() if name in opened]
+    for name, ports in opened.get("brokers", {}).items():
+        doors.append((name, " ".join(port["address"] for port in ports.values())))
     settings = [
         ("version", found["version"]),
         ("up for", format_duration(found["uptime_ms"] // 1_000 * 1_000 * US_PER_MS)),

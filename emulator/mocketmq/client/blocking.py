@@ -185,6 +185,12 @@ class BlockingClient:
     running_info = _blocking(Operations.running_info)
     consume = _blocking(Operations.consume)
     reconnect = _blocking(Operations.reconnect)
+    # Brokers of the cluster
+    brokers = _blocking(Operations.brokers)
+    crash_broker = _blocking(Operations.crash_broker)
+    shut_down_broker = _blocking(Operations.shut_down_broker)
+    start_broker = _blocking(Operations.start_broker)
+
     # Injected faults
     add_fault = _blocking(Operations.add_fault)
     faults = _blocking(Operations.faults)

@@ -22,8 +22,25 @@ class _OptionalPorts(TypedDict, total=False):
     grpc: OpenPort
 
 
-class OpenPorts(_OptionalPorts):
-    """The open ports: JSON API, Aliyun's extra port, name server, broker, its VIP channel, and gRPC."""
+class _OptionalBrokerPorts(TypedDict, total=False):
+    vip: OpenPort
+
+
+class BrokerDoors(_OptionalBrokerPorts):
+    """The open ports of one of several brokers."""
+
+    broker: OpenPort
+
+
+class _SeveralBrokers(TypedDict, total=False):
+    brokers: dict[str, BrokerDoors]
+
+
+class OpenPorts(_OptionalPorts, _SeveralBrokers):
+    """The open ports: JSON API, Aliyun's extra port, name server, broker, its VIP channel, and gRPC.
+
+    With several brokers, ``broker`` and ``vip`` are of the first one, and ``brokers`` has those of each.
+    """
 
     http: OpenPort
 

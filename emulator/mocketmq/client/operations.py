@@ -358,6 +358,24 @@ class Operations(Expecting):
         """Tell a gRPC client to connect anew; return on how many ``connections`` it was told."""
         return await self._call("POST", api_path("clients", client_id, "reconnect"))
 
+    # Brokers of the cluster
+
+    async def brokers(self) -> list[JsonObject]:
+        """Return the brokers with their states."""
+        return _list(await self._get(api_path("brokers")), "brokers")
+
+    async def crash_broker(self, name: str) -> JsonObject:
+        """Crash a broker. Routes name it for another 120 s by the broker's clock."""
+        return await self._call("POST", api_path("brokers", name, "crash"))
+
+    async def shut_down_broker(self, name: str) -> JsonObject:
+        """Shut a broker down, which takes it out of all routes at once."""
+        return await self._call("POST", api_path("brokers", name, "shutdown"))
+
+    async def start_broker(self, name: str) -> JsonObject:
+        """Start a broker again, which delivers what became due while it was down."""
+        return await self._call("POST", api_path("brokers", name, "start"))
+
     # Injected faults
 
     async def add_fault(self, do: str, /, **rule: object) -> JsonObject:

@@ -58,6 +58,11 @@ class GrpcClient:
         self.commands: asyncio.Queue[Any] = asyncio.Queue()
         self.questions = Questions(client_id, self.commands.put_nowait)
 
+    @property
+    def broker_index(self) -> None:
+        """None, because a gRPC client speaks to all brokers by way of the proxy."""
+        return
+
     def notify_members_changed(self, group: str) -> None:
         """Do nothing, because every member gets messages of all queues."""
 

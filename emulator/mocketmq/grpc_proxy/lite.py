@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from mocketmq.broker.consuming.pops import ALL_QUEUES, PopTarget
 from mocketmq.broker.lite.subscriptions import LiteStart, StartKind
-from mocketmq.errors import InvalidArgumentError
+from mocketmq.errors import BrokerDownError, InvalidArgumentError
 from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError
 from mocketmq.grpc_proxy.messages import message_class
+from mocketmq.message.broker_share import ALONE, BrokerShare
 from mocketmq.message.lite_topic import LITE_TOPIC_ALLOWED, MAX_LITE_TOPIC_BYTES, is_lite_topic_name
 
 _ADD, _REMOVE, _REPLACE, _LEAVE = range(4)
@@ -85,12 +86,23 @@ async def target(call: Call, group_name: str, topic_name: str) -> PopTarget:
                 f"lite group must use LITE mode: {group_name}. Use a LitePushConsumer or LiteSimpleConsumer,"
                 " or another group",
             )
-        return await call.broker.pops.admit(group_name, topic_name, ALL_QUEUES)
+        return await call.broker.pops.admit(group_name, topic_name, ALL_QUEUES, _share(call))
     topic = await call.broker.registry.topics.for_reading(topic_name)
     try:
         return await call.broker.lite_subscriptions.target(call.client_id, group_name, topic)
     except InvalidArgumentError as error:
         raise _refusal(error) from None
+
+
+def _share(call: Call) -> BrokerShare:
+    """The broker that the client names, if there are several. Raises BrokerDownError if it is down."""
+    brokers, name = call.broker.registry.brokers, call.request.message_queue.broker.name
+    if len(brokers) == 1 or name not in brokers.names:
+        return ALONE
+    registered = brokers.get(name)
+    if registered.state != "running":
+        raise BrokerDownError(f"{name} is {registered.state}; start it again")
+    return registered.share
 
 
 def set_limits(subscription: Any, quota: int) -> None:

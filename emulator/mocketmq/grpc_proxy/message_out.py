@@ -78,7 +78,7 @@ def message_out(broker: Broker, stored: StoredMessage, topic: str, reconsumed: i
     set_us(system.store_timestamp, stored.store_us)
     system.store_host = broker.store.writer.store_host
     queue = broker.registry.topics.queue(stored.queue_key)
-    system.queue_id = 0 if isinstance(queue, LiteQueue) else queue.queue_id
+    system.queue_id = 0 if isinstance(queue, LiteQueue) else broker.registry.brokers.queue_id(queue)
     system.queue_offset = stored.queue_offset
     system.delivery_attempt = reconsumed + 1
     for name, field in _FIELDS:

@@ -2,12 +2,13 @@
 
 from typing import Any, Final
 
+from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, Topic
+from mocketmq.errors import TopicNotFoundError
 from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.topic_types import types_of
-from mocketmq.message.identity import BROKER
 from mocketmq.message.names import DLQ_PREFIX
 
 ALL_QUEUES: Final = -1
@@ -20,15 +21,16 @@ _AssignmentAnswer = message_class("QueryAssignmentResponse")
 
 
 async def query_route(call: Call) -> Any:
-    """Return the topic's queues. The broker's address in the route is the endpoint that the client named."""
+    """Return the topic's queues at all brokers, whose address is the endpoint that the client named."""
     name = topic_of(call.request.topic)
     topic = await routed_topic(call, name)
     answer = _RouteAnswer()
-    for queue_id in range(max(topic.read_queues, topic.write_queues)):
-        permission = _permission(topic, queue_id)
-        if permission:
-            queue = answer.message_queues.add(accept_message_types=types_of(topic))
-            queue.MergeFrom(_queue(call, queue_id, permission))
+    for registered in _routed(call, topic):
+        for queue_id in range(max(topic.read_queues, topic.write_queues)):
+            permission = _permission(topic, queue_id)
+            if permission:
+                queue = answer.message_queues.add(accept_message_types=types_of(topic))
+                queue.MergeFrom(_queue(call, registered.name, queue_id, permission))
     if not answer.message_queues:
         raise GrpcError(Code.FORBIDDEN, f"topic {name} may neither be read nor written")
     answer.message_queues.sort(key=lambda queue: queue.permission)
@@ -36,7 +38,7 @@ async def query_route(call: Call) -> Any:
 
 
 async def query_assignment(call: Call) -> Any:
-    """Return a consumer's queues: one entry for each if the group is FIFO, otherwise one entry for all."""
+    """Return a consumer's queues: an entry for each if the group is FIFO, otherwise one for each broker."""
     name, group_name = topic_of(call.request.topic), group_of(call.request.group)
     topic = await routed_topic(call, name)
     if not topic.readable:
@@ -44,9 +46,11 @@ async def query_assignment(call: Call) -> Any:
     is_in_order = call.broker.registry.groups.is_in_order(group_name)
     queue_ids = range(topic.read_queues) if is_in_order and not topic.config.is_lite else (ALL_QUEUES,)
     answer = _AssignmentAnswer()
-    for queue_id in queue_ids:
-        queue = _queue(call, queue_id, _READ_WRITE if topic.perm & PERM_WRITE else _READ)
-        answer.assignments.add().message_queue.CopyFrom(queue)
+    permission = _READ_WRITE if topic.perm & PERM_WRITE else _READ
+    for registered in _routed(call, topic):
+        for queue_id in queue_ids:
+            queue = _queue(call, registered.name, queue_id, permission)
+            answer.assignments.add().message_queue.CopyFrom(queue)
     return answer
 
 
@@ -61,6 +65,15 @@ async def routed_topic(call: Call, name: str) -> Topic:
     return await registry.topics.for_route(name, is_needed=True)
 
 
+def _routed(call: Call, topic: Topic) -> list[RegisteredBroker]:
+    """The brokers that the name server lists for the topic. Raises TopicNotFoundError without any."""
+    brokers = call.broker.registry.brokers.routed()
+    found = [each for each in brokers if each.share.position < topic.brokers]
+    if not found:
+        raise TopicNotFoundError(f"no broker of topic {topic.name} is in a route; start one of them again")
+    return found
+
+
 def _permission(topic: Topic, queue_id: int) -> int:
     may_read = topic.perm & PERM_READ and queue_id < topic.read_queues
     may_write = topic.perm & PERM_WRITE and queue_id < topic.write_queues
@@ -69,10 +82,10 @@ def _permission(topic: Topic, queue_id: int) -> int:
     return _READ if may_read else _WRITE if may_write else 0
 
 
-def _queue(call: Call, queue_id: int, permission: int) -> Any:
+def _queue(call: Call, broker: str, queue_id: int, permission: int) -> Any:
     queue = _Queue(id=queue_id, permission=permission)
     queue.topic.CopyFrom(call.request.topic)
-    queue.broker.name = BROKER
+    queue.broker.name = broker
     endpoints = queue.broker.endpoints
     endpoints.CopyFrom(call.request.endpoints)
     if not endpoints.addresses:

@@ -71,7 +71,7 @@ async def send(call: Call) -> Any:
                 f"topic {topic_name} takes {_names(topic_types.types_of(topic))} messages; this is a"
                 f" {topic_types.NAMES[kind]} message",
             )
-    messages = [_message(call, one, topic.write_queues) for one in given]
+    messages = [_message(call, one, topic.writable_count) for one in given]
     answer = _Answer()
     codes = [
         await _send(call, message, one, answer.entries.add())
@@ -91,7 +91,10 @@ async def _send(call: Call, message: Message, given: Any, entry: Any) -> int:
         else:
             sent = await call.broker.sender.send(message)
             entry.offset = sent.receipt.queue_offset
-            entry.recall_handle = recall_handle_of(sent, of_levels=call.settings.recall_levels) or ""
+            entry.recall_handle = (
+                recall_handle_of(sent, call.broker.registry.brokers, of_levels=call.settings.recall_levels)
+                or ""
+            )
     except IllegalMessageError as error:
         code = _CODES.get(error.field, Code.INTERNAL_SERVER_ERROR)
         return _refuse(entry, GrpcError(code, str(error)))

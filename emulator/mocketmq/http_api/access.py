@@ -210,6 +210,10 @@ TABLE: Final[Mapping[str, Needs]] = {
     "running_info": _group(Action.GET),
     "consume": _CLUSTER_UPDATE,  # an id does not name a topic
     "reconnect": _CLUSTER_UPDATE,
+    "brokers": _CLUSTER_GET,
+    "crash_broker": _CLUSTER_UPDATE,
+    "shut_down_broker": _CLUSTER_UPDATE,
+    "start_broker": _CLUSTER_UPDATE,
     "add_fault": _CLUSTER_UPDATE,
     "faults": _CLUSTER_GET,
     "clear_faults": _CLUSTER_UPDATE,

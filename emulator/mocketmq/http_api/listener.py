@@ -7,7 +7,7 @@ from aiohttp import web
 
 from mocketmq.http_api.page_guard import PageGuard
 from mocketmq.http_api.problem import HttpError, problem_response
-from mocketmq.open_ports import OpenPort
+from mocketmq.open_ports import BrokerDoors, OpenPort
 
 UNMATCHED = "unmatched"
 """Path template under which requests without a matching route are counted."""
@@ -69,3 +69,4 @@ class OtherDoors(NamedTuple):
     listeners: Sequence[Listener]  # on separate ports
     metrics: Sequence[Callable[[], Iterable[Any]]]
     doors: Mapping[str, OpenPort]  # ports that are already open, by name
+    brokers: Mapping[str, BrokerDoors]  # those of each broker, if there are several

@@ -18,6 +18,7 @@ from mocketmq.host_port import with_port
 from mocketmq.http_api.access import ApiGuard
 from mocketmq.http_api.answers import Answers, CountedRequest
 from mocketmq.http_api.bodies import Bodies
+from mocketmq.http_api.brokers import BROKERS
 from mocketmq.http_api.clients import CLIENTS
 from mocketmq.http_api.clock import CLOCK
 from mocketmq.http_api.connection import TICK_S, HttpConnection
@@ -69,6 +70,7 @@ class HttpServer:
     ) -> None:
         self._settings = settings
         self._doors = dict(others.doors)
+        self._broker_doors = dict(others.brokers)
         self._api = Api(broker, settings, bodies, route_groups(settings), others.metrics, lambda: self.doors)
         self._guard = ApiGuard(settings.token, access if settings.acl else None)
         self._router: Router[Endpoint] = Router()
@@ -110,7 +112,7 @@ class HttpServer:
     @property
     def doors(self) -> OpenPorts:
         """All open ports of the broker. Available after the start of this server."""
-        return OpenPorts(**self._doors)
+        return OpenPorts(**self._doors, brokers=self._broker_doors)
 
     async def start(self) -> None:
         """Open all ports, or raise ListenError and open none."""
@@ -238,6 +240,7 @@ def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
         TOPICS,
         GROUPS,
         CLIENTS,
+        BROKERS,
         FAULTS,
         LIVE,
         REPORTS,

@@ -9,7 +9,7 @@ from mocketmq.broker.consuming.selection import MemoryReservation
 from mocketmq.broker.registry.clients import ClientAnswer, OffsetReset, PushedReply
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ClientFailedError, ClientOfflineError, ClientTimeoutError, InvalidArgumentError
-from mocketmq.message.identity import BROKER
+from mocketmq.message.broker_share import ALONE, BrokerShare
 from mocketmq.message.message import StoredMessage, Template
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.remoting.lane import Lane
@@ -30,7 +30,8 @@ class RemotingChannel:
 
     ``store_host`` is ``advertised`` as IPv4, for records and message ids. ``lane`` orders the requests.
     ``send`` writes a command; ``hang_up`` closes the connection for an injected fault, given its name.
-    ``load`` counts the memory of the messages that the current request reads.
+    ``load`` counts the memory of the messages that the current request reads. ``share`` is the broker that
+    the client has reached.
     """
 
     door = "remoting"
@@ -45,6 +46,7 @@ class RemotingChannel:
         store_host: str,
         hang_up: Callable[[str], None],
         load: Callable[[], MemoryReservation],
+        share: BrokerShare = ALONE,
     ) -> None:
         self.send = write
         self.hang_up = hang_up
@@ -52,10 +54,16 @@ class RemotingChannel:
         self.remote = remote
         self.advertised = advertised
         self.store_host = store_host
+        self.share = share
         self.lane = Lane()
         self._opaques = itertools.count()
         self._calls: dict[int, asyncio.Future[Command]] = {}
         self._has_ended = False
+
+    @property
+    def broker_index(self) -> int:
+        """The index of the broker that the client is connected to."""
+        return self.share.position
 
     def notify_members_changed(self, group: str) -> None:
         """Make the client rebalance its queues of the group."""
@@ -69,9 +77,10 @@ class RemotingChannel:
             "timestamp": str(reset.timestamp_ms),
             "isForce": str(reset.is_forced).lower(),
         }
-        table: object = object_keys(queue_offsets(reset))
+        offsets = list(queue_offsets(reset, self.share))
+        table: object = object_keys(offsets)
         if language == "CPP":
-            table = [{**queue, "offset": offset} for queue, offset in queue_offsets(reset)]
+            table = [{**queue, "offset": offset} for queue, offset in offsets]
         self.ask(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, dumps({"offsetTable": table}))
 
     def check_transaction(self, half: StoredMessage, queue: Queue) -> None:
@@ -84,7 +93,7 @@ class RemotingChannel:
             "transactionId": half.unique_key,
             "offsetMsgId": offset_message_id(self.store_host, half.log_offset),
         }
-        record = encode_record(half, queue.topic, queue.queue_id, self.store_host)
+        record = encode_record(half, queue.topic, self._queue_id(queue), self.store_host)
         self.ask(RequestCode.CHECK_TRANSACTION_STATE, ext, record)
 
     def reconnect(self) -> None:
@@ -101,7 +110,9 @@ class RemotingChannel:
             "topic": message.topic,
             "defaultTopic": template.topic,
             "defaultTopicQueueNums": template.queues,
-            "queueId": message.queue_id,
+            "queueId": None
+            if message.queue_id is None
+            else self.share.queue_id(message.topic, message.queue_id),
             "sysFlag": message.sys_flag,
             "bornTimestamp": (message.born_us or reply.store_us) // US_PER_MS,
             "flag": message.flag,
@@ -126,11 +137,14 @@ class RemotingChannel:
             "consumerGroup": group,
             "clientId": client_id,
             "msgId": offset_message_id(self.store_host, message.log_offset),
-            "brokerName": BROKER,
+            "brokerName": self.share.name_of(queue.queue_id),
             "topic": queue.topic,
         }
-        record = encode_record(message, queue.topic, queue.queue_id, self.store_host)
+        record = encode_record(message, queue.topic, self._queue_id(queue), self.store_host)
         return _client_answer(await self.call(RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, record))
+
+    def _queue_id(self, queue: Queue) -> int:
+        return self.share.queue_id(queue.topic, queue.queue_id)
 
     async def consumed_offsets(self, group: str, topic: str) -> ClientAnswer:
         """Ask a consumer for the offsets that it has reached in its queues of a topic."""
@@ -193,7 +207,13 @@ def _client_answer(answer: Command) -> ClientAnswer:
         return ClientAnswer(answer.body, None)
 
 
-def queue_offsets(reset: OffsetReset) -> Iterator[tuple[dict[str, str | int], int]]:
-    """Each queue, in the form that clients use, with its new offset."""
-    for queue_id, offset in reset.offsets.items():
-        yield {"brokerName": BROKER, "queueId": queue_id, "topic": reset.topic}, offset
+def queue_offsets(reset: OffsetReset, share: BrokerShare) -> Iterator[tuple[dict[str, str | int], int]]:
+    """Each queue of a broker, in the form that clients use, with its new offset."""
+    for number, offset in reset.offsets.items():
+        if share.has(reset.topic, number):
+            yield queue_name(share, reset.topic, number), offset
+
+
+def queue_name(share: BrokerShare, topic: str, number: int) -> dict[str, str | int]:
+    """A queue of the broker in the form that clients use."""
+    return {"brokerName": share.name, "queueId": share.queue_id(topic, number), "topic": topic}

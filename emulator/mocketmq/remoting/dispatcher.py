@@ -14,6 +14,7 @@ from mocketmq.histogram import Histogram
 from mocketmq.remoting.access_rule import Guard
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.lane import Effect, Lane
+from mocketmq.remoting.queue_numbers import numbered
 from mocketmq.remoting.request import LongPoll, RemotingCall, Reply, Request, Response, refused
 from mocketmq.remoting.request_attributes import DOOR, operations, request_attributes
 from mocketmq.remoting.wire.codes import RemotingError, ResponseCode
@@ -50,6 +51,7 @@ class Dispatcher:
         self._broker = broker
         self._settings = settings
         self._requests = dict(requests)
+        self._is_cluster = len(broker.registry.brokers) > 1
         self._guard = guard
         self._labels = {code: str(code) for code in requests}
         broker.faults.declare(DOOR, operations(requests))
@@ -153,6 +155,8 @@ class Dispatcher:
     ) -> RemotingCall[Any]:
         is_authorized = self._guard is None or self._guard.check(request.access, channel, command)
         header = request.reader.read(command.ext)
+        if self._is_cluster:
+            header = numbered(header, channel.share, self._broker.registry.topics)
         return RemotingCall(self._broker, self._settings, channel, command, header, is_authorized, may_wait)
 
     def counted(self, command: Command, response: Response, *, was_held: bool = False) -> Command:

@@ -1,4 +1,4 @@
-"""Due messages held back by an injected fault or a lateness recording, and repeats made by faults.
+"""Due messages held back by a fault, a lateness recording or a broker that is down, and repeats by faults.
 
 A delay scheme passes each due message to :meth:`HeldDeliveries.catch`. If a rule matches, the delivering
 transaction writes a row of ``held_deliveries`` instead of the message. A kill therefore neither loses nor
@@ -48,6 +48,7 @@ _BY_QUEUE: Final = "SELECT queue_key, count(*) FROM held_deliveries WHERE NOT is
 _FIRST: Final = "SELECT min(release_us) FROM held_deliveries"
 _ALL: Final = "SELECT record_offset, fault, release_us FROM held_deliveries WHERE NOT is_repeat"
 _END_REPEATS: Final = "DELETE FROM held_deliveries WHERE fault = ? AND is_repeat"
+_POSTPONE: Final = "UPDATE held_deliveries SET fault = ?, release_us = NULL WHERE held = ?"
 _RELEASE: Final = "UPDATE held_deliveries SET release_us = ? WHERE fault = ?"
 _FORGET: Final = "DELETE FROM held_deliveries WHERE record_offset = ?"
 _INTERVENE: Final = "INSERT INTO interventions VALUES (?, ?, ?)"
@@ -108,10 +109,12 @@ class HeldDeliveries:
         topics: TopicLookup,
         changed: Callable[[], None],
         playback: Playback | None = None,
+        downtime: Callable[[Queue], str | None] = lambda _queue: None,
     ) -> None:
         self.delivered = 0
         self.early = 0
         self._playback = playback
+        self._downtime = downtime
         self._clock = store.clock
         self._database = store.database
         self._faults = faults
@@ -123,7 +126,7 @@ class HeldDeliveries:
         self._records: dict[int, str] = {}  # the holding rule of each message, by record; without repeats
         self._next_us: int | None = None
         self._last_us: dict[str, int] = {}  # the latest release by rule
-        faults.while_removed(self._release)
+        faults.while_removed(lambda batch, fault: self.release(batch, fault.name))
 
     async def load(self) -> None:
         """Load the messages held when the broker stopped."""
@@ -140,10 +143,14 @@ class HeldDeliveries:
     def catch(
         self, batch: Batch, scheme: str, message: DueMessage, content: Draft | int, fires_us: int
     ) -> int | None:
-        """Hold a due message if a rule or the recording requires it. Return the log offset of its record.
+        """Hold a due message if a rule, the recording or its broker requires it. Return its record.
 
         Returns None if the message is not held, as by a rule that only schedules repeats.
         """
+        if (downtime := self._downtime(message.queue)) is not None:
+            record_offset, size = self._record(batch, message, content)
+            self._hold(batch, [_row_of(message, scheme, downtime, record_offset, size)])
+            return record_offset
         for fault in self._faults.of_deliveries:
             if not fault.matches_delivery(message.queue.topic, message.level):
                 continue
@@ -233,13 +240,13 @@ class HeldDeliveries:
             self._next_us = first_us if self._next_us is None else min(self._next_us, first_us)
         self._changed()
 
-    def _release(self, batch: Batch, fault: FaultInjector) -> None:
-        """End the rule. Its held messages become due now, and its repeats are dropped."""
-        batch.sweep(_END_REPEATS, (fault.name,))
-        batch.sweep(_RELEASE, (batch.now_us, fault.name))
+    def release(self, batch: Batch, name: str) -> None:
+        """End what holds messages by this name. They become due now, and repeats are dropped."""
+        batch.sweep(_END_REPEATS, (name,))
+        batch.sweep(_RELEASE, (batch.now_us, name))
 
         def released() -> None:
-            self._last_us.pop(fault.name, None)
+            self._last_us.pop(name, None)
             if self._records or self._next_us is not None:
                 self._next_us = 0  # unknown until the table is read
                 self._changed()
@@ -273,6 +280,9 @@ class HeldDeliveries:
 
     def _deliver(self, row: Held, picked_us: int, batch: Batch) -> None:
         queue = self._queue_of(row.queue_key)
+        if (downtime := self._downtime(queue)) is not None:
+            self._postpone(batch, row, downtime)
+            return
         log_offset = batch.copy(queue, row.record_offset, row.size)
         self._ledger.record(
             batch,
@@ -288,6 +298,14 @@ class HeldDeliveries:
         )
         batch.execute(_DONE, (row.held,))
         batch.on_commit(partial(self._has_delivered, row))
+
+    def _postpone(self, batch: Batch, row: Held, downtime: str) -> None:
+        """Hold a released message once more, because its broker is down. A repeat is dropped."""
+        if row.is_repeat:
+            batch.execute(_DONE, (row.held,))
+            return
+        batch.execute(_POSTPONE, (downtime, row.held))
+        batch.on_commit(partial(self._records.__setitem__, row.record_offset, downtime))
 
     def _has_delivered(self, row: Held) -> None:
         self.delivered += 1

@@ -13,6 +13,7 @@ SAVE_NEXT_LOG_OFFSET = (
     "INSERT INTO counters VALUES ('next_log_offset', ?)"
     " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
 )
+_SAVE_BROKERS = "INSERT OR REPLACE INTO counters VALUES ('brokers', ?)"
 _LAST_RUN = "SELECT run, clock, started_wall_us, started_us FROM runs ORDER BY run DESC LIMIT 1"
 _LAST_MOVE = "SELECT wall_us, to_us FROM clock_moves WHERE run = ? ORDER BY move DESC LIMIT 1"
 _BEGIN_RUN = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -36,6 +37,7 @@ class Past(NamedTuple):
     mark: Mark | None  # the last setting of the last run's clock
     run: int  # the number of the last run, 0 if none
     keys_indexed_to: int
+    brokers: int  # of the cluster
 
 
 async def read_past(database: Database) -> Past:
@@ -55,6 +57,7 @@ async def read_past(database: Database) -> Past:
         mark=mark,
         run=run,
         keys_indexed_to=counters.get("keys_indexed_to", 0),
+        brokers=counters.get("brokers", 1),
     )
 
 
@@ -72,9 +75,15 @@ class Run(NamedTuple):
     durability: str
 
 
-async def begin_run(writer: Writer, run: Run) -> None:
-    """Record the start of a run."""
-    await writer.commit(lambda batch: batch.execute(_BEGIN_RUN, run))
+async def begin_run(writer: Writer, run: Run, brokers: int) -> None:
+    """Record the start of a run, and the number of the cluster's brokers."""
+
+    def work(batch: Batch) -> None:
+        batch.execute(_BEGIN_RUN, run)
+        if brokers > 1:
+            batch.execute(_SAVE_BROKERS, (brokers,))
+
+    await writer.commit(work)
 
 
 async def arrive(store: Store, from_us: int, to_us: int, is_clear: Callable[[], bool]) -> bool:

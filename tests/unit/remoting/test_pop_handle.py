@@ -36,8 +36,8 @@ def parsed(text: str) -> dict[str, str]:
 
 @given(INFOS)
 def test_handle_survives_a_round_trip(info: ExtraInfo) -> None:
-    assert parse_extra_info(info.text()) == info
-    assert len(info.text().split(" ")) == 8
+    assert parse_extra_info(info.text("broker-a")) == info
+    assert len(info.text("broker-a").split(" ")) == 8
 
 
 @given(OFFSETS)

@@ -128,8 +128,9 @@ class Offsets:
         timestamp_ms: int,
         is_forced: bool = True,
         queue_id: int | None = None,
+        is_wanted: Callable[[Queue], bool] | None = None,
     ) -> OffsetReset:
-        """Reset the group in the topic, or in one of its queues, to the offsets that ``find`` returns.
+        """Reset the group in the topic, or in some of its queues, to the offsets that ``find`` returns.
 
         Without ``is_forced`` no offset moves forward, as in 4.x. The group's clients are notified of the
         offsets and of ``timestamp_ms`` after the offsets are stored. Raises TopicNotFoundError,
@@ -142,7 +143,8 @@ class Offsets:
             )
         owner = await self._groups.for_use(group)
         targets = {}
-        for queue in found.queues if queue_id is None else [self._topics.queue_of(topic, queue_id)]:
+        queues = found.queues if queue_id is None else [self._topics.queue_of(topic, queue_id)]
+        for queue in queues if is_wanted is None else filter(is_wanted, queues):
             target = await find(queue)
             if not queue.min_offset <= target <= queue.next_offset:
                 raise OutsideQueueError(target, queue.min_offset, queue.next_offset)

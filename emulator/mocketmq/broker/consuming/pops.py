@@ -27,6 +27,7 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topic import Topic
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.errors import QueueNotFoundError
+from mocketmq.message.broker_share import ALONE, BrokerShare
 from mocketmq.message.names import retry_topic
 from mocketmq.store.messages import Span, fitting_messages_at, fitting_messages_in
 from mocketmq.store.queue import Queue
@@ -42,7 +43,8 @@ class PopTarget(NamedTuple):
     """A topic from which a group pops, and one of its queues, or None for all queues.
 
     For a lite subscription, ``lites`` has the queues of lite topics that may have messages, and ``source``
-    wakes long polls when one is added. Each of these queues is popped in order.
+    wakes long polls when one is added. Each of these queues is popped in order. All messages, retries
+    included, are of the broker with this ``share``.
     """
 
     group: ConsumingGroup
@@ -50,13 +52,14 @@ class PopTarget(NamedTuple):
     queue: Queue | None
     lites: Collection[Queue] | None = None
     source: str = ""
+    share: BrokerShare = ALONE
 
     @property
     def queues(self) -> Collection[Queue]:
         """The queues to pop from, without those of the retry topic."""
         if self.lites is not None:
             return self.lites
-        return self.topic.readable if self.queue is None else [self.queue]
+        return self.share.of(self.topic.name, self.topic.readable) if self.queue is None else [self.queue]
 
     @property
     def is_in_order(self) -> bool:
@@ -94,17 +97,21 @@ class Pops:
         self._receiver = receiver
         self._waiting: Counter[tuple[str, str, int]] = Counter()
 
-    async def admit(self, group_name: str, topic_name: str, queue_id: int) -> PopTarget:
-        """Check a pop and return its target; a negative ``queue_id`` means all queues. May create the group.
+    async def admit(
+        self, group_name: str, topic_name: str, queue_id: int, share: BrokerShare = ALONE
+    ) -> PopTarget:
+        """Check a pop from a broker, and return its target. May create the group.
+
+        ``queue_id`` counts the queues of all brokers; a negative one means all queues of this broker.
 
         Raises TopicNotFoundError, NoPermissionError, QueueNotFoundError, InvalidArgumentError,
         GroupNotFoundError, in upstream's order.
         """
         topic = await self._topics.for_reading(topic_name)
-        if queue_id >= topic.read_queues:
-            raise QueueNotFoundError(topic_name, queue_id, topic.read_queues)
+        if queue_id >= topic.readable_count:
+            raise QueueNotFoundError(topic_name, queue_id, topic.readable_count)
         group = await self._groups.for_consuming(group_name)
-        return PopTarget(group, topic, None if queue_id < 0 else topic.queues[queue_id])
+        return PopTarget(group, topic, None if queue_id < 0 else topic.queues[queue_id], share=share)
 
     async def pop(
         self,
@@ -197,7 +204,10 @@ class Pops:
         retries = not (ordered or is_pulled)
         queues = target.lites if target.queue is None else [target.queue]
         return ReceiveRequest(
-            group, topic, MAX_POPPED, EVERYTHING, ordered, queues, retries, popped=True, source=target.source
+            *(group, topic, MAX_POPPED, EVERYTHING, ordered, queues, retries),
+            popped=True,
+            source=target.source,
+            share=target.share,
         )
 
     async def _begin_at_end(self, target: PopTarget) -> None:

@@ -161,8 +161,8 @@ class Pull:
         """
         group = await self._groups.for_consuming(group_name)
         topic = await self._topics.for_reading(topic_name)
-        if not 0 <= queue_id < topic.read_queues:
-            raise QueueNotFoundError(topic_name, queue_id, topic.read_queues)
+        if not 0 <= queue_id < topic.readable_count:
+            raise QueueNotFoundError(topic_name, queue_id, topic.readable_count)
         return group, topic.queues[queue_id]
 
     async def pull(

@@ -47,6 +47,10 @@ class QueueLocks:
             self._crowded = 2 * len(self._locks) + SPARE
         return owned
 
+    def forget(self, is_lost: Callable[[TopicQueue], bool]) -> None:
+        """Drop the locks on these queues, because their broker has gone down."""
+        self._locks = {key: each for key, each in self._locks.items() if not is_lost(key[1])}
+
     def unlock(self, group: str, client_id: str, queues: Iterable[TopicQueue]) -> None:
         """Unlock the queues, except queues locked by another client."""
         for queue in queues:

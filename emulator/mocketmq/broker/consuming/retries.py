@@ -71,17 +71,19 @@ class Retries:
         """
         max_retries = group.max_retries if max_retries is None else max_retries
         is_dead = message.reconsume_times >= max_retries or delay_level < 0
-        queue = await self.queue_for(group, is_dead=is_dead)
+        queue = await self.queue_for(group, self._topics.queue(message.queue_key), is_dead=is_dead)
         level = 0 if is_dead else delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
         return self.copy(group, message, queue, level)
 
-    async def queue_for(self, group: Group, *, is_dead: bool) -> Queue:
-        """Choose the queue of the group's next dead letter or retry. A missing topic is created.
+    async def queue_for(self, group: Group, of: Queue, *, is_dead: bool) -> Queue:
+        """Choose the queue for a dead letter or retry of a message in queue ``of``, at the same broker.
 
-        Raises NoPermissionError if the retry topic is not writable.
+        A missing topic is created. Raises NoPermissionError if the retry topic is not writable.
         """
+        share = self._topics.brokers.of(of).share
         if is_dead:
-            return (await self._topics.ensure(dead_letter_topic(group.name), 1)).queues[0]
+            dead = await self._topics.ensure(dead_letter_topic(group.name), 1)
+            return share.of(dead.name, dead.queues)[0]
         topic = await self._topics.ensure(retry_topic(group.name), group.retry_queues)
         if topic.write_queues < group.retry_queues:  # the group's number has been raised
             topic = await self._topics.put(
@@ -89,7 +91,7 @@ class Retries:
             )
         if not topic.perm & PERM_WRITE:
             raise NoPermissionError(f"the topic[{topic.name}] sending message is forbidden")
-        return random.choice(topic.queues[: group.retry_queues])  # noqa: S311 - spreads load
+        return random.choice(share.of(topic.name, topic.queues)[: group.retry_queues])  # noqa: S311 - spreads load
 
     def copy(self, group: Group, message: StoredMessage, queue: Queue, level: int) -> Retry:
         """Copy a message that failed, for a queue from :meth:`queue_for`. Level 0 makes a dead letter."""
@@ -102,7 +104,7 @@ class Retries:
         properties[DELAY] = str(level)
         if level:
             level = self._levels.table.level_of(properties)
-            mark_parked(properties, queue.topic, queue.queue_id)
+            mark_parked(properties, queue.topic, self._topics.brokers.queue_id(queue))
         again = Message(
             queue.topic,
             message.body,

@@ -19,6 +19,7 @@ from mocketmq.broker.consuming.receipt import Receipt, State
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
 from mocketmq.broker.registry.topic import Topic
 from mocketmq.broker.registry.topics import Topics
+from mocketmq.message.broker_share import ALONE, BrokerShare
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import HALF_PREFIX, RETRY_PREFIX, retry_topic
 from mocketmq.message.properties import RETRY_TOPIC, decode_properties
@@ -56,6 +57,8 @@ class ReceiveRequest(NamedTuple):
     also from the group's retry topic. The bodies have up to ``max_bytes`` in total, unless the first alone is
     larger, or as many bytes as ``load`` has room for. With ``popped``, receipts get a ``pop_ms``.
 
+    All messages are of the broker with this ``share``, or of any broker if there is only one share.
+
     For a lite subscription, ``queues`` changes while the request waits, and ``source`` wakes its long poll.
     """
 
@@ -70,6 +73,7 @@ class ReceiveRequest(NamedTuple):
     popped: bool = False
     load: MemoryReservation | None = None
     source: str = ""
+    share: BrokerShare = ALONE
 
 
 class Selection:
@@ -157,8 +161,8 @@ class Selection:
         request, group = self._request, self._request.group
         retry = self._topics.find_topic(retry_topic(group.name)) if request.retries else None
         queues = [
-            *(request.topic.readable if request.queues is None else request.queues),
-            *(retry.readable if retry and retry is not request.topic else ()),
+            *(_readable(request, request.topic) if request.queues is None else request.queues),
+            *(_readable(request, retry) if retry and retry is not request.topic else ()),
         ]
         if request.ordered:
             met = group.queues
@@ -175,6 +179,8 @@ class Selection:
 
     def _is_wanted(self, receipt: Receipt) -> bool:
         request, queue = self._request, receipt.queue
+        if request.share is not ALONE and not request.share.has(queue.topic, queue.queue_id):
+            return False
         if queue.topic == request.topic.name:
             # A pop of any queue gets all retries, as upstream, where retries are in a separate topic.
             any_queue = (request.popped and request.retries) or request.queues is None
@@ -299,6 +305,10 @@ class Selection:
         self.chosen.append((message, receipt))
         self._bytes += len(message.body)
         self._is_full = len(self.chosen) == self._request.limit
+
+
+def _readable(request: ReceiveRequest, topic: Topic) -> Sequence[Queue]:
+    return request.share.of(topic.name, topic.readable)
 
 
 def known_topic(queue: Queue, properties: str) -> str:

@@ -5,7 +5,6 @@ from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.sending.recall_handle import RecallHandle
 from mocketmq.clock import US_PER_MS, Clock
 from mocketmq.errors import NotPendingError, TopicNotFoundError
-from mocketmq.message import identity
 
 
 class Recalls:
@@ -28,7 +27,8 @@ class Recalls:
         handle = RecallHandle.decode(text)
         if handle.topic != topic:
             raise NotPendingError("recall failed, topic not match")
-        if handle.broker != identity.BROKER:
+        brokers = self._topics.brokers
+        if handle.broker not in brokers.names or brokers.get(handle.broker).state != "running":
             raise NotPendingError("recall failed, broker service not available")
         if handle.due_ms * US_PER_MS <= self._clock.now_us():
             raise NotPendingError("recall failed, timestamp invalid")

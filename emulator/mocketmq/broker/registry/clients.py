@@ -66,6 +66,10 @@ class Channel(Protocol):
     def remote(self) -> str:
         """The client's ``host:port``."""
 
+    @property
+    def broker_index(self) -> int | None:
+        """The index of the broker that the client is connected to; None for all of them."""
+
     def notify_members_changed(self, group: str) -> None:
         """Make the client rebalance the group's queues."""
 
@@ -162,6 +166,11 @@ class LiveGroup:
     members: dict[Channel, str] = field(default_factory=dict)  # client ids
     subscriptions: dict[str, Subscription] = field(default_factory=dict)  # by topic
 
+    def client_ids(self, brokers: int) -> list[str]:
+        """The ids of its clients, of which each is a member once for each of the ``brokers``."""
+        ids = self.members.values()
+        return list(ids if brokers == 1 else dict.fromkeys(ids))
+
 
 class Clients:
     """All connected clients.
@@ -201,9 +210,14 @@ class Clients:
         """The connected producer with this id, with its newest connection; or None."""
         return next((one for one in self._with_id(client_id) if one.producers), None)
 
-    def next_producer(self, group: str) -> Channel | None:
-        """The next connected producer of the group, round robin; or None."""
-        channels = [member.channel for member in self._members.values() if group in member.producers]
+    def next_producer(self, group: str, broker_index: int | None = None) -> Channel | None:
+        """The next producer of the group, round robin, at the broker with this index if given; or None."""
+        channels = [
+            member.channel
+            for member in self._members.values()
+            if group in member.producers
+            and (broker_index is None or member.channel.broker_index in (None, broker_index))
+        ]
         if not channels:
             return None
         self._turn += 1

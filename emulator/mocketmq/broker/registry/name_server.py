@@ -20,12 +20,12 @@ _DELETE = "DELETE FROM kv_configs WHERE namespace = ? AND key = ?"
 class NameServer:
     """The state. Reads come from memory. A change is visible once committed, and answered once durable.
 
-    ``is_writable`` (whether routes let clients write) and ``shows_orders`` (whether routes show order
+    Which brokers routes let clients write to, and ``shows_orders`` (whether routes show order
     configurations, orderMessageEnable) last until the next start, as in upstream's name server.
     """
 
     def __init__(self, store: Store) -> None:
-        self.is_writable = True
+        self._unwritable: set[str] = set()  # names of brokers
         self.shows_orders = False
         self._database = store.database
         self._writer = store.writer
@@ -65,9 +65,13 @@ class NameServer:
 
         await self._writer.commit(work, alone=True)
 
-    def perm(self, topic: Topic) -> int:
-        """The topic's permission as shown in routes."""
-        return topic.perm if self.is_writable else topic.perm & ~PERM_WRITE
+    def set_writable(self, broker: str, *, is_writable: bool) -> None:
+        """Set whether routes show that the broker accepts messages."""
+        (self._unwritable.discard if is_writable else self._unwritable.add)(broker)
+
+    def perm(self, topic: Topic, broker: str) -> int:
+        """The topic's permission at the broker, as shown in routes."""
+        return topic.perm & ~PERM_WRITE if broker in self._unwritable else topic.perm
 
     def order(self, topic: str) -> str | None:
         """The topic's order configuration as shown in routes, or None."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import msgspec
 
 from mocketmq.access.access import Access
+from mocketmq.broker.registry.brokers import ClusterBrokers
 from mocketmq.broker.registry.clients import Clients
 from mocketmq.broker.registry.groups import USUAL, Groups
 from mocketmq.broker.registry.name_server import NameServer
@@ -21,6 +22,7 @@ from mocketmq.broker.registry.topic import (
 )
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.registry.users import Users
+from mocketmq.message.broker_share import broker_names
 from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.settings import Settings, TopicDeclaration
@@ -38,6 +40,7 @@ class Registry:
 
     topics: Topics
     groups: Groups
+    brokers: ClusterBrokers
     clients: Clients
     name_server: NameServer
     request_modes: RequestModes
@@ -52,8 +55,10 @@ async def open_registry(
 
     ``access`` gets the users of the store.
     """
+    brokers = ClusterBrokers(store.clock, broker_names(settings.brokers))
     topics = Topics(
         store,
+        brokers,
         auto_create=bool(settings.auto_create_topics),
         by_route=settings.auto_create_topics != "send" and settings.profile != "rocketmq4",
         default_queues=settings.topic_queues,
@@ -77,7 +82,14 @@ async def open_registry(
     users = Users(store, access)
     await users.load()
     return Registry(
-        topics, groups, Clients(groups.tells_changes), name_server, request_modes, users, statistics
+        topics,
+        groups,
+        brokers,
+        Clients(groups.tells_changes),
+        name_server,
+        request_modes,
+        users,
+        statistics,
     )
 
 

@@ -66,7 +66,11 @@ PLAIN = TopicConfig()
 
 @dataclass(slots=True)
 class Topic:
-    """A topic's configuration and its queues, by queue id."""
+    """A topic's configuration and its queues, by queue id.
+
+    Each of the ``brokers`` has ``read_queues`` and ``write_queues``. ``queues`` has those of all brokers, in
+    the order that ``message/broker_share.py`` describes.
+    """
 
     name: str
     read_queues: int
@@ -74,11 +78,22 @@ class Topic:
     perm: int
     queues: list[Queue] = field(default_factory=list)
     config: TopicConfig = PLAIN
+    brokers: int = 1
+
+    @property
+    def readable_count(self) -> int:
+        """The number of queues that consumers read, at all brokers."""
+        return self.read_queues * self.brokers
+
+    @property
+    def writable_count(self) -> int:
+        """The number of queues that producers write, at all brokers."""
+        return self.write_queues * self.brokers
 
     @property
     def readable(self) -> Sequence[Queue]:
         """The queues that consumers read; none for a topic without read permission."""
-        return self.queues[: self.read_queues] if self.perm & PERM_READ else ()
+        return self.queues[: self.readable_count] if self.perm & PERM_READ else ()
 
     @property
     def is_system(self) -> bool:

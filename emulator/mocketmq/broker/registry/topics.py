@@ -8,10 +8,12 @@ from functools import partial
 
 import msgspec
 
+from mocketmq.broker.registry.brokers import ClusterBrokers, RegisteredBroker
 from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.broker.registry.lite_topics import LiteTopics
 from mocketmq.broker.registry.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, PLAIN, Topic, TopicConfig
 from mocketmq.errors import (
+    BrokerDownError,
     InvalidArgumentError,
     NoPermissionError,
     QueueNotFoundError,
@@ -19,6 +21,7 @@ from mocketmq.errors import (
     WrongQueueError,
     shorten,
 )
+from mocketmq.message.broker_share import is_shared_out
 from mocketmq.message.message import Template
 from mocketmq.message.names import (
     DLQ_PREFIX,
@@ -60,6 +63,7 @@ class Topics:
     def __init__(
         self,
         store: Store,
+        brokers: ClusterBrokers,
         *,
         auto_create: bool,
         by_route: bool,
@@ -67,6 +71,7 @@ class Topics:
         takes_mixed: bool,
         on_deleted: Callable[[str], None],
     ) -> None:
+        self.brokers = brokers
         self.default_queues = default_queues
         self.takes_mixed = takes_mixed
         self.version = DataVersion()
@@ -89,7 +94,9 @@ class Topics:
     async def load(self) -> None:
         """Read every topic and queue from the store."""
         for name, read_queues, write_queues, perm, text in await self._database.rows("SELECT * FROM topics"):
-            self._topics[name] = Topic(name, read_queues, write_queues, perm, config=_read(text))
+            self._topics[name] = Topic(
+                name, read_queues, write_queues, perm, config=_read(text), brokers=self._brokers_of(name)
+            )
         queues = await load_queues(self._database)
         self._last_key = max((queue.key for queue in queues), default=0)
         self.lites.load(queue for queue in queues if isinstance(queue, LiteQueue))
@@ -100,6 +107,10 @@ class Topics:
             topic = self._topics.get(queue.topic)
             queues = topic.queues if topic else self._deleted.setdefault(queue.topic, [])
             queues.append(queue)
+
+    def _brokers_of(self, name: str) -> int:
+        """The number of brokers that have queues of the topic."""
+        return len(self.brokers) if is_shared_out(name) else 1
 
     def _take_key(self) -> int:
         self._last_key += 1
@@ -345,9 +356,10 @@ class Topics:
         known = topic.queues if topic is not None else self._deleted.get(name, [])
         if config is None:
             config = topic.config if topic is not None else PLAIN
-        missing = range(len(known), max(read_queues, write_queues))
+        brokers = self._brokers_of(name)
+        missing = range(len(known), max(read_queues, write_queues) * brokers)
         added = [Queue(self._take_key(), name, queue_id) for queue_id in missing]
-        changed = Topic(name, read_queues, write_queues, perm, [*known, *added], config)
+        changed = Topic(name, read_queues, write_queues, perm, [*known, *added], config, brokers)
         if changed == topic:
             return topic
 
@@ -418,14 +430,33 @@ class Topics:
     def queue_for_send(self, topic: Topic, queue_id: int | None) -> Queue:
         """The queue for a message. For None or a negative id, a random writable queue, as upstream.
 
-        Raises WrongQueueError.
+        Raises WrongQueueError, and BrokerDownError if the queue's broker is down.
         """
         if queue_id is None or queue_id < 0:
-            return topic.queues[int(random.random() * topic.write_queues)]  # noqa: S311 - spreads load
-        count = max(topic.read_queues, topic.write_queues)
+            if self.brokers.down:
+                return self._running_queue(topic)
+            return topic.queues[int(random.random() * topic.writable_count)]  # noqa: S311 - spreads load
+        count = max(topic.readable_count, topic.writable_count)
         if queue_id >= count:
             raise WrongQueueError(topic.name, queue_id, count)
-        return topic.queues[queue_id]
+        queue = topic.queues[queue_id]
+        if self.brokers.is_down(queue):
+            broker = self.brokers.of(queue)
+            raise BrokerDownError(
+                f"{broker.name}, which has queue {queue_id} of {topic.name}, has {_ended(broker)}"
+            )
+        return queue
+
+    def _running_queue(self, topic: Topic) -> Queue:
+        """A random writable queue of a broker that runs. Raises BrokerDownError if none does."""
+        running = [queue for queue in topic.queues[: topic.writable_count] if not self.brokers.is_down(queue)]
+        if not running:
+            raise BrokerDownError(f"no broker of topic {topic.name} runs; start one of them again")
+        return random.choice(running)  # noqa: S311 - spreads load
+
+
+def _ended(broker: RegisteredBroker) -> str:
+    return "crashed" if broker.state == "crashed" else "been shut down"
 
 
 def _writable(topic: Topic) -> Topic:

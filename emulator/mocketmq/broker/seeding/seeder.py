@@ -166,7 +166,7 @@ class Seeder:
             message.born_us = seed.sent_us
         if seed.ordering_key is not None and message.queue_id is None:
             topic = await self._topics.for_send(message.topic)
-            message.queue_id = queue_of_group(seed.ordering_key, topic.write_queues)
+            message.queue_id = queue_of_group(seed.ordering_key, topic.writable_count)
         message.door = DOOR
         accepted = await self._sender.intake.accept(message)
         due_us = self._due_us(seed, accepted, sent_us, now_us)
@@ -231,7 +231,9 @@ class Seeder:
                         if not is_dead and attempts > most:
                             allowed = f"1 to {most}, the max_retries of {name}. After more it is dead"
                             raise InvalidArgumentError(f"failed.{name}", attempts, allowed)
-                        queue = await self._retries.queue_for(group.registered, is_dead=is_dead)
+                        queue = await self._retries.queue_for(
+                            group.registered, row.accepted.queue, is_dead=is_dead
+                        )
                     found.setdefault(row.number, []).append(FailedCopy(group, queue, attempts, is_dead))
         return found
 

@@ -88,7 +88,7 @@ class Intake:
         if self.delay_limiter is not None and not message.topic.startswith(RETRY_PREFIX):
             level, claim = self.delay_limiter.granted(message.properties, level, claim)
         if level:
-            mark_parked(message.properties, queue.topic, queue.queue_id)
+            mark_parked(message.properties, queue.topic, self._topics.brokers.queue_id(queue))
         elif drops_wait:
             message.properties.pop(WAIT, None)
         return AcceptedMessage(queue, level, claim, draft(message, self._clock.now_us()))
@@ -101,7 +101,7 @@ class Intake:
             else checked_lite_topic(message.properties)
         )
         if name is None:
-            return self._topics.queue_for_send(topic, _queue_id(message, topic))
+            return self._topics.queue_for_send(topic, self._queue_id(message, topic))
         if not topic.config.is_lite:
             raise IllegalMessageError(
                 "lite_topic",
@@ -111,6 +111,23 @@ class Intake:
         if message.delay_us is not None:
             raise IllegalMessageError("lite_topic", "a delayed message has no lite topic")
         return self._topics.lites.for_send(topic.name, name)
+
+    def _queue_id(self, message: Message, topic: Topic) -> int | None:
+        """The queue that the message asks for, by its priority if it has one.
+
+        A retry only keeps its priority.
+        """
+        if message.topic.startswith(RETRY_PREFIX):
+            return message.queue_id
+        priority = checked_priority(message.properties)
+        if priority is None:
+            return message.queue_id
+        queue_id, given = min(priority, topic.write_queues - 1), message.queue_id
+        if topic.brokers == 1:
+            return queue_id
+        if given is None or given < 0:
+            given = self._topics.brokers.running_index()
+        return queue_id * topic.brokers + given % topic.brokers
 
     def _claim(self, message: Message, level: int) -> Claim | None:
         if message.delay_us is not None:
@@ -178,9 +195,10 @@ class Intake:
         most = message.max_reconsume_times
         if message.reconsume_times < (group.max_retries if most is None else most):
             return topic
-        message.queue_id = 0
+        dead = await self._topics.for_send(dead_letter_topic(name))
+        message.queue_id = max(message.queue_id or 0, 0) % dead.brokers  # the first queue of its broker
         message.properties[DELAY] = "0"
-        return await self._topics.for_send(dead_letter_topic(name))
+        return dead
 
 
 def _kind(accepted: AcceptedMessage) -> RecordKind:
@@ -190,14 +208,6 @@ def _kind(accepted: AcceptedMessage) -> RecordKind:
     if accepted.queue.topic.startswith(DLQ_PREFIX):
         return "dead"
     return "sent" if accepted.draft.prepared_offset is None else "committed"
-
-
-def _queue_id(message: Message, topic: Topic) -> int | None:
-    """The queue that the message asks for, by its priority if it has one. A retry only keeps its priority."""
-    if message.topic.startswith(RETRY_PREFIX):
-        return message.queue_id
-    priority = checked_priority(message.properties)
-    return message.queue_id if priority is None else min(priority, topic.write_queues - 1)
 
 
 def _has_waited(message: Message, level: int) -> bool:

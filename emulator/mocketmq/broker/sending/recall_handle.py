@@ -9,10 +9,10 @@ import binascii
 import re
 from typing import Final, NamedTuple
 
+from mocketmq.broker.registry.brokers import ClusterBrokers
 from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_MS, whole_ms_us
 from mocketmq.errors import NotPendingError
-from mocketmq.message import identity
 from mocketmq.message.names import RETRY_PREFIX
 
 _VERSION: Final = "v1"
@@ -50,7 +50,7 @@ class RecallHandle(NamedTuple):
         return cls(topic, broker, int(instant) if _LONG.fullmatch(instant) else -1, unique_key)
 
 
-def recall_handle_of(sent: SendResult, *, of_levels: bool) -> str | None:
+def recall_handle_of(sent: SendResult, brokers: ClusterBrokers, *, of_levels: bool) -> str | None:
     """Make the handle of a delayed message; None for any other message, and for retries.
 
     With ``of_levels``, messages delayed by level also get handles.
@@ -59,5 +59,5 @@ def recall_handle_of(sent: SendResult, *, of_levels: bool) -> str | None:
     if due_us is None or topic.startswith(RETRY_PREFIX) or (sent.level and not of_levels):
         return None
     return RecallHandle(
-        topic, identity.BROKER, whole_ms_us(due_us) // US_PER_MS, sent.stored.unique_key
+        topic, brokers.of(sent.queue).name, whole_ms_us(due_us) // US_PER_MS, sent.stored.unique_key
     ).encode()

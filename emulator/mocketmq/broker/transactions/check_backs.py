@@ -137,6 +137,9 @@ class CheckBacks:
             return
         if self._half_messages.is_kept(receipt):
             self._half_messages.settle_kept(batch, receipt)
+        elif self._topics.brokers.is_down(half.queue):  # asks its producers once it is back
+            next_us = batch.now_us + self._interval_us
+            self._receipts.set_visible(batch, receipt, next_us, receipt.times, receipt.pop_ms)
         elif undecided and receipt.times >= self._most:
             batch.append(undecided, draft_of(half.stored), "abandoned", real_queue_key=half.queue.key)
             self._half_messages.give_up(batch, receipt, Outcome.ABANDONED)
@@ -151,7 +154,9 @@ class CheckBacks:
         """Ask one producer about each half message. Returns the producers by log offset."""
         asked = {}
         for half in halves:
-            channel = self._clients.next_producer(half.producer_group or "")
+            channel = self._clients.next_producer(
+                half.producer_group or "", self._topics.brokers.index_of(half.queue)
+            )
             if channel is not None:
                 channel.check_transaction(_asked(half), half.queue)
                 asked[half.stored.log_offset] = channel

@@ -141,7 +141,10 @@ class HalfMessages:
         immunity_us = self._immunity_us(message)
         message.properties |= {TRAN_MSG: "true", PGROUP: producer_group}
         accepted = await self.accept(message)
-        where = {REAL_TOPIC: accepted.queue.topic, REAL_QID: str(accepted.queue.queue_id)}
+        where = {
+            REAL_TOPIC: accepted.queue.topic,
+            REAL_QID: str(self._topics.brokers.queue_id(accepted.queue)),
+        }
         marks = {} if accepted.level else where  # a message with a level already has these marks
         stored, receipt = await self.prepare(
             accepted, CHECKED_HALF_TOPIC, CHECKED_HALF_GROUP, immunity_us, marks

@@ -10,6 +10,7 @@ from mocketmq.clock import steady_us
 from mocketmq.connections.budget import FREE_BYTES, Budget
 from mocketmq.connections.tls import Tls, TlsLayer, TlsModeError
 from mocketmq.host_port import with_port
+from mocketmq.message.broker_share import BrokerShare
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
 from mocketmq.remoting.listening.advertised_address import AdvertisedAddress
@@ -64,7 +65,7 @@ class ConnectionHub:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        advertised: Callable[[str, str], AdvertisedAddress],
+        reached: Callable[[tuple[str, int], str], tuple[BrokerShare, AdvertisedAddress]],
         gone: Callable[[RemotingChannel], None],
         tls: Tls,
         version: int,
@@ -75,7 +76,7 @@ class ConnectionHub:
         self.version = version
         self.tls = tls
         self.dispatcher = dispatcher
-        self.advertised = advertised
+        self.reached = reached
         self.gone = gone
         self.budget = Budget()
         self.connections: set[RemotingConnection] = set()
@@ -119,10 +120,11 @@ class RemotingConnection(asyncio.BufferedProtocol):
         if not local or not peer:  # the client closed the connection before the accept
             self._transport.abort()
             local = peer = ("127.0.0.1", 0)
-        advertised = self._hub.advertised(local[0], peer[0])
+        share, advertised = self._hub.reached(local[:2], peer[0])
         self.peer, self.port = with_port(*peer[:2]), local[1]
         self._channel = RemotingChannel(
-            self.write, self.peer, advertised.address, advertised.store_host, self.hang_up, self._load
+            *(self.write, self.peer, advertised.address, advertised.store_host, self.hang_up, self._load),
+            share,
         )
         self._transport.set_write_buffer_limits(high=UNREAD_BYTES)
         self._hub.connections.add(self)

@@ -6,10 +6,10 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from mocketmq.errors import ListenError
-from mocketmq.host_port import with_port
+from mocketmq.errors import ListenError, SettingError
+from mocketmq.host_port import split_address, with_port
 from mocketmq.remoting.listening.advertised_address import LOOPBACK, Advertiser
 from mocketmq.settings import Settings
 
@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 VIP_OFFSET: Final = -2
 """Difference between the port of the VIP channel and the broker's port, as upstream."""
+BETWEEN_BROKERS: Final = 10
+"""Difference between the ports of one broker and of the next, if they are fixed."""
 _TRIES: Final = 16
 _REUSES: Final = os.name == "posix" and sys.platform != "cygwin"
 
@@ -24,15 +26,42 @@ Sockets = Sequence[socket.socket]
 """Sockets bound to the same port, one at each address of a host."""
 
 
-class Ports:
-    """Ports bound by :func:`bind_ports` but not listening yet; ``vip_port`` is None without a VIP channel."""
+class BrokerPorts(NamedTuple):
+    """The ports of a broker; ``vip_port`` is None without a VIP channel."""
 
-    def __init__(self, namesrv: Sockets, broker: Sockets, vip: Sockets) -> None:
-        self.sockets = (*broker, *vip, *namesrv)
+    port: int
+    vip_port: int | None
+
+
+class BrokerSockets(NamedTuple):
+    """The sockets of a broker, and of its VIP channel if it has one."""
+
+    broker: Sockets
+    vip: Sockets
+
+    @property
+    def sockets(self) -> Sockets:
+        """All of them."""
+        return (*self.broker, *self.vip)
+
+    @property
+    def ports(self) -> BrokerPorts:
+        """Their ports."""
+        return BrokerPorts(_port_of(self.broker), _port_of(self.vip) if self.vip else None)
+
+
+class Ports:
+    """Ports bound by :func:`bind_ports` but not listening yet.
+
+    ``brokers`` has those of each broker; ``broker_port``, ``vip_port`` and ``broker_ip`` are of the first.
+    """
+
+    def __init__(self, namesrv: Sockets, brokers: Sequence[BrokerSockets]) -> None:
+        self.sockets = (*(one for each in brokers for one in each.sockets), *namesrv)
         self.namesrv_port = _port_of(namesrv)
-        self.broker_port = _port_of(broker)
-        self.vip_port = _port_of(vip) if vip else None
-        self.broker_ip: str = broker[0].getsockname()[0]
+        self.brokers = [each.ports for each in brokers]
+        self.broker_port, self.vip_port = self.brokers[0]
+        self.broker_ip: str = brokers[0].broker[0].getsockname()[0]
 
     def close(self) -> None:
         """Release the ports. May be called twice, and after a server has closed its sockets."""
@@ -40,12 +69,21 @@ class Ports:
 
 
 def bind_ports(settings: Settings) -> Ports:
-    """Bind all ports; if one fails, bind none and raise ListenError."""
-    broker, vip = _bind_broker(settings)
+    """Bind all ports; if one fails, bind none and raise ListenError.
+
+    Raises SettingError if all brokers would be advertised with the same port.
+    """
+    if settings.brokers > 1 and settings.advertise and split_address(settings.advertise, 0)[1]:
+        raise SettingError("advertise", settings.advertise, "a host without a port, with several brokers")
+    brokers: list[BrokerSockets] = []
     try:
-        return Ports(_bind(settings.host, settings.namesrv_port, "--namesrv-port"), broker, vip)
+        for index in range(settings.brokers):
+            fixed = settings.broker_port and settings.broker_port + index * BETWEEN_BROKERS
+            brokers.append(_bind_broker(settings.host, fixed))
+        return Ports(_bind(settings.host, settings.namesrv_port, "--namesrv-port"), brokers)
     except BaseException:
-        _close((*broker, *vip))
+        for each in brokers:
+            _close(each.sockets)
         raise
 
 
@@ -67,25 +105,25 @@ def cannot_listen(host: str, port: int, error: OSError, option: str) -> ListenEr
     )
 
 
-def _bind_broker(settings: Settings) -> tuple[Sockets, Sockets]:
-    """Bind the broker's port and its VIP channel.
+def _bind_broker(host: str, fixed: int) -> BrokerSockets:
+    """Bind a broker's port and its VIP channel. If ``fixed`` is 0, free ports are picked.
 
     If the broker's port is fixed and the VIP channel's is taken, the broker starts without a VIP channel. If
     it is not fixed, pairs of ports are tried.
     """
-    fixed = settings.broker_port
     for is_last in (*[False] * _TRIES, True):
-        broker = _bind(settings.host, fixed, "--broker-port")
+        broker = _bind(host, fixed, "--broker-port")
         vip_port = max(_port_of(broker) + VIP_OFFSET, 1)
         try:
-            return broker, _bind(settings.host, vip_port, "--broker-port", is_picked=not fixed)
+            vip = _bind(host, vip_port, "--broker-port", is_picked=not fixed)
+            return BrokerSockets(broker, vip)
         except ListenError as error:
             if fixed:
                 log.warning("VIP channel disabled: %s", error)
             if fixed or is_last:
                 break
             _close(broker)
-    return broker, ()
+    return BrokerSockets(broker, ())
 
 
 def _bind(host: str, port: int, option: str, *, is_picked: bool = False) -> Sockets:

@@ -5,18 +5,20 @@ Each port serves every request, because the request codes of name server and bro
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
+from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.connections.freed_memory import give_back
 from mocketmq.connections.tls import Tls
 from mocketmq.faults.rule import OutageKind
 from mocketmq.host_port import with_port
-from mocketmq.open_ports import OpenPort
+from mocketmq.message.broker_share import BrokerShare
+from mocketmq.open_ports import BrokerDoors, OpenPort
 from mocketmq.port_listener import PortListener
 from mocketmq.remoting.access_rule import Guard
 from mocketmq.remoting.channel import RemotingChannel
@@ -51,6 +53,8 @@ class RemotingServer:
         self, broker: Broker, settings: Settings, ports: Ports, tls: Tls, access: Access | None = None
     ) -> None:
         self.namesrv_port = ports.namesrv_port
+        self._brokers = broker.registry.brokers
+        self._broker_of = self._add_brokers(ports)
         self.broker_port = ports.broker_port
         self.vip_port = ports.vip_port
         guard = None if access is None else Guard(access)
@@ -64,14 +68,21 @@ class RemotingServer:
         self._advertiser = Advertiser(settings.advertise, container_gateway())
         largest_answer = max(settings.max_message_bytes, settings.max_pull_bytes, MAX_RECEIVED_BYTES)
         self.hub = ConnectionHub(
-            self.dispatcher, self._advertised, self._gone, tls, settings.server_version, largest_answer
+            self.dispatcher, self._reached, self._gone, tls, settings.server_version, largest_answer
         )
         make = partial(RemotingConnection, self.hub)
         self._port_listeners = {
             port: PortListener(make, partial(self._cut, port))
-            for port in (self.broker_port, self.vip_port, self.namesrv_port)
-            if port
+            for port in (*self._broker_of, self.namesrv_port)
         }
+
+    def _add_brokers(self, ports: Ports) -> dict[int, RegisteredBroker]:
+        """Tell the brokers their ports, and return the broker of each port."""
+        found: dict[int, RegisteredBroker] = {}
+        for registered, (port, vip_port) in zip(self._brokers, ports.brokers, strict=True):
+            registered.port, registered.vip_port = port, vip_port
+            found |= {each: registered for each in (port, vip_port) if each}
+        return found
 
     @property
     def namesrv_address(self) -> str:
@@ -89,6 +100,17 @@ class RemotingServer:
         ports = {"namesrv": self.namesrv_port, "broker": self.broker_port, "vip": self.vip_port}
         return {
             name: OpenPort(port, with_port(self._settings.host, port)) for name, port in ports.items() if port
+        }
+
+    @property
+    def broker_doors(self) -> dict[str, BrokerDoors]:
+        """The open ports of each broker, by name; empty if there is only one broker."""
+        if len(self._brokers) == 1:
+            return {}
+        opened = {port: OpenPort(port, with_port(self._settings.host, port)) for port in self._broker_of}
+        return {
+            each.name: BrokerDoors(opened[each.port], opened.get(each.vip_port or 0))
+            for each in self._brokers
         }
 
     @property
@@ -128,17 +150,24 @@ class RemotingServer:
                 option = "--namesrv-port" if port == self.namesrv_port else "--broker-port"
                 raise cannot_listen(self._settings.host, port, error, option) from error
         for port, port_listener in self._port_listeners.items():
-            outage: OutageKind = "name-server-away" if port == self.namesrv_port else "broker-away"
-            await self._broker.outage.add_listener(outage, DOOR, port_listener)
+            outage: OutageKind = "name-server-away"
+            is_down: Callable[[], bool] = _never
+            if port in self._broker_of:
+                outage, is_down = "broker-away", partial(_is_down, self._broker_of[port])
+            await self._broker.outage.add_listener(outage, DOOR, port_listener, is_down)
         self._tick_later()
 
-    def _advertised(self, local: str, peer: str) -> AdvertisedAddress:
-        return self._advertiser.address_for(local, peer, self.broker_port)
+    def _reached(self, local: tuple[str, int], peer: str) -> tuple[BrokerShare, AdvertisedAddress]:
+        """The broker at a local port, and its address. The name server's port stands for the first broker."""
+        host, port = local
+        registered = self._broker_of.get(port, self._brokers[0])
+        advertised = self._advertiser.address_for(host, peer, registered.port)
+        return registered.share, advertised
 
     def _cut(self, port: int) -> None:
         for connection in list(self.hub.connections):
             if connection.port == port:
-                connection.abort("injected fault: port closed", logging.INFO)
+                connection.abort("port closed: injected fault, or the broker is down", logging.INFO)
 
     def _gone(self, channel: RemotingChannel) -> None:
         self._broker.registry.clients.gone(channel)
@@ -177,3 +206,11 @@ class RemotingServer:
                 for connection in connections:
                     connection.let_go()
         await asyncio.gather(*closing)
+
+
+def _never() -> bool:
+    return False
+
+
+def _is_down(registered: RegisteredBroker) -> bool:
+    return registered.state != "running"

@@ -126,7 +126,8 @@ def _handles(call: RemotingCall[NoHeader], ack: JsonObject) -> Iterator[PopHandl
         raise InvalidArgumentError("r", kind, " or ".join(_KINDS))
     if kind != "0":
         topic = pop_retry_topic(group, topic)
-    start, queue_id, pop_ms = whole_in(ack, "so"), whole_in(ack, "q"), whole_in(ack, "pt")
+    start, pop_ms = whole_in(ack, "so"), whole_in(ack, "pt")
+    queue_id = call.channel.share.number_of(topic, whole_in(ack, "q"))
     bits = _bits(ack.get("b") or "")
     _check_count(int.from_bytes(bits).bit_count())
     try:

@@ -6,9 +6,8 @@ from typing import Any, Final
 from mocketmq.access.needs import Need, to_consume
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING
-from mocketmq.broker.registry.request_modes import PULL, STRATEGIES, RequestMode, assigned
+from mocketmq.broker.registry.request_modes import ALL_QUEUES, PULL, STRATEGIES, RequestMode, assigned
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.message.identity import BROKER
 from mocketmq.remoting.access_rule import ADMIN, KEY, AccessRule
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.body import object_of, text_in, whole_in
@@ -34,27 +33,36 @@ async def query_assignment(call: RemotingCall[NoHeader]) -> Response:
     if queues is None:
         return Response(body=dumps({}))
     assignments = [
-        {"messageQueue": {"brokerName": BROKER, "queueId": queue, "topic": topic}, "mode": mode.mode}
-        for queue in queues
+        {"messageQueue": {"brokerName": name, "queueId": queue_id, "topic": topic}, "mode": mode.mode}
+        for name, queue_id in queues
     ]
     return Response(body=dumps({"messageQueueAssignments": assignments}))
 
 
 def _queues(
     broker: Broker, mode: RequestMode, client: str, strategy: str, *, is_broadcast: bool
-) -> Sequence[int] | None:
+) -> Sequence[tuple[str, int]] | None:
+    """The client's queues, each by broker and id; None if it is to keep those that it has."""
     topic, group = (
         broker.registry.topics.find_topic(mode.topic),
         broker.registry.clients.find_connected_group(mode.group),
     )
     if topic is None or not topic.readable:
         return None
+    names = [each.name for each in broker.registry.brokers.routed()]
+    if topic.brokers == 1:
+        names = names[:1]
+    # In the order of MessageQueue.compareTo: by broker, then by id
+    queues = [(name, queue_id) for name in names for queue_id in range(topic.read_queues)]
     if is_broadcast:
-        return range(topic.read_queues)
+        return queues
     if group is None or strategy not in STRATEGIES:
         return None
-    clients = list(group.members.values())
-    return assigned(mode, STRATEGIES[strategy], topic.read_queues, clients, client)
+    clients = group.client_ids(len(broker.registry.brokers))
+    indexes = assigned(mode, STRATEGIES[strategy], len(queues), clients, client)
+    if ALL_QUEUES in indexes:
+        return [(name, ALL_QUEUES) for name in names]
+    return [queues[index] for index in indexes]
 
 
 async def set_request_mode(call: RemotingCall[NoHeader]) -> Response:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from mocketmq.broker.registry.topics import MAX_QUEUES
 from mocketmq.errors import InvalidArgumentError, shorten
-from mocketmq.message.identity import BROKER, CLUSTER, REGION
+from mocketmq.message.identity import CLUSTER, REGION
 from mocketmq.message.names import TRACE_TOPIC
 from mocketmq.remoting.access_rule import ADMIN, KEY, OPEN
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
@@ -137,7 +137,7 @@ def _of_broker(call: RemotingCall[Any]) -> Mapping[str, str]:
     host, _, port = call.channel.advertised.rpartition(":")
     return _sorted(
         brokerClusterName=CLUSTER,
-        brokerName=BROKER,
+        brokerName=call.channel.share.name,
         brokerId=0,
         brokerRole="ASYNC_MASTER",
         brokerIP1=host.strip("[]"),

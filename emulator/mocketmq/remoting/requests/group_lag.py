@@ -6,9 +6,10 @@ from typing import Any, Final, NamedTuple
 from mocketmq.broker.inspection.group_progress import TopicProgress
 from mocketmq.broker.registry.statistics import MINUTE_US
 from mocketmq.clock import US_PER_MS
-from mocketmq.message.identity import BROKER
+from mocketmq.message.broker_share import BrokerShare
 from mocketmq.message.message import StoredMessage
 from mocketmq.remoting.access_rule import reads
+from mocketmq.remoting.channel import queue_name
 from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.connections import subscription_data
@@ -65,11 +66,11 @@ class QueryConsumeQueueHeader(NamedTuple):
 
 async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
     """Return the first and next offset of each queue of a topic, and the time of its newest message."""
-    statistics = call.broker.registry.statistics
+    statistics, share = call.broker.registry.statistics, call.channel.share
     queues = await call.broker.group_progress.of_topic(call.header.topic)
     table = object_keys(
         (
-            _queue(queue),
+            _queue(share, queue),
             {
                 "lastUpdateTimestamp": newest_ms,
                 "maxOffset": queue.next_offset,
@@ -77,6 +78,7 @@ async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
             },
         )
         for queue, newest_ms in queues
+        if _is_of(share, queue)
     )
     meter = statistics.topics.get(call.header.topic)
     window = statistics.window(meter, MINUTE_US) if meter else None
@@ -88,21 +90,22 @@ async def consume_stats(call: RemotingCall[ConsumeStatsHeader]) -> Response:
     """Return a group's committed offsets and lag."""
     group, topic = call.header
     found = await call.broker.group_progress.of_group(group, topic.strip() or None)
-    return Response(body=dumps(_consume_stats(found)))
+    return Response(body=dumps(_consume_stats(found, call.channel.share)))
 
 
 async def broker_consume_stats(call: RemotingCall[BrokerConsumeStatsHeader]) -> Response:
     """Return the committed offsets and lag of all groups."""
-    groups = []
+    groups, share = [], call.channel.share
     diff = inflight_diff = 0
     for group in call.broker.registry.groups:
         found = await call.broker.group_progress.of_group(group.name)
         if call.header.is_order:
             found = [each for each in found if each.topic.config.order]
-        groups.append({group.name: [_consume_stats([each]) for each in found]})
+        groups.append({group.name: [_consume_stats([each], share) for each in found]})
         for each in found:
-            diff += sum(queue.offset_diff for queue in each.queues)
-            inflight_diff += sum(queue.inflight_diff for queue in each.queues)
+            queues = [one for one in each.queues if _is_of(share, one.queue)]
+            diff += sum(queue.offset_diff for queue in queues)
+            inflight_diff += sum(queue.inflight_diff for queue in queues)
     body = {
         "brokerAddr": call.channel.advertised,
         "consumeStatsList": groups,
@@ -134,15 +137,17 @@ async def subscription_of_group(call: RemotingCall[TopicGroupHeader]) -> Respons
 
 async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
     """Return the times of the oldest, the newest and the last consumed message of each queue."""
+    share = call.channel.share
     spans = [
         {
             "consumeTimeStamp": span.consumed_ms,
             "delayTime": span.delay_ms,
             "maxTimeStamp": span.max_ms,
-            "messageQueue": _queue(span.queue),
+            "messageQueue": _queue(share, span.queue),
             "minTimeStamp": span.min_ms,
         }
         for span in await call.broker.group_progress.time_spans(call.header.group, call.header.topic)
+        if _is_of(share, span.queue)
     ]
     return Response(body=dumps({"consumeTimeSpanSet": spans}))
 
@@ -151,7 +156,12 @@ async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
     """Return the lowest committed offset of some groups in each queue, to which a group can be reset."""
     topic, group, others = call.header
     offsets = call.broker.group_progress.corrections(topic, group, others.split(","))
-    table = {str(each): _LONG_MAX if offset is None else offset for each, offset in offsets.items()}
+    share = call.channel.share
+    table = {
+        str(share.queue_id(topic, number)): _LONG_MAX if offset is None else offset
+        for number, offset in offsets.items()
+        if share.has(topic, number)
+    }
     return Response(body=dumps({"correctionOffsets": table}))
 
 
@@ -185,7 +195,8 @@ def _entry(
     call: RemotingCall[QueryConsumeQueueHeader], queue: Queue, message: StoredMessage
 ) -> dict[str, Any]:
     """An entry as JSON. In a level queue it has the due time instead of the tag's hash, as upstream."""
-    record = encode_record(message, queue.topic, queue.queue_id, call.channel.store_host)
+    queue_id = call.channel.share.queue_id(queue.topic, queue.queue_id)
+    record = encode_record(message, queue.topic, queue_id, call.channel.store_host)
     return {
         "eval": False,
         "physicOffset": message.log_offset,
@@ -200,11 +211,11 @@ def _subscription(call: RemotingCall[Any], group: str, topic: str) -> dict[str, 
     return subscription_data(wanted) if wanted else None
 
 
-def _consume_stats(found: Iterable[TopicProgress]) -> dict[str, Any]:
+def _consume_stats(found: Iterable[TopicProgress], share: BrokerShare) -> dict[str, Any]:
     found = list(found)
     table = object_keys(
         (
-            _queue(one.queue),
+            _queue(share, one.queue),
             {
                 "brokerOffset": one.queue.next_offset,
                 "consumerOffset": one.committed_offset,
@@ -214,12 +225,17 @@ def _consume_stats(found: Iterable[TopicProgress]) -> dict[str, Any]:
         )
         for each in found
         for one in each.queues
+        if _is_of(share, one.queue)
     )
     return {"consumeTps": sum(each.given_per_second for each in found), "offsetTable": table}
 
 
-def _queue(queue: Queue) -> dict[str, Any]:
-    return {"brokerName": BROKER, "queueId": queue.queue_id, "topic": queue.topic}
+def _is_of(share: BrokerShare, queue: Queue) -> bool:
+    return share.has(queue.topic, queue.queue_id)
+
+
+def _queue(share: BrokerShare, queue: Queue) -> dict[str, Any]:
+    return queue_name(share, queue.topic, queue.queue_id)
 
 
 PROGRESS: Final = RequestFamily(

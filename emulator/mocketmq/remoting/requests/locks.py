@@ -22,7 +22,7 @@ class _Locking(NamedTuple):
 
 async def lock(call: RemotingCall[NoHeader]) -> Response:
     """Lock queues for a client, and return the queues that it now holds."""
-    locking = _locking(call.command.body)
+    locking = _locking(call)
     owned = call.broker.queue_locks.lock(locking.group, locking.client_id, locking.queues)
     return Response(
         body=dumps({"lockOKMQSet": [body for queue, body in locking.queues.items() if queue in owned]})
@@ -31,14 +31,17 @@ async def lock(call: RemotingCall[NoHeader]) -> Response:
 
 async def unlock(call: RemotingCall[NoHeader]) -> Response:
     """Release a client's locks on queues."""
-    locking = _locking(call.command.body)
+    locking = _locking(call)
     call.broker.queue_locks.unlock(locking.group, locking.client_id, locking.queues)
     return Response()
 
 
-def _locking(content: bytes) -> _Locking:
-    body = object_of(content)
-    queues = {(text_in(one, "topic"), whole_in(one, "queueId")): one for one in objects_in(body, "mqSet")}
+def _locking(call: RemotingCall[NoHeader]) -> _Locking:
+    body, share = object_of(call.command.body), call.channel.share
+    queues = {}
+    for one in objects_in(body, "mqSet"):
+        topic = text_in(one, "topic")
+        queues[topic, share.number_of(topic, whole_in(one, "queueId"))] = one
     return _Locking(text_in(body, "clientId"), text_in(body, "consumerGroup"), queues)
 
 

@@ -63,6 +63,7 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
         await load.wait_for_room()
         found = await broker.histories.query(header.topic, header.key, limit, from_us, to_us, _MAX_BYTES)
         load.settle(sum(len(one.body) for one in found))
+        found = [one for one in found if _is_of_broker(call, one)]
     ext = {
         "indexLastUpdateTimestamp": str(broker.store.writer.last_store_us // US_PER_MS),
         "indexLastUpdatePhyoffset": str(broker.store.writer.next_log_offset - 1),
@@ -92,11 +93,18 @@ async def view(call: RemotingCall[ViewMessageHeader]) -> Response:
     return Response(body=_record(call, found))
 
 
+def _is_of_broker(call: RemotingCall[QueryMessageHeader], message: StoredMessage) -> bool:
+    """Whether the broker that was asked has the message. Tools ask all brokers of a topic."""
+    queue = call.broker.registry.topics.queue(message.queue_key)
+    return call.channel.share.has(queue.topic, queue.queue_id)
+
+
 def _record(
     call: RemotingCall[QueryMessageHeader] | RemotingCall[ViewMessageHeader], message: StoredMessage
 ) -> bytes:
     queue = call.broker.registry.topics.queue(message.queue_key)
-    return encode_record(message, queue.topic, queue.queue_id, call.channel.store_host)
+    queue_id = call.channel.share.queue_id(queue.topic, queue.queue_id)
+    return encode_record(message, queue.topic, queue_id, call.channel.store_host)
 
 
 LOOKUP: Final = RequestFamily(

@@ -79,7 +79,7 @@ async def consumer_list(call: RemotingCall[ConsumerGroupHeader]) -> Response:
         raise RemotingError(
             ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {call.header.consumer_group}"
         )
-    return Response(body=dumps({"consumerIdList": list(group.members.values())}))
+    return Response(body=dumps({"consumerIdList": group.client_ids(len(call.broker.registry.brokers))}))
 
 
 async def check_client_config(call: RemotingCall[NoHeader]) -> Response:

@@ -25,10 +25,12 @@ class CloneOffsetsHeader(NamedTuple):
 async def consumer_offsets(call: RemotingCall[NoHeader]) -> Response:
     """List the committed offsets of all groups, in the form of consumerOffset.json."""
     offsets: dict[str, list[tuple[int, int]]] = {}
-    groups = call.broker.consuming_groups
+    groups, share = call.broker.consuming_groups, call.channel.share
     for group in sorted(groups.with_offsets()):
         for queue, offset in groups.offsets_of(group).items():
-            offsets.setdefault(f"{queue.topic}@{group}", []).append((queue.queue_id, offset))
+            if share.has(queue.topic, queue.queue_id):
+                queue_id = share.queue_id(queue.topic, queue.queue_id)
+                offsets.setdefault(f"{queue.topic}@{group}", []).append((queue_id, offset))
     return _table({name: object_keys(sorted(queues)) for name, queues in offsets.items()})
 
 

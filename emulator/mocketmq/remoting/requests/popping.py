@@ -136,7 +136,9 @@ async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
 async def _target(call: RemotingCall[Any]) -> PopTarget:
     header = call.header
     try:
-        return await call.broker.pops.admit(header.consumer_group, header.topic, header.queue_id)
+        return await call.broker.pops.admit(
+            header.consumer_group, header.topic, header.queue_id, call.channel.share
+        )
     except QueueNotFoundError as error:
         raise RemotingError(ResponseCode.INVALID_PARAMETER, str(error)) from None
 
@@ -159,7 +161,7 @@ def _answer(call: RemotingCall[PopMessageHeader], popped: Popped) -> Response:
     counts, records = [], []
     for one in taken:
         queue = call.broker.registry.topics.queue(one.message.queue_key)
-        named, offset = popped_queue(queue.topic, queue.queue_id), one.message.queue_offset
+        named, offset = _named(call, queue), one.message.queue_offset
         offsets.setdefault(named, []).append(offset)
         counts.append((named, offset, one.times - 1))
         records.append(_record(call, one, queue, offsets[named][0]))
@@ -183,12 +185,18 @@ def _record(
     if not header.order:  # ordered pops have the number in orderCountInfo
         message = _retried(call, one)
     if queue.topic != header.topic:
-        named = popped_queue(queue.topic, queue.queue_id)
+        named = _named(call, queue)
         handle = ExtraInfo(
             start_offset, one.pop_ms, header.invisible_time, NOT_IN_ORDER, named, message.queue_offset
         )
-        message = _with(message, {POP_CK: handle.text()})
-    return encode_record(message, header.topic, queue.queue_id, call.channel.store_host, call.command.version)
+        message = _with(message, {POP_CK: handle.text(call.channel.share.name)})
+    return encode_record(
+        *(message, header.topic, _named(call, queue).queue_id, call.channel.store_host, call.command.version)
+    )
+
+
+def _named(call: RemotingCall[Any], queue: Queue) -> PoppedQueue:
+    return popped_queue(queue.topic, call.channel.share.queue_id(queue.topic, queue.queue_id))
 
 
 def _retried(call: RemotingCall[Any], one: InFlightMessage) -> StoredMessage:
@@ -261,7 +269,7 @@ async def peek(call: RemotingCall[PeekMessageHeader]) -> Response:
         encode_record(
             _retried(call, one),
             header.topic,
-            call.broker.registry.topics.queue(one.message.queue_key).queue_id,
+            _named(call, call.broker.registry.topics.queue(one.message.queue_key)).queue_id,
             call.channel.store_host,
             call.command.version,
         )

@@ -71,6 +71,7 @@ async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
         load=call.channel.load(),
     )
     host, version = call.channel.store_host, call.command.version
+    queue_id = call.channel.share.queue_id(topic, queue_id)
     records = [encode_record(message, topic, queue_id, host, version) for message in pulled.messages]
     ext = {
         "suggestWhichBrokerId": "0",

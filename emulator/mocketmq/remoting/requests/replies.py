@@ -33,7 +33,8 @@ async def send_reply(call: RemotingCall[SendMessageHeader]) -> Response:
         return refusal(call, error)
     if sent is not None:
         return response_to(call, [sent])
-    return Response({**EXT, "msgId": "0", "queueId": str(max(header.queue_id, 0)), "queueOffset": "0"})
+    queue_id = call.channel.share.queue_id(header.topic, max(header.queue_id, 0))
+    return Response({**EXT, "msgId": "0", "queueId": str(queue_id), "queueOffset": "0"})
 
 
 def _replies(topic: str) -> AccessRule:

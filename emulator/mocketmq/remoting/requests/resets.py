@@ -4,6 +4,7 @@ from typing import Final, NamedTuple
 
 from mocketmq.access.needs import Action
 from mocketmq.broker.consuming.offset_resets import at_end, at_offset
+from mocketmq.message.broker_share import ALONE
 from mocketmq.remoting.access_rule import administers
 from mocketmq.remoting.channel import queue_offsets
 from mocketmq.remoting.lane import Effect
@@ -32,7 +33,7 @@ class ResetOffsetHeader(NamedTuple):
 
 async def reset(call: RemotingCall[ResetOffsetHeader]) -> Response:
     """Reset a group's offsets in a topic to a time, and notify its clients."""
-    header, offsets = call.header, call.broker.offset_resets
+    header, offsets, share = call.header, call.broker.offset_resets, call.channel.share
     queue_id = None if header.queue_id < 0 else header.queue_id
     has_offset = queue_id is not None and header.offset >= 0
     if has_offset:
@@ -46,8 +47,9 @@ async def reset(call: RemotingCall[ResetOffsetHeader]) -> Response:
         timestamp_ms=header.timestamp,
         is_forced=header.is_force or has_offset,
         queue_id=queue_id,
+        is_wanted=None if share is ALONE else lambda queue: share.has(queue.topic, queue.queue_id),
     )
-    return Response(body=dumps({"offsetTable": object_keys(queue_offsets(done))}))
+    return Response(body=dumps({"offsetTable": object_keys(queue_offsets(done, share))}))
 
 
 RESETS: Final = RequestFamily(

@@ -8,9 +8,11 @@ from weakref import WeakKeyDictionary
 
 from mocketmq.access.needs import Action
 from mocketmq.broker.broker import Broker
+from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.broker.registry.topic import Topic
 from mocketmq.errors import RefusedError, TopicNotFoundError, shorten
-from mocketmq.message.identity import BROKER, CLUSTER
+from mocketmq.host_port import split_address, with_port
+from mocketmq.message.identity import CLUSTER
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, TEMPLATE_TOPIC
 from mocketmq.remoting.access_rule import OPEN, administers, looks_for
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
@@ -58,36 +60,44 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
     """Return a topic's route. Raises RemotingError, in upstream's words, if there is none."""
     name = call.header.topic
     is_ali_ons = (call.command.language, call.command.version) == _ALI_ONS
-    topics = call.broker.registry.topics
+    registry = call.broker.registry
+    topics = registry.topics
     try:
         if not call.is_authorized:
             topic = topics.get(name)
         else:
             await _make_topic_of_group(call.broker, name)
             topic = await topics.for_route(name, is_needed=is_ali_ons)
-        perm = call.broker.registry.name_server.perm(topic)
-        if not perm and name == TEMPLATE_TOPIC:  # the template topic still exists, but is no longer used
+        if (
+            not topic.perm and name == TEMPLATE_TOPIC
+        ):  # the template topic still exists, but is no longer used
             raise TopicNotFoundError(f"the topic[{name}] may not be used")
     except TopicNotFoundError as error:
         _log_miss(call, error)
-        raise RemotingError(
-            ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {name}{_FAQ}"
-        ) from None
-    queues = {
-        "brokerName": BROKER,
-        "perm": perm,
-        "readQueueNums": topic.read_queues,
-        "topicSysFlag": topic.config.sys_flag,
-        "writeQueueNums": topic.write_queues,
-    }
-    route = {"brokerDatas": [_broker(call)], "filterServerTable": {}, "queueDatas": [queues]}
-    order = call.broker.registry.name_server.order(name)
+        raise _no_route(name) from None
+    routed = [each for each in registry.brokers.routed() if each.share.position < topic.brokers]
+    if not routed:
+        raise _no_route(name)
+    queues = [
+        {
+            "brokerName": each.name,
+            "perm": registry.name_server.perm(topic, each.name),
+            "readQueueNums": topic.read_queues,
+            "topicSysFlag": topic.config.sys_flag,
+            "writeQueueNums": topic.write_queues,
+        }
+        for each in routed
+    ]
+    datas = [_broker_data(call, each) for each in routed]
+    route = {"brokerDatas": datas, "filterServerTable": {}, "queueDatas": queues}
+    order = registry.name_server.order(name)
     return _json(route if order is None else route | {"orderTopicConf": order})
 
 
 async def cluster_info(call: RemotingCall[NoHeader]) -> Response:
-    """List the brokers; there is only one."""
-    return _json({"brokerAddrTable": {BROKER: _broker(call)}, "clusterAddrTable": {CLUSTER: [BROKER]}})
+    """List the brokers."""
+    table = {each.name: _broker_data(call, each) for each in call.broker.registry.brokers.routed()}
+    return _json({"brokerAddrTable": table, "clusterAddrTable": {CLUSTER: list(table)}})
 
 
 async def topic_list(call: RemotingCall[NoHeader]) -> Response:
@@ -102,7 +112,8 @@ async def topics_of_cluster(call: RemotingCall[ClusterHeader]) -> Response:
 
 async def system_topics(call: RemotingCall[NoHeader]) -> Response:
     """List the names of clusters and brokers, which are reserved as topic names, and a broker's address."""
-    return _json({"brokerAddr": call.channel.advertised, "topicList": [CLUSTER, BROKER]})
+    names = [each.name for each in call.broker.registry.brokers.routed()]
+    return _json({"brokerAddr": call.channel.advertised, "topicList": [CLUSTER, *names]})
 
 
 async def unit_topics(call: RemotingCall[NoHeader]) -> Response:
@@ -121,7 +132,7 @@ async def common_topics_with_unit_subscribers(call: RemotingCall[NoHeader]) -> R
 
 
 async def wipe_write_perm(call: RemotingCall[BrokerHeader]) -> Response:
-    """Make all routes show that the broker accepts no messages."""
+    """Make all routes show that a broker accepts no messages."""
     return Response({"wipeTopicCount": str(_set_writable(call, is_writable=False))})
 
 
@@ -214,16 +225,27 @@ def _topics(call: RemotingCall[Any], is_wanted: Callable[[Topic], bool] = lambda
 
 def _set_writable(call: RemotingCall[BrokerHeader], *, is_writable: bool) -> int:
     """Set whether routes show that the broker accepts messages; return the number of topics changed."""
-    if call.header.broker_name != BROKER:
+    registry, name = call.broker.registry, call.header.broker_name
+    if name not in registry.brokers.names:
         return 0
-    call.broker.registry.name_server.is_writable = is_writable
-    return sum(1 for _ in call.broker.registry.topics)
+    registry.name_server.set_writable(name, is_writable=is_writable)
+    return sum(1 for _ in registry.topics)
 
 
-def _broker(call: RemotingCall[Any]) -> dict[str, Any]:
+def _no_route(topic: str) -> RemotingError:
+    return RemotingError(
+        ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {topic}{_FAQ}"
+    )
+
+
+def _broker_data(call: RemotingCall[Any], registered: RegisteredBroker) -> dict[str, Any]:
+    address = call.channel.advertised
+    if registered.share.position != call.channel.share.position:
+        host, _ = split_address(address, 0)
+        address = with_port(host, registered.port)
     return {
-        "brokerAddrs": {"0": call.channel.advertised},
-        "brokerName": BROKER,
+        "brokerAddrs": {"0": address},
+        "brokerName": registered.name,
         "cluster": CLUSTER,
         "enableActingMaster": False,
     }

@@ -12,6 +12,7 @@ from mocketmq.broker.sending.sender import PlainSend, SendResult
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError
 from mocketmq.message import identity
+from mocketmq.message.broker_share import ALONE
 from mocketmq.message.message import Message, Template
 from mocketmq.message.message_id import at_host, offset_message_id
 from mocketmq.message.properties import CLUSTER, PGROUP, POP_CK, TRAN_MSG, UNIQ_KEY
@@ -177,15 +178,19 @@ def _as_ipv4(remote: str) -> str:
 
 def response_to(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -> Response:
     """The response to a stored send."""
-    first, host = sent[0].receipt, call.channel.store_host
+    first, host, share = sent[0].receipt, call.channel.store_host, call.channel.share
     ext = EXT | {
         "msgId": ",".join([at_host(one.receipt.offset_message_id, host) for one in sent]),
-        "queueId": str(first.queue_id),
+        "queueId": str(
+            first.queue_id if share is ALONE else share.queue_id(call.header.topic, first.queue_id)
+        ),
         "queueOffset": str(first.queue_offset),
     }
     if not call.header.batch:
         ext["transactionId"] = sent[0].stored.unique_key
-        handle = recall_handle_of(sent[0], of_levels=call.settings.recall_levels)
+        handle = recall_handle_of(
+            sent[0], call.broker.registry.brokers, of_levels=call.settings.recall_levels
+        )
         if handle is not None:
             ext["recallHandle"] = handle
     return Response(ext)

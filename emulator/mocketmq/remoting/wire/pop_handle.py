@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.message.identity import BROKER
 from mocketmq.message.names import RETRY_PREFIX
 
 IN_ORDER: Final = 999
@@ -36,10 +35,10 @@ class ExtraInfo(NamedTuple):
     queue: PoppedQueue
     queue_offset: int
 
-    def text(self) -> str:
-        """The handle in the form that clients write."""
+    def text(self, broker: str) -> str:
+        """The handle in the form that clients write, with the broker's name."""
         first, pop_ms, invisible_ms, revive, (kind, queue_id), offset = self
-        return f"{first} {pop_ms} {invisible_ms} {revive} {kind} {BROKER} {queue_id} {offset}"
+        return f"{first} {pop_ms} {invisible_ms} {revive} {kind} {broker} {queue_id} {offset}"
 
 
 def popped_queue(topic: str, queue_id: int) -> PoppedQueue:

@@ -1,0 +1,108 @@
+"""Ends and starts the brokers of a cluster, as a test of fail-over asks for.
+
+A broker that is down has closed ports. Its messages stay in the store. Delayed ones that fall due meanwhile
+are held (``schedule/held_deliveries.py``), and delivered when the broker starts again, with its name in the
+ledger as the reason for being late. Routes still name a broker that has crashed, for 120 s by the broker's
+clock (``broker/registry/brokers.py``); one that was shut down has left the name server.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from mocketmq.broker.consuming.queue_locks import QueueLocks, TopicQueue
+from mocketmq.broker.outage import Outage
+from mocketmq.broker.registry.brokers import BrokerState, ClusterBrokers, RegisteredBroker
+from mocketmq.errors import BrokerStateError
+from mocketmq.schedule.held_deliveries import HeldDeliveries
+from mocketmq.store.store import Store
+from mocketmq.store.writer import Batch
+
+log: Final = logging.getLogger(__name__)
+
+
+class BrokerLives:
+    """Changes the states of brokers, one at a time."""
+
+    def __init__(
+        self,
+        store: Store,
+        brokers: ClusterBrokers,
+        held: HeldDeliveries,
+        locks: QueueLocks,
+        outage: Outage,
+        end_polls: Callable[[], None],
+    ) -> None:
+        self._writer = store.writer
+        self._brokers = brokers
+        self._held = held
+        self._locks = locks
+        self._outage = outage
+        self._end_polls = end_polls
+        self._lock = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Release what brokers held that were down when the process ended, because all of them run now."""
+        held = await self._held.counts()
+        await self._release([each for each in self._brokers if each.downtime in held])
+
+    async def crash(self, name: str) -> RegisteredBroker:
+        """End a broker's connections and close its ports. Its routes stay for a while.
+
+        Raises BrokerNotFoundError, and BrokerStateError unless the broker runs.
+        """
+        return await self._end(name, "crashed")
+
+    async def shut_down(self, name: str) -> RegisteredBroker:
+        """Take a broker out of all routes, end its connections and close its ports. Raises like ``crash``."""
+        return await self._end(name, "shut-down")
+
+    async def _end(self, name: str, state: BrokerState) -> RegisteredBroker:
+        async with self._lock:
+            broker = self._brokers.get(name)
+            if broker.state != "running":
+                raise BrokerStateError(f"{name} is {broker.state}; allowed: running. Start it first")
+            self._brokers.set_state(broker, state)
+            log.info("%s: %s", name, state)
+
+            def is_lost(queue: TopicQueue) -> bool:
+                return broker.share.has(*queue)
+
+            self._locks.forget(is_lost)
+            self._end_polls()  # those that wait at the broker by way of the gRPC proxy, among others
+            await self._outage.update()
+            return broker
+
+    async def start(self, name: str) -> RegisteredBroker:
+        """Start a broker again on its ports, and deliver what fell due while it was down.
+
+        Raises BrokerNotFoundError, and BrokerStateError if the broker runs.
+        """
+        async with self._lock:
+            broker = self._brokers.get(name)
+            if broker.state == "running":
+                raise BrokerStateError(f"{name} is running; allowed: crashed or shut-down")
+            await self._start([broker])
+            return broker
+
+    async def start_all(self) -> None:
+        """Start every broker that is down."""
+        async with self._lock:
+            await self._start([each for each in self._brokers if each.state != "running"])
+
+    async def _start(self, brokers: Sequence[RegisteredBroker]) -> None:
+        for each in brokers:
+            self._brokers.set_state(each, "running")
+            log.info("%s: running", each.name)
+        await self._release(brokers)
+        if brokers:
+            await self._outage.update()
+
+    async def _release(self, brokers: Sequence[RegisteredBroker]) -> None:
+        def work(batch: Batch) -> None:
+            for each in brokers:
+                self._held.release(batch, each.downtime)
+
+        if brokers:
+            await self._writer.commit(work)

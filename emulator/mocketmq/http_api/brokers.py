@@ -1,0 +1,106 @@
+"""Routes for the brokers of the cluster: list them, crash one, shut it down, start it again."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from mocketmq.broker.registry.brokers import ROUTE_LIFETIME_US, BrokerState, RegisteredBroker
+from mocketmq.clock import US_PER_MS
+from mocketmq.errors import BrokerNotFoundError, BrokerStateError
+from mocketmq.http_api.fields import Input, NoInput
+from mocketmq.http_api.route import ApiCall, Route, RouteGroup
+
+
+class BrokerOut(msgspec.Struct, frozen=True):
+    """A broker of the cluster.
+
+    `in_routes` says whether the name server lists it: always while it runs, and after a crash until
+    `in_routes_until_ms` by the broker's clock, which is null otherwise. `held` counts delayed messages that
+    are due and wait for the broker to start again. `port` is null without remoting.
+    """
+
+    name: str
+    state: BrokerState
+    in_routes: bool
+    in_routes_until_ms: int | None
+    held: int
+    port: int | None
+
+
+class BrokerList(msgspec.Struct, frozen=True):
+    """The brokers, in the order in which queues are shared out."""
+
+    brokers: list[BrokerOut]
+
+
+class BrokerPath(Input, frozen=True):
+    """The name of a broker."""
+
+    broker: Annotated[str, Meta(min_length=1, max_length=64, description="Name of a broker")]
+
+
+async def brokers(call: ApiCall, _: NoInput) -> BrokerList:
+    """With the setting `brokers` at its default, this is one broker, `broker-a`."""
+    held = await call.broker.held.counts()
+    return BrokerList([_out(call, each, held) for each in call.broker.registry.brokers])
+
+
+async def crash_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
+    """Ends the broker's connections and closes its ports.
+
+    Routes name it for another 120 s by the broker's clock, as the name server does not notice at once.
+    """
+    return await _answer(call, await call.broker.broker_lives.crash(path.broker))
+
+
+async def shut_down_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
+    """Takes the broker out of all routes, ends its connections and closes its ports."""
+    return await _answer(call, await call.broker.broker_lives.shut_down(path.broker))
+
+
+async def start_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
+    """Opens the broker's ports again, and delivers what became due while it was down."""
+    return await _answer(call, await call.broker.broker_lives.start(path.broker))
+
+
+async def _answer(call: ApiCall, registered: RegisteredBroker) -> BrokerOut:
+    return _out(call, registered, await call.broker.held.counts())
+
+
+def _out(call: ApiCall, registered: RegisteredBroker, held: Mapping[str, int]) -> BrokerOut:
+    is_routed = call.broker.registry.brokers.is_routed(registered)
+    until_us = registered.crashed_us + ROUTE_LIFETIME_US
+    return BrokerOut(
+        registered.name,
+        registered.state,
+        is_routed,
+        until_us // US_PER_MS if is_routed and registered.state == "crashed" else None,
+        held.get(registered.downtime, 0),
+        registered.port or None,
+    )
+
+
+def _life(action: str, summary: str, handler: object) -> Route:
+    return Route(
+        "POST",
+        f"/v1/brokers/{{broker}}/{action}",
+        handler,  # type: ignore[arg-type]
+        summary,
+        BrokerOut,
+        BrokerPath,
+        errors=[BrokerNotFoundError, BrokerStateError],
+    )
+
+
+BROKERS = RouteGroup(
+    "brokers",
+    "Brokers of the cluster",
+    [
+        Route("GET", "/v1/brokers", brokers, "List the brokers", BrokerList),
+        _life("crash", "Crash a broker", crash_broker),
+        _life("shutdown", "Shut a broker down", shut_down_broker),
+        _life("start", "Start a broker again", start_broker),
+    ],
+)

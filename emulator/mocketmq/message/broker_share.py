@@ -1,0 +1,70 @@
+"""The brokers of a cluster, and how the queues of a topic are shared among them.
+
+Clients number the queues of a topic at each broker from 0. Everything behind the front doors numbers the
+queues of all brokers together, in turn: with two brokers, queues 0, 2 and 4 belong to the first and 1, 3
+and 5 to the second. The numbers therefore stay the same when a topic gets more queues, and with one broker
+both numberings are the same.
+
+System topics that only the broker fills, such as ``SCHEDULE_TOPIC_XXXX``, are not shared out.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from mocketmq.message.identity import BROKER
+from mocketmq.message.names import TEMPLATE_TOPIC, expected_queues, is_system_topic
+
+T = TypeVar("T")
+
+
+class BrokerShare(NamedTuple):
+    """A broker, by its ``position`` in the ``names`` of all brokers, and its share of each topic's queues."""
+
+    names: tuple[str, ...] = (BROKER,)
+    position: int = 0
+
+    @property
+    def name(self) -> str:
+        """The broker's name."""
+        return self.names[self.position]
+
+    def number_of(self, topic: str, queue_id: int) -> int:
+        """The number of this broker's queue among those of all brokers. A negative id stays as it is."""
+        brokers = len(self.names)
+        if brokers == 1 or queue_id < 0 or not is_shared_out(topic):
+            return queue_id
+        return queue_id * brokers + self.position
+
+    def queue_id(self, topic: str, number: int) -> int:
+        """The id, at its broker, of the queue with this number."""
+        brokers = len(self.names)
+        return number if brokers == 1 or number < 0 or not is_shared_out(topic) else number // brokers
+
+    def name_of(self, number: int) -> str:
+        """The name of the broker that has the queue with this number."""
+        return self.names[number % len(self.names)]
+
+    def has(self, topic: str, number: int) -> bool:
+        """Whether the queue belongs to this broker. Queues that are not shared out belong to each."""
+        brokers = len(self.names)
+        return brokers == 1 or number % brokers == self.position or not is_shared_out(topic)
+
+    def of(self, topic: str, queues: Sequence[T]) -> Sequence[T]:
+        """This broker's share of a topic's queues, which are in order of their numbers."""
+        if len(self.names) == 1 or not is_shared_out(topic):
+            return queues
+        return queues[self.position :: len(self.names)]
+
+
+ALONE: Final = BrokerShare()
+"""The only broker."""
+
+
+def broker_names(brokers: int) -> tuple[str, ...]:
+    """The names of a cluster's brokers: ``broker-a``, ``broker-b`` and so on."""
+    return tuple(f"{BROKER[:-1]}{chr(ord(BROKER[-1]) + index)}" for index in range(brokers))
+
+
+def is_shared_out(topic: str) -> bool:
+    """Whether each broker has queues of its own of the topic."""
+    return not is_system_topic(topic) or topic == TEMPLATE_TOPIC or expected_queues(topic) > 0

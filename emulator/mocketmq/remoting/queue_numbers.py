@@ -1,0 +1,21 @@
+"""Reads the queue id in a request to one of several brokers as a number among the queues of all brokers."""
+
+import random
+from typing import Any
+
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.message.broker_share import BrokerShare
+
+
+def numbered(header: Any, share: BrokerShare, topics: Topics) -> Any:
+    """Return the header with the number of its queue; see ``message/broker_share.py``.
+
+    A send that leaves the choice of the queue to its broker gets a random one there.
+    """
+    queue_id = getattr(header, "queue_id", None)
+    if queue_id is None:
+        return header
+    if queue_id < 0 and hasattr(header, "default_topic"):
+        topic = topics.find_topic(header.topic)
+        queue_id = random.randrange(topic.write_queues if topic else 1)  # noqa: S311 - spreads load
+    return header._replace(queue_id=share.number_of(header.topic, queue_id))

@@ -1,0 +1,171 @@
+"""Two brokers, of which one crashes and comes back, as RocketMQ's Java client and ``mqadmin`` see them."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.clients.java.conftest import rocketmq_driver, running_mqadmin
+from tests.clients.java.mqadmin import MqadminError
+from tests.clients.remoting.conftest import RemotingBroker, running_remoting_broker
+from tests.clients.remoting.driver import WAIT_S, ClientError, Driver, Received
+
+pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
+
+A, B = "broker-a", "broker-b"
+QUEUES = 2
+COUNT = 40
+"""Number of messages sent in each phase of a test."""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def pair() -> AsyncIterator[RemotingBroker]:
+    """Two brokers in one process."""
+    async with running_remoting_broker("--brokers", "2", "--topic-queues", str(QUEUES)) as broker:
+        yield broker
+
+
+class Sent:
+    """Acknowledged messages, by the queue that keeps them, in the order in which they were sent."""
+
+    def __init__(self, driver: Driver, topic: str) -> None:
+        self.by_queue: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
+        self.failed = 0
+        self._driver = driver
+        self._topic = topic
+        self._number = 0
+
+    @property
+    def bodies(self) -> set[str]:
+        return {body for some in self.by_queue.values() for body in some}
+
+    @property
+    def ports(self) -> set[int]:
+        """The ports of the brokers that have acknowledged messages."""
+        return {port for port, _ in self.by_queue}
+
+    async def send(self, call: str) -> None:
+        """Send messages one after another. An error of the client counts as not acknowledged."""
+        for _ in range(COUNT):
+            self._number += 1
+            body = str(self._number)
+            try:
+                answer = await self._driver.call(call, topic=self._topic, body=body, number=self._number)
+            except ClientError:
+                self.failed += 1
+                continue
+            port = int(answer["offset_message_id"][8:16], 16)
+            self.by_queue[port, answer["queue_id"]].append(body)
+
+
+async def all_arrive(driver: Driver, group: str, sent: Sent) -> list[Received]:
+    """Wait until the consumer has each acknowledged message, and return all that it got."""
+    await driver.until(lambda: sent.bodies <= {each.body for each in driver.received[group]})
+    return list(driver.received[group])
+
+
+def is_in_order(received: list[Received], sent: Sent) -> bool:
+    """Whether the first deliveries of each queue's messages are in the order of the queue."""
+    first = list(dict.fromkeys(each.body for each in received))
+    return all(
+        [body for body in first if body in set(expected)] == expected for expected in sent.by_queue.values()
+    )
+
+
+@pytest.mark.parametrize("version", ["java-4.9", "java-5.3"])
+async def test_nothing_acknowledged_is_lost_when_a_broker_crashes_and_comes_back(
+    pair: RemotingBroker,
+    built: None,  # noqa: ARG001
+    home: Path,
+    version: str,
+) -> None:
+    topic = group = "orders"
+    await pair.control.create_topic(topic, queues=QUEUES)
+    async with rocketmq_driver(version, home, name_server=pair.name_server) as driver:
+        await driver.call("consume", group=group, topic=topic, orderly=True)
+        sent = Sent(driver, topic)
+        await sent.send("send_orderly")
+        assert (sent.failed, len(sent.ports)) == (0, 2)
+        await all_arrive(driver, group, sent)
+
+        await pair.control.crash_broker(B)
+        before = len(sent.bodies)
+        await sent.send("send_orderly")  # to half of the queues, nobody listens
+        assert (sent.failed, len(sent.bodies) - before) == (COUNT // 2, COUNT // 2)
+        await sent.send("send")  # tries another broker by itself
+        assert sent.failed == COUNT // 2
+        await all_arrive(driver, group, sent)
+
+        await pair.control.start_broker(B)
+        await sent.send("send_orderly")
+        await sent.send("send")
+        assert sent.failed == COUNT // 2
+        received = await all_arrive(driver, group, sent)
+        assert is_in_order(received, sent)
+
+
+async def test_messages_of_a_crash_in_the_middle_arrive_with_retries(
+    pair: RemotingBroker,
+    built: None,  # noqa: ARG001
+    home: Path,
+) -> None:
+    topic = group = "paid"
+    await pair.control.create_topic(topic, queues=QUEUES)
+    async with rocketmq_driver("java-5.3", home, name_server=pair.name_server) as driver:
+        await driver.call("consume", group=group, topic=topic, failures=1, level=1)
+        sent = Sent(driver, topic)
+        sending = asyncio.create_task(sent.send("send"))
+        await driver.until(lambda: len(driver.received[group]) > 5)
+        await pair.control.crash_broker(B)
+        await sending
+        assert sent.failed == 0  # each was sent again, to the broker that runs
+        await pair.control.start_broker(B)
+
+        def succeeded() -> set[str]:
+            return {each.body for each in driver.received[group] if each.times > 0}
+
+        async with asyncio.timeout(WAIT_S):
+            while not sent.bodies <= succeeded():
+                await pair.control.advance("1s")
+
+
+@pytest.mark.parametrize("version", ["mqadmin-4.9", "mqadmin-5.3"])
+async def test_mqadmin_shows_both_brokers(
+    pair: RemotingBroker,
+    built: None,  # noqa: ARG001
+    home: Path,
+    version: str,
+) -> None:
+    await pair.control.create_topic("orders", queues=QUEUES)
+    for queue_id in range(4):
+        await pair.control.send("orders", str(queue_id), queue_id=queue_id)
+    async with running_mqadmin(version, pair.name_server, home) as mqadmin:
+        assert names(await mqadmin("clusterList")) == {A, B}
+        route = await mqadmin.json("topicRoute", "-t", "orders")
+        assert [(each["brokerName"], each["writeQueueNums"]) for each in route["queueDatas"]] == [
+            (A, QUEUES),
+            (B, QUEUES),
+        ]
+        assert statuses(await mqadmin("topicStatus", "-t", "orders")) == [
+            (name, queue_id, 1) for name in (A, B) for queue_id in range(QUEUES)
+        ]
+        await pair.control.crash_broker(B)
+        with pytest.raises(MqadminError, match=r"connect to .* failed"):  # the route still names it
+            await mqadmin("clusterList")
+        await pair.control.advance("2m")
+        assert names(await mqadmin("clusterList")) == {A}
+
+
+def names(printed: str) -> set[str]:
+    """The brokers that a table names."""
+    return {word for word in printed.split() if word.startswith("broker-")}
+
+
+def statuses(printed: str) -> list[tuple[str, int, int]]:
+    """Broker, queue id and end of each queue in the table of ``topicStatus``."""
+    rows: list[Any] = [line.split() for line in printed.splitlines() if line.startswith("broker-")]
+    return sorted((row[0], int(row[1]), int(row[3])) for row in rows)

@@ -1,0 +1,71 @@
+"""Several brokers as gRPC clients see them: routes name the broker of each queue."""
+
+from collections import Counter
+
+from mocketmq.clock import US_PER_S
+from tests.support.brokers import TOPIC
+from tests.support.grpc import FIFO, running_grpc
+
+A, B = "broker-a", "broker-b"
+OK, TOPIC_NOT_FOUND, FAILED = 20_000, 40_402, 50_001
+
+
+def queues(answer: object) -> Counter[str]:
+    return Counter(queue.broker.name for queue in answer.message_queues)  # type: ignore[attr-defined]
+
+
+def queue_of(name: str) -> dict[str, object]:
+    return {"broker": {"name": name}, "id": -1}
+
+
+async def test_routes_and_assignments_name_the_broker_of_each_queue() -> None:
+    async with running_grpc(brokers=2) as (_, client):
+        answer = await client.call("QueryRoute", topic={"name": TOPIC})
+        assert queues(answer) == {A: 4, B: 4}
+        assert {queue.id for queue in answer.message_queues} == {0, 1, 2, 3}
+        answer = await client.call("QueryAssignment", topic={"name": TOPIC}, group={"name": "billing"})
+        found = [(one.message_queue.broker.name, one.message_queue.id) for one in answer.assignments]
+        assert found == [(A, -1), (B, -1)]
+
+
+async def test_a_receive_gets_messages_of_the_broker_that_it_names() -> None:
+    async with running_grpc(brokers=2) as (_, client):
+        for number in range(40):
+            await client.send(client.message(str(number)))
+        found = {name: await client.receive(message_queue=queue_of(name)) for name in (A, B)}
+        rest = [await client.receive(message_queue=queue_of(name)) for name in (A, B)]
+        bodies = [one.body for some in (*found.values(), *rest) for one in some]
+        assert sorted(map(int, bodies)) == list(range(40))
+        assert all(found.values())  # forty random queues are not all at one broker
+        assert (await client.ack(*found[B])).status.code == OK
+        assert all(one.system_properties.queue_id < 4 for some in found.values() for one in some)
+
+
+async def test_messages_of_a_group_stay_in_order_at_one_broker() -> None:
+    async with running_grpc(brokers=2) as (_, client):
+        for number in range(10):
+            await client.send(client.message(str(number), message_group="one", message_type=FIFO))
+        found = [
+            [one.body.decode() for one in await client.receive(message_queue=queue_of(name))]
+            for name in (A, B)
+        ]
+        assert sorted(found) == [[], list(map(str, range(10)))]
+
+
+async def test_a_broker_that_is_down_gets_nothing_and_gives_nothing() -> None:
+    async with running_grpc(brokers=2) as (emulator, client):
+        await client.call("QueryRoute", topic={"name": TOPIC})
+        lives = emulator.broker.broker_lives
+        await lives.crash(B)
+        for number in range(20):
+            assert (await client.send(client.message(str(number)))).status.code == OK
+        assert len(await client.receive(message_queue=queue_of(A))) == 20
+        status, _ = await client.try_receive("billing", TOPIC, message_queue=queue_of(B))
+        assert (status.code, "broker-b is crashed" in status.message) == (FAILED, True)
+        assert queues(await client.call("QueryRoute", topic={"name": TOPIC})) == {A: 4, B: 4}
+        await emulator.broker.mover.advance(120 * US_PER_S)
+        assert queues(await client.call("QueryRoute", topic={"name": TOPIC})) == {A: 4}
+        await lives.shut_down(A)
+        answer = await client.call("QueryRoute", topic={"name": TOPIC})
+        assert answer.status.code == TOPIC_NOT_FOUND
+        assert (await client.send(client.message("lost"))).status.code == FAILED

@@ -1,0 +1,500 @@
+"""Several brokers: each with its own port, queues, offsets, locks, pops and lives."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mocketmq.app import running_emulator
+from mocketmq.broker.registry.brokers import ROUTE_LIFETIME_US
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.errors import BrokerDownError, BrokerNotFoundError, BrokerStateError, SettingError
+from mocketmq.faults.rule import FaultRule
+from mocketmq.message.message import Message
+from mocketmq.remoting.wire.record import WireRecord, decode_records
+from mocketmq.settings import Settings, TopicDeclaration
+from tests.doors.remoting.popping import POP, pop_of
+from tests.support.brokers import FREE_PORTS, GROUP, TOPIC
+from tests.support.remoting import ClosedError, Remoting, RemotingClient, running_remoting
+
+A, B = "broker-a", "broker-b"
+SEND, PULL, QUERY, COMMIT, MAX_OFFSET, LOCK = 10, 11, 14, 15, 30, 41
+QUEUES = 2
+
+
+class Pair:
+    """Two brokers, with a client of each."""
+
+    def __init__(self, remoting: Remoting, a: RemotingClient, b: RemotingClient) -> None:
+        self.remoting = remoting
+        self.broker = remoting.broker
+        self.a, self.b = a, b
+
+    @property
+    def port_of_b(self) -> int:
+        return self.broker.registry.brokers.get(B).port
+
+    async def advance(self, seconds: float) -> None:
+        await self.broker.mover.advance(int(seconds * US_PER_S))
+
+    async def names(self) -> list[str]:
+        """Return the brokers in the route of the topic."""
+        async with self.remoting.another(self.remoting.server.namesrv_port) as client:
+            answer = await client.call(105, {"topic": TOPIC})
+        if answer.code == 17:
+            return []
+        return [each["brokerName"] for each in json.loads(answer.body)["brokerDatas"]]
+
+    @asynccontextmanager
+    async def back(self) -> AsyncIterator[RemotingClient]:
+        """Start broker-b again, and connect to it."""
+        await self.broker.broker_lives.start(B)
+        async with self.remoting.another(self.port_of_b) as client:
+            yield client
+
+
+@asynccontextmanager
+async def running_pair(**changed: Any) -> AsyncIterator[Pair]:
+    settings = {"brokers": 2, "topic_queues": QUEUES, **changed}
+    async with running_remoting(**settings) as remoting:
+        port = remoting.broker.registry.brokers.get(B).port
+        async with remoting.another(port) as b:
+            yield Pair(remoting, remoting.client, b)
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    async with running_pair() as pair:
+        await pair.broker.registry.topics.put(TOPIC, QUEUES, QUEUES, 6)
+        yield pair
+
+
+async def send(client: RemotingClient, body: str, queue: int = 0, /, **properties: str) -> dict[str, str]:
+    ext = {
+        "producerGroup": "makers",
+        "topic": TOPIC,
+        "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": str(QUEUES),
+        "queueId": str(queue),
+        "sysFlag": "0",
+        "bornTimestamp": "0",
+        "flag": "0",
+        "properties": "".join(f"{name}\x01{value}\x02" for name, value in properties.items()),
+    }
+    return dict((await client.ok(SEND, ext, body.encode())).ext)
+
+
+async def pulled(client: RemotingClient, queue: int = 0, topic: str = TOPIC) -> list[WireRecord]:
+    ext = {
+        "consumerGroup": GROUP,
+        "topic": topic,
+        "queueId": str(queue),
+        "queueOffset": "0",
+        "maxMsgNums": "32",
+        "sysFlag": "0",
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "0",
+        "subVersion": "0",
+    }
+    answer = await client.call(PULL, ext)
+    return decode_records(answer.body) if answer.code == 0 else []
+
+
+async def bodies(client: RemotingClient, queue: int = 0, topic: str = TOPIC) -> list[str]:
+    return [record.body.decode() for record in await pulled(client, queue, topic)]
+
+
+# Routes and queues
+
+
+async def test_routes_name_each_broker_with_its_port(pair: Pair) -> None:
+    route = await pair.remoting.route(TOPIC)
+    host = "127.0.0.1"
+    assert {each["brokerName"]: each["brokerAddrs"] for each in route["brokerDatas"]} == {
+        A: {"0": f"{host}:{pair.remoting.server.broker_port}"},
+        B: {"0": f"{host}:{pair.port_of_b}"},
+    }
+    assert [(each["brokerName"], each["writeQueueNums"]) for each in route["queueDatas"]] == [(A, 2), (B, 2)]
+    cluster = json.loads((await pair.b.ok(106)).body)
+    assert list(cluster["brokerAddrTable"]) == cluster["clusterAddrTable"]["DefaultCluster"] == [A, B]
+
+
+async def test_a_broker_has_its_own_queues(pair: Pair) -> None:
+    for client, name in ((pair.a, A), (pair.b, B)):
+        for queue in range(QUEUES):
+            sent = await send(client, f"{name} {queue}", queue)
+            assert (sent["queueId"], sent["queueOffset"]) == (str(queue), "0")
+    for client, name in ((pair.a, A), (pair.b, B)):
+        for queue in range(QUEUES):
+            [record] = await pulled(client, queue)
+            assert (record.body.decode(), record.queue_id) == (f"{name} {queue}", queue)
+    with pytest.raises(AssertionError, match="is illegal"):
+        await send(pair.b, "beyond", QUEUES)
+
+
+async def test_message_ids_name_the_port_of_the_broker(pair: Pair) -> None:
+    for client, port in ((pair.a, pair.remoting.server.broker_port), (pair.b, pair.port_of_b)):
+        message_id = (await send(client, "one"))["msgId"]
+        assert int(message_id[8:16], 16) == port
+        viewed = await client.ok(33, {"offset": str(int(message_id[16:], 16))})
+        [record] = decode_records(viewed.body)
+        assert (record.body, record.queue_id) == (b"one", 0)
+
+
+async def test_a_send_that_leaves_the_queue_open_stays_at_its_broker(pair: Pair) -> None:
+    for number in range(20):
+        await send(pair.b, str(number), -1)
+    found = [await bodies(pair.b, queue) for queue in range(QUEUES)]
+    assert sorted(map(int, found[0] + found[1])) == list(range(20))
+    assert [await bodies(pair.a, queue) for queue in range(QUEUES)] == [[], []]
+
+
+async def test_offsets_are_of_a_broker(pair: Pair) -> None:
+    for client in (pair.a, pair.b):
+        for body in "abc":
+            await send(client, body)
+    queue = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": "0"}
+    await pair.b.ok(COMMIT, {**queue, "commitOffset": "2"})
+    assert (await pair.b.ok(QUERY, queue)).ext["offset"] == "2"
+    assert (await pair.a.call(QUERY, queue)).ext.get("offset") != "2"
+    await send(pair.b, "d")
+    ends = [(await client.ok(MAX_OFFSET, queue)).ext["offset"] for client in (pair.a, pair.b)]
+    assert ends == ["3", "4"]
+
+
+async def test_statistics_are_of_a_broker(pair: Pair) -> None:
+    await send(pair.b, "one", 1)
+    for client, name, ends in ((pair.a, A, [0, 0]), (pair.b, B, [0, 1])):
+        answer = await client.ok(202, {"topic": TOPIC})
+        table = answer.body.decode()
+        assert table.count(f'"brokerName":"{name}"') == table.count('"brokerName"') == QUEUES
+        assert [f'"maxOffset":{end}' in table for end in (0, 1)] == [True, 1 in ends]
+
+
+async def test_a_reset_moves_the_offsets_of_its_broker(pair: Pair) -> None:
+    queue = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": "0"}
+    for client in (pair.a, pair.b):
+        await send(client, "one")
+        await client.ok(COMMIT, {**queue, "commitOffset": "1"})
+    reset = {"topic": TOPIC, "group": GROUP, "timestamp": "0", "isForce": "true"}
+    table = (await pair.b.ok(222, reset)).body.decode()
+    assert table.count(f'"brokerName":"{B}"') == table.count('"brokerName"') == QUEUES
+    offsets = [(await client.ok(QUERY, queue)).ext["offset"] for client in (pair.a, pair.b)]
+    assert offsets == ["1", "0"]
+
+
+async def test_write_permission_is_wiped_for_one_broker(pair: Pair) -> None:
+    await pair.a.ok(205, {"brokerName": B})
+    route = await pair.remoting.route(TOPIC)
+    assert [(each["brokerName"], each["perm"]) for each in route["queueDatas"]] == [(A, 6), (B, 4)]
+
+
+# Consuming
+
+
+async def test_a_pop_gets_messages_of_its_broker(pair: Pair) -> None:
+    await send(pair.a, "at a", 1)
+    await send(pair.b, "at b", 1)
+    answer = await pair.b.ok(POP, pop_of())
+    [record] = decode_records(answer.body)
+    assert (record.body, record.queue_id) == (b"at b", 1)
+    assert answer.ext["startOffsetInfo"] == "0 1 0"
+    handle = " ".join(
+        ("0", *(answer.ext[k] for k in ("popTime", "invisibleTime", "reviveQid")), "0", B, "1 0")
+    )
+    ack = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": "1", "offset": "0", "extraInfo": handle}
+    assert (await pair.a.call(200_051, ack)).code != 0  # at broker-a, this is another message
+    await pair.b.ok(200_051, ack)
+    await pair.advance(61)
+    assert (await pair.b.call(POP, pop_of())).code == 210
+    assert decode_records((await pair.a.ok(POP, pop_of())).body)[0].body == b"at a"
+
+
+async def test_a_popped_message_comes_again_at_its_broker(pair: Pair) -> None:
+    await send(pair.b, "at b", 1)
+    await pair.b.ok(POP, pop_of())
+    await pair.advance(61)
+    assert (await pair.a.call(POP, pop_of())).code == 210
+    assert decode_records((await pair.b.ok(POP, pop_of())).body)[0].body == b"at b"
+
+
+async def test_a_retry_and_a_dead_letter_stay_at_the_broker(pair: Pair) -> None:
+    message_id = (await send(pair.b, "again"))["msgId"]
+    back = {"offset": str(int(message_id[16:], 16)), "group": GROUP, "originTopic": TOPIC}
+    await pair.b.ok(36, {**back, "delayLevel": "1"})
+    await pair.b.ok(36, {**back, "delayLevel": "-1"})
+    await pair.advance(1)
+    for prefix in ("%RETRY%", "%DLQ%"):
+        assert await bodies(pair.b, topic=prefix + GROUP) == ["again"]
+        assert await bodies(pair.a, topic=prefix + GROUP) == []
+
+
+async def test_locks_are_of_a_broker_and_lost_with_it(pair: Pair) -> None:
+    def wish(client_id: str, name: str) -> bytes:
+        queue = {"brokerName": name, "queueId": 0, "topic": TOPIC}
+        return json.dumps({"clientId": client_id, "consumerGroup": GROUP, "mqSet": [queue]}).encode()
+
+    async def owns(client: RemotingClient, client_id: str, name: str) -> bool:
+        answer = await client.ok(LOCK, body=wish(client_id, name))
+        return bool(json.loads(answer.body)["lockOKMQSet"])
+
+    assert await owns(pair.a, "one", A)
+    assert await owns(pair.b, "two", B)
+    assert not await owns(pair.b, "one", B)
+    await pair.broker.broker_lives.crash(B)
+    async with pair.back() as b:
+        assert await owns(b, "one", B)
+        assert not await owns(pair.a, "two", A)
+
+
+async def test_a_client_of_both_brokers_is_one_consumer(pair: Pair) -> None:
+    consumer = {"groupName": GROUP, "subscriptionDataSet": [{"topic": TOPIC, "subString": "*"}]}
+    beat = json.dumps({"clientID": "one", "consumerDataSet": [consumer]}).encode()
+    for client in (pair.a, pair.b):
+        await client.ok(34, body=beat)
+    for client in (pair.a, pair.b):
+        assert json.loads((await client.ok(38, {"consumerGroup": GROUP})).body) == {"consumerIdList": ["one"]}
+
+
+async def test_assignments_are_of_all_brokers(pair: Pair) -> None:
+    consumer = {"groupName": GROUP, "subscriptionDataSet": [{"topic": TOPIC, "subString": "*"}]}
+    await pair.a.ok(34, body=json.dumps({"clientID": "one", "consumerDataSet": [consumer]}).encode())
+    wanted = {
+        "topic": TOPIC,
+        "consumerGroup": GROUP,
+        "clientId": "one",
+        "messageModel": "CLUSTERING",
+        "strategyName": "AVG",
+    }
+    answer = json.loads((await pair.b.ok(400, body=json.dumps(wanted).encode())).body)
+    queues = [each["messageQueue"] for each in answer["messageQueueAssignments"]]
+    assert [(each["brokerName"], each["queueId"]) for each in queues] == [(A, 0), (A, 1), (B, 0), (B, 1)]
+
+
+async def test_a_producer_is_asked_at_the_broker_of_its_half_message(pair: Pair) -> None:
+    beat = json.dumps({"clientID": "one", "producerDataSet": [{"groupName": "makers"}]}).encode()
+    for client in (pair.a, pair.b):
+        await client.ok(34, body=beat)
+    pair.broker.check_backs.answer_s = 0.0
+    await send(pair.b, "half", TRAN_MSG="true", PGROUP="makers")
+    await pair.advance(6)
+    asked = await pair.b.push()
+    assert (asked.code, pair.a.pushes.empty()) == (39, True)
+    await pair.broker.broker_lives.shut_down(B)
+    await pair.advance(60 * 20)  # longer than the fifteen checks of a broker that runs
+    async with pair.back() as b:
+        await b.ok(34, body=beat)
+        await pair.advance(60)
+        assert (await b.push()).code == 39
+
+
+# Lives
+
+
+async def test_a_crash_ends_connections_and_leaves_the_route_for_two_minutes(pair: Pair) -> None:
+    waiting = pair.b.ask(POP, pop_of(60_000))
+    await pair.broker.broker_lives.crash(B)
+    await pair.b.closed()
+    with pytest.raises(ClosedError):
+        await waiting
+    with pytest.raises(ConnectionRefusedError):
+        async with pair.remoting.another(pair.port_of_b):
+            pass
+    await pair.broker.mover.advance(ROUTE_LIFETIME_US - 1)
+    assert await pair.names() == [A, B]
+    await pair.broker.mover.advance(1)
+    assert await pair.names() == [A]
+    await send(pair.a, "still served")
+
+
+async def test_a_broker_that_is_shut_down_leaves_the_route_at_once(pair: Pair) -> None:
+    await pair.broker.broker_lives.shut_down(B)
+    assert await pair.names() == [A]
+    await pair.b.closed()
+
+
+async def test_a_broker_starts_again_on_its_port_with_its_messages(pair: Pair) -> None:
+    port = pair.port_of_b
+    await send(pair.b, "before")
+    await pair.broker.broker_lives.crash(B)
+    async with pair.back() as b:
+        assert pair.port_of_b == port
+        assert await pair.names() == [A, B]
+        await send(b, "after")
+        assert await bodies(b) == ["before", "after"]
+
+
+async def test_without_a_broker_there_is_no_route(pair: Pair) -> None:
+    for name in (A, B):
+        await pair.broker.broker_lives.shut_down(name)
+    assert await pair.names() == []
+
+
+async def test_a_state_allows_some_changes_only(pair: Pair) -> None:
+    lives = pair.broker.broker_lives
+    with pytest.raises(BrokerStateError, match="broker-b is running; allowed: crashed or shut-down"):
+        await lives.start(B)
+    await lives.crash(B)
+    with pytest.raises(BrokerStateError, match="broker-b is crashed; allowed: running"):
+        await lives.shut_down(B)
+    with pytest.raises(BrokerNotFoundError, match="'broker-c'; allowed: broker-a or broker-b"):
+        await lives.crash("broker-c")
+
+
+async def test_a_full_reset_starts_all_brokers(pair: Pair) -> None:
+    await pair.broker.broker_lives.crash(B)
+    await pair.broker.full_reset.run(None, forget=False)
+    assert await pair.names() == [A, B]
+    async with pair.remoting.another(pair.port_of_b) as b:
+        await send(b, "served")
+
+
+async def test_a_fault_rule_does_not_open_the_ports_of_a_broker_that_is_down(pair: Pair) -> None:
+    await pair.broker.broker_lives.crash(B)
+    await pair.broker.outage.update()
+    with pytest.raises(ConnectionRefusedError):
+        async with pair.remoting.another(pair.port_of_b):
+            pass
+
+
+# Messages of a broker that is down
+
+
+@pytest.mark.parametrize(
+    "delay", [{"DELAY": "3"}, {"__STARTDELIVERTIME": "10000"}], ids=["level", "absolute"]
+)
+async def test_a_due_message_waits_for_its_broker(pair: Pair, delay: dict[str, str]) -> None:
+    now_ms = pair.broker.clock.now_us() // US_PER_MS
+    if "__STARTDELIVERTIME" in delay:
+        wall_ms = now_ms - pair.broker.clock.from_wall(0) // US_PER_MS
+        delay = {"__STARTDELIVERTIME": str(wall_ms + 10_000)}
+    for client, name in ((pair.a, A), (pair.b, B)):
+        await send(client, name, 0, **delay)
+    await pair.broker.broker_lives.crash(B)
+    await pair.advance(3600)
+    assert await bodies(pair.a) == [A]
+    assert pair.broker.held.pending == 1
+    async with pair.back() as b:
+        await pair.advance(0.001)
+        assert await bodies(b) == [B]
+        assert pair.broker.held.pending == 0
+        await pair.advance(3600)
+        assert (await bodies(b), await bodies(pair.a)) == ([B], [A])
+
+
+async def test_a_message_is_not_early_after_a_short_outage(pair: Pair) -> None:
+    await send(pair.b, "later", DELAY="5")  # 1 min
+    await pair.broker.broker_lives.crash(B)
+    await pair.advance(30)
+    async with pair.back() as b:
+        await pair.advance(29.999)
+        assert await bodies(b) == []
+        await pair.advance(0.001)
+        assert await bodies(b) == ["later"]
+
+
+async def test_what_waited_is_delivered_by_the_next_process(tmp_path: Path) -> None:
+    data = str(tmp_path)
+    async with running_pair(data=data) as pair:
+        await send(pair.b, "waits", DELAY="1")
+        await pair.broker.broker_lives.crash(B)
+        await pair.advance(5)
+        assert pair.broker.held.pending == 1
+    async with running_pair(data=data) as pair:
+        await pair.advance(0.001)
+        assert await bodies(pair.b) == ["waits"]
+
+
+async def test_the_ledger_names_the_broker_that_was_down(pair: Pair) -> None:
+    await send(pair.b, "late", DELAY="1")
+    await pair.broker.broker_lives.shut_down(B)
+    await pair.advance(5)
+    async with pair.back():
+        await pair.advance(0.001)
+        rows = await pair.broker.store.database.rows("SELECT fault, due_us, delivered_us FROM deliveries")
+    [(fault, due_us, delivered_us)] = rows
+    assert fault == "broker-b down"
+    assert delivered_us - due_us >= 4 * US_PER_S
+
+
+async def test_a_message_held_by_a_rule_waits_for_its_broker_too(pair: Pair) -> None:
+    await pair.broker.faults.add_rule(FaultRule(do="deliver-late", by="10s"))
+    await send(pair.b, "late", DELAY="1")
+    await pair.advance(1)
+    await pair.broker.broker_lives.crash(B)
+    await pair.advance(60)
+    async with pair.back() as b:
+        await pair.advance(0.001)
+        assert await bodies(b) == ["late"]
+
+
+async def test_other_doors_send_to_brokers_that_run(pair: Pair) -> None:
+    await pair.broker.broker_lives.crash(B)
+    for number in range(20):
+        sent = await pair.broker.sender.send(Message(TOPIC, str(number).encode()))
+        assert sent.queue.queue_id % 2 == 0
+    with pytest.raises(BrokerDownError, match=r"broker-b, which has queue 1 of .*, has crashed"):
+        await pair.broker.sender.send(Message(TOPIC, b"one", queue_id=1))
+    await pair.broker.broker_lives.crash(A)
+    with pytest.raises(BrokerDownError, match=r"no broker of topic .* runs"):
+        await pair.broker.sender.send(Message(TOPIC, b"one"))
+
+
+async def test_a_delayed_message_can_be_recalled_at_its_broker(pair: Pair) -> None:
+    wall_ms = (pair.broker.clock.now_us() - pair.broker.clock.from_wall(0)) // US_PER_MS
+    sent = await send(pair.b, "later", __STARTDELIVERTIME=str(wall_ms + 60_000))
+    await pair.b.ok(
+        370, {"producerGroup": "makers", "topic": TOPIC, "recallHandle": sent["recallHandle"], "bname": B}
+    )
+    assert pair.broker.schemes.pending == 0
+
+
+# Settings
+
+
+async def test_a_store_keeps_its_number_of_brokers(tmp_path: Path) -> None:
+    async with running_pair(data=str(tmp_path)):
+        pass
+    settings = Settings(**{**FREE_PORTS, "data": str(tmp_path), "clock": "manual"})
+    with pytest.raises(SettingError, match="brokers is 1; allowed: 2"):
+        async with running_emulator(settings):
+            pass
+
+
+async def test_a_host_is_advertised_with_the_port_of_each_broker() -> None:
+    async with running_pair(advertise="localhost") as pair:
+        route = await pair.remoting.route("TBW102")
+        assert [each["brokerAddrs"]["0"] for each in route["brokerDatas"]] == [
+            f"localhost:{pair.remoting.server.broker_port}",
+            f"localhost:{pair.port_of_b}",
+        ]
+    with pytest.raises(SettingError, match="advertise is 'localhost:1'; allowed: a host without a port"):
+        async with running_pair(advertise="localhost:1"):
+            pass
+
+
+async def test_fixed_ports_are_ten_apart() -> None:
+    async with running_pair() as pair:
+        first = pair.remoting.server.broker_port
+    async with running_pair(broker_port=first) as pair:
+        assert (pair.remoting.server.broker_port, pair.port_of_b) == (first, first + 10)
+
+
+async def test_open_ports_name_each_broker(pair: Pair) -> None:
+    doors = pair.remoting.emulator.doors
+    assert list(doors.brokers) == [A, B]
+    assert doors.brokers[A].broker == doors.broker
+    assert doors.brokers[B].broker.port == pair.port_of_b
+
+
+async def test_a_priority_is_kept_at_the_broker() -> None:
+    topics = (TopicDeclaration(name=TOPIC, type="priority", read_queues=4, write_queues=4),)
+    async with running_pair(topics=topics) as pair:
+        for priority in "0312":
+            await send(pair.b, priority, _SYS_MSG_PRIORITY_=priority)
+        assert (await pair.a.call(POP, pop_of())).code == 210
+        found = [await bodies(pair.b, queue) for queue in range(4)]
+        assert found == [["0"], ["1"], ["2"], ["3"]]
