@@ -64,6 +64,7 @@ async def console_page(
     width: int = 1_280,
     dark: bool = False,
     zone: str = "UTC",
+    locale: str = "en",
     user: "HttpCredentials | None" = None,
 ) -> "AsyncIterator[Page]":
     """Open the console at this width; fails if the page logs an error or makes a foreign request."""
@@ -72,7 +73,7 @@ async def console_page(
         color_scheme="dark" if dark else "light",
         has_touch=width < 500,
         timezone_id=zone,
-        locale="en",
+        locale=locale,
         http_credentials=user,
     )
     context.set_default_timeout(PATIENCE_S * 1_000)

@@ -136,7 +136,9 @@ class Event(NamedTuple):
     ``order`` sorts events at the same instant. ``until_us`` is the instant at which a message is due or
     visible again, or to which the clock was moved. ``late_us`` is the time since the event became possible.
     ``fault`` is the name of the rule that fired or held the delivery. ``door`` is the front door by which the
-    message was sent. ``label`` has the message's tag, keys and body, shortened.
+    message was sent, or of a request into which a fault was injected; ``do`` and ``operation`` are the
+    fault's. A ``scheme`` parks the message, at a ``level`` unless it has an absolute due time. ``label`` has
+    the message's tag, keys and body, shortened.
     """
 
     at_us: int
@@ -154,6 +156,12 @@ class Event(NamedTuple):
     late_us: int | None = None
     fault: str | None = None
     door: str | None = None
+    do: str | None = None
+    operation: str | None = None
+    scheme: str | None = None
+    level: int | None = None
+    priority: int | None = None
+    lite_topic: str | None = None
     label: str = ""
 
 
@@ -243,8 +251,9 @@ class Lives:
             case "committed":
                 yield self._event(row, row.store_us, "committed", f"committed to {goal.topic}")
             case "sent":
-                text = f"sent to {goal.topic}{_in_lite_topic(goal)}{_by(row)}{_with_priority(row)}"
-                yield self._event(row, row.store_us, "sent", text, door=row.door)
+                priority, by = _priority(row), _by(row)
+                text = f"sent to {goal.topic}{_in_lite_topic(goal)}{by}{_with(priority)}"
+                yield self._event(row, row.store_us, "sent", text, door=row.door)._replace(priority=priority)
 
     def _waits(self, row: RecordRow, goal: Queue) -> Iterator[Event]:
         at_us = row.store_us if row.kind != "held" else row.stored_us
@@ -293,9 +302,11 @@ class Lives:
         if row.kind == "retried":
             group = goal.topic.removeprefix(RETRY_PREFIX)
             text = f"given back by {group}, {until}"
-            return self._event(row, at_us, "retried", text, group=group, until_us=due_us)
-        text = f"sent to {goal.topic}{_by(row)}, {until}"
-        return self._event(row, at_us, "parked", text, until_us=due_us, door=row.door)
+            event = self._event(row, at_us, "retried", text, group=group, until_us=due_us)
+        else:
+            text = f"sent to {goal.topic}{_by(row)}, {until}"
+            event = self._event(row, at_us, "parked", text, until_us=due_us, door=row.door)
+        return event._replace(scheme=row.scheme if level is None else LevelQueues.name, level=level)
 
     def of_receipt(self, row: RecordRow, receipt: ReceiptRecord, attempts: str) -> Iterator[Event]:
         """The events of a group's receipt. Retries, dead letters and commits are records of their own."""
@@ -388,7 +399,13 @@ class Lives:
         at_us, door = fault.at_us, f" by {fault.door}" if fault.door else ""
         text = f"fault {fault.fault}: {fault.do} for {fault.operation}{door}"
         event = Event(at_us, (0, 0), "fault", text) if row is None else self._event(row, at_us, "fault", text)
-        return event._replace(order=(next_offset - 1, _AFTER_ALL), fault=fault.fault)
+        return event._replace(
+            order=(next_offset - 1, _AFTER_ALL),
+            fault=fault.fault,
+            do=fault.do,
+            operation=fault.operation,
+            door=fault.door or None,
+        )
 
     def _event(
         self, row: RecordRow, at_us: int, kind: EventKind, text: str, *, rank: int = 0,
@@ -415,6 +432,7 @@ class Lives:
             until_us,
             late_us,
             door=door,
+            lite_topic=goal.name if isinstance(goal, LiteQueue) else None,
             label=" ".join([*marks, preview(row.head[:_SHOWN], row.sys_flag)]),
         )
 
@@ -448,10 +466,13 @@ def _in_lite_topic(queue: Queue) -> str:
     return f", lite topic {queue.name}," if isinstance(queue, LiteQueue) else ""
 
 
-def _with_priority(row: RecordRow) -> str:
+def _priority(row: RecordRow) -> int | None:
     if PRIORITY not in row.properties:  # saves decoding those of other messages
-        return ""
-    priority = priority_of(decode_properties(row.properties))
+        return None
+    return priority_of(decode_properties(row.properties))
+
+
+def _with(priority: int | None) -> str:
     return "" if priority is None else f" with priority {priority}"
 
 

@@ -1,5 +1,7 @@
 // The client of the JSON API: requests, readable errors, and the event stream.
 
+import { t } from "./language.js";
+
 const TOKEN = "mocketmq token";
 let token = sessionStorage.getItem(TOKEN) ?? "";
 let askForToken = async () => null;
@@ -7,15 +9,16 @@ let asking = null;
 
 export class ApiError extends Error {
   constructor(status, problem) {
-    super(problem?.detail ?? `the broker answered ${status}`);
+    super(problem?.detail ?? t("frame.answered", { status: String(status) }));
     this.status = status;
     this.problem = problem;
+    this.isEnglish = problem?.detail !== undefined; // in any language of the page
   }
 }
 
 export class AwayError extends Error {
   constructor() {
-    super("The broker does not answer.");
+    super(t("frame.no-answer"));
   }
 }
 

@@ -1,7 +1,8 @@
 // Shows a body as text, as foldable JSON, or as bytes. The page only inserts it as text, never as markup.
 
 import { button, h } from "./dom.js";
-import { bytes, count, visible } from "./format.js";
+import { bytes, visible } from "./format.js";
+import { count, t } from "./language.js";
 
 const TEXT_AT_ONCE = 100_000;
 const BYTES_AT_ONCE = 4_096;
@@ -21,14 +22,14 @@ function parts(length, step, part, element) {
     element.append(part(shown, end));
     shown = end;
     more.hidden = shown >= length;
-    more.textContent = `Show more: ${bytes(length - shown)} left`;
+    more.textContent = t("body.more", { size: bytes(length - shown) });
   }
   show();
   return [element, more];
 }
 
 function asText(text) {
-  return parts(text.length, TEXT_AT_ONCE, (start, end) => visible(text.slice(start, end)), h("pre", { tabindex: "0", "aria-label": "Body as text" }));
+  return parts(text.length, TEXT_AT_ONCE, (start, end) => visible(text.slice(start, end)), h("pre", { tabindex: "0", "aria-label": t("body.text-label") }));
 }
 
 function asHex(content) {
@@ -42,7 +43,7 @@ function asHex(content) {
     let lines = "";
     for (let at = start; at < end; at += 16) lines += row(at);
     return lines;
-  }, h("pre", { tabindex: "0", "aria-label": "Body as bytes" }));
+  }, h("pre", { class: "bytes", tabindex: "0", "aria-label": t("body.bytes-label") }));
 }
 
 function node(name, value, depth) {
@@ -56,7 +57,7 @@ function node(name, value, depth) {
   const unfold = () => {
     if (!folder.open || inside.hasChildNodes()) return;
     inside.append(...members.slice(0, MEMBERS_AT_ONCE).map(([one, each]) => node(one, each, depth + 1)));
-    if (members.length > MEMBERS_AT_ONCE) inside.append(h("p", { class: "dim" }, `and ${count(members.length - MEMBERS_AT_ONCE)} more; the text has them all`));
+    if (members.length > MEMBERS_AT_ONCE) inside.append(h("p", { class: "dim" }, t("body.members", { number: members.length - MEMBERS_AT_ONCE })));
   };
   folder.addEventListener("toggle", unfold);
   unfold();
@@ -69,17 +70,17 @@ export function bodyView(record) {
   if (record.body !== null) {
     try {
       const value = JSON.parse(record.body);
-      if (value !== null && typeof value === "object") forms.push(["JSON", () => [h("div", { class: "json", tabindex: "0", role: "group", "aria-label": "Body as JSON" }, node(null, value, 0))]]);
+      if (value !== null && typeof value === "object") forms.push([t("body.json"), () => [h("div", { class: "json", tabindex: "0", role: "group", "aria-label": t("body.json-label") }, node(null, value, 0))]]);
     } catch { /* text, then */ }
-    forms.push(["Text", () => asText(record.body)]);
+    forms.push([t("body.text"), () => asText(record.body)]);
   }
-  forms.push(["Hex", () => asHex(content)]);
+  forms.push([t("body.hex"), () => asHex(content)]);
   const place = h("div", { class: "body" });
-  const note = record.compression ? `compressed by its producer (${record.compression}), shown as stored` : record.body === null ? "not UTF-8" : "UTF-8";
+  const note = record.compression ? t("body.compressed", { compression: record.compression }) : t(record.body === null ? "body.not-utf8" : "body.utf8");
   const tabs = forms.map(([name, form], index) => button(name, () => {
     place.replaceChildren(...form());
     tabs.forEach((tab, other) => tab.setAttribute("aria-pressed", String(other === index)));
   }, { class: "tab", "aria-pressed": "false" }));
   tabs[0].click();
-  return h("div", {}, h("div", { class: "row" }, h("div", { class: "tabs", role: "group", "aria-label": "Show the body as" }, tabs), h("span", { class: "dim" }, `${bytes(content.length)}, ${note}`)), place);
+  return h("div", {}, h("div", { class: "row" }, h("div", { class: "tabs", role: "group", "aria-label": t("body.show-as") }, tabs), h("span", { class: "dim" }, t("body.about", { size: bytes(content.length), note }))), place);
 }

@@ -1,6 +1,7 @@
 // Creates elements. Data of a broker is inserted as text and never parsed as markup.
 
 import { visible } from "./format.js";
+import { t } from "./language.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -39,7 +40,7 @@ export function table(label, columns, rows) {
   const heads = columns.map((column) => (Array.isArray(column) ? column : [column, ""]));
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
     h("table", {},
-      h("thead", {}, h("tr", {}, heads.map(([text, kind]) => h("th", { scope: "col", class: kind }, text || h("span", { class: "hidden" }, "Actions"))))),
+      h("thead", {}, h("tr", {}, heads.map(([text, kind]) => h("th", { scope: "col", class: kind }, text || h("span", { class: "hidden" }, t("frame.actions")))))),
       h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, index) => h("td", { class: heads[index][1], "data-label": heads[index][0] }, cell)))))));
 }
 

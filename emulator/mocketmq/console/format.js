@@ -1,20 +1,22 @@
 // Instants, durations and sizes in words. Instants are those of the broker's clock, shown in the browser's zone.
 
+import { locale, t } from "./language.js";
+
 const two = (number) => String(number).padStart(2, "0");
 
-export function clockTime(ms, withMs = false) {
-  const at = new Date(ms);
-  const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
-  return withMs ? `${time}.${String(at.getMilliseconds()).padStart(3, "0")}` : time;
-}
+const TIME = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+const DAY = { year: "numeric", month: "short", day: "numeric" };
+const formats = (...fields) => [{}, { fractionalSecondDigits: 3 }].map((more) => new Intl.DateTimeFormat(locale, Object.assign({}, ...fields, more)));
+const [time, timeWithMs] = formats(TIME);
+const [instant, instantWithMs] = formats(DAY, TIME);
+const day = new Intl.DateTimeFormat(locale, DAY);
 
-export function date(ms) {
-  const at = new Date(ms);
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-}
+export const clockTime = (ms, withMs = false) => (withMs ? timeWithMs : time).format(ms);
+export const date = (ms) => day.format(ms);
+export const dateTime = (ms) => instant.format(ms);
 
 // The time of day, with the date if that is not the day of now.
-export const dayTime = (ms, now, withMs = false) => `${date(ms) === date(now) ? "" : `${date(ms)} `}${clockTime(ms, withMs)}`;
+export const dayTime = (ms, now, withMs = false) => (date(ms) === date(now) ? clockTime(ms, withMs) : (withMs ? instantWithMs : instant).format(ms));
 
 // The browser's time zone at an instant: UTC, or UTC+02:00.
 export function utcOffset(ms) {
@@ -23,10 +25,14 @@ export function utcOffset(ms) {
   return minutes ? `UTC${minutes < 0 ? "−" : "+"}${two(Math.floor(size / 60))}:${two(size % 60)}` : "UTC";
 }
 
-export const dateTime = (ms) => `${date(ms)} ${clockTime(ms)}`;
+// The format of inputs of type datetime-local, which is the same in every language.
+export function localInput(ms) {
+  const at = new Date(ms);
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}T${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
 
-// The format of inputs of type datetime-local.
-export const localInput = (ms) => `${date(ms)}T${clockTime(ms)}`;
+const decimals = [0, 1, 2].map((digits) => new Intl.NumberFormat(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+const inUnit = (unit, number, digits = 0) => t(`unit.${unit}`, { number: decimals[digits].format(number) });
 
 const UNITS = [[86_400_000, "d"], [3_600_000, "h"], [60_000, "m"], [1_000, "s"]];
 
@@ -34,13 +40,13 @@ const UNITS = [[86_400_000, "d"], [3_600_000, "h"], [60_000, "m"], [1_000, "s"]]
 export function duration(ms) {
   const sign = ms < 0 ? "−" : "";
   let rest = Math.abs(ms);
-  if (rest < 1_000) return `${sign}${Math.round(rest)} ms`;
-  if (rest < 10_000) return `${sign}${(Math.floor(rest / 100) / 10).toFixed(1)} s`;
+  if (rest < 1_000) return sign + inUnit("ms", Math.round(rest));
+  if (rest < 10_000) return sign + inUnit("s", Math.floor(rest / 100) / 10, 1);
   rest = Math.floor(rest / 1_000) * 1_000;
   const parts = [];
   for (const [size, unit] of UNITS) {
     if (rest >= size) {
-      parts.push(`${Math.floor(rest / size)} ${unit}`);
+      parts.push(inUnit(unit, Math.floor(rest / size)));
       rest %= size;
     } else if (parts.length) break;
     if (parts.length === 2) break;
@@ -52,19 +58,23 @@ export function lateness(us) {
   if (us === null || us === undefined) return "";
   const size = Math.abs(us);
   const sign = us < 0 ? "−" : "";
-  if (size < 1_000) return `${sign}${size} µs`;
-  if (size < 1_000_000) return `${sign}${(size / 1_000).toFixed(size < 10_000 ? 2 : 1)} ms`;
+  if (size < 1_000) return sign + inUnit("us", size);
+  if (size < 1_000_000) return sign + inUnit("ms", size / 1_000, size < 10_000 ? 2 : 1);
   return duration(us / 1_000);
 }
 
+// A power of ten of microseconds, for the scale of a chart.
+export const magnitude = (us) => (us < 1_000 ? inUnit("us", us) : us < 1_000_000 ? inUnit("ms", us / 1_000) : us < 10_000_000 ? inUnit("s", us / 1_000_000) : duration(us / 1_000));
+
 export function bytes(size) {
-  if (size < 1_024) return `${size} B`;
-  return size < 1_048_576 ? `${(size / 1_024).toFixed(1)} KiB` : `${(size / 1_048_576).toFixed(2)} MiB`;
+  if (size < 1_024) return inUnit("B", size);
+  return size < 1_048_576 ? inUnit("KiB", size / 1_024, 1) : inUnit("MiB", size / 1_048_576, 2);
 }
 
-export const count = (number) => number.toLocaleString("en");
-export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
-export const laneName = (level) => (level ? `level ${level}` : "start-deliver time");
+export const laneName = (level) => (level ? t("lane.level", { level }) : t("lane.timed"));
+
+// The beginning of a body, as the broker quotes it. What it writes instead of a compressed body is no quotation.
+export const preview = (text) => (text === "(compressed)" ? t("body.compressed-preview") : visible(text));
 
 // Control and direction characters are shown as symbols: they would hide or reverse their neighbours.
 // eslint-disable-next-line no-control-regex

@@ -2,8 +2,9 @@
 
 import { get, path, post, query, remove } from "./api.js";
 import { button, cut, cutLink, empty, h, marks, replace, setText, spoken, table } from "./dom.js";
-import { count, dateTime, dayTime, duration, lateness, plural, visible } from "./format.js";
+import { dateTime, dayTime, duration, lateness, visible } from "./format.js";
 import { Lane } from "./lane.js";
+import { count, list as listed, parts as textParts, t } from "./language.js";
 import { live, nowMs } from "./live.js";
 import { confirmed, doing, notice } from "./notice.js";
 import { firstSteps, isNew } from "./welcome.js";
@@ -15,10 +16,10 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 export function showLevels(view, place) {
   if (place.rest.length) return showLane(view, place);
   const cards = h("div", { class: "figures" });
-  const list = h("ol", { class: "lanes", "aria-label": "Delay levels and start-deliver times" });
+  const list = h("ol", { class: "lanes", "aria-label": t("levels.list") });
   const first = h("div", {});
-  view.append(h("h1", {}, "Levels"), cards, first, h("div", { class: "lanes-head", "aria-hidden": "true" },
-    h("span", {}, "Level"), h("span", {}, "Waiting"), h("span", { class: "axis" }, h("i", {}, "just sent"), h("i", {}, "due")), h("span", {}, "Next due"), h("span", {}, "Delivered", h("small", {}, " / min")), h("span", {}, "Overdue")), list);
+  view.append(h("h1", {}, t("room.levels")), cards, first, h("div", { class: "lanes-head", "aria-hidden": "true" },
+    h("span", {}, t("levels.level")), h("span", {}, t("levels.waiting")), h("span", { class: "axis" }, h("i", {}, t("levels.sent")), h("i", {}, t("levels.due"))), h("span", {}, t("levels.next")), h("span", {}, t("levels.delivered"), h("small", {}, t("levels.minute"))), h("span", {}, t("levels.overdue"))), list);
   const rows = new Map();
 
   function row(lane) {
@@ -26,10 +27,10 @@ export function showLevels(view, place) {
     if (!rows.has(key)) {
       // The link is named by what it shows, with words between the figures that only a screen reader says.
       const parts = { count: h("span", {}), messages: spoken(""), due: h("span", {}), dueWord: spoken(""), delivered: h("span", {}), deliveredWord: spoken(""), late: h("span", {}), held: h("small", {}), canvas: h("canvas", { class: "track", "aria-hidden": "true" }) };
-      parts.overdue = h("span", { class: "overdue" }, spoken("overdue: "), parts.late, parts.held);
+      parts.overdue = h("span", { class: "overdue", "data-phone": t("levels.overdue-phone") }, spoken(t("levels.overdue-spoken")), parts.late, parts.held);
       parts.link = h("a", { href: `#/levels/${key || "time"}` },
-        h("span", { class: "name" }, key ? [spoken("Level "), h("b", {}, `${key}`), ` ${lane.delay}`] : h("b", { class: "wide" }, "Start-deliver times")),
-        h("span", { class: "waiting" }, parts.count, parts.messages), parts.canvas, h("span", { class: "next" }, parts.dueWord, parts.due), h("span", { class: "minute" }, parts.delivered, parts.deliveredWord), parts.overdue);
+        h("span", { class: "name" }, key ? [spoken(t("levels.level-spoken")), h("b", {}, `${key}`), ` ${lane.delay}`] : h("b", { class: "wide" }, t("levels.timed"))),
+        h("span", { class: "waiting", "data-phone": t("levels.waiting-phone") }, parts.count, parts.messages), parts.canvas, h("span", { class: "next" }, parts.dueWord, parts.due), h("span", { class: "minute" }, parts.delivered, parts.deliveredWord), parts.overdue);
       parts.item = h("li", {}, parts.link);
       parts.lane = new Lane(parts.canvas);
       rows.set(key, parts);
@@ -46,17 +47,17 @@ export function showLevels(view, place) {
     for (const [key, parts] of rows) if (!known.has(key)) { parts.item.remove(); rows.delete(key); }
     for (const lane of state.lanes) {
       const parts = row(lane);
-      setText(parts.count, lane.pending ? count(lane.pending) : "–");
-      setText(parts.messages, lane.pending === 1 ? " message waiting" : lane.pending ? " messages waiting" : " no message waiting");
+      setText(parts.count, lane.pending ? count(lane.pending) : t("frame.none"));
+      setText(parts.messages, lane.pending ? t("levels.waiting-spoken", { count: lane.pending }) : t("levels.none-spoken"));
       const left = lane.next_due_ms === null ? null : lane.next_due_ms - now;
-      setText(parts.dueWord, left === null ? "" : "next due ");
-      setText(parts.due, left === null ? "" : left > 0 ? `in ${duration(left)}` : "now");
+      setText(parts.dueWord, left === null ? "" : t("levels.next-spoken"));
+      setText(parts.due, left === null ? "" : left > 0 ? t("clock.in", { time: duration(left) }) : t("clock.now"));
       setText(parts.delivered, lane.delivered ? count(lane.delivered) : "");
-      setText(parts.deliveredWord, lane.delivered ? " delivered in the last minute" : "");
+      setText(parts.deliveredWord, lane.delivered ? t("levels.minute-spoken") : "");
       const late = lane.oldest_overdue_ms === null ? 0 : now - lane.oldest_overdue_ms;
       const overdue = late > 0 ? overdueIn(lane, now) : 0;
       parts.overdue.hidden = !overdue;
-      setText(parts.late, overdue ? `${count(overdue)}, up to ${duration(late)}` : "");
+      setText(parts.late, overdue ? t("levels.late", { overdue, late: duration(late) }) : "");
       setText(parts.held, heldBy(lane));
       parts.held.title = heldBy(lane);
       parts.item.classList.toggle("none", !lane.pending);
@@ -65,8 +66,8 @@ export function showLevels(view, place) {
     if (isNew() !== first.hasChildNodes()) first.replaceChildren(...(isNew() ? [firstSteps()] : []));
     const all = state.lateness.in_all;
     cards.replaceChildren(
-      figure(count(state.pending), "waiting"), figure(state.stored_per_s.toLocaleString("en"), "stored per second"),
-      figure(state.delivered_per_s.toLocaleString("en"), "delivered per second"), figure(all.count ? lateness(all.p99_us) : "–", "p99 lateness", all.count && all.p99_us > 100_000));
+      figure(count(state.pending), t("levels.figure-waiting")), figure(count(state.stored_per_s), t("levels.figure-stored")),
+      figure(count(state.delivered_per_s), t("levels.figure-delivered")), figure(all.count ? lateness(all.p99_us) : t("frame.none"), t("levels.figure-p99"), all.count && all.p99_us > 100_000));
   }
 
   // A lane spans its level's delay, or the time until the last start-deliver time.
@@ -109,28 +110,28 @@ export function showLevels(view, place) {
 // The number of messages due by now; exact for messages held by a fault.
 const overdueIn = (lane, now) => lane.curve.findLast(([due]) => due <= now)?.[1] ?? 1;
 
-const heldBy = (lane) => (lane.held.length ? `held by ${lane.held.map((one) => visible(one.fault)).join(", ")}` : "");
+const heldBy = (lane) => (lane.held.length ? t("levels.held", { faults: listed(lane.held.map((one) => visible(one.fault))) }) : "");
 
 const figure = (value, label, isBad) => h("div", { class: isBad ? "figure bad" : "figure" }, h("b", {}, value), h("span", {}, label));
 
 function showLane(view, place) {
   const level = place.rest[0] === "time" ? 0 : Number(place.rest[0]);
   const which = level ? { level } : { timed: true };
-  const heading = level ? `Level ${level}` : "Start-deliver times";
+  const heading = level ? t("lane.title", { level }) : t("levels.timed");
   const about = h("p", { class: "dim" });
   const list = h("div", {});
-  const more = button("Show more", doing(() => load(true)), { hidden: true, class: "plain" });
-  const all = (verb, text, act) => button(verb, doing(async () => {
+  const more = button(t("lane.more"), doing(() => load(true)), { hidden: true, class: "plain" });
+    const all = (kind, act, properties = {}) => button(t(`lane.${kind}`), doing(async () => {
     const lane = live.state?.lanes.find((one) => (one.level ?? 0) === level);
-    if (!await confirmed(`${verb}?`, `${text} Waiting here now: ${plural(lane?.pending ?? 0, "message")}.`, verb)) return;
+    if (!await confirmed(t(`lane.${kind}-ask`), t(`lane.${kind}-means`, { count: lane?.pending ?? 0 }), t(`lane.${kind}`))) return;
     notice(await act());
     await load();
-  }), { class: verb.startsWith("Cancel") ? "danger" : "" });
+  }), properties);
   view.append(
-    h("p", { class: "crumbs" }, h("a", { href: "#/levels" }, "Levels"), " / ", heading),
+    h("p", { class: "crumbs" }, h("a", { href: "#/levels" }, t("room.levels")), " / ", heading),
     h("div", { class: "row" }, h("h1", {}, heading), h("span", { class: "spring" }), h("div", { class: "row nowrap" },
-      all("Deliver all now", "They become visible at once. The ledger marks the deliveries as forced.", async () => `Delivered ${plural((await post("/v1/deliveries", which)).delivered, "message")}.`),
-      all("Cancel all", "They will never be delivered.", async () => `Cancelled ${plural((await remove(`/v1/delayed${query(which)}`)).cancelled, "message")}.`))),
+      all("deliver-all", async () => t("lane.delivered-all", { count: (await post("/v1/deliveries", which)).delivered })),
+      all("cancel-all", async () => t("lane.cancelled-all", { count: (await remove(`/v1/delayed${query(which)}`)).cancelled }), { class: "danger" }))),
     about, list, more);
   let found = [];
   let after = null;
@@ -153,36 +154,42 @@ function showLane(view, place) {
 
   function draw() {
     const lane = live.state?.lanes.find((one) => (one.level ?? 0) === level);
-    if (lane) setText(about, `${lane.delay ? `Each message waits ${lane.delay}. ` : ""}${plural(lane.pending, "message")} waiting${lane.oldest_overdue_ms === null ? "" : `, ${count(overdueIn(lane, nowMs()))} overdue`}${lane.held.length ? `: ${lane.held.map((one) => `${count(one.count)} held by the fault ${visible(one.fault)}`).join(", ")}` : ""}.${!level && found.length < lane.pending ? ` Listed are the ${count(found.length)} due first.` : ""}`);
+    if (lane) setText(about, t("lane.about", {
+      count: lane.pending,
+      delay: lane.delay ? t("lane.each-waits", { delay: lane.delay }) : "",
+      overdue: lane.oldest_overdue_ms === null ? "" : t("lane.overdue", { overdue: overdueIn(lane, nowMs()) }),
+      held: lane.held.length ? t("lane.held", { faults: listed(lane.held.map((one) => t("lane.held-by", { number: one.count, fault: visible(one.fault) }))) }) : "",
+      listed: !level && found.length < lane.pending ? t("lane.listed", { number: found.length }) : "",
+    }));
     const text = found.map((one) => `${one.log_offset} ${one.due_ms} ${one.fault}`).join();
     if (text === drawn) return;
     drawn = text;
     if (!found.length) {
-      replace(list, empty("Nothing is waiting here", level ? `A message sent with delay level ${level} is listed here until it is due.` : "A message sent with a start-deliver time is listed here until that time.", h("a", { class: "button", href: `#/send${level ? `?level=${level}` : "?at"}` }, "Send one")));
+      replace(list, empty(t("lane.empty"), level ? t("lane.empty-level", { level }) : t("lane.empty-timed"), h("a", { class: "button", href: `#/send${level ? `?level=${level}` : "?at"}` }, t("lane.send-one"))));
       return;
     }
-    replace(list, table(`Messages waiting in ${heading}`, ["Due", "In", "Topic", "Keys and tag", "Body", ["", "actions"]], found.map((one) => [
+    replace(list, table(t("lane.table", { lane: heading }), [t("lane.due"), t("lane.in"), t("column.topic"), t("column.marks"), t("column.body"), ["", "actions"]], found.map((one) => [
       h("span", { class: "mono", title: dateTime(one.due_ms) }, dayTime(one.due_ms, nowMs(), true)),
-      [countdown(h("span", { class: "mono", "data-due": one.due_ms })), one.fault ? h("small", {}, " held by ", cutLink(one.fault, "#/faults")) : null],
+      [countdown(h("span", { class: "mono", "data-due": one.due_ms })), one.fault ? h("small", {}, textParts("lane.held-one", { fault: cutLink(one.fault, "#/faults") })) : null],
       cut(one.real_topic ?? one.topic),
       marks(one),
-      h("a", { class: "clip", href: `#/messages/${encodeURIComponent(one.message_id)}` }, visible((one.body ?? "(bytes)").slice(0, 120))),
+      h("a", { class: "clip", href: `#/messages/${encodeURIComponent(one.message_id)}` }, visible((one.body ?? t("body.no-preview")).slice(0, 120))),
       h("div", { class: "row nowrap" },
-        button("Deliver now", doing(() => act(post, path`/v1/delayed/${one.message_id}/deliver`, "Delivered", one)), { class: "small", "data-key": `deliver ${one.log_offset}` }),
-        button("Cancel", doing(() => act(remove, path`/v1/delayed/${one.message_id}`, "Cancelled", one)), { class: "small danger", "data-key": `cancel ${one.log_offset}` })),
+        button(t("lane.deliver"), doing(() => act(post, path`/v1/delayed/${one.message_id}/deliver`, "lane.delivered", one)), { class: "small", "data-key": `deliver ${one.log_offset}` }),
+        button(t("lane.cancel"), doing(() => act(remove, path`/v1/delayed/${one.message_id}`, "lane.cancelled", one)), { class: "small danger", "data-key": `cancel ${one.log_offset}` })),
     ])));
   }
 
   async function act(request, where, done, one) {
     await request(where);
-    notice(`${done} ${one.real_topic ?? ""} message ${one.message_id}.`, { link: ["Show it", `#/messages/${encodeURIComponent(one.message_id)}`] });
+    notice(t(done, { topic: one.real_topic ?? one.topic, id: one.message_id }), { link: [t("lane.show"), `#/messages/${encodeURIComponent(one.message_id)}`] });
     await load();
   }
 
   function countdown(cell) {
     const left = Number(cell.dataset.due) - nowMs();
     cell.classList.toggle("bad", left < 0);
-    setText(cell, left > 0 ? duration(left) : left < 0 ? `${duration(-left)} overdue` : "now");
+    setText(cell, left > 0 ? duration(left) : left < 0 ? t("lane.late", { late: duration(-left) }) : t("clock.now"));
     return cell;
   }
   const timer = setInterval(() => list.querySelectorAll("[data-due]").forEach(countdown), 500);

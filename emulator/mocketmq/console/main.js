@@ -1,7 +1,8 @@
-// The frame of the page: views by address, theme, keys, token, and reconnecting to the broker.
+// The frame of the page: views by address, theme, language, keys, token, and reconnecting to the broker.
 
 import { onTokenNeeded } from "./api.js";
 import { h } from "./dom.js";
+import { makeSwitch, t } from "./language.js";
 import { listen, live, watch } from "./live.js";
 import { askForToken, tell } from "./notice.js";
 import { pressed, timeBar } from "./timebar.js";
@@ -24,7 +25,7 @@ const usesLevels = (state) => state.lanes.some((lane) => lane.pending || lane.de
 // Without a view in the address: the levels if they are in use, else the newest messages.
 function choose() {
   if (live.state) return location.replace(usesLevels(live.state) ? "#/levels" : "#/messages");
-  view.replaceChildren(h("p", { class: "dim" }, "Waiting for the broker…"));
+  view.replaceChildren(h("p", { class: "dim" }, t("frame.waiting")));
   const end = listen((kind) => {
     if (kind !== "state") return;
     end();
@@ -43,7 +44,7 @@ function show() {
   leave = () => ends.forEach((end) => end());
   const place = { query, rest, onLeave: (end) => ends.push(end), listen: (listener) => ends.push(listen(listener)) };
   found.show(view, place);
-  document.title = `${found.title} · mocketmq`;
+  document.title = t("frame.title", { view: t(`room.${found.name}`) });
   for (const link of links.children) {
     if (link.dataset.room === found.name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -68,7 +69,7 @@ function theme() {
     if (chosen) document.documentElement.dataset.theme = chosen;
     const isDark = chosen ? chosen === "dark" : system.matches;
     button.textContent = isDark ? "☀" : "☾";
-    button.setAttribute("aria-label", isDark ? "Use light colours" : "Use dark colours");
+    button.setAttribute("aria-label", isDark ? t("frame.light") : t("frame.dark"));
     button.title = button.getAttribute("aria-label");
     dispatchEvent(new Event("theme"));
   };
@@ -83,13 +84,10 @@ function theme() {
   draw();
 }
 
-const KEYS = [
-  ["1", "move the clock by 1 s"], ["2", "by 10 s"], ["3", "by 1 minute"], ["4", "by 30 minutes"], ["5", "by 2 hours"],
-  ["n", "move to the next due message"], ["t", "move to a time"], ["/", "search messages"], ["s", "send a message"], ["l", "levels"], ["?", "show these keys"],
-];
+const KEYS = ["1", "2", "3", "4", "5", "n", "t", "/", "s", "l", "?"];
 
 function help() {
-  tell("Keys", h("dl", { class: "keys" }, KEYS.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)])));
+  tell(t("keys.title"), h("dl", { class: "keys" }, KEYS.map((key) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, t(`key.${key}`))])));
 }
 
 function onKey(event) {
@@ -107,9 +105,7 @@ function onKey(event) {
 function away(kind) {
   const banner = document.getElementById("away");
   if (kind === "away") {
-    banner.textContent = live.state
-      ? "The broker does not answer. Showing the last known state; reconnecting …"
-      : "The broker does not answer yet; reconnecting …";
+    banner.textContent = t(live.state ? "frame.away" : "frame.away-yet");
     banner.hidden = false;
   } else if (kind === "back") {
     banner.hidden = true;
@@ -118,14 +114,21 @@ function away(kind) {
   document.body.classList.toggle("away", live.isAway);
 }
 
-links.append(...ROOMS.map((room) => h("a", { href: `#/${room.name}`, "data-room": room.name }, room.title)));
+links.append(...ROOMS.map((room) => h("a", { href: `#/${room.name}`, "data-room": room.name }, t(`room.${room.name}`))));
+links.setAttribute("aria-label", t("frame.views"));
 theme();
+makeSwitch(document.getElementById("language"));
 timeBar(document.getElementById("time"));
 onTokenNeeded(askForToken);
 listen(away);
 addEventListener("hashchange", show);
 addEventListener("keydown", onKey);
-document.getElementById("keys").addEventListener("click", help);
-document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); view.focus(); });
+const keys = document.getElementById("keys");
+keys.setAttribute("aria-label", t("frame.shortcuts"));
+keys.title = t("frame.shortcuts-key");
+keys.addEventListener("click", help);
+const skip = document.querySelector(".skip");
+skip.textContent = t("frame.skip");
+skip.addEventListener("click", (event) => { event.preventDefault(); view.focus(); });
 show();
 watch();

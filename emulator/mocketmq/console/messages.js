@@ -2,8 +2,9 @@
 
 import { get, path, query } from "./api.js";
 import { button, empty, field, h, select, setText } from "./dom.js";
-import { plural, visible } from "./format.js";
+import { visible } from "./format.js";
 import { follow } from "./follow.js";
+import { list as listed, parts, t, term } from "./language.js";
 import { live } from "./live.js";
 import { showMessage } from "./message.js";
 import { messageTable, readMessages, STATES } from "./messagetable.js";
@@ -23,31 +24,32 @@ export function showMessages(view, place) {
   const list = h("div", {});
   const pages = h("div", { class: "row" });
   const form = searchForm(place, asked, () => reload());
-  view.append(h("h1", {}, "Messages"), form, head, list, pages);
+  view.append(h("h1", {}, t("room.messages")), form, head, list, pages);
 
   let isPaused = false;
-  const what = h("p", { class: "dim live" }, isSearch ? "Searching…" : "");
-  const pause = button("Pause", () => {
+  const what = h("p", { class: "dim live" }, isSearch ? t("search.searching") : "");
+  const pause = button(t("search.pause"), () => {
     isPaused = !isPaused;
-    pause.textContent = isPaused ? "Resume" : "Pause";
+    pause.textContent = t(isPaused ? "search.resume" : "search.pause");
     if (isPaused) say();
     else reload();
   }, { class: "plain", hidden: Boolean(before) });
-  const all = h("a", { class: "button plain", href: "#/messages", hidden: !isSearch }, "Show all messages");
+  const all = h("a", { class: "button plain", href: "#/messages", hidden: !isSearch }, t("search.all"));
   head.append(what, h("span", { class: "spring" }), all, pause);
 
   let answer = null;
   function say() {
     if (!answer) return;
-    if (answer.error) return setText(what, `The search was refused: ${answer.error}`);
-    const found = answer.messages.length;
-    const more = answer.next_before && found ? " and more" : "";
+    if (answer.error) return what.replaceChildren(...parts("search.refused", { error: h("span", { lang: "en" }, answer.error) }));
+    const count = answer.messages.length;
+    const more = answer.next_before && count ? t("search.more") : "";
     const rate = live.state?.stored_per_s ?? 0;
-    const terms = NAMES.filter((name) => wanted[name]).map((name) => `${name} “${visible(wanted[name])}”`).join(", ");
-    setText(what, isPaused ? "Paused."
-      : wanted.after ? `The clock move delivered ${plural(found, "message")}${more}.`
-        : isSearch ? `${plural(found, "message")}${more} with ${terms}, newest first.`
-          : before ? "Older messages." : `Newest first${rate ? `; ${rate.toLocaleString("en")} ${rate === 1 ? "record" : "records"} stored per second` : ""}.`);
+    const valueOf = (name) => (name === "state" ? term("state", wanted.state) : wanted[name]);
+    const terms = listed(NAMES.filter((name) => wanted[name]).map((name) => t(`search.term-${name}`, { value: visible(valueOf(name)) })));
+    setText(what, isPaused ? t("search.paused")
+      : wanted.after ? t("search.moved", { count, more })
+        : isSearch ? t("search.found", { count, more, terms })
+          : before ? t("search.older-page") : rate ? t("search.newest-rate", { count: rate }) : t("search.newest-first"));
   }
 
   async function read() {
@@ -66,10 +68,10 @@ export function showMessages(view, place) {
     say();
     what.classList.toggle("bad", Boolean(answer.error));
     const { messages = [], next_before: next } = answer;
-    list.replaceChildren(messages.length ? messageTable("Messages", messages) : answer.error ? "" : nothing(isSearch, next));
+    list.replaceChildren(messages.length ? messageTable(t("room.messages"), messages) : answer.error ? "" : nothing(isSearch, next));
     pages.replaceChildren(...[
-      before ? h("a", { class: "button plain", href: `#/messages${query(wanted)}` }, "Newest messages") : null,
-      next ? h("a", { class: "button plain", href: `#/messages${query({ ...wanted, before: next })}` }, messages.length ? "Older messages" : "Search further back") : null,
+      before ? h("a", { class: "button plain", href: `#/messages${query(wanted)}` }, t("search.newest")) : null,
+      next ? h("a", { class: "button plain", href: `#/messages${query({ ...wanted, before: next })}` }, t(messages.length ? "search.older" : "search.further")) : null,
     ].filter(Boolean));
   }
 
@@ -82,14 +84,14 @@ const isMessageId = (wanted) => Object.keys(wanted).length === 1 && /^[0-9A-Fa-f
 
 function nothing(isSearch, next) {
   if (!isSearch && isNew()) return firstSteps();
-  if (next) return empty("Nothing found so far", "No match among the newest messages; older ones may match.");
-  if (isSearch) return empty("Nothing found", "No message matches all fields. Text is matched literally.");
-  return empty("No messages", "Messages appear here when they are sent.", h("a", { class: "button", href: "#/send" }, "Send one"));
+  if (next) return empty(t("search.none-yet"), t("search.none-yet-means"));
+  if (isSearch) return empty(t("search.none"), t("search.none-means"));
+  return empty(t("messages.none"), t("messages.none-means"), h("a", { class: "button", href: "#/send" }, t("lane.send-one")));
 }
 
 function searchForm(place, asked, again) {
-  const text = h("input", { type: "search", value: asked.text ?? "", placeholder: "text or message id", maxlength: "255" });
-  const state = select([["", "any"], ...STATES], asked.state ?? "", { onchange: () => search() });
+  const text = h("input", { type: "search", value: asked.text ?? "", placeholder: t("search.text-hint"), maxlength: "255" });
+  const state = select([["", t("search.any")], ...STATES], asked.state ?? "", { onchange: () => search() });
   const inputs = {
     state, text,
     topic: h("input", { value: asked.topic ?? "", list: "topics", maxlength: "255" }),
@@ -103,6 +105,6 @@ function searchForm(place, asked, again) {
   }
   if (place.query.has("search")) setTimeout(() => text.focus());
   return h("form", { class: "search", role: "search", onsubmit: (event) => { event.preventDefault(); search(); } },
-    field("Text or id", text), field("State", state), field("Topic", inputs.topic), field("Key", inputs.key), field("Tag", inputs.tag),
-    h("button", { type: "submit" }, "Search"), suggestTopics(inputs.topic));
+    field(t("search.text"), text), field(t("column.state"), state), field(t("column.topic"), inputs.topic), field(t("search.key"), inputs.key), field(t("search.tag"), inputs.tag),
+    h("button", { type: "submit" }, t("search.search")), suggestTopics(inputs.topic));
 }

@@ -1,4 +1,4 @@
-// The views, in the order of the navigation.
+// The views, in the order of the navigation. The catalogue has their titles.
 
 import { showClients } from "./clients.js";
 import { showFaults } from "./faults.js";
@@ -10,12 +10,12 @@ import { showSend } from "./send.js";
 import { showTopics } from "./topics.js";
 
 export const ROOMS = [
-  { name: "levels", title: "Levels", show: showLevels },
-  { name: "messages", title: "Messages", show: showMessages },
-  { name: "send", title: "Send", show: showSend },
-  { name: "topics", title: "Topics", show: showTopics },
-  { name: "groups", title: "Groups", show: showGroups },
-  { name: "clients", title: "Clients", show: showClients },
-  { name: "faults", title: "Faults", show: showFaults },
-  { name: "lateness", title: "Lateness", show: showLateness },
+  { name: "levels", show: showLevels },
+  { name: "messages", show: showMessages },
+  { name: "send", show: showSend },
+  { name: "topics", show: showTopics },
+  { name: "groups", show: showGroups },
+  { name: "clients", show: showClients },
+  { name: "faults", show: showFaults },
+  { name: "lateness", show: showLateness },
 ];

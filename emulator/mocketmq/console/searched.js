@@ -2,8 +2,8 @@
 
 import { get, query } from "./api.js";
 import { button, field, h, setText } from "./dom.js";
-import { count, plural } from "./format.js";
 import { follow } from "./follow.js";
+import { t } from "./language.js";
 
 const PAGE = 100;
 const SUGGESTED = 50;
@@ -18,26 +18,26 @@ function onTyping(input, act) {
   });
 }
 
-// `read(fields)` fetches a page, `draw(answer)` makes its table from it. Returns the elements, and a function to read again.
-export function searched(place, noun, read, draw) {
+// `read(fields)` fetches a page, `draw(answer)` makes its table from it; `kind` is "topics" or "groups". Returns the elements, and a function to read again.
+export function searched(place, kind, read, draw) {
   const before = []; // the last name of each page before
   const input = h("input", { type: "search", autocomplete: "off", maxlength: "255", value: place.query.get("search") ?? "" });
   const list = h("div", {});
   const where = h("p", { class: "dim" });
-  const back = button("Previous page", () => { before.pop(); reload(); }, { class: "plain", hidden: true });
-  const more = button("Next page", () => { before.push(next); reload(); }, { class: "plain", hidden: true });
+  const back = button(t("page.previous"), () => { before.pop(); reload(); }, { class: "plain", hidden: true });
+  const more = button(t("page.next"), () => { before.push(next); reload(); }, { class: "plain", hidden: true });
   let next = null;
   const reload = follow(place, () => read({ search: input.value.trim(), after: before.at(-1), max: PAGE }), (answer) => {
     const [table, shown] = draw(answer, input.value.trim());
     list.replaceChildren(table);
     next = answer.next_after;
     const first = before.length * PAGE;
-    setText(where, shown ? `${shown < answer.count ? `${count(first + 1)} to ${count(first + shown)} of ` : ""}${plural(answer.count, noun)}` : "");
+    setText(where, shown ? t(shown < answer.count ? `${kind}.range` : `${kind}.all`, { first: first + 1, last: first + shown, count: answer.count }) : "");
     back.hidden = !before.length;
     more.hidden = next === null;
   });
   onTyping(input, () => { before.length = 0; reload(); });
-  return { search: h("div", { class: "row searched" }, field("Search", input), where, back, more), list, reload };
+  return { search: h("div", { class: "row searched" }, field(t("topics.search"), input), where, back, more), list, reload };
 }
 
 // Suggests topics that contain what is typed into the input.

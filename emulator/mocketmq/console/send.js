@@ -3,7 +3,8 @@
 import { get, path, post } from "./api.js";
 import { fieldsOf } from "./code.js";
 import { button, field, h, select } from "./dom.js";
-import { localInput, plural } from "./format.js";
+import { localInput } from "./format.js";
+import { t } from "./language.js";
 import { live, nowMs } from "./live.js";
 import { doing, notice } from "./notice.js";
 import { suggestTopics } from "./searched.js";
@@ -16,14 +17,14 @@ export function showSend(view, place) {
   const isBytes = h("input", { type: "checkbox" });
   const tag = h("input", { autocomplete: "off" });
   const keys = h("input", { autocomplete: "off" });
-  const priority = h("input", { type: "number", min: "0", step: "1", placeholder: "none" });
+  const priority = h("input", { type: "number", min: "0", step: "1", placeholder: t("send.none") });
   const properties = h("div", { class: "form" });
-  const when = select([["now", "at once"], ["level", "by a delay level"], ["after", "after some time"], ["at", "at a time"]], "now", { onchange: () => choose() });
+  const when = select(["now", "level", "after", "at"].map((one) => [one, t(`send.${one}`)]), "now", { onchange: () => choose() });
   const level = select([["1", "1"]], "1");
   const after = h("input", { type: "number", min: "0", step: "any", value: "60" });
   const at = h("input", { type: "datetime-local", step: "1" });
   const times = h("input", { type: "number", min: "1", max: "100000", value: "1" });
-  const delays = { level: field("Delay level", level), after: field("Seconds", after), at: field("Time", at, "by the broker's clock") };
+  const delays = { level: field(t("send.delay-level"), level), after: field(t("send.seconds"), after), at: field(t("send.time"), at, t("send.broker-clock")) };
 
   function choose() {
     for (const [name, one] of Object.entries(delays)) one.hidden = when.value !== name;
@@ -31,7 +32,7 @@ export function showSend(view, place) {
   }
 
   function property(name = "", value = "") {
-    const row = h("div", { class: "row property" }, h("input", { "aria-label": "Name of the property", placeholder: "name", value: name }), h("input", { "aria-label": "Value of the property", placeholder: "value", value }), button("Remove", () => row.remove(), { class: "small" }));
+    const row = h("div", { class: "row property" }, h("input", { "aria-label": t("send.property-name"), placeholder: t("send.name"), value: name }), h("input", { "aria-label": t("send.property-value"), placeholder: t("send.value"), value }), button(t("send.remove"), () => row.remove(), { class: "small" }));
     properties.append(row);
     return row;
   }
@@ -56,29 +57,29 @@ export function showSend(view, place) {
     const one = message();
     if (count === 1) {
       const sent = await post(path`/v1/topics/${where}/messages`, one);
-      notice(`Sent to ${where}.`, { link: ["Show the message", `#/messages/${encodeURIComponent(sent.message_id)}`] });
+      notice(t("send.sent", { topic: where }), { link: [t("send.show"), `#/messages/${encodeURIComponent(sent.message_id)}`] });
       return;
     }
     for (let left = count; left > 0; left -= BATCH) {
       await post(path`/v1/topics/${where}/messages/batch`, { messages: Array(Math.min(left, BATCH)).fill(one) });
     }
-    notice(`Sent ${plural(count, "message")} to ${where}.`, { link: ["Show messages", `#/messages?topic=${encodeURIComponent(where)}`] });
+    notice(t("send.sent-many", { count, topic: where }), { link: [t("send.show-many"), `#/messages?topic=${encodeURIComponent(where)}`] });
   }
 
   const run = doing(send);
-  const submit = h("button", { type: "submit" }, "Send");
+  const submit = h("button", { type: "submit" }, t("room.send"));
   const form = h("form", { class: "form card", onsubmit: (event) => { event.preventDefault(); run({ currentTarget: submit }); } },
-    h("div", { class: "fields" }, field("Topic", topic), field("Tag", tag), field("Keys", keys, "separated by spaces"), field("Priority", priority, "0 is the lowest")),
-    field("Body", body), h("label", { class: "row" }, isBytes, "The body is base64, for bytes that are not text"),
-    h("div", { class: "fields" }, field("Deliver", when), Object.values(delays), field("How many times", times)),
-    h("fieldset", {}, h("legend", {}, "Properties"), properties, button("Add a property", () => property().querySelector("input").focus(), { class: "plain small" })),
+    h("div", { class: "fields" }, field(t("column.topic"), topic), field(t("message.tag"), tag), field(t("message.keys"), keys, t("send.keys-note")), field(t("message.priority"), priority, t("send.priority-note"))),
+    field(t("column.body"), body), h("label", { class: "row" }, isBytes, t("send.base64")),
+    h("div", { class: "fields" }, field(t("send.deliver"), when), Object.values(delays), field(t("send.times"), times)),
+    h("fieldset", {}, h("legend", {}, t("message.properties")), properties, button(t("send.add-property"), () => property().querySelector("input").focus(), { class: "plain small" })),
     h("div", { class: "row" }, submit), suggestTopics(topic));
-  view.append(h("h1", {}, place.query.has("again") ? "Send again" : "Send"), form);
+  view.append(h("h1", {}, t(place.query.has("again") ? "message.send-again" : "room.send")), form);
 
   const drawLevels = () => {
     if (!live.state || level.options.length > 1) return;
     const wanted = level.dataset.wanted ?? "1";
-    level.replaceChildren(...live.state.lanes.filter((lane) => lane.level).map((lane) => h("option", { value: lane.level }, `${lane.level}: ${lane.delay}`)));
+    level.replaceChildren(...live.state.lanes.filter((lane) => lane.level).map((lane) => h("option", { value: lane.level }, t("send.level-option", lane))));
     level.value = wanted;
   };
   if (place.query.has("level")) {

@@ -2,15 +2,16 @@
 
 import { post } from "./api.js";
 import { button, field, h, setText } from "./dom.js";
-import { clockTime, date, duration, laneName, localInput, plural, utcOffset, visible } from "./format.js";
+import { clockTime, date, duration, laneName, localInput, preview, utcOffset } from "./format.js";
+import { list, t } from "./language.js";
 import { listen, live, moved, nowMs } from "./live.js";
 import { doing, notice } from "./notice.js";
 
-const STEPS = [["1s", "+1 s", "1"], ["10s", "+10 s", "2"], ["1m", "+1 m", "3"], ["30m", "+30 m", "4"], ["2h", "+2 h", "5"]];
+const STEPS = [["1s", "s", "1"], ["10s", "s", "2"], ["1m", "m", "3"], ["30m", "m", "4"], ["2h", "h", "5"]];
 const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const MODES = {
-  manual: ["stopped", "The clock is manual: time stands still until a button here, the API or a test moves it."],
-  real: ["real time", "The clock runs at the speed of the wall clock; it can be moved ahead."],
+  manual: [t("clock.stopped"), t("clock.stopped-means")],
+  real: [t("clock.real"), t("clock.real-means")],
 };
 const actions = new Map();
 
@@ -26,8 +27,8 @@ async function move(path, body) {
   const answer = await post(path, body);
   moved(answer.now_ms);
   const by = answer.now_ms - answer.from_ms;
-  const what = answer.fired ? `${plural(answer.fired, "message")} delivered` : "nothing was due";
-  notice(`Moved by ${duration(by)}: ${what}.`, { link: answer.fired ? ["Show what was delivered", `#/messages?after=${before}&state=delivered`] : undefined });
+  const text = answer.fired ? t("clock.moved", { by: duration(by), count: answer.fired }) : t("clock.moved-none", { by: duration(by) });
+  notice(text, { link: answer.fired ? [t("clock.show-delivered"), `#/messages?after=${before}&state=delivered`] : undefined });
 }
 
 const run = (path, body) => doing(() => move(path, body));
@@ -35,18 +36,19 @@ const run = (path, body) => doing(() => move(path, body));
 export function timeBar(place) {
   const day = h("span", { class: "day" });
   const time = h("span", { class: "clock" });
-  const zone = h("span", { class: "day zone", title: `Times are shown in this browser's time zone, ${ZONE}. The command line and events say UTC.` });
+  const zone = h("span", { class: "day zone", title: t("clock.zone", { zone: ZONE }) });
   const mode = h("span", { class: "chip" });
   const ahead = h("span", { class: "dim" });
   const due = h("a", { class: "due", href: "#/levels" });
-  const steps = STEPS.map(([by, label, key]) => {
+  const steps = STEPS.map(([by, unit, key]) => {
     const act = run("/v1/clock/advance", { by });
     actions.set(key, act);
-    return button(label, act, { title: `Move the clock by ${by} (key ${key})`, "aria-keyshortcuts": key, "aria-label": `${label}: move the clock` });
+    const span = t(`unit.${unit}`, { number: parseInt(by, 10) });
+    return button(t("clock.plus", { by: span }), act, { title: t("clock.move-by", { by: span, key }), "aria-keyshortcuts": key, "aria-label": t("clock.plus-label", { by: span }) });
   });
   const toNext = run("/v1/clock/next", {});
   actions.set("n", toNext);
-  const next = button("Next due", toNext, { class: "main", title: "Move the clock to the next due message (key n)", "aria-keyshortcuts": "n" });
+  const next = button(t("clock.next"), toNext, { class: "main", title: t("clock.next-means"), "aria-keyshortcuts": "n" });
   const until = h("input", { type: "datetime-local", step: "1" });
   const form = h("form", { class: "to", hidden: true, onsubmit: (event) => {
     event.preventDefault();
@@ -56,7 +58,7 @@ export function timeBar(place) {
     form.hidden = true;
     toTime.setAttribute("aria-expanded", "false");
     toTime.focus();
-  } }, field("Move to", until), h("button", { type: "submit" }, "Move"));
+  } }, field(t("clock.move-to"), until), h("button", { type: "submit" }, t("clock.move")));
   const toggle = () => {
     form.hidden = !form.hidden;
     toTime.setAttribute("aria-expanded", String(!form.hidden));
@@ -65,19 +67,20 @@ export function timeBar(place) {
       until.focus();
     }
   };
-  const toTime = button("To…", toggle, { title: "Move the clock to a time (key t)", "aria-keyshortcuts": "t", "aria-expanded": "false", "aria-label": "To… move to a time" });
+  const toTime = button(t("clock.to"), toggle, { title: t("clock.to-means"), "aria-keyshortcuts": "t", "aria-expanded": "false", "aria-label": t("clock.to-label") });
   actions.set("t", toggle);
+  place.setAttribute("aria-label", t("clock.label"));
   place.append(
     h("div", { class: "now" }, h("div", {}, time, day, zone), h("div", { class: "about" }, mode, ahead)),
-    h("div", { class: "next" }, h("span", { class: "label" }, "Next due"), due),
-    h("div", { class: "move", role: "group", "aria-label": "Move the clock" }, steps, toTime, next, form),
+    h("div", { class: "next" }, h("span", { class: "label" }, t("clock.next-due")), due),
+    h("div", { class: "move", role: "group", "aria-label": t("clock.move-group") }, steps, toTime, next, form),
   );
 
   let shownMs = null;
   function draw() {
     const state = live.state;
     if (!state) {
-      setText(time, "––:––:––");
+      setText(time, t("clock.unknown"));
       return;
     }
     // A clock move is animated, to make the move visible.
@@ -87,24 +90,23 @@ export function timeBar(place) {
     setText(time, clockTime(shownMs, state.rate === 0));
     setText(day, date(shownMs));
     setText(zone, utcOffset(shownMs));
-    const [word, meaning] = MODES[state.mode] ?? [`${state.rate} × real time`, `The clock runs ${state.rate} times as fast as the wall clock.`];
+    const [word, meaning] = MODES[state.mode] ?? [t("clock.scaled", { rate: state.rate }), t("clock.scaled-means", { rate: state.rate })];
     setText(mode, word);
     mode.title = meaning;
     mode.dataset.kind = state.mode;
     const off = target - (state.wall_ms + (performance.now() - stateAt));
-    setText(ahead, Math.abs(off) < 1_000 ? "same as the wall clock" : off > 0 ? `${duration(off)} ahead of the wall clock` : `${duration(-off)} behind the wall clock`);
+    setText(ahead, Math.abs(off) < 1_000 ? t("clock.same") : t(off > 0 ? "clock.ahead" : "clock.behind", { by: duration(Math.abs(off)) }));
     next.disabled = !state.next_due;
     const first = state.next_due;
     if (!first) {
-      setText(due, "nothing is waiting");
+      setText(due, t("clock.nothing"));
       due.removeAttribute("href");
       return;
     }
     const left = first.instant_ms - target;
-    const when = left > 0 ? `in ${duration(left)}` : "now";
-    const where = first.levels.map(laneName).join(", ") || "a delivery delayed by a fault";
-    const what = first.record ? ` · ${first.record.topic} ${visible(first.record.preview)}` : "";
-    setText(due, `${when} · ${where}${what}`);
+    const fields = { when: left > 0 ? t("clock.in", { time: duration(left) }) : t("clock.now"), where: list(first.levels.map(laneName)) || t("clock.delayed") };
+    const { record } = first;
+    setText(due, record ? t("clock.due-message", { ...fields, topic: record.topic, preview: preview(record.preview) }) : t("clock.due", fields));
     due.href = first.record ? `#/messages/${encodeURIComponent(first.record.message_id)}` : `#/levels/${first.levels[0] || "time"}`;
   }
 

@@ -2,6 +2,7 @@
 
 import { curlToken, get } from "./api.js";
 import { button, h } from "./dom.js";
+import { parts, t } from "./language.js";
 import { live } from "./live.js";
 import { doing, notice } from "./notice.js";
 
@@ -17,15 +18,15 @@ export function firstSteps() {
   const line = command();
   const doors = h("ul", { class: "doors" });
   get("/v1/info").then((info) => doors.replaceChildren(...[
-    info.doors.namesrv && ["RocketMQ clients: name server ", reached(info.doors.namesrv)],
-    info.doors.grpc && ["RocketMQ clients for gRPC: endpoint ", reached(info.doors.grpc)],
-    ["Aliyun’s HTTP clients, and the JSON API: ", location.origin],
-  ].filter(Boolean).map(([text, address]) => h("li", {}, text, h("code", {}, address))))).catch(() => {});
+    info.doors.namesrv && ["welcome.namesrv", reached(info.doors.namesrv)],
+    info.doors.grpc && ["welcome.grpc", reached(info.doors.grpc)],
+    ["welcome.http", location.origin],
+  ].filter(Boolean).map(([key, address]) => h("li", {}, parts(key, { address: h("code", {}, address) }))))).catch(() => {});
   return h("section", { class: "card welcome", "aria-labelledby": "welcome-title" },
-    h("h2", { id: "welcome-title" }, "No messages yet"),
-    h("p", {}, "Point a client at this broker; topics and groups are created on first use."), doors,
-    h("p", {}, "Or send a message from a shell, and watch it move to its due time in ten seconds:"),
+    h("h2", { id: "welcome-title" }, t("welcome.title")),
+    h("p", {}, t("welcome.point")), doors,
+    h("p", {}, t("welcome.shell")),
     h("div", { class: "row" }, h("code", {}, line),
-      button("Copy", doing(async () => { await navigator.clipboard.writeText(line); notice("The command is copied."); }), { class: "small", "aria-label": "Copy the command" })),
-    h("div", { class: "row" }, h("a", { class: "button main", href: "#/send?level=3&topic=orders" }, "Send one here"), h("a", { href: "/docs" }, "The API")));
+      button(t("frame.copy"), doing(async () => { await navigator.clipboard.writeText(line); notice(t("frame.copied-command")); }), { class: "small", "aria-label": t("frame.copy-command") })),
+    h("div", { class: "row" }, h("a", { class: "button main", href: "#/send?level=3&topic=orders" }, t("welcome.send")), h("a", { href: "/docs" }, t("welcome.api"))));
 }

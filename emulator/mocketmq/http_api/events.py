@@ -26,7 +26,9 @@ class EventOut(msgspec.Struct, frozen=True):
     `until_ms` is a message's due time, the time at which it is visible again, or the end of a clock move that
     began at `at_ms`. `late_us` is the time since the event became possible: of a delivery since the due time,
     of a take since the message was visible, of an acknowledgement since the take. `fault` is the name of the
-    fault rule that affected a request or put off a delivery. `door` is the protocol of the send.
+    fault rule that affected a request or put off a delivery. `door` is the protocol of the send, or of the
+    request into which a fault was injected; `do` and `operation` say what the fault did to which operation.
+    A message is parked by a `scheme`, at a `level` unless it has an absolute due time.
     """
 
     at_ms: int
@@ -43,6 +45,12 @@ class EventOut(msgspec.Struct, frozen=True):
     late_us: int | None
     fault: str | None
     door: str | None
+    do: str | None
+    operation: str | None
+    scheme: str | None
+    level: int | None
+    priority: int | None
+    lite_topic: str | None
 
 
 class EventsOut(msgspec.Struct, frozen=True):
@@ -75,6 +83,12 @@ def event_out(event: Event) -> EventOut:
         late_us=event.late_us,
         fault=event.fault,
         door=event.door,
+        do=event.do,
+        operation=event.operation,
+        scheme=event.scheme,
+        level=event.level,
+        priority=event.priority,
+        lite_topic=event.lite_topic,
     )
 
 

@@ -218,7 +218,8 @@ async def test_a_group_is_reset_to_the_end_and_to_a_time(browser: "Browser", api
         await page.get_by_role("button", name="Reset offsets").click()
         await expect(page.get_by_text("billing now reads orders from the end: lag 0.")).to_be_visible()
         await page.get_by_role("combobox", name="to", exact=True).select_option("a time")
-        from_ = local(between_ms).replace("T", " ")
+        between = datetime.fromtimestamp(between_ms / 1_000, UTC)
+        from_ = f"{between:%b} {between.day}, {between:%Y}, {between:%H:%M:%S}"
         await page.get_by_role("textbox", name="Time", exact=True).fill(local(between_ms))
         await page.get_by_role("button", name="Reset offsets").click()
         await expect(page.get_by_text(f"billing now reads orders from {from_}: lag 1.")).to_be_visible()

@@ -171,7 +171,7 @@ async def test_a_messages_life_is_told_in_the_browsers_time_zone(browser: "Brows
         browser, api.emulator.url, f"messages/{sent['message_id']}", zone="Asia/Kolkata"
     ) as page:
         life = page.get_by_role("list", name="Life of the message")
-        await expect(life).to_contain_text(re.compile(f"for 1m until .*{due:%H:%M:%S}"))
+        await expect(life).to_contain_text(re.compile(f"for 1 m until .*{due:%H:%M:%S}"))
 
 
 async def test_open_ports_are_told_by_what_they_are_for(browser: "Browser", api: Api) -> None:
