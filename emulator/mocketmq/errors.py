@@ -29,6 +29,10 @@
     │   ├── BrokerNotFoundError        the cluster has no broker with this name
     │   ├── BrokerStateError           the broker's state does not allow the request
     │   ├── SeedError                  a file of seeds, or one of its messages, is refused
+    │   ├── SnapshotNotFoundError      no snapshot has this name
+    │   ├── SnapshotExistsError        a snapshot with this name exists
+    │   ├── SnapshotQuotaError         there are too many snapshots, or they are too large
+    │   ├── SnapshotDamagedError       a file is no snapshot that this broker can restore
     │   ├── ReportNotFoundError        no report with this name is kept
     │   ├── ClientOfflineError         the client is not connected, or cannot do this
     │   └── ClockError                 time only moves forward, and within its range
@@ -200,6 +204,22 @@ class SeedError(RefusedError):
             self.allowed = allowed
 
 
+class SnapshotNotFoundError(RefusedError):
+    """No snapshot has this name."""
+
+
+class SnapshotExistsError(RefusedError):
+    """A snapshot with this name exists, and was not to be replaced."""
+
+
+class SnapshotQuotaError(RefusedError):
+    """There are as many snapshots as there may be, or the state is too large for one."""
+
+
+class SnapshotDamagedError(RefusedError):
+    """The file is no snapshot, or was altered, or needs a newer version, or another number of brokers."""
+
+
 class ReportNotFoundError(RefusedError):
     """No report with this name is kept."""
 
@@ -346,6 +366,10 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     BrokerStateError: WireCodes(409, 1, "InvalidArgument", 50001),
     BrokerDownError: WireCodes(503, 14, "InternalError", 50001),
     SeedError: WireCodes(400, 1, "InvalidArgument", 40000),
+    SnapshotNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
+    SnapshotExistsError: WireCodes(409, 1, "InvalidArgument", 50001),
+    SnapshotQuotaError: WireCodes(409, 1, "InvalidArgument", 50001),
+    SnapshotDamagedError: WireCodes(409, 1, "InvalidArgument", 50001),
     ReportNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
     ClientOfflineError: WireCodes(404, 1, "InvalidArgument", 50001),
     ClockError: WireCodes(409, 604, "InvalidArgument", 40000),

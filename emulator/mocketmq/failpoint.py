@@ -34,6 +34,11 @@ POINTS = (
     "wheel.marked",  # … messages marked as settled, not durable
     "wheel.removed",  # … a finished file removed, others not
     "clock.fired",  # all messages due during a move delivered, the move not yet recorded
+    "snapshots.written",  # a snapshot's file complete and durable under its temporary name
+    "snapshots.renamed",  # … under its own name
+    "snapshots.noted",  # restore: identities of delayed messages to be written recorded, none written
+    "snapshots.staged",  # … these messages written, the store not yet replaced
+    "snapshots.restored",  # … the store replaced, messages of the former state still in their scheme
     "transactions.prepared",  # half message stored, its producer not answered
     "transactions.checked",  # check recorded, no producer asked
     "transactions.decided",  # decision recorded, not answered

@@ -38,6 +38,13 @@ COMMANDS = {
     ],
     "faults": ["faults add late by=1ms next=1 --json", "faults ls", "faults rm --all"],
     "reset": ["reset --topic orders", "reset --clock start --forget"],
+    "snapshot": [
+        "snapshot save s",
+        "snapshot list",
+        "snapshot diff s",
+        "snapshot restore s",
+        "snapshot rm s",
+    ],
     "seed": ["seed - --format jsonl"],
     "healthcheck": ["healthcheck", "healthcheck --url http://127.0.0.1:9"],
 }

@@ -39,6 +39,7 @@ ASKING = {
     "faults": "faults ls",
     "client": "client me@1 --group g",
     "reset": "reset",
+    "snapshot": "snapshot list",
     "seed": "seed - --format jsonl",
     "healthcheck": "healthcheck",
     "info": "info",

@@ -67,6 +67,7 @@ FAILING = {
     "refused key": ("send", TOPIC, "again", "--key", KEY),
     "no topic": ("peek", f"none{ESCAPES}"),
     "no file": ("delayed", "cat", f"none{ESCAPES}"),
+    "no snapshot": ("snapshot", "restore", f"none{ESCAPES}"),
     "no seed": ("seed", f"none{ESCAPES}.toml"),
     "no directory": ("verify", "--data", f"none{ESCAPES}"),
     "no command": (f"none{ESCAPES}",),
@@ -99,8 +100,9 @@ WITHOUT = {
         "clock next",
     ),
     *("topics create", "topics delete", "groups create", "groups reset", "groups delete", "faults rm"),
-    *("delayed", "transactions", "faults"),
     *("brokers", "brokers ls", "brokers crash", "brokers shutdown", "brokers start"),
+    *("snapshot save", "snapshot restore", "snapshot list", "snapshot diff", "snapshot rm"),
+    *("delayed", "transactions", "faults", "snapshot"),
 }
 """Commands that show only numbers, instants and validated names, and groups of commands."""
 

@@ -63,6 +63,7 @@ ROOMS = {
     "watching": {"mocketmq.broker.watching"},
     "transactions": {"mocketmq.broker.transactions"},
     "removal": {"mocketmq.broker.removal"},
+    "snapshots": {"mocketmq.broker.snapshots"},
     "broker": {"mocketmq.broker"},  # combines the other rooms
     # Below the protocols
     "connections": {"mocketmq.connections"},
@@ -128,7 +129,7 @@ ROOMS = {
 
 BROKER = (
     "filters registry sending consuming seeding lite life inspection verification watching transactions"
-    " removal broker"
+    " removal snapshots broker"
 )
 
 KNOWS = {
@@ -150,6 +151,7 @@ KNOWS = {
     "watching": "base store schedule registry consuming life verification",
     "transactions": "base store schedule filters registry sending consuming",
     "removal": "base store faults schedule registry consuming lite",
+    "snapshots": "base store faults schedule registry consuming lite transactions removal",
     "broker": f"base access store faults schedule {BROKER}",
     "connections": "base store",
     "wire": "base",

@@ -30,7 +30,7 @@ from collections.abc import (
     Sequence,
 )
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, TypeVar
 
@@ -42,7 +42,7 @@ from mocketmq.message.message_id import key_hash
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.scheme import FileFigures
 from mocketmq.schedule.scheme_context import SchemeContext
-from mocketmq.schedule.timed_scheme import NewestPage, TimedScheme
+from mocketmq.schedule.timed_scheme import KeptRecord, NewestPage, TimedScheme
 from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import Settings
 from mocketmq.store.chore import Chore
@@ -65,6 +65,9 @@ _SETTLED_EARLY: Final = (
     "SELECT due_ms, number, key_hash FROM timed_messages WHERE outcome <> 'delivered' AND due_ms > ?"
 )
 
+_NOTE_STAGED: Final = "INSERT OR IGNORE INTO timed_messages VALUES (?, ?, ?, 'cleared', -1)"
+_SETTLE_AGAIN: Final = "INSERT OR REPLACE INTO timed_messages VALUES (?, ?, ?, 'cleared', -1)"
+
 T = TypeVar("T")
 
 
@@ -82,14 +85,14 @@ class Tidying(Chore):
         await self._tidy()
 
 
-class _Either:
-    """A live union of two sets."""
+class _AnyOf:
+    """A live union of sets."""
 
-    def __init__(self, one: Container[Entry], other: Container[Entry]) -> None:
-        self._one, self._other = one, other
+    def __init__(self, *sets: Container[Entry]) -> None:
+        self._sets = sets
 
     def __contains__(self, entry: object) -> bool:
-        return entry in self._one or entry in self._other
+        return any(entry in one for one in self._sets)
 
 
 def exact(due_us: int) -> int:
@@ -128,7 +131,8 @@ class StoredScheme(TimedScheme):
         self.read_ahead = ReadAhead()
         self._pending = 0
         self._opened: dict[Entry, StoredMessage] = {}  # due messages that are read, but not delivered yet
-        self._others = _Either(self.marks.gone, self.saves.in_flight)  # in the store, but not pending
+        self._staged: set[Entry] = set()  # written by a restore that is not committed
+        self._others = _AnyOf(self.marks.gone, self.saves.in_flight, self._staged)  # stored, but not pending
         self._recounts = store.recounts  # value when the read-ahead was last filled
         self._thread = ThreadPoolExecutor(1, "delay-reads")
         self.records = RecordReader(store, context.topics, self.kept, self._in_thread)
@@ -273,7 +277,7 @@ class StoredScheme(TimedScheme):
     def _recount(self) -> None:
         """Reload the read-ahead after the store has rebuilt its index. Rarely blocks the event loop."""
         recounts = self.store.recounts
-        leaving = sum(map(self.store.holds, {*self.marks.gone, *self.saves.in_flight}))
+        leaving = sum(map(self.store.holds, {*self.marks.gone, *self.saves.in_flight, *self._staged}))
         self._pending = self.store.count - leaving
         self.read_ahead.abandon_refill()
         self.read_ahead.end_refill(self._read_first())
@@ -432,6 +436,73 @@ class StoredScheme(TimedScheme):
             return  # the store has removed it already
         log.warning("quarantining the delayed message %s: %s", entry.name, error)
         await self._in_thread(partial(self.store.put_aside, entry, error.kind, str(error)))
+
+    # Snapshots
+
+    def choose_records(self) -> Callable[[], Iterable[KeptRecord]]:
+        entries = [entry for entry in self.store.all() if entry not in self._others]
+
+        def read() -> Iterator[KeptRecord]:
+            for entry in entries:
+                with suppress(FileNotFoundError, DamagedFileError):  # it will not be delivered either
+                    yield KeptRecord(*entry, self.store.read(entry))
+
+        return read
+
+    async def stage(self, records: Sequence[KeptRecord]) -> None:
+        """Write the records that are not pending.
+
+        Their identities are recorded as settled before, so that a start after a kill marks these records. The
+        transaction of the restore turns this around: it forgets these identities, and settles those of the
+        messages that are to go.
+        """
+        await self.marks.done()
+        new = {entry: one.content for one in records if not self._waits(entry := Entry(*one[:3]))}
+        if not self.marks.gone.isdisjoint(new):
+            raise StoreUnavailableError("the disk refuses to remove delayed messages that were delivered")
+
+        def note(batch: Batch) -> None:
+            for entry in new:
+                batch.execute(_NOTE_STAGED, (*entry.identity, entry.due_ms))
+
+        def write() -> None:
+            for entry, content in new.items():
+                self.store.write(entry, content)
+            self.store.sync(new)
+
+        self._staged.update(new)
+        try:
+            if new:
+                await self.context.store.writer.commit(note)
+                pass_point("snapshots.noted")
+                await self._in_thread(write)
+                pass_point("snapshots.staged")
+        except BaseException:
+            await self.unstage()
+            raise
+
+    async def unstage(self) -> None:
+        staged = [*self._staged]
+        await self._in_thread(lambda: [self.store.remove_record(entry) for entry in staged])
+        self._staged.clear()
+
+    def restore(self, batch: Batch, records: Sequence[KeptRecord]) -> None:
+        entries = {Entry(*one[:3]) for one in records}
+        leaving = [one for one in self.store.all() if one not in self._others and one not in entries]
+        for entry in leaving:
+            batch.execute(_SETTLE_AGAIN, (*entry.identity, entry.due_ms))
+        batch.on_commit(partial(self._restored, leaving))
+
+    def _restored(self, leaving: Sequence[Entry]) -> None:
+        pass_point("snapshots.restored")
+        staged = [*self._staged]
+        self._staged.clear()
+        self._opened.clear()
+        self._remove(leaving, is_cleared=True)
+        for entry in staged:
+            self.context.numbers.note(entry.number)
+            self._saved(entry)
+        self.context.changed()
 
     # The store
 

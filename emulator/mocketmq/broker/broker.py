@@ -34,6 +34,7 @@ from mocketmq.broker.removal.retention import Retention
 from mocketmq.broker.seeding.seeder import Seeder
 from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender
+from mocketmq.broker.snapshots.snapshots import Snapshots
 from mocketmq.broker.transactions.check_backs import CheckBacks
 from mocketmq.broker.transactions.half_messages import HalfMessages
 from mocketmq.broker.transactions.popped_halves import PoppedHalves
@@ -127,6 +128,9 @@ class Broker:
     reset: Reset
     full_reset: FullReset
     retention: Retention
+
+    # Snapshots
+    snapshots: Snapshots
 
     tasks: Sequence[asyncio.Task[None]]
     """Background tasks, which run until the broker is closed. A task that ends earlier has failed."""

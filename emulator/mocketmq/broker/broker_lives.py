@@ -91,6 +91,11 @@ class BrokerLives:
         async with self._lock:
             await self._start([each for each in self._brokers if each.state != "running"])
 
+    async def start_restored(self) -> None:
+        """Start every broker that is down, and release what brokers held in a restored snapshot."""
+        await self.start_all()
+        await self.load()
+
     async def _start(self, brokers: Sequence[RegisteredBroker]) -> None:
         for each in brokers:
             self._brokers.set_state(each, "running")

@@ -47,6 +47,7 @@ from mocketmq.broker.sending.delay_limiter import DelayLimiter, delay_limits_of
 from mocketmq.broker.sending.intake import Intake
 from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender
+from mocketmq.broker.snapshots.snapshots import Snapshots
 from mocketmq.broker.transactions.check_backs import CheckBacks
 from mocketmq.broker.transactions.half_messages import HalfMessages
 from mocketmq.broker.transactions.popped_halves import PoppedHalves
@@ -112,6 +113,7 @@ async def open_broker(
         await _open_sending(broker, settings, table, delay_limits)
         _make_answers(broker, settings)
         _make_removal(broker, settings)
+        _make_snapshots(broker, settings)
         _add_due_sources(broker)
         _start(broker, stack)
         yield broker
@@ -315,6 +317,31 @@ def _make_removal(broker: Broker, settings: Settings) -> None:
     )
     broker.retention = Retention(
         store, registry, groups, schemes, age_us=settings.retain_age_us, max_bytes=settings.retain_bytes
+    )
+
+
+def _make_snapshots(broker: Broker, settings: Settings) -> None:
+    """Make snapshots, which know all parts with a state in memory."""
+    on_restored = [broker.expectations.forget, broker.live.begin_again, broker.ledger_notes.trail.steps.clear]
+    broker.snapshots = Snapshots(
+        settings,
+        broker.store,
+        broker.registry,
+        broker.consuming_groups,
+        broker.receipts,
+        broker.committed_offsets,
+        broker.polls,
+        broker.timer,
+        broker.schemes,
+        broker.levels,
+        broker.held,
+        broker.half_messages,
+        broker.lite_subscriptions,
+        broker.message_keys,
+        broker.faults,
+        broker.retention,
+        broker.broker_lives.start_restored,
+        on_restored,
     )
 
 

@@ -53,6 +53,10 @@ _COMMANDS = {
         "List the cluster's brokers; crash them, shut them down, start them.",
     ),
     "faults": ("mocketmq.cli.faults", "Inject faults; list and end fault rules."),
+    "snapshot": (
+        "mocketmq.cli.snapshot",
+        "Save the broker's state under a name, go back to it, compare two.",
+    ),
     "reset": ("mocketmq.cli.topics", "Delete all messages, or those of one topic."),
     "export": ("mocketmq.cli.export", "Export the ledger as Parquet."),
     "report": ("mocketmq_report.command", "Report how late delayed messages were, and check thresholds."),

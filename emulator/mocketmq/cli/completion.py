@@ -47,6 +47,12 @@ def complete_faults(context: click.Context, parameter: click.Parameter, begun: s
     return complete_words(fault["name"] for fault in faults)(context, parameter, begun)
 
 
+def complete_snapshots(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Complete the name of a snapshot."""
+    found = _ask(context, lambda broker: broker.snapshots())
+    return complete_words(each["name"] for each in found)(context, parameter, begun)
+
+
 def complete_fault_kinds(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """Complete the kind of a fault rule."""
     from mocketmq.faults.rule import Kind  # noqa: PLC0415 - slow

@@ -435,6 +435,32 @@ class Operations(Expecting):
         body = {name: value for name, value in given.items() if value is not None}
         return await self._call("POST", api_path("reset"), body)
 
+    # Snapshots
+
+    async def save_snapshot(self, name: str, *, replace: bool = False) -> JsonObject:
+        """Save the broker's whole state under a name, to which ``restore_snapshot`` goes back.
+
+        Raises BrokerError with status 409 if the name is taken, unless ``replace`` is set.
+        """
+        return await self._call("POST", api_path("snapshots"), {"name": name, "replace": replace})
+
+    async def restore_snapshot(self, name: str) -> JsonObject:
+        """Go back to a snapshot: messages, offsets, faults, topics, groups and clock. Clients stay."""
+        return await self._call("POST", api_path("snapshots", name, "restore"))
+
+    async def snapshots(self) -> list[JsonObject]:
+        """Return the snapshots, by name."""
+        return _list(await self._get(api_path("snapshots")), "snapshots")
+
+    async def delete_snapshot(self, name: str) -> JsonObject:
+        """Delete a snapshot, and return what it was."""
+        return await self._call("DELETE", api_path("snapshots", name))
+
+    async def snapshot_differences(self, name: str, to: str | None = None) -> list[JsonObject]:
+        """Return what happened after a snapshot, up to another one or now; ``text`` says each in words."""
+        given = {} if to is None else {"to": to}
+        return _list(await self._get(api_path("snapshots", name, "differences"), given), "differences")
+
     async def info(self) -> Info:
         """Return the broker's version, settings and limits, and its open ports."""
         return cast("Info", await self._get(api_path("info")))

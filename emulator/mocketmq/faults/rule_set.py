@@ -87,6 +87,16 @@ class FaultRules:
             self._by_name[name] = fault
         self._sort()
 
+    async def reload(self) -> None:
+        """Read the rules again from a restored store. Releases the requests that the former rules hold."""
+        self.close()
+        self._by_name.clear()
+        await self.load()
+
+    async def tell_restored(self) -> None:
+        """Call the listeners of changes after :meth:`reload`."""
+        await self._tell_changed()
+
     async def declare_rule(self, rule: FaultRule, number: int) -> None:
         """Add a rule from the settings. It replaces an earlier run's rule of the same name."""
         name = f"settings-{number}" if rule.name is UNSET else rule.name

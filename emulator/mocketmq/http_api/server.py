@@ -38,6 +38,7 @@ from mocketmq.http_api.route import Api, Endpoint, RouteGroup
 from mocketmq.http_api.router import Router
 from mocketmq.http_api.seeds import SEEDS
 from mocketmq.http_api.sending import SENDING
+from mocketmq.http_api.snapshots import SNAPSHOTS
 from mocketmq.http_api.topics import TOPICS
 from mocketmq.http_api.transactions import TRANSACTIONS
 from mocketmq.open_ports import OpenPort, OpenPorts
@@ -231,6 +232,7 @@ def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
     return (
         SENDING,
         SEEDS,
+        SNAPSHOTS,
         consuming(settings),
         LOOKUP,
         verification(settings),

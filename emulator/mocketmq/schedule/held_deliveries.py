@@ -135,6 +135,12 @@ class HeldDeliveries:
             self._last_us[fault] = max(self._last_us.get(fault, 0), release_us or 0)
         await self._look()
 
+    async def reload(self) -> None:
+        """Load the held messages again from a restored store."""
+        self._records.clear()
+        self._last_us.clear()
+        await self.load()
+
     async def _look(self) -> None:
         self._next_us = (await self._database.rows(_FIRST))[0][0]
 

@@ -365,6 +365,17 @@ class LevelQueues:
         level.ahead = deque(entry for entry in level.ahead if entry.queue_offset not in level.settled)
         self._changed()
 
+    @property
+    def delay_offsets(self) -> Sequence[tuple[int, int]]:
+        """Each level with its delay offset, even if the profile has not saved it yet."""
+        return [(level.number, level.next_offset) for level in self.levels]
+
+    async def reload(self, levels: list[Level]) -> None:
+        """Take over the levels of a restored store."""
+        self.levels = levels
+        self._by_queue = {level.queue.key: level for level in levels}
+        await self.read_ahead()
+
     def clear(self, batch: Batch) -> None:
         """Forget all pending messages when this batch, which empties every level queue, is committed."""
         for level in self.levels:

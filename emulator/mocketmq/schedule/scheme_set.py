@@ -89,6 +89,17 @@ class SchemeSet:
             self.on_kept(kept)
         return kept
 
+    @property
+    def all_timed(self) -> Sequence[TimedScheme]:
+        """The schemes for absolute due times."""
+        return self._timed
+
+    async def reload_lines(self, queue_of: Callable[[int], Queue]) -> None:
+        """Rebuild the waiting lines after a restore."""
+        if self._lines is not None:
+            self._lines.forget_all()
+            await self.load_lines(queue_of)
+
     def timed(self, name: str = "") -> TimedScheme:
         """The scheme with this name, otherwise the first. Raises LookupError if there are no schemes."""
         return next((scheme for scheme in self._timed if scheme.name == name), self._timed[0])

@@ -16,6 +16,7 @@ from functools import partial
 from typing import NamedTuple
 
 from mocketmq.clock import US_PER_MS
+from mocketmq.errors import RefusedError
 from mocketmq.message.message import COMMITTED_FLAG, Draft, StoredMessage, draft_of
 from mocketmq.message.message_id import Identity, key_hash, offset_message_id
 from mocketmq.schedule.delivery import Delivery, DueMessage
@@ -48,6 +49,15 @@ class NewestPage(NamedTuple):
 
     messages: list[StoredMessage]
     next_before: int | None
+
+
+class KeptRecord(NamedTuple):
+    """A pending message as a snapshot has it; ``content`` is in the format of delayed messages' files."""
+
+    due_ms: int
+    number: int
+    key_hash: int
+    content: bytes
 
 
 class TimedScheme(ABC):
@@ -161,6 +171,36 @@ class TimedScheme(ABC):
     def due_seconds(self) -> Mapping[int, int]:
         """The number of messages due in each second of the epoch. May leave out the last ones to be due."""
         return {}
+
+    def choose_records(self) -> Callable[[], Iterable[KeptRecord]]:
+        """Choose the messages that are pending now, for a snapshot. The result reads them, in a thread.
+
+        Runs under the timer's lock, which is held until they are read.
+        """
+        self._check_is_restorable(self.pending)
+        return tuple
+
+    async def stage(self, records: Sequence[KeptRecord]) -> None:
+        """Write the messages of a snapshot that are not pending, but keep them out of sight.
+
+        If nothing follows because of a kill, the next start removes them. Raises a StoreError, and then
+        leaves nothing. Runs under the timer's lock, which is held until :meth:`restore` is committed.
+        """
+        self._check_is_restorable(len(records))
+
+    async def unstage(self) -> None:  # noqa: B027 - most schemes have nothing to remove
+        """Remove what :meth:`stage` has written, because the restore failed."""
+
+    def restore(self, batch: Batch, records: Sequence[KeptRecord]) -> None:
+        """Let exactly the staged messages and those of them that were pending before be pending."""
+        self._check_is_restorable(len(records))
+        self.clear(batch)
+
+    def _check_is_restorable(self, messages: int) -> None:
+        if messages:
+            raise RefusedError(
+                f"the delay scheme {self.name} cannot save or restore snapshots of its messages"
+            )
 
     def start(self) -> Sequence[asyncio.Task[None]]:
         """Start background tasks; a task that ends before ``close`` has failed."""

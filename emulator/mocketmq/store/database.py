@@ -9,8 +9,9 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Thread, current_thread
@@ -82,6 +83,8 @@ class Database:
         self._checkpoints = Checkpoints(connect_reader, writing)
         self._log_path = log_path
         self._log: int | None = None  # a descriptor
+        self._direct = direct
+        self._reads_at_once = False
 
     @classmethod
     async def open(cls, data: str, durability: str, *, is_suspect: bool = False) -> "Database":
@@ -123,6 +126,8 @@ class Database:
 
         Raises StoreUnavailableError or StoreDamagedError. Cancelling the caller does not stop the query.
         """
+        if self._reads_at_once:
+            return self._direct.execute(sql, parameters).fetchall()
         reader = await self._idle.get()
         try:
             return list(await reader.execute_fetchall(sql, parameters))
@@ -132,6 +137,37 @@ class Database:
             raise StoreUnavailableError(f"the store cannot be read: {error}") from error
         finally:
             self._idle.put_nowait(reader)
+
+    @contextmanager
+    def reading_at_once(self) -> Iterator[None]:
+        """Let :meth:`rows` read on this thread without awaiting anything, while no other task runs."""
+        self._reads_at_once = True
+        try:
+            yield
+        finally:
+            self._reads_at_once = False
+
+    def exclusively(self) -> AbstractAsyncContextManager[None]:
+        """Let no transaction run meanwhile."""
+        return self._writer.exclusively()
+
+    @asynccontextmanager
+    async def attached(self, content: bytes) -> AsyncIterator[sqlite3.Connection]:
+        """Attach a database, given as the bytes of its file, to the connection that writes.
+
+        Its name is ``snapshot``. It is in memory, so statements of :meth:`transact` may change it. Yields the
+        connection, for use while no transaction runs.
+        """
+        direct = self._direct
+        async with self._writer.exclusively():
+            direct.execute("ATTACH ':memory:' AS snapshot")
+        try:
+            async with self._writer.exclusively():
+                direct.deserialize(content, name="snapshot")
+            yield direct
+        finally:
+            async with self._writer.exclusively():
+                direct.execute("DETACH snapshot")
 
     async def transact(self, statements: Mapping[str, Rows], size: TransactionSize = _FEW_ROWS) -> None:
         """Run each statement once for each of its rows, as one transaction. The rows are not yet durable.

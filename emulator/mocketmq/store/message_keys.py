@@ -8,6 +8,7 @@ look-up. A look-up finds every message stored before it.
 import asyncio
 import hashlib
 from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
 from itertools import accumulate
 
 from mocketmq.message.message import StoredMessage
@@ -60,6 +61,10 @@ class MessageKeys(Chore):
         self._writer = store.writer
         self._commits = 0
         self._following = asyncio.Lock()  # two runs would index the same messages twice
+
+    def pausing(self) -> AbstractAsyncContextManager[None]:
+        """Index nothing meanwhile."""
+        return self._following
 
     async def turn(self) -> None:
         """Index the remaining messages, unless the writer is busy."""

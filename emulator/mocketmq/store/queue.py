@@ -31,6 +31,11 @@ class Queue:
         self.first_offset = first_offset
         self.emptied_at = emptied_at
 
+    def become(self, other: "Queue") -> None:
+        """Take over key and offsets of a queue at the same place, from a restored store."""
+        self.key, self.min_offset, self.next_offset = other.key, other.min_offset, other.next_offset
+        self.first_offset, self.emptied_at = other.first_offset, other.emptied_at
+
     @property
     def lite_topic(self) -> str | None:
         """The name of the lite topic of which this is the queue; None for a queue of the topic itself."""

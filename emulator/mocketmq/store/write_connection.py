@@ -15,6 +15,7 @@ import asyncio
 import re
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import cache
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -117,6 +118,10 @@ class WriteConnection:
         self._writing = writing
         self._is_read = is_read
         self._suspected = 0  # number of transactions to come that use the thread
+
+    def exclusively(self) -> AbstractAsyncContextManager[None]:
+        """Let no transaction run meanwhile."""
+        return self._writing
 
     async def run(self, statements: Sequence[tuple[str, Rows]], size: TransactionSize) -> None:
         """Run each statement once for each of its rows, as one transaction. Raises sqlite3.Error."""

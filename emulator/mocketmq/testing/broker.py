@@ -60,14 +60,22 @@ class Broker(BlockingClient):
         return self.process is not None and not self.process.is_running
 
     def reset_for_test(
-        self, topics: Iterable[str], seeds: Iterable[PathLike[str]] = (), *, forget: bool = False
+        self,
+        topics: Iterable[str],
+        seeds: Iterable[PathLike[str]] = (),
+        *,
+        forget: bool = False,
+        snapshot: str | None = None,
     ) -> None:
-        """Reset the broker for a test, create its topics, and store its seeds.
+        """Reset the broker for a test, or restore a snapshot; create its topics, and store its seeds.
 
-        This removes messages, faults and clock moves of earlier tests, and with ``forget`` their topics and
-        groups.
+        This removes messages, faults and clock moves of earlier tests, and with ``forget`` or a snapshot
+        their topics and groups.
         """
-        self.reset(clock="start", forget=forget)
+        if snapshot:
+            self.restore_snapshot(snapshot)
+        else:
+            self.reset(clock="start", forget=forget)
         for topic in topics:
             self.create_topic(topic)
         for seed in seeds:

@@ -12,7 +12,7 @@ import pytest
 from mocketmq.testing.finding import find_program
 
 _START = ("clock", "profile", "levels")
-_MARKER = (*_START, "topics", "seed", "strict", "forget")
+_MARKER = (*_START, "topics", "seed", "snapshot", "strict", "forget")
 _LONG_POLLS = ("--max-long-poll", "1s")
 """Short, as push consumers of RocketMQ 5 wait for their long polls when they close, and tests for them."""
 
@@ -34,13 +34,15 @@ class StartOptions(NamedTuple):
 class WantedBroker(NamedTuple):
     """The options, topics and files of seeds that a test asks for.
 
-    ``is_strict`` fails the test if it leaves delivered messages unacknowledged. ``forgets`` deletes the
-    topics and groups of earlier tests.
+    ``snapshot`` names the snapshot with which the test begins; empty for an empty broker. ``is_strict``
+    fails the test if it leaves delivered messages unacknowledged. ``forgets`` deletes the topics and groups
+    of earlier tests.
     """
 
     start: StartOptions
     topics: Sequence[str]
     seeds: Sequence[Path]
+    snapshot: str
     is_strict: bool
     forgets: bool
 
@@ -71,6 +73,7 @@ def wanted(node: pytest.Item) -> WantedBroker:
     """
     start, topics = of_settings(node.config), list(node.config.getini("mocketmq_topics"))
     seeds = [node.config.rootpath / name for name in node.config.getini("mocketmq_seed")]
+    snapshot = node.config.getini("mocketmq_snapshot")
     is_strict, forgets = (bool(node.config.getini(f"mocketmq_{name}")) for name in ("strict", "forget"))
     for marker in reversed(list(node.iter_markers("mocketmq"))):
         _check(marker)
@@ -78,8 +81,9 @@ def wanted(node: pytest.Item) -> WantedBroker:
         start = start._replace(**{name: _text(given[name]) for name in _START if name in given})
         topics += given.get("topics", [])
         seeds += [node.path.parent / name for name in _listed(given.get("seed", []))]
+        snapshot = given.get("snapshot", snapshot) or ""
         is_strict, forgets = given.get("strict", is_strict), given.get("forget", forgets)
-    return WantedBroker(start, topics, seeds, is_strict, forgets)
+    return WantedBroker(start, topics, seeds, snapshot, is_strict, forgets)
 
 
 def _check(marker: pytest.Mark) -> None:

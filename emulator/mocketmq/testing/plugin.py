@@ -20,6 +20,7 @@ _TEXTS = {
     "clock": "clock of the broker: manual, real or xN (default: manual)",
     "profile": "profile of the broker (default: exact)",
     "levels": "delay levels of the broker, such as: 1s 5s 10s (default: RocketMQ's 18)",
+    "snapshot": "snapshot that each test begins with, instead of an empty broker",
     "image": "container image of the broker, run by docker or podman",
     "start_timeout": "real time in which the broker has to be ready (default: 60s)",
 }
@@ -61,9 +62,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line(
         "markers",
-        "mocketmq(clock=…, profile=…, levels=…, topics=[…], seed=…, strict=…, forget=…): the broker that the"
-        " test needs, where it is not the one of the settings mocketmq_clock, mocketmq_profile, …; topics and"
-        " seeds are added.",
+        "mocketmq(clock=…, profile=…, levels=…, topics=[…], seed=…, snapshot=…, strict=…, forget=…): the"
+        " broker that the test needs, where it is not the one of the settings mocketmq_clock,"
+        " mocketmq_profile, …; topics and seeds are added.",
     )
 
 
@@ -87,7 +88,7 @@ def mocketmq(request: pytest.FixtureRequest) -> Iterator[Broker]:
     broker = _brokers_of(request.config).ready(wanted.start)
     request.node.stash[_broker] = broker
     try:
-        broker.reset_for_test(wanted.topics, wanted.seeds, forget=wanted.forgets)
+        broker.reset_for_test(wanted.topics, wanted.seeds, forget=wanted.forgets, snapshot=wanted.snapshot)
     except EmulatorError as error:
         pytest.fail(str(error), pytrace=False)
     yield broker

@@ -172,6 +172,13 @@ class CommittedOffsets:
 
     async def close(self) -> None:
         """Store the reported offsets that are not stored yet, if the store still accepts them."""
+        try:
+            await self.save_reported()
+        except EmulatorError as error:
+            log.warning("cannot store all offsets; consumers may get messages again: %s", error)
+
+    async def save_reported(self) -> None:
+        """Store the ledger's notes, and the reported offsets that are not stored yet."""
         await self._notes.written()
         unsaved: dict[GroupQueue, Sequence[Receipt]] = {
             group_queue: ()
@@ -179,12 +186,5 @@ class CommittedOffsets:
             for group_queue in group.queues.values()
             if group_queue.reported is not None and group_queue.saved_offset != group_queue.next_offset
         }
-        try:
-            if unsaved:
-                await self._save(unsaved)
-        except EmulatorError as error:
-            log.warning(
-                "cannot store the offsets of %d queues; consumers may get messages again: %s",
-                len(unsaved),
-                error,
-            )
+        if unsaved:
+            await self._save(unsaved)

@@ -5,7 +5,7 @@ first use from the stored offsets of the group, or of a deleted group with the s
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -134,6 +134,35 @@ class ConsumingGroups:
         for name, queue_key, next_offset in await read_progress(self._store.database):
             queue = topics.queue(queue_key)
             self._offsets.setdefault(name, {})[queue] = min(next_offset, queue.next_offset)
+
+    async def reload(self, topics: Topics, following: Callable[[str], bool]) -> list[GroupQueue]:
+        """Read all offsets again from a restored store, and close all receipts.
+
+        ``following`` says whether a group has connected consumers that keep offsets in memory. These continue
+        at the restored offsets: their positions get a notice, and are returned.
+        """
+        for name, group in [*self._groups.items()]:
+            for receipt in [*group.receipts.values()]:
+                receipt.close()
+            group.pulled.clear()
+            if self._registered.find_group(name) is None:
+                group.is_deleted = True
+                del self._groups[name]
+        self._offsets.clear()
+        await self.load(topics)
+        moved = []
+        queues = {*topics.queues}
+        for name, group in self._groups.items():
+            offsets, is_followed = self._offsets.pop(name, {}), following(name)
+            for queue in [*group.queues]:
+                if queue not in queues or not (is_followed or queue in offsets):
+                    del group.queues[queue]
+            for queue in offsets.keys() | group.queues.keys():
+                group_queue = group.in_queue(queue)
+                group_queue.begin_restored(offsets.get(queue), has_notice=is_followed)
+                if is_followed:
+                    moved.append(group_queue)
+        return moved
 
     def of(self, registered: Group) -> ConsumingGroup:
         group = self._groups.get(registered.name)

@@ -111,6 +111,15 @@ class GroupQueue:
         self.next_offset = self.reported = offset
         return self._end(self.open.values())
 
+    def begin_restored(self, saved_offset: int | None, *, has_notice: bool) -> None:
+        """Begin at the offset of a restored store; at the oldest message, if it has none."""
+        offset = self.queue.min_offset if saved_offset is None else saved_offset
+        self.next_offset = self.pulled_offset = offset
+        self.saved_offset, self.reported, self.is_deserted = saved_offset, None, False
+        self.attempt, self.ordered_pop_ms = "", 0
+        self.notice = Notice.DUE if has_notice else None
+        self.resets += 1
+
     def _end(self, receipts: Iterable["Receipt"]) -> list["Receipt"]:
         ended = list(receipts)
         for receipt in ended:

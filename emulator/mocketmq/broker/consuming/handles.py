@@ -3,11 +3,15 @@
 The format is ``<log offset>-<times taken>-<check of the group>-<check of the topic>``, in hex. The broker
 can therefore recognize a handle of an earlier delivery, or of another group or topic, without storing
 handles. The handle of a popped message ends with ``-<pop_ms>``, which changes with the invisible time.
+
+Restoring a snapshot makes log offsets repeat, and consumers may still have handles of deliveries that it
+has undone. Handles issued afterwards therefore have ``Receipts.epoch``, the number of restores, in the
+upper bits of the times taken.
 """
 
 import zlib
 from collections.abc import Iterable
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.receipt import Receipt, State
@@ -26,6 +30,8 @@ class PopHandle(NamedTuple):
 
 Handle = TypeVar("Handle", str, PopHandle)
 
+_TIMES_BITS: Final = 32
+
 
 def next_pop_ms(receipts: Iterable[Receipt]) -> int:
     """Return the ``pop_ms`` of the next pop: the wall clock, but later than that of any of ``receipts``."""
@@ -34,7 +40,8 @@ def next_pop_ms(receipts: Iterable[Receipt]) -> int:
 
 def handle_of(group: ConsumingGroup, receipt: Receipt) -> str:
     """Return the handle of the receipt's latest delivery."""
-    parts = (receipt.log_offset, receipt.times, _check(group.name), _check(receipt.topic), receipt.pop_ms)
+    times = (receipt.epoch or 0) << _TIMES_BITS | receipt.times
+    parts = (receipt.log_offset, times, _check(group.name), _check(receipt.topic), receipt.pop_ms)
     return "-".join(f"{part:x}" for part in (parts if receipt.pop_ms else parts[:4]))
 
 
@@ -59,12 +66,15 @@ def find_receipt(group: ConsumingGroup, handle: str | PopHandle, now_us: int) ->
     if isinstance(handle, PopHandle):
         return _find_popped(group, handle, now_us)
     log_offset, times, for_group, for_topic, pop_ms = _parts(handle)
+    epoch, times = divmod(times, 1 << _TIMES_BITS)
     name = f"receipt {shorten(handle)}"
     if for_group != _check(group.name):
         raise ReceiptError(f"{name} was not given to group {group.name}")
     receipt = group.receipts.get(log_offset)
     if receipt is None or receipt.is_settled:
         raise ReceiptSpentError(f"{name} is spent: its message was settled or removed")
+    if receipt.epoch not in (None, epoch):
+        raise ReceiptSpentError(f"{name} is spent: a snapshot was restored since, which undid the delivery")
     if for_topic != _check(receipt.topic) or times > receipt.times:
         raise ReceiptError(f"{name} was not issued by this broker")
     if times < receipt.times or receipt.state is not State.HELD or receipt.visible_us <= now_us:

@@ -89,10 +89,12 @@ class Receipt:
     check-back. ``visible_us`` is the end of the invisible time. ``pop_ms`` is the wall-clock time in the
     handle of a pop, 0 for a receipt that was not popped. ``is_postponed`` is set while the message waits for
     a retry because a client has postponed the end of the invisible time without asking for an extension.
+    ``epoch`` is that of :class:`Receipts` at the latest delivery; None if it is not known.
     """
 
     __slots__ = (
         "_state_before",
+        "epoch",
         "first_taken_us",
         "group_queue",
         "has_row",
@@ -136,6 +138,7 @@ class Receipt:
         self.has_row = has_row  # whether its row is in the table, or in a transaction being written
         self.is_delayed = is_delayed
         self.is_postponed = is_postponed
+        self.epoch: int | None = None
         self.state = _NEW
         self._state_before = _NEW
 

@@ -56,6 +56,13 @@ class Receipts:
         self._polls = polls
         self._ledger = ledger
         self.on_step: Callable[[Receipt, Outcome | None, int], None] | None = None
+        # The number of restored snapshots. Handles have it, as log offsets repeat after a restore.
+        self.epoch = 0
+
+    async def reload(self) -> None:
+        """Read the open receipts again from a restored store, after those before were closed."""
+        self.epoch += 1
+        await self.load()
 
     async def load(self) -> None:
         """Read the open receipts of all groups from the store."""
@@ -83,6 +90,8 @@ class Receipts:
 
     def give(self, batch: Batch, receipt: Receipt, visible_us: int, pop_ms: int) -> None:
         """Give a reserved message to its receiver, invisible to others until ``visible_us``."""
+        if receipt.state is State.CLOSED:
+            return  # a snapshot was restored since it was reserved
         times, now_us = receipt.times + 1, batch.now_us
         self._save(batch, receipt, times, visible_us, now_us, pop_ms)
         if receipt.is_delayed:
@@ -92,6 +101,7 @@ class Receipts:
             if receipt.state is not State.CLOSED:  # else an offset commit in this transaction closed it
                 receipt.first_taken_us = receipt.first_taken_us or now_us
                 receipt.transition(State.HELD)
+                receipt.epoch = self.epoch
                 self._apply_visible(receipt, visible_us, times, pop_ms, is_postponed=False)
                 if self.on_step is not None:
                     self.on_step(receipt, None, now_us)

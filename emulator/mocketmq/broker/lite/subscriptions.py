@@ -312,6 +312,13 @@ class LiteSubscriptions:
             self.count += 1
             self._make_ready(subscription, self._topics.lites.of(subscription.parent))
 
+    def look_again(self) -> None:
+        """Find out anew which lite topics have messages for their subscribers, after a restore."""
+        for each in self._clients.values():
+            each.ready.clear()
+            lites = self._topics.lites.of(each.parent)
+            self._make_ready(each, lites if each.is_wildcard else self._existing(each.parent, each.names))
+
     def _make_ready(self, subscription: LiteSubscription, queues: Iterable[LiteQueue]) -> None:
         subscription.ready.update((queue, None) for queue in queues if has_more(subscription.group, queue))
         if subscription.ready:

@@ -143,6 +143,24 @@ class Groups:
         for name, max_retries, retry_queues, config in await self._database.rows("SELECT * FROM groups"):
             self._groups[name] = Group(name, max_retries, retry_queues, _read(config))
 
+    async def reload(self) -> None:
+        """Read everything again from a restored store. Groups that still exist stay the same objects."""
+        before = self._groups
+        self._groups = {}
+        await self.load()
+        for name, group in before.items():
+            read = self._groups.get(name)
+            if read is None:
+                self._on_deleted(name)
+            else:
+                group.max_retries, group.retry_queues, group.config = (
+                    read.max_retries,
+                    read.retry_queues,
+                    read.config,
+                )
+                self._groups[name] = group
+        self.version.changed(self._writer.now_us())
+
     def __iter__(self) -> Iterator[Group]:
         return iter(sorted(self._groups.values(), key=lambda group: group.name))
 

@@ -42,6 +42,12 @@ class LiteTopics:
         for queue in sorted(queues, key=lambda one: (one.last_us, one.key)):
             self._add(queue)
 
+    def forget_all(self) -> None:
+        """Forget all lite topics, before those of a restored store are loaded."""
+        self.count = 0
+        self._by_parent.clear()
+        self._retired.clear()
+
     def __iter__(self) -> Iterator[LiteQueue]:
         return (queue for lites in self._by_parent.values() for queue in lites.values())
 

@@ -93,12 +93,17 @@ async def open_registry(
     )
 
 
-async def declare(settings: Settings, topics: Topics, groups: Groups, *, anew: bool = False) -> None:
+async def declare(
+    settings: Settings, topics: Topics, groups: Groups, *, anew: bool = False, only_missing: bool = False
+) -> None:
     """Create the topics and groups of the settings, or change existing topics and groups accordingly.
 
-    Properties that the settings omit are kept. With ``anew``, they get the defaults of a new broker.
+    Properties that the settings omit are kept. With ``anew``, they get the defaults of a new broker. With
+    ``only_missing``, existing topics and groups are not changed.
     """
     for topic in settings.topics:
+        if only_missing and topics.find_topic(topic.name):
+            continue
         known_topic = None if anew else topics.find_topic(topic.name)
         await topics.put_by_client(
             topic.name,
@@ -108,6 +113,8 @@ async def declare(settings: Settings, topics: Topics, groups: Groups, *, anew: b
             _config(known_topic, topic),
         )
     for group in settings.groups:
+        if only_missing and groups.find_group(group.name):
+            continue
         known = None if anew else groups.find_group(group.name)
         config = known.config if known else USUAL
         if group.fifo:

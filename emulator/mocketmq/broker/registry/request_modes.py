@@ -63,6 +63,11 @@ class RequestModes:
         ):
             self._modes[row[0], row[1]] = RequestMode(*row)
 
+    async def reload(self) -> None:
+        """Read the modes again from a restored store."""
+        self._modes.clear()
+        await self.load()
+
     def __iter__(self) -> Iterator[RequestMode]:
         return iter(sorted(self._modes.values()))
 

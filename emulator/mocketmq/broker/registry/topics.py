@@ -2,9 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from types import MappingProxyType
 
 import msgspec
 
@@ -91,8 +92,8 @@ class Topics:
             str, list[asyncio.Future[None]]
         ] = {}  # senders waiting for a topic that is being created
 
-    async def load(self) -> None:
-        """Read every topic and queue from the store."""
+    async def load(self, known: Mapping[tuple[str, int], Queue] = MappingProxyType({})) -> None:
+        """Read every topic and queue from the store. ``known`` has queues to use again, by place."""
         for name, read_queues, write_queues, perm, text in await self._database.rows("SELECT * FROM topics"):
             self._topics[name] = Topic(
                 name, read_queues, write_queues, perm, config=_read(text), brokers=self._brokers_of(name)
@@ -103,6 +104,9 @@ class Topics:
         for queue in queues:
             if isinstance(queue, LiteQueue):
                 continue
+            if (again := known.get(queue.place)) is not None:
+                again.become(queue)
+                queue = again  # noqa: PLW2901
             self._queues[queue.key] = queue
             topic = self._topics.get(queue.topic)
             queues = topic.queues if topic else self._deleted.setdefault(queue.topic, [])
@@ -111,6 +115,33 @@ class Topics:
     def _brokers_of(self, name: str) -> int:
         """The number of brokers that have queues of the topic."""
         return len(self.brokers) if is_shared_out(name) else 1
+
+    async def reload(self) -> None:
+        """Read everything again from a restored store. Queues that still exist stay the same objects.
+
+        Keys of queues are not given out twice, so that no late write of a vanished queue can hit another one.
+        """
+        known = {queue.place: queue for queue in self._queues.values() if queue.lite_topic is None}
+        last_key, before = self._last_key, [*self._topics]
+        for each in (self._topics, self._queues, self._deleted):
+            each.clear()
+        self.lites.forget_all()
+        await self.load(known)
+        self._last_key = max(self._last_key, last_key)
+        for name in before:
+            if name not in self._topics:
+                self._on_deleted(name)
+        self.version.changed(self._writer.now_us())
+
+    @asynccontextmanager
+    async def unchanging(self, vanishing: Collection[str] = ()) -> AsyncIterator[None]:
+        """Let no topic be created or changed meanwhile, and refuse sends to ``vanishing`` topics."""
+        async with self._creating:
+            self._closing.update(vanishing)
+            try:
+                yield
+            finally:
+                self._closing.difference_update(vanishing)
 
     def _take_key(self) -> int:
         self._last_key += 1

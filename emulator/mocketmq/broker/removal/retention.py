@@ -4,6 +4,7 @@ Pending messages and open half messages are never removed. Age is measured in re
 moves the clock by forty days does not lose its messages.
 """
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -66,6 +67,7 @@ class Retention(Chore):
         self._topics = registry.topics
         self._groups = groups
         self._schemes = schemes
+        self.removing = asyncio.Lock()  # held while it removes messages
         self._age_us = age_us
         self._max_bytes = max_bytes
 
@@ -105,6 +107,10 @@ class Retention(Chore):
 
     async def _remove_oldest(self, end: int) -> int:
         """Remove up to ``STEP`` of the oldest messages with a log offset below ``end``."""
+        async with self.removing:
+            return await self._remove_some(end)
+
+    async def _remove_some(self, end: int) -> int:
         conditions, parameters = ["log_offset < ?"], [end]
         for queue, offset in self._schemes.retained():
             conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")

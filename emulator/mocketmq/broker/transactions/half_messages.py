@@ -116,6 +116,7 @@ class HalfMessages:
 
     async def load(self) -> None:
         """Settle half messages whose commit a kill interrupted after their delay scheme kept them."""
+        self._kept.clear()
         rows = await open_with_property(self._database, _GROUPS, HALF_DUE_US)
         kept = {number for number, unique_key in rows if await self._schemes.have_kept(number, unique_key)}
 

@@ -179,6 +179,13 @@ class Live:
         self._lateness.forget()
         self._curves.forget()
 
+    def begin_again(self) -> None:
+        """Look from the start again, after a restore, because log offsets have gone back."""
+        is_watched = self._task is not None
+        self._end()
+        if is_watched:
+            self._task = asyncio.create_task(self._run(), name="live")
+
     def close(self) -> None:
         """End all watches."""
         self._closed = True

@@ -1,0 +1,188 @@
+"""Keeps snapshots by name: as files of a directory, or in memory for a broker without one."""
+
+import io
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from mocketmq.broker.snapshots.snapshot_file import (
+    MAX_BYTES,
+    Manifest,
+    SnapshotState,
+    read_archive,
+    read_manifest,
+)
+from mocketmq.errors import SnapshotNotFoundError, StoreUnavailableError
+from mocketmq.failpoint import pass_point
+from mocketmq.store.sync_path import sync_path
+
+SUFFIX: Final = ".snapshot"
+NAMES: Final = "1 to 64 letters, digits, '-', '_' and '.', beginning with a letter or digit"
+NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
+_TEMPORARY: Final = ".saving"
+_CACHED_BYTES: Final = 32 << 20
+"""Largest database that stays in memory after a read, because tests restore one snapshot many times."""
+
+
+class Kept(NamedTuple):
+    """A snapshot's name and manifest."""
+
+    name: str
+    manifest: Manifest
+
+
+class SnapshotShelf(Protocol):
+    """A place of snapshots. The methods block."""
+
+    def names(self) -> list[str]:
+        """The names of all snapshots, sorted."""
+
+    def size(self, name: str) -> int:
+        """The bytes that a snapshot takes. Raises SnapshotNotFoundError."""
+
+    def manifest(self, name: str) -> Manifest:
+        """Raises SnapshotNotFoundError, SnapshotDamagedError, StoreUnavailableError."""
+
+    def read(self, name: str) -> SnapshotState:
+        """Raises the errors of :meth:`manifest`."""
+
+    def write(self, name: str, file: bytes) -> None:
+        """Save a snapshot, or replace it. After a failure or a kill, the one before is still there."""
+
+    def remove(self, name: str) -> None:
+        """Raises SnapshotNotFoundError, StoreUnavailableError."""
+
+
+def _unknown(name: str, names: list[str]) -> SnapshotNotFoundError:
+    known = (
+        f"there are {', '.join(names[:8])}{' and others' if names[8:] else ''}" if names else "there are none"
+    )
+    return SnapshotNotFoundError(f"no snapshot has the name {name}; {known}")
+
+
+class MemoryShelf:
+    """Snapshots that end with the broker."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+        self._last: tuple[str, bytes, SnapshotState] | None = None
+
+    def names(self) -> list[str]:
+        return sorted(self._files)
+
+    def size(self, name: str) -> int:
+        return len(self._file(name))
+
+    def manifest(self, name: str) -> Manifest:
+        return read_manifest(io.BytesIO(self._file(name)), name)
+
+    def read(self, name: str) -> SnapshotState:
+        file = self._file(name)
+        if self._last is None or self._last[0] != name or self._last[1] is not file:
+            self._last = name, file, read_archive(io.BytesIO(file), name)
+        return self._last[2]
+
+    def write(self, name: str, file: bytes) -> None:
+        self._files[name] = file
+
+    def remove(self, name: str) -> None:
+        self._file(name)
+        del self._files[name]
+        self._last = None
+
+    def _file(self, name: str) -> bytes:
+        try:
+            return self._files[name]
+        except KeyError:
+            raise _unknown(name, self.names()) from None
+
+
+class FileShelf:
+    """Snapshots as the files ``<name>.snapshot`` of a directory, which is made for the first one."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._last: tuple[str, tuple[int, ...], SnapshotState] | None = None
+
+    def names(self) -> list[str]:
+        return sorted(self._names())
+
+    def _names(self) -> Iterator[str]:
+        try:
+            for entry in self.directory.iterdir():
+                name = entry.name.removesuffix(SUFFIX)
+                if name != entry.name and NAME.fullmatch(name):
+                    yield name
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._refusal("read", error) from error
+
+    def size(self, name: str) -> int:
+        return self._stat(name).st_size
+
+    def manifest(self, name: str) -> Manifest:
+        self._stat(name)
+        try:
+            return read_manifest(self._path(name), name)
+        except OSError as error:
+            raise self._refusal("read", error) from error
+
+    def read(self, name: str) -> SnapshotState:
+        found = self._stat(name)
+        stamp = found.st_ino, found.st_mtime_ns, found.st_size
+        if self._last is not None and self._last[:2] == (name, stamp):
+            return self._last[2]
+        try:
+            state = read_archive(self._path(name), name)
+        except OSError as error:
+            raise self._refusal("read", error) from error
+        self._last = (name, stamp, state) if len(state.content) <= _CACHED_BYTES else None
+        return state
+
+    def write(self, name: str, file: bytes) -> None:
+        temporary = self.directory / f"{name}{_TEMPORARY}"
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            with temporary.open("wb") as out:
+                out.write(file)
+                out.flush()
+                os.fsync(out.fileno())
+            pass_point("snapshots.written")
+            temporary.replace(self._path(name))
+            pass_point("snapshots.renamed")
+            sync_path(self.directory)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise self._refusal("written", error) from error
+
+    def remove(self, name: str) -> None:
+        self._stat(name)
+        try:
+            self._path(name).unlink(missing_ok=True)
+            sync_path(self.directory)
+        except OSError as error:
+            raise self._refusal("removed", error) from error
+
+    def _path(self, name: str) -> Path:
+        return self.directory / f"{name}{SUFFIX}"
+
+    def _stat(self, name: str) -> os.stat_result:
+        try:
+            return self._path(name).stat()
+        except FileNotFoundError:
+            raise _unknown(name, self.names()) from None
+        except OSError as error:
+            raise self._refusal("read", error) from error
+
+    def _refusal(self, done: str, error: OSError) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"a snapshot in {self.directory} cannot be {done}: {error.strerror or error}; nothing was changed"
+        )
+
+
+__all__ = ["MAX_BYTES", "NAME", "NAMES", "FileShelf", "Kept", "MemoryShelf", "SnapshotShelf"]

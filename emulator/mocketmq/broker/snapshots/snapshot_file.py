@@ -1,0 +1,188 @@
+"""The file of a snapshot: an archive (ZIP, not compressed) of two members.
+
+``manifest.json`` comes first. It says what made the snapshot, when, and what is in it, with the size and
+the SHA-256 of the other member. ``mocketmq.db`` is a database with the schema of a store, in the manifest's
+``revision``, and the table ``kept_records`` (``store/snapshot_rows.py``). The migrations of stores upgrade
+older revisions in memory when the file is read.
+
+The file may come from another machine, so it is checked: sizes have bounds, the digest is compared, and the
+database may contain only the tables of a store, because triggers and views would run as code.
+"""
+
+import hashlib
+import io
+import sqlite3
+import tempfile
+import zipfile
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from mocketmq import __version__
+from mocketmq.clock import LATEST_US
+from mocketmq.errors import SnapshotDamagedError, StoreError
+from mocketmq.store.database import FILE_NAME
+from mocketmq.store.snapshot_rows import empty_snapshot
+from mocketmq.store.tables import HEAD_REVISION
+
+FORMAT: Final = 1
+MAX_BYTES: Final = 256 << 20
+"""Largest size of a snapshot's file."""
+_MANIFEST: Final = "manifest.json"
+_MAX_MANIFEST: Final = 64 << 10
+_BEGINNING: Final = (1980, 1, 1, 0, 0, 0)  # equal states make equal files
+
+Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a snapshot contains. ``now_us`` is the broker's clock, ``saved_us`` the wall clock at the save.
+
+    ``messages`` counts the records of the store, ``pending`` the messages that wait for their due time.
+    ``next_log_offset`` is the log offset of the next record.
+    """
+
+    format: int
+    version: str
+    revision: str
+    saved_us: Annotated[int, Meta(ge=0, le=LATEST_US)]
+    now_us: Annotated[int, Meta(ge=0, le=LATEST_US)]
+    clock: str
+    topics: Count
+    groups: Count
+    messages: Count
+    pending: Count
+    next_log_offset: Count
+    bytes: Count = 0
+    sha256: str = ""
+
+
+class SnapshotState:
+    """A snapshot that has been read and checked: its manifest, and its database of the newest revision."""
+
+    def __init__(self, manifest: Manifest, content: bytes) -> None:
+        self.manifest = manifest
+        self.content = content
+
+
+def new_manifest(**given: int | str) -> Manifest:
+    """Make the manifest of a snapshot by this version."""
+    return Manifest(FORMAT, __version__, HEAD_REVISION, **given)  # type: ignore[arg-type]
+
+
+def write_archive(manifest: Manifest, content: bytes) -> tuple[Manifest, bytes]:
+    """Make the file. Return it, and the manifest with the database's size and digest."""
+    digest = hashlib.sha256(content).hexdigest()
+    manifest = msgspec.structs.replace(manifest, bytes=len(content), sha256=digest)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in ((_MANIFEST, msgspec.json.encode(manifest)), (FILE_NAME, content)):
+            archive.writestr(zipfile.ZipInfo(name, _BEGINNING), data)
+    return manifest, file.getvalue()
+
+
+def read_manifest(file: Path | io.BytesIO, name: str) -> Manifest:
+    """Read the manifest of a snapshot's file. Raises SnapshotDamagedError, or OSError."""
+    with _opened(file, name) as archive:
+        return _manifest(archive, name)
+
+
+def read_archive(file: Path | io.BytesIO, name: str) -> SnapshotState:
+    """Read and check a snapshot's file. Raises SnapshotDamagedError, or OSError."""
+    with _opened(file, name) as archive:
+        manifest = _manifest(archive, name)
+        content = _member(archive, FILE_NAME, MAX_BYTES, name)
+    if len(content) != manifest.bytes or hashlib.sha256(content).hexdigest() != manifest.sha256:
+        raise SnapshotDamagedError(
+            f"snapshot {name} is damaged: its database has another digest than its manifest"
+        )
+    try:
+        return SnapshotState(manifest, _checked(_newest(content, name), name))
+    except sqlite3.Error as error:
+        raise SnapshotDamagedError(f"snapshot {name} is damaged: {error}") from None
+
+
+def _opened(file: Path | io.BytesIO, name: str) -> zipfile.ZipFile:
+    try:
+        if isinstance(file, Path) and file.stat().st_size > MAX_BYTES + (1 << 20):
+            raise SnapshotDamagedError(f"snapshot {name} is larger than {MAX_BYTES} bytes, which is allowed")
+        return zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise SnapshotDamagedError(
+            f"snapshot {name} is no snapshot of mocketmq, or is damaged: {error}"
+        ) from None
+
+
+def _manifest(archive: zipfile.ZipFile, name: str) -> Manifest:
+    data = _member(archive, _MANIFEST, _MAX_MANIFEST, name)
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except msgspec.DecodeError as error:
+        raise SnapshotDamagedError(f"snapshot {name} has a manifest that cannot be read: {error}") from None
+    if manifest.format != FORMAT:
+        raise SnapshotDamagedError(
+            f"snapshot {name} has format {manifest.format}; this version reads format {FORMAT}. Use version"
+            f" {manifest.version}, which made it, or a newer one"
+        )
+    return manifest
+
+
+def _member(archive: zipfile.ZipFile, member: str, most: int, name: str) -> bytes:
+    try:
+        info = archive.getinfo(member)
+        if info.compress_type != zipfile.ZIP_STORED or info.file_size > most:
+            raise SnapshotDamagedError(
+                f"snapshot {name} has a member {member} that is compressed or larger than {most} bytes"
+            )
+        return archive.read(info)
+    except KeyError:
+        raise SnapshotDamagedError(f"snapshot {name} has no member {member}") from None
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise SnapshotDamagedError(f"snapshot {name} is damaged: {error}") from None
+
+
+def _newest(content: bytes, name: str) -> bytes:
+    """Upgrade the database to the newest schema."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.deserialize(content)
+        [(revision,)] = connection.execute("SELECT version_num FROM alembic_version LIMIT 1").fetchall() or [
+            ("",)
+        ]
+    if revision == HEAD_REVISION:
+        return content
+    import mocketmq_migrations  # noqa: PLC0415 - rarely needed
+
+    with tempfile.TemporaryDirectory(prefix="mocketmq-snapshot-") as directory:
+        path = Path(directory, FILE_NAME)
+        path.write_bytes(content)
+        try:
+            mocketmq_migrations.upgrade(str(path))
+        except StoreError:
+            raise SnapshotDamagedError(
+                f"snapshot {name} has the schema {revision}, which this version does not know; use the newer"
+                " version that made it"
+            ) from None
+        return path.read_bytes()
+
+
+def _checked(content: bytes, name: str) -> bytes:
+    """Return the database if it has exactly the tables and indexes of a snapshot."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.deserialize(empty_snapshot())
+        wanted = _objects(connection)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.deserialize(content)
+        found = _objects(connection)
+    if found != wanted:
+        odd = sorted(found ^ wanted)[0]
+        raise SnapshotDamagedError(
+            f"snapshot {name} is damaged: its database differs in the {odd[0]} {odd[1]}"
+        )
+    return content
+
+
+def _objects(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+    return {*connection.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'")}

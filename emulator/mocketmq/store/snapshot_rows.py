@@ -1,0 +1,126 @@
+"""Copies the rows of the store into a snapshot's database and back, each in one transaction of the writer.
+
+The snapshot's database has the store's schema, and a table for the messages that delay schemes keep outside
+of the store. It is attached as ``snapshot`` meanwhile (``Database.attached``), so SQLite copies whole
+tables.
+
+A snapshot has neither users nor the name server's configurations. A reset keeps those as well, and the file
+of a snapshot is shared more freely than passwords.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from functools import cache
+from typing import Final
+
+from mocketmq.clock import wall_us
+from mocketmq.store.store import Store
+from mocketmq.store.tables import SCHEMA
+from mocketmq.store.writer import Batch
+
+KEPT_RECORDS: Final = """
+CREATE TABLE kept_records (
+    scheme TEXT NOT NULL,
+    due_ms BIGINT NOT NULL,
+    number INTEGER NOT NULL,
+    key_hash INTEGER NOT NULL,
+    content BLOB NOT NULL,
+    PRIMARY KEY (due_ms, number, key_hash)
+) WITHOUT ROWID;
+"""
+
+_TABLES: Final = (
+    "topics",
+    "queues",
+    "messages",
+    "delay_offsets",
+    "interventions",
+    "deliveries",
+    "groups",
+    "progress",
+    "receipts",
+    "request_modes",
+    "message_keys",
+    "clock_moves",
+    "faults",
+    "fault_hits",
+    "held_deliveries",
+    "counters",
+)
+"""Tables that a restore replaces. Of ``timed_messages`` it keeps more, and of ``runs`` all."""
+
+_SAVE_SETTLED: Final = (
+    "INSERT INTO snapshot.timed_messages SELECT * FROM main.timed_messages WHERE outcome <> 'cleared'"
+)
+_SAVE_RUNS: Final = "INSERT INTO snapshot.runs SELECT * FROM main.runs"
+_SAVE_DELAY_OFFSET: Final = "INSERT OR REPLACE INTO snapshot.delay_offsets VALUES (?, ?)"
+_SAVE_NEXT_OFFSET: Final = "INSERT OR REPLACE INTO snapshot.counters VALUES ('next_log_offset', ?)"
+
+# Identities are never forgotten, because the file of a delayed message may be copied back from a backup. Only
+# messages that are pending in the snapshot lose theirs.
+_FORGET_OUTCOMES: Final = (
+    "UPDATE main.timed_messages SET outcome = 'cleared', log_offset = -1 WHERE outcome <> 'cleared'"
+)
+_UNSETTLE: Final = (
+    "DELETE FROM main.timed_messages WHERE (number, key_hash) IN"
+    " (SELECT number, key_hash FROM snapshot.kept_records)"
+)
+_RESTORE_SETTLED: Final = "INSERT OR REPLACE INTO main.timed_messages SELECT * FROM snapshot.timed_messages"
+_OF_THIS_RUN: Final = (
+    "UPDATE main.deliveries SET run = ?1 WHERE run <> ?1",
+    "UPDATE main.clock_moves SET run = ?1 WHERE run <> ?1",
+)
+_RECORD_MOVE: Final = "INSERT INTO main.clock_moves (run, wall_us, from_us, to_us) VALUES (?, ?, ?, ?)"
+
+# The broker's own topics must exist, with a queue for each delay level that this broker has.
+_ADD_TOPIC: Final = "INSERT OR IGNORE INTO snapshot.topics SELECT * FROM main.topics WHERE name = ?"
+_WIDEN_TOPIC: Final = (
+    "UPDATE snapshot.topics SET read_queues = max(read_queues, ?1), write_queues = max(write_queues, ?1)"
+    " WHERE name = ?2"
+)
+_ADD_QUEUES: Final = """
+WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?1)
+INSERT INTO snapshot.queues
+SELECT (SELECT coalesce(max(key), 0) FROM snapshot.queues) + 1 + i, ?2, i, 0, 0, 0, NULL FROM n
+WHERE i NOT IN (SELECT queue_id FROM snapshot.queues WHERE topic = ?2)"""
+
+
+@cache
+def empty_snapshot() -> bytes:
+    """The file of a snapshot's database without rows."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(SCHEMA + KEPT_RECORDS)
+        return connection.serialize()
+
+
+def save_rows(batch: Batch, delay_offsets: list[tuple[int, int]]) -> None:
+    """Copy all rows into the attached, empty snapshot. ``delay_offsets`` are the levels' current offsets."""
+    for table in _TABLES:
+        batch.sweep(f"INSERT INTO snapshot.{table} SELECT * FROM main.{table}")
+    batch.sweep(_SAVE_SETTLED)
+    batch.sweep(_SAVE_RUNS)
+    for row in delay_offsets:
+        batch.execute(_SAVE_DELAY_OFFSET, row)
+    batch.execute(_SAVE_NEXT_OFFSET, (batch.next_log_offset,))
+
+
+def restore_rows(batch: Batch, store: Store, instant_us: int, needed: Iterable[tuple[str, int]]) -> None:
+    """Replace all rows by those of the attached snapshot, whose clock showed ``instant_us``.
+
+    ``needed`` has the broker's own topics and their numbers of queues.
+
+    The rows then belong to this run of the broker, because those of runs elsewhere have numbers of their own.
+    """
+    for name, queues in needed:
+        batch.execute(_ADD_TOPIC, (name,))
+        batch.execute(_WIDEN_TOPIC, (queues, name))
+        batch.sweep(_ADD_QUEUES, (queues, name))
+    for table in _TABLES:
+        batch.sweep(f"DELETE FROM main.{table}")
+        batch.sweep(f"INSERT INTO main.{table} SELECT * FROM snapshot.{table}")
+    for statement in (_FORGET_OUTCOMES, _UNSETTLE, _RESTORE_SETTLED):
+        batch.sweep(statement)
+    for statement in _OF_THIS_RUN:
+        batch.sweep(statement, (store.run,))
+    batch.execute(_RECORD_MOVE, (store.run, wall_us(), instant_us, instant_us))
