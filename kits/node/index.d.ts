@@ -16,6 +16,8 @@ export interface Options {
   args?: string[];
   /** Whether a reset removes topics and groups as well. */
   forget?: boolean;
+  /** A snapshot that is restored instead of a reset. It was saved before, or is in the directory of `--snapshots`. */
+  snapshot?: string;
 }
 
 /** The stage of a message. */
@@ -152,6 +154,10 @@ export interface Mocketmq {
   start(): Promise<Mocketmq>;
   /** Remove messages, offsets, faults and expectations, and set the clock back to its start. */
   reset(): Promise<void>;
+  /** Save the broker's whole state under a name. A snapshot that has the name is replaced. */
+  saveSnapshot(name: string): Promise<void>;
+  /** Go back to a snapshot. Clients stay connected. */
+  restoreSnapshot(name: string): Promise<void>;
   /** Move the clock forward, by `30m` or by milliseconds. After that, everything that became due is delivered. */
   advance(by: string | number): Promise<void>;
   /** The broker's time. */

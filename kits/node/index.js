@@ -31,13 +31,22 @@ class Mocketmq {
   get url() { return this.#running().url; }
 
   async start() {
-    this.#broker = await open(this.#options);
-    await this.reset();
+    const { snapshot, ...chosen } = this.#options;
+    this.#broker = await open(chosen);
+    await (snapshot ? this.restoreSnapshot(snapshot) : this.reset());
     return this;
   }
 
   async reset() {
     await this.call('POST', '/v1/reset', { clock: 'start', forget: this.#options.forget ?? false });
+  }
+
+  async saveSnapshot(name) {
+    await this.call('POST', '/v1/snapshots', { name, replace: true });
+  }
+
+  async restoreSnapshot(name) {
+    await this.call('POST', `${path('snapshots', name)}/restore`);
   }
 
   async advance(by) {

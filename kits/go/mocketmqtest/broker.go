@@ -36,6 +36,18 @@ func (b *Broker) Reset() {
 	b.check(b.reset())
 }
 
+// SaveSnapshot saves the broker's whole state under a name. A snapshot that has the name is replaced.
+func (b *Broker) SaveSnapshot(name string) {
+	b.t.Helper()
+	b.check(b.call("POST", "/v1/snapshots", map[string]any{"name": name, "replace": true}, nil))
+}
+
+// RestoreSnapshot goes back to a snapshot. Clients stay connected.
+func (b *Broker) RestoreSnapshot(name string) {
+	b.t.Helper()
+	b.check(b.call("POST", "/v1/snapshots/"+url.PathEscape(name)+"/restore", nil, nil))
+}
+
 // Advance moves the clock forward. On return, everything that became due is delivered.
 func (b *Broker) Advance(by time.Duration) {
 	b.t.Helper()

@@ -112,6 +112,10 @@ func (p *player) step(t testing.TB, mq *Broker, each step) {
 	switch each.Do {
 	case "reset":
 		mq.Reset()
+	case "saveSnapshot":
+		mq.SaveSnapshot(each.Name)
+	case "restoreSnapshot":
+		mq.RestoreSnapshot(each.Name)
 	case "advance":
 		mq.Advance(time.Duration(each.ByMS) * time.Millisecond)
 	case "now":

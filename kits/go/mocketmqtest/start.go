@@ -34,6 +34,9 @@ type Options struct {
 	Arguments []string
 	// Forget makes each reset remove topics and groups as well.
 	Forget bool
+	// Snapshot names a snapshot that Start restores instead of a reset. It was saved before, or is in the directory
+	// of `--snapshots`.
+	Snapshot string
 }
 
 func (o Options) clock() string {
@@ -87,7 +90,11 @@ func Start(t testing.TB, options ...Options) *Broker {
 			t.Logf("mocketmq: what the broker saw\n%s", broker.Story())
 		}
 	})
-	broker.Reset()
+	if wanted.Snapshot == "" {
+		broker.Reset()
+	} else {
+		broker.RestoreSnapshot(wanted.Snapshot)
+	}
 	return broker
 }
 
@@ -104,6 +111,7 @@ func Stop() {
 func lease(test string, options Options) (*shared, error) {
 	mutex.Lock()
 	defer mutex.Unlock()
+	options.Snapshot = "" // tests with other snapshots share the broker
 	key := fmt.Sprintf("%#v", options)
 	var other string
 	kept := brokers[:0]

@@ -14,6 +14,8 @@ const mq = useMocketmq({ beforeEach, afterEach });
 
 const words = {
   reset: () => mq.reset(),
+  saveSnapshot: step => mq.saveSnapshot(step.name),
+  restoreSnapshot: step => mq.restoreSnapshot(step.name),
   advance: step => mq.advance(step.by_ms),
   now: async (step, state) => assert.equal(await mq.now() - state.began, step.since_reset_ms),
   send: async step => assert.match(await mq.send(step.topic, step.body, camel(step.options)), /^[0-9A-F]+$/),

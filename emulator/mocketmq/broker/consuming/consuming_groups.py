@@ -154,10 +154,12 @@ class ConsumingGroups:
         queues = {*topics.queues}
         for name, group in self._groups.items():
             offsets, is_followed = self._offsets.pop(name, {}), following(name)
+            pulled = group.queues.keys() | group.uncommitted.keys() if is_followed else set()
+            group.uncommitted.clear()
             for queue in [*group.queues]:
                 if queue not in queues or not (is_followed or queue in offsets):
                     del group.queues[queue]
-            for queue in offsets.keys() | group.queues.keys():
+            for queue in offsets.keys() | (pulled & queues):
                 group_queue = group.in_queue(queue)
                 group_queue.begin_restored(offsets.get(queue), has_notice=is_followed)
                 if is_followed:

@@ -59,6 +59,8 @@ final class Scenario {
             case "advance" -> mq.advance(millis(step.get("by_ms")));
             case "now" -> assertEquals(millis(step.get("since_reset_ms")), Duration.between(began, mq.now()));
             case "reset" -> mq.reset();
+            case "saveSnapshot" -> mq.saveSnapshot((String) step.get("name"));
+            case "restoreSnapshot" -> mq.restoreSnapshot((String) step.get("name"));
             case "await" -> reach(mq.await(topic), step);
             case "expect" -> reach(mq.expect(topic), step);
             case "expectNothingElse" -> mq.expectNothingElse();

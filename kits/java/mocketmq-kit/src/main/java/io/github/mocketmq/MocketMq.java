@@ -111,6 +111,24 @@ public final class MocketMq implements AutoCloseable {
     }
 
     /**
+     * Saves the broker's whole state under a name. A snapshot that has the name is replaced.
+     *
+     * @param name letters, digits, {@code -}, {@code _} and {@code .}
+     */
+    public void saveSnapshot(String name) {
+        api.post("/v1/snapshots", Map.of("name", name, "replace", true));
+    }
+
+    /**
+     * Goes back to a snapshot. Clients stay connected.
+     *
+     * @param name of a snapshot that was saved before, or is in the directory of {@code --snapshots}
+     */
+    public void restoreSnapshot(String name) {
+        api.post(JsonApi.path("snapshots", name) + "/restore", Map.of());
+    }
+
+    /**
      * Moves the clock forward. On return, every message that became due on the way has been delivered.
      *
      * @param by how far, in whole microseconds

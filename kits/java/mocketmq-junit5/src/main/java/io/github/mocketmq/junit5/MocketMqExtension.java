@@ -19,12 +19,14 @@ public final class MocketMqExtension implements BeforeEachCallback, ParameterRes
     public MocketMqExtension() {
     }
 
-    /** Resets the broker and creates the topics of the test. */
+    /** Resets the broker, or restores a snapshot, and creates the topics of the test. */
     @Override
     public void beforeEach(ExtensionContext context) {
         MocketMq mq = broker(context);
         MocketMqTest wanted = wanted(context);
-        if (wanted != null && wanted.forget()) {
+        if (wanted != null && !wanted.snapshot().isEmpty()) {
+            mq.restoreSnapshot(wanted.snapshot());
+        } else if (wanted != null && wanted.forget()) {
             mq.forget();
         } else {
             mq.reset();

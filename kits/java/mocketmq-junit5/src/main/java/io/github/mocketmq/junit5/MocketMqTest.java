@@ -49,4 +49,11 @@ public @interface MocketMqTest {
      * @return whether topics and groups are forgotten
      */
     boolean forget() default false;
+
+    /**
+     * The snapshot that each test begins with, instead of an empty broker.
+     *
+     * @return name of a snapshot that was saved before, or is in the directory of {@code --snapshots}; empty for none
+     */
+    String snapshot() default "";
 }
