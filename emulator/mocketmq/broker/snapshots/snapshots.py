@@ -281,7 +281,7 @@ class Snapshots:
             topics, brokers, records = await asyncio.to_thread(_rows_of, state.content)
             if brokers != self._settings.brokers:
                 raise SnapshotDamagedError(
-                    f"snapshot {name} is of a cluster with --brokers {brokers}, which share its queues; this one"
+                    f"snapshot {name} is of a cluster with --brokers {brokers}; this one"
                     f" has {self._settings.brokers}. Start mocketmq with the same number"
                 )
             await self._committed.save_reported()
