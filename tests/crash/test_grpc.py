@@ -29,18 +29,31 @@ from tests.support.process import BrokerProcess, StartError, forked_broker
 SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
 """The seed of all random choices; a failing test shows it, and the environment can set it."""
 
-TOPIC, GROUP = "orders", "billing"
+TOPIC, URGENT, GROUP = "orders", "urgent", "billing"
+PRIORITIES = 4
 SETTINGS = ("--clock", "manual", "--topic-queues", "1")
+FILE = f"""
+[[topics]]
+name = "{URGENT}"
+type = "priority"
+read_queues = {PRIORITIES}
+write_queues = {PRIORITIES}
+"""
 INVISIBLE_S = 12 * 3_600
 """Invisible time on the emulated clock, which is longer than any load."""
 OK, MULTIPLE_RESULTS = 20_000, 30_000
+PRIORITY = 6
 GONE = (GRPCError, StreamTerminatedError, OSError, asyncio.TimeoutError, UnreachableError)
 
 
 class Load:
-    """Producers and consumers that record their requests and the answers."""
+    """Producers and consumers that record their requests and the answers.
 
-    def __init__(self, random: Random) -> None:
+    With ``has_priorities``, each message has a priority, and none is delayed.
+    """
+
+    def __init__(self, random: Random, *, has_priorities: bool = False) -> None:
+        self.topic = URGENT if has_priorities else TOPIC
         self.sending: set[str] = set()
         self.sent: set[str] = set()  # confirmed by the broker, as the next set
         self.acked: set[str] = set()
@@ -68,9 +81,13 @@ class Load:
 
     async def _send(self, client: GrpcClient) -> None:
         random, began_us, now_ms = self._random, steady_us(), self._now_ms
-        delay_s = random.choice((None, None, 1, 3, 3, 20))
-        system = {"message_group": "g"} if delay_s is None and random.random() < 0.5 else {}
-        message = client.message("b" * random.randint(1, 2_000), TOPIC, delay_s, **system)
+        delay_s = None if self.topic == URGENT else random.choice((None, None, 1, 3, 3, 20))
+        system: dict[str, Any] = {}
+        if self.topic == URGENT:
+            system = {"priority": random.randrange(PRIORITIES), "message_type": PRIORITY}
+        elif delay_s is None and random.random() < 0.5:
+            system = {"message_group": "g"}
+        message = client.message("b" * random.randint(1, 2_000), self.topic, delay_s, **system)
         message_id = f"{random.getrandbits(64):016X}"
         message.system_properties.message_id = message_id
         self.sending.add(message_id)
@@ -84,20 +101,20 @@ class Load:
 
     async def consume(self, client: GrpcClient) -> int:
         """Receive, settle each message in one of three ways, and return the number of messages."""
-        got = await client.receive(GROUP, TOPIC, invisible_s=INVISIBLE_S, wait_s=0.05)
+        got = await client.receive(GROUP, self.topic, invisible_s=INVISIBLE_S, wait_s=0.05)
         for one in got:
             self._judge(one.system_properties)
         intention = self._random.choice(("ack", "ack", "change", "forget"))
         if got and intention == "ack":
             await self.acknowledge(client, got)
         elif got and intention == "change":
-            assert (await client.change(got[0], 1, GROUP, TOPIC)).status.code == OK
+            assert (await client.change(got[0], 1, GROUP, self.topic)).status.code == OK
         return len(got)
 
     async def acknowledge(self, client: GrpcClient, got: list[Any]) -> None:
         """Ack received messages."""
         self.acking.update(one.system_properties.message_id for one in got)
-        answer = await client.ack(*got, group=GROUP, topic=TOPIC)
+        answer = await client.ack(*got, group=GROUP, topic=self.topic)
         assert answer.status.code in (OK, MULTIPLE_RESULTS), answer
         for entry in answer.entries:
             if entry.status.code == OK:
@@ -117,11 +134,13 @@ class Load:
     async def finish(self, client: GrpcClient, control: Client) -> None:
         """Make all messages due and visible, and consume them."""
         await control.advance("1d")
-        while got := await client.receive(GROUP, TOPIC, invisible_s=INVISIBLE_S):
+        while got := await client.receive(GROUP, self.topic, invisible_s=INVISIBLE_S):
             for one in got:
                 self._judge(one.system_properties)
+            new = [one.system_properties for one in got if one.system_properties.delivery_attempt == 1]
+            assert new == sorted(new, key=lambda system: -system.priority)
             await self.acknowledge(client, got)
-        stored = Counter(await all_in(control, TOPIC))
+        stored = Counter(await all_in(control, self.topic, PRIORITIES if self.topic == URGENT else 1))
         assert not self.faults
         assert max(stored.values(), default=1) == 1
         assert self.sent <= stored.keys() <= self.sending
@@ -140,8 +159,13 @@ async def _until_gone(act: Callable[[], Awaitable[Any]]) -> None:
 @asynccontextmanager
 async def broker(data: Path, failpoint: str = "") -> AsyncIterator[tuple[BrokerProcess, GrpcClient, Client]]:
     """Run a broker on the store that may die, a gRPC client and a JSON API client. Raises StartError."""
+    settings = data / "mocketmq.toml"
+    settings.write_text(FILE)
     async with (
-        forked_broker("--data", str(data), *SETTINGS, env={ENVIRONMENT: failpoint}) as process,
+        forked_broker(
+            *("--config", str(settings), "--data", str(data / "store"), *SETTINGS),
+            env={ENVIRONMENT: failpoint},
+        ) as process,
         Client(process.url) as control,
     ):
         port = (await control.info())["doors"]["grpc"]["port"]
@@ -172,6 +196,7 @@ SLOW = (
     *("writer.formed:50", "writer.writing:60", "writer.committed:60", "files.picked:3", "clock.fired:4"),
     *("files.saved:9", "files.removed:4", "receive.taken:10", "receive.settled:9"),
 )
+OF_PRIORITIES = ("writer.written:40", "receive.settled:2", "writer.committed:60", "receive.taken:10")
 
 
 @pytest.mark.parametrize("point", [*QUICK, *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW)])
@@ -182,11 +207,22 @@ async def test_kill_at_a_point(tmp_path: Path, point: str) -> None:
     await recover(tmp_path, load)
 
 
+@pytest.mark.parametrize(
+    "point", ["receive.taken:3", *(pytest.param(each, marks=pytest.mark.slow) for each in OF_PRIORITIES)]
+)
+async def test_kill_at_a_point_among_priorities(tmp_path: Path, point: str) -> None:
+    print(f"CRASH_SEED={SEED}")  # noqa: T201
+    load = Load(Random(f"{SEED} {point}"), has_priorities=True)
+    await run_until_killed(tmp_path, load, point)
+    await recover(tmp_path, load)
+
+
 @pytest.mark.slow
-async def test_kills_at_random_moments(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_priorities", [False, True])
+async def test_kills_at_random_moments(tmp_path: Path, has_priorities: bool) -> None:
     print(f"CRASH_SEED={SEED}")  # noqa: T201
     random = Random(f"{SEED} moments")
-    load = Load(random)
+    load = Load(random, has_priorities=has_priorities)
     for _ in range(8):
         await run_until_killed(tmp_path, load, after_s=random.uniform(0, 0.6))
     await recover(tmp_path, load)

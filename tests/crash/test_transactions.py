@@ -96,14 +96,17 @@ async def all_open(client: Client) -> set[str]:
     return found
 
 
-async def all_in(client: Client, topic: str) -> list[str]:
-    """Return the visible messages of the topic's only queue."""
+async def all_in(client: Client, topic: str, queues: int = 1) -> list[str]:
+    """Return the visible messages of the topic's queues."""
     found: list[str] = []
-    try:
-        while page := (await client.browse(topic, 0, offset=len(found), max_messages=256))["messages"]:
-            found += [message["message_id"] for message in page]
-    except BrokerError as error:
-        assert error.status == 404, error
+    for queue_id in range(queues):
+        offset = 0
+        try:
+            while page := (await client.browse(topic, queue_id, offset=offset, max_messages=256))["messages"]:
+                found += [message["message_id"] for message in page]
+                offset += len(page)
+        except BrokerError as error:
+            assert error.status == 404, error
     return found
 
 
