@@ -48,8 +48,21 @@ COMMANDS = {
     "seed": ["seed - --format jsonl"],
     "healthcheck": ["healthcheck", "healthcheck --url http://127.0.0.1:9"],
 }
-OTHERS = {"mcp", "schema", "serve", "export", "report", "probe", "lab", "relay", "demo", "verify"}
-"""Commands that work without a broker, and `mcp`, which imports what its extra brings."""
+OTHERS = {
+    "mcp",
+    "schema",
+    "serve",
+    "export",
+    "report",
+    "probe",
+    "lab",
+    "record",
+    "replay",
+    "relay",
+    "demo",
+    "verify",
+}
+"""Commands that work without a broker; `mcp`, which imports what its extra brings, and `replay`."""
 
 PROGRAM = """
 import atexit, sys

@@ -80,6 +80,8 @@ WITHOUT = {
         "report",
         "probe",
         "lab",
+        "record",
+        "replay",
         "relay",
         "relay kafka",
         "relay rocketmq",

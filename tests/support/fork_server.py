@@ -54,6 +54,10 @@ class Forked:
         """Send SIGTERM."""
         _send(self.pid, signal.SIGTERM)
 
+    def send_signal(self, number: int) -> None:
+        """Send a signal."""
+        _send(self.pid, number)
+
 
 def _send(pid: int, number: int) -> None:
     with suppress(ProcessLookupError):

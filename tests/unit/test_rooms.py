@@ -29,6 +29,7 @@ ROOMS = {
         "mocketmq.host_port",
         "mocketmq.instant",
         "mocketmq.invisible_time",
+        "mocketmq.json_path",
         "mocketmq.message",
         "mocketmq.open_ports",
         "mocketmq.own_command",
@@ -106,6 +107,7 @@ ROOMS = {
     "demo": {"mocketmq.demo"},
     "lab": {"mocketmq.lab"},
     "relay": {"mocketmq.relay"},
+    "recording": {"mocketmq.recording"},
     # Lateness reports
     "document": {
         f"mocketmq_report.{name}" for name in ("document", "figures", "jvm", "on_time", "progress", "schema")
@@ -186,10 +188,11 @@ KNOWS = {
     ),
     "lab": f"base schedule delay {BROKER} wire calling client probe app",
     "relay": "base store delay wire calling",
+    "recording": "base wire calling client relay",
     "lab-report": "base document judge report spark lab",
     "cli": (
         "base store faults delay calling client probe demo document ledger judge spark app lab relay"
-        " lab-report mcp"
+        " recording lab-report mcp"
     ),
 }
 

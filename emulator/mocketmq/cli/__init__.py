@@ -62,6 +62,8 @@ _COMMANDS = {
     "report": ("mocketmq_report.command", "Report how late delayed messages were, and check thresholds."),
     "probe": ("mocketmq.cli.probe", "Measure how late a real cluster delivers."),
     "lab": ("mocketmq.cli.lab", "Compare delay schemes under the same load."),
+    "record": ("mocketmq.cli.record", "Record the messages of a real RocketMQ."),
+    "replay": ("mocketmq.cli.replay", "Send a recording again, on a moved clock."),
     "relay": ("mocketmq.cli.relay", "Delay messages for a real Kafka or RocketMQ."),
     "mcp": ("mocketmq.cli.mcp", "Offer tools for the broker to coding agents."),
     "healthcheck": ("mocketmq.cli.healthcheck", "Check that the broker is ready."),

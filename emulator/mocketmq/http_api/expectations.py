@@ -9,7 +9,6 @@ from msgspec import UNSET, Meta, UnsetType
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.verification.clock_steps import Advance
 from mocketmq.broker.verification.expectations import STAGES, NearMiss, Wanted
-from mocketmq.broker.verification.json_path import PATHS, PATTERN
 from mocketmq.broker.verification.message_matcher import MessageMatcher, make_matcher
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import parse_duration_us
@@ -32,6 +31,7 @@ from mocketmq.http_api.leaks import leaks_route
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 from mocketmq.http_api.seen_message import Most, SeenOut, seen_out
 from mocketmq.http_api.sending import Base64
+from mocketmq.json_path import PATHS, PATTERN
 from mocketmq.settings import Settings
 
 _Count = Annotated[int, Meta(ge=0, le=LARGEST)]

@@ -32,8 +32,6 @@ from mocketmq.http_api.route import ApiCall, ApiSender, Route, RouteGroup
 from mocketmq.message.message import Message
 from mocketmq.message.priority import HIGHEST
 from mocketmq.message.properties import (
-    CHECK_IMMUNITY,
-    CHECK_TIMES,
     DELAY,
     KEYS,
     LITE_TOPIC,
@@ -41,35 +39,13 @@ from mocketmq.message.properties import (
     PRIORITY,
     START_DELIVER_TIME,
     TAGS,
-    TIMER_DEL_UNIQKEY,
     TIMER_DELAY_MS,
-    TIMER_OUT_MS,
     TIMERS,
     UNIQ_KEY,
 )
+from mocketmq.message.reserved import OWN_FIELDS, RESERVED
 from mocketmq.settings import Settings
 
-OWN_FIELDS: Final = {
-    DELAY: "delay_level",
-    KEYS: "keys",
-    LITE_TOPIC: "lite_topic",
-    PRIORITY: "priority",
-    TAGS: "tag",
-    UNIQ_KEY: "message_id",
-}
-"""Properties that have their own field, by name."""
-RESERVED: Final = frozenset(
-    {
-        *OWN_FIELDS,
-        # Set by brokers and client libraries.
-        *("CONSUME_START_TIME", "CORRECTION_FLAG", "MAX_OFFSET", "MAX_RECONSUME_TIMES", "MIN_OFFSET"),
-        *("MQ2_FLAG", "ORIGIN_MESSAGE_ID", "PGROUP", "REAL_QID", "REAL_TOPIC", "RECONSUME_TIME"),
-        *("RETRY_TOPIC", TIMER_OUT_MS, "TRANSFER_FLAG", "WAIT"),
-        # Would have no effect over HTTP.
-        *(TIMER_DEL_UNIQKEY, CHECK_IMMUNITY, CHECK_TIMES, "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET"),
-    }
-)
-"""Names that are forbidden for user properties."""
 _TIMER_US: Final = MAX_TIMER_DELAY_MS * US_PER_MS
 DUE_PROPERTIES: Final = (START_DELIVER_TIME, *TIMERS)
 """Properties by which SDKs delay a message. Two of them also have their own field."""

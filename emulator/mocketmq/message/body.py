@@ -24,11 +24,16 @@ class Body(NamedTuple):
 
 def body_of(message: StoredMessage, limit: int) -> Body:
     """Return the body, decompressed if it is zlib and at most ``limit`` bytes; otherwise as stored."""
-    if not is_compressed(message.sys_flag):
-        return Body(message.body, None)
-    kind = _KINDS.get(message.sys_flag >> _KIND_SHIFT & _KIND_MASK, "unknown")
-    content = _inflated(message.body, limit) if kind == "zlib" else None
-    return Body(message.body, kind) if content is None else Body(content, None)
+    return unpacked(message.body, message.sys_flag, limit)
+
+
+def unpacked(body: bytes, sys_flag: int, limit: int) -> Body:
+    """Like ``body_of``, of a body with this sysFlag."""
+    if not is_compressed(sys_flag):
+        return Body(body, None)
+    kind = _KINDS.get(sys_flag >> _KIND_SHIFT & _KIND_MASK, "unknown")
+    content = _inflated(body, limit) if kind == "zlib" else None
+    return Body(body, kind) if content is None else Body(content, None)
 
 
 def preview(head: bytes, sys_flag: int) -> str:

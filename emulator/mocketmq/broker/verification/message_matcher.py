@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from mocketmq.broker.verification.json_path import Step, parse_path, values_at
 from mocketmq.errors import shorten
+from mocketmq.json_path import Step, parse_path, values_at
 from mocketmq.message.body import shown_body
 from mocketmq.message.properties import KEYS, TAGS
 

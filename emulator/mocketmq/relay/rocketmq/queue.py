@@ -84,6 +84,10 @@ class RemoteQueue(NamedTuple):
         """The offset for the next message."""
         return await self._offset(RequestCode.GET_MAX_OFFSET)
 
+    async def offset_at(self, instant_ms: int) -> int:
+        """The offset of a message stored next to this instant; the end if all are older."""
+        return await self._offset(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, timestamp=str(instant_ms))
+
     async def committed(self) -> int:
         """The group's committed offset; without one, the offset of the oldest message."""
         fields = {"consumerGroup": self.group, "topic": self.topic, "queueId": str(self.queue_id)}
@@ -100,8 +104,9 @@ class RemoteQueue(NamedTuple):
         )
         self._done(answer, "does not accept the group's offset")
 
-    async def _offset(self, code: RequestCode) -> int:
-        answer = await self.broker.requests.call(code, {"topic": self.topic, "queueId": str(self.queue_id)})
+    async def _offset(self, code: RequestCode, **more: str) -> int:
+        ext = {"topic": self.topic, "queueId": str(self.queue_id), **more}
+        answer = await self.broker.requests.call(code, ext)
         return int(self._done(answer, "does not report its offsets").ext["offset"])
 
     def _done(self, answer: Answer, failed: str) -> Answer:

@@ -6,7 +6,7 @@ and ``..`` are not supported.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from mocketmq.errors import InvalidArgumentError
@@ -41,17 +41,28 @@ def values_at(document: Any, steps: Iterable[Step]) -> list[Any]:
     """Return every value of the document that the path selects."""
     values = [document]
     for step in steps:
-        values = [below for value in values for below in _below(value, step)]
+        values = [value[place] for value in values for place in _places(value, step)]
     return values
 
 
-def _below(value: Any, step: Step) -> Iterator[Any]:
+def change_at(document: Any, steps: Sequence[Step], change: Callable[[Any], Any]) -> Any:
+    """Return the document, changed in place at every value that the path selects."""
+    if not steps:
+        return change(document)
+    step, below = steps[0], steps[1:]
+    for place in _places(document, step):
+        document[place] = change_at(document[place], below, change)
+    return document
+
+
+def _places(value: Any, step: Step) -> list[Any]:
     match value, step:
         case dict(), None:
-            yield from value.values()
+            return list(value)
         case list(), None:
-            yield from value
+            return list(range(len(value)))
         case dict(), str() if step in value:
-            yield value[step]
+            return [step]
         case list(), int() if -len(value) <= step < len(value):
-            yield value[step]
+            return [step]
+    return []

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.verification.json_path import parse_path, values_at
 from mocketmq.broker.verification.message_matcher import is_equal
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.json_path import parse_path, values_at
 
 DOCUMENT: Any = {"order": {"id": 7, "lines": [{"sku": "a"}, {"sku": "b"}], "unit price": 2, "ü.": None}}
 

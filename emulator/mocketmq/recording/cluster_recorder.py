@@ -1,0 +1,345 @@
+"""Records the messages of topics of a real RocketMQ, by reads that change nothing there.
+
+A delayed message is stored twice: in a delay queue when it is sent, and in its topic once it is due, then
+without its delay. The recording has the first, and leaves out the second, which has the same unique key.
+"""
+
+import asyncio
+import ssl
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mocketmq.calling.call import ClusterError, Credentials
+from mocketmq.calling.connection import ClientConnection
+from mocketmq.calling.name_servers import BrokerQueues, NameServers
+from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
+from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from mocketmq.message.properties import REAL_QID, REAL_TOPIC, TIMER_DEL_UNIQKEY, UNIQ_KEY
+from mocketmq.recording.masks import Masks
+from mocketmq.recording.queue_reader import QueueReader, ReadMessage, merged
+from mocketmq.recording.recorded_message import UNPLAYED, AskedDelay, Sending, asked_delay, recorded
+from mocketmq.recording.recording import (
+    VERSION,
+    Origin,
+    RecordedMessage,
+    RecordingError,
+    RecordingHeader,
+    RecordingReader,
+    RecordingWriter,
+)
+from mocketmq.relay.rocketmq.brokers import RemoteBroker, RemoteBrokers
+from mocketmq.relay.rocketmq.queue import RemoteQueue
+from mocketmq.remoting.wire.record import decode_properties
+
+_DELAY_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)
+_NO_GROUP: Final = ""
+_ROLLED: Final = "TIMER_ROLL_TIMES"
+_MOST_PARKED: Final = 1_000_000
+_WRITTEN_TOGETHER: Final = 256
+_BYTES_TOGETHER: Final = 1 << 20
+_POLL_S: Final = 1.0
+_SLACK_MS: Final = 1_000
+"""Time in which a broker makes a message visible that it has stored."""
+
+Progress = Callable[[str, int, int | None], object]
+"""Called with the current activity, the number of messages read, and the total."""
+
+
+class Begin(NamedTuple):
+    """Where a recording begins: at a time, or at an offset of each queue; else at the oldest messages."""
+
+    from_ms: int | None = None
+    offset: int | None = None
+
+
+class RecordingPlan(NamedTuple):
+    """What to record. Without ``until_ms``, all messages that are there at the start."""
+
+    topics: Sequence[str]
+    begin: Begin
+    until_ms: int | None
+    limit: int | None
+    rate: int
+
+
+class RecordingSummary:
+    """What a recording has. ``counts`` has what it has not, in words."""
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.delayed = 0
+        self.counts: Counter[str] = Counter()
+
+
+class ClusterRecorder:
+    """Records into a file. Raises ClusterError, RecordingError; what was read before is in the file."""
+
+    def __init__(
+        self,
+        name_servers: str,
+        plan: RecordingPlan,
+        masks: Masks,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        connect = partial(ClientConnection, credentials=credentials, tls=tls)
+        self.summary = RecordingSummary()
+        self._source = f"rocketmq {name_servers}"
+        self._plan = plan
+        self._masks = masks
+        self._begin = plan.begin
+        self._name_servers = NameServers(name_servers, connect, lambda _: None)
+        self._brokers = RemoteBrokers(connect)
+        self._bases: dict[tuple[str, str], int] = {}  # first number of the queues of a topic on a broker
+        self._sources: list[QueueReader] = []
+        self._parked: Counter[str] = Counter()  # unique keys of delayed messages whose delivery was not read
+        self._read = 0
+        self._paced_us = 0
+
+    async def run(self, path: Path, *, resumes: bool, progress: Progress) -> None:
+        """Record until the plan is fulfilled. If it is cancelled, the file has all that was read."""
+        try:
+            routes = {topic: await self._route(topic) for topic in self._plan.topics}
+            writer, read = self._open(path, self._header(routes), resumes=resumes)
+            try:
+                await self._find_queues(routes, read)
+                await self._record(writer, progress)
+            except ClusterError as error:
+                raise type(error)(f"{error}. {path} has what was read; --resume continues it") from error
+            finally:
+                writer.close()
+        except (LookupError, ValueError) as error:
+            raise ClusterError(f"an answer of the cluster cannot be read: {error!r}") from error
+        finally:
+            await self._brokers.close()
+            await self._name_servers.close()
+
+    # The file
+
+    def _header(self, routes: dict[str, list[BrokerQueues]]) -> RecordingHeader:
+        queues = {}
+        for topic, brokers in routes.items():
+            total = 0
+            for each in brokers:
+                self._bases[topic, each.broker] = total
+                total += each.readable
+            queues[topic] = total
+        return RecordingHeader(
+            recording=VERSION,
+            source=self._source,
+            queues=queues,
+            masks=self._masks.texts,
+            key_check=self._masks.key_check,
+            from_ms=self._begin.from_ms,
+            from_offset=self._begin.offset,
+        )
+
+    def _open(
+        self, path: Path, header: RecordingHeader, *, resumes: bool
+    ) -> tuple[RecordingWriter, dict[tuple[str, str, int], int]]:
+        """Open the file. Return also the next offsets, by broker, topic and queue."""
+        if not resumes:
+            return RecordingWriter(path, header), {}
+        read: dict[tuple[str, str, int], int] = {}
+        found = RecordingReader(path)
+        try:
+            for name in ("queues", "masks", "key_check"):
+                if getattr(found.header, name) != getattr(header, name):
+                    raise RecordingError(
+                        f"{path} was recorded with other {_HEADINGS[name]}; allowed: the same as before"
+                    )
+            first = None
+            for _, message in found:
+                if (origin := message.origin) is None:
+                    continue
+                first = first or message.sent_ms
+                read[origin.broker, origin.topic, origin.queue_id] = origin.offset + 1
+                if origin.topic in _DELAY_TOPICS and message.message_id:
+                    self._parked[message.message_id] += 1
+            self._begin = Begin(found.header.from_ms or first, found.header.from_offset)
+        finally:
+            found.close()
+        return RecordingWriter(path, header, behind=found.whole), read
+
+    # Queues
+
+    async def _route(self, topic: str) -> list[BrokerQueues]:
+        route = await self._name_servers.route(topic)
+        if route is None:
+            raise ClusterError(f"topic {topic} does not exist")
+        return sorted((each for each in route if each.readable), key=lambda each: each.broker)
+
+    async def _find_queues(
+        self, routes: dict[str, list[BrokerQueues]], read: dict[tuple[str, str, int], int]
+    ) -> None:
+        brokers: dict[str, RemoteBroker] = {}
+        for topic, route in routes.items():
+            for each in route:
+                broker = brokers[each.broker] = self._brokers.at(each.address, each.broker)
+                for queue_id in range(each.readable):
+                    queue = RemoteQueue(broker, _NO_GROUP, topic, queue_id)
+                    start = read.get((each.broker, topic, queue_id))
+                    self._sources.append(
+                        QueueReader(queue, await self._start_of(queue) if start is None else start)
+                    )
+        from_ms = await self._first_ms()
+        for topic in _DELAY_TOPICS:
+            for each in await self._name_servers.route(topic) or ():
+                if each.broker not in brokers:
+                    continue
+                for queue_id in range(each.readable):
+                    queue = RemoteQueue(brokers[each.broker], _NO_GROUP, topic, queue_id)
+                    start = read.get((each.broker, topic, queue_id))
+                    if start is None:
+                        start = await (queue.oldest() if from_ms is None else queue.offset_at(from_ms))
+                    self._sources.append(QueueReader(queue, start))
+
+    async def _start_of(self, queue: RemoteQueue) -> int:
+        if self._begin.offset is not None:
+            return max(self._begin.offset, await queue.oldest())
+        if self._begin.from_ms is not None:
+            return await queue.offset_at(self._begin.from_ms)
+        return await queue.oldest()
+
+    async def _first_ms(self) -> int | None:
+        """The time from which delay queues are read: that of the first message, if offsets are given."""
+        if self._begin.offset is None or self._begin.from_ms is not None:
+            return self._begin.from_ms
+        firsts = []
+        for source in self._sources:
+            await source.look()
+            if (record := await source.head(self._pace)) is not None:
+                firsts.append(record.store_ms)
+        return min(firsts, default=wall_us() // US_PER_MS)
+
+    # Reading
+
+    async def _record(self, writer: RecordingWriter, progress: Progress) -> None:
+        until_ms, batch = self._plan.until_ms, _Batch(writer, self.summary)
+        is_last = False
+        try:
+            while not is_last:
+                is_last = until_ms is None or wall_us() // US_PER_MS > until_ms + _SLACK_MS
+                for source in self._sources:
+                    await source.look()
+                for source in self._sources:
+                    await source.look_again()
+                is_last |= await self._read_known(batch, progress)
+                batch.write()
+                if not is_last:
+                    await asyncio.sleep(_POLL_S)
+        finally:
+            batch.write()
+            self.summary.counts += Counter(
+                {
+                    "messages that the broker deleted before they were read": sum(
+                        source.lost for source in self._sources
+                    ),
+                    "bodies that are not JSON, which a mask starred whole": self._masks.broken,
+                }
+            )
+
+    async def _read_known(self, batch: "_Batch", progress: Progress) -> bool:
+        """Record up to the goals of the queues, and return whether the plan is fulfilled."""
+        total = self._read + sum(source.left for source in self._sources)
+        async with aclosing(merged(self._sources, self._pace)) as messages:
+            async for found in messages:
+                if self._plan.until_ms is not None and found.record.store_ms >= self._plan.until_ms:
+                    return True
+                self._read += 1
+                progress("recording", self._read, total)
+                if (message := self._message(found)) is not None:
+                    batch.add(message)
+                    if self.summary.messages == self._plan.limit:
+                        return True
+        return False
+
+    def _message(self, found: ReadMessage) -> RecordedMessage | None:
+        """The line of a message; None for one that is left out."""
+        source, record = found
+        properties = decode_properties(record.properties)
+        key = properties.get(UNIQ_KEY, "")
+        broker, topic = source.queue.broker.name, source.queue.topic
+        if self._begin.from_ms is not None and record.store_ms < self._begin.from_ms:
+            return None
+        counts, asked = self.summary.counts, AskedDelay()
+        queue_id = record.queue_id
+        if topic in _DELAY_TOPICS:
+            topic = properties.get(REAL_TOPIC, "")
+            if (topic, broker) not in self._bases or _ROLLED in properties:
+                return None
+            if TIMER_DEL_UNIQKEY in properties:
+                counts["recalls of delayed messages, which a replay does not repeat"] += 1
+                return None
+            try:
+                asked, queue_id = asked_delay(properties), int(properties[REAL_QID])
+            except (LookupError, ValueError):
+                counts["delayed messages with damaged properties"] += 1
+                return None
+            self.summary.delayed += 1
+            if key:
+                self._parked[key] += 1
+                if len(self._parked) > _MOST_PARKED:
+                    raise ClusterError(
+                        f"more than {_MOST_PARKED} delayed messages wait for their delivery; record less time"
+                        " with --from and --until"
+                    )
+        elif key in self._parked:
+            self._parked[key] -= 1
+            if not self._parked[key]:
+                del self._parked[key]
+            return None
+        if any(name in properties for name in UNPLAYED):
+            counts["messages whose priority or lite topic is left out"] += 1
+        message = recorded(
+            Sending(
+                record.store_ms,
+                record.born_ms,
+                topic,
+                self._bases[topic, broker] + queue_id,
+                record.flag,
+                record.sys_flag,
+            ),
+            record.body,
+            properties,
+            asked,
+            self._masks,
+            Origin(broker, source.queue.topic, source.queue.queue_id, record.queue_offset),
+        )
+        if message.compression is not None:
+            counts[f"bodies that stay compressed with {message.compression}, which a replay refuses"] += 1
+        return message
+
+    async def _pace(self, count: int) -> None:
+        """Wait so that no more than ``rate`` messages are read a second."""
+        now_us = steady_us()
+        self._paced_us = max(self._paced_us, now_us) + count * US_PER_S // self._plan.rate
+        await asyncio.sleep(max(self._paced_us - now_us, 0) / US_PER_S)
+
+
+_HEADINGS: Final = {"queues": "topics or queues", "masks": "masks", "key_check": "key of the masks"}
+
+
+class _Batch:
+    """Messages that are written together."""
+
+    def __init__(self, writer: RecordingWriter, summary: RecordingSummary) -> None:
+        self._writer = writer
+        self._summary = summary
+        self._messages: list[RecordedMessage] = []
+        self._bytes = 0
+
+    def add(self, message: RecordedMessage) -> None:
+        self._messages.append(message)
+        self._summary.messages += 1
+        self._bytes += len(message.body or message.body_base64 or "")
+        if len(self._messages) >= _WRITTEN_TOGETHER or self._bytes >= _BYTES_TOGETHER:
+            self.write()
+
+    def write(self) -> None:
+        messages, self._messages, self._bytes = self._messages, [], 0
+        self._writer.write(messages)

@@ -1,0 +1,143 @@
+"""Masks: what is made unreadable in a recording, before it is written.
+
+A starred text becomes ``***``. A hashed text becomes 16 hexadecimal digits of its HMAC-SHA256: equal values
+stay equal, and nobody without the key can try values out. Numbers stay numbers, so that programs still read
+the body: a starred number becomes 0, a hashed number one of at most 15 digits. A boolean becomes false. An
+object or a list keeps its form. A body as a whole becomes a text.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.json_path import Step, change_at, parse_path
+from mocketmq.message.properties import KEYS, TAGS
+
+STARS: Final = "***"
+_ALLOWED: Final = (
+    "body, a path in it such as body.phone or body.lines[*].name, properties, properties.NAME, keys"
+    " or tag; with =hash at its end, to hash the value instead of starring it"
+)
+_FIELDS: Final = {"keys": KEYS, "tag": TAGS}
+_DIGITS: Final = 10**15
+_PROPERTY: Final = "properties."
+
+
+class _Mask(NamedTuple):
+    """A mask of the body (``steps``), of a property, or of all user properties (neither)."""
+
+    is_hashed: bool
+    steps: Sequence[Step] | None = None
+    name: str = ""
+
+
+class Masks:
+    """Masks bodies and properties. ``broken`` counts bodies that were starred whole, as they are not JSON.
+
+    Each text is a place, and ``=hash`` or ``=star`` behind it. Raises InvalidArgumentError for one that is
+    wrong.
+    """
+
+    def __init__(self, texts: Sequence[str], key: bytes) -> None:
+        self.texts = list(texts)
+        self.broken = 0
+        self._key = key
+        self._masks = [_parsed(text) for text in texts]
+        self.hashes = any(mask.is_hashed for mask in self._masks)
+        self._of_body = [mask for mask in self._masks if mask.steps is not None]
+
+    @property
+    def key_check(self) -> str:
+        """A text that is equal for equal keys; empty if nothing is hashed."""
+        return self._digest("mocketmq recording") if self.hashes else ""
+
+    def body(self, body: bytes, *, is_plain: bool) -> bytes:
+        """Mask a body. All of it is starred if it is not JSON, or compressed, which is not ``is_plain``."""
+        if not self._of_body:
+            return body
+        for mask in self._of_body:
+            if not mask.steps:
+                return self._digest(body.hex()).encode() if mask.is_hashed else STARS.encode()
+        try:
+            document = msgspec.json.decode(body) if is_plain else None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            document = None
+        if not isinstance(document, dict | list):
+            self.broken += 1
+            return STARS.encode()
+        for mask in self._of_body:
+            change_at(document, mask.steps or (), self._hashed if mask.is_hashed else _starred)
+        return msgspec.json.encode(document)
+
+    def properties(self, properties: dict[str, str], own: frozenset[str]) -> dict[str, str]:
+        """Mask properties. Those named in ``own`` are not user properties, and masked only by their name."""
+        masked = dict(properties)
+        for mask in self._masks:
+            if mask.steps is not None:
+                continue
+            names = [mask.name] if mask.name else [name for name in masked if name not in own]
+            for name in names:
+                if name not in masked:
+                    continue
+                change = self._digest if mask.is_hashed else _stars
+                words = masked[name].split() if name == KEYS else [masked[name]]
+                masked[name] = " ".join(dict.fromkeys(map(change, words)))
+        return masked
+
+    def _digest(self, text: str) -> str:
+        return hmac.digest(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hex()[:16]
+
+    def _hashed(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self._digest(value)
+            case bool() | None:
+                return _starred(value)
+            case int() | float():
+                return int(self._digest(str(value)), 16) % _DIGITS
+            case list():
+                return [self._hashed(each) for each in value]
+            case _:
+                return {name: self._hashed(each) for name, each in value.items()}
+
+
+def _starred(value: Any) -> Any:
+    match value:
+        case str():
+            return STARS
+        case bool():
+            return False
+        case int() | float():
+            return 0
+        case list():
+            return [_starred(each) for each in value]
+        case dict():
+            return {name: _starred(each) for name, each in value.items()}
+    return value
+
+
+def _stars(_: str) -> str:
+    return STARS
+
+
+def _parsed(text: str) -> _Mask:
+    place, _, how = text.partition("=")
+    is_hashed = how == "hash"
+    if how not in ("", "star", "hash"):
+        raise InvalidArgumentError("mask", text, _ALLOWED)
+    if place == "body" or place.startswith(("body.", "body[")):
+        try:
+            return _Mask(is_hashed, parse_path("$" + place.removeprefix("body")))
+        except InvalidArgumentError:
+            raise InvalidArgumentError("mask", text, _ALLOWED) from None
+    if place in _FIELDS:
+        return _Mask(is_hashed, name=_FIELDS[place])
+    if place == "properties":
+        return _Mask(is_hashed)
+    if place.startswith(_PROPERTY) and len(place) > len(_PROPERTY):
+        return _Mask(is_hashed, name=place.removeprefix(_PROPERTY))
+    raise InvalidArgumentError("mask", text, _ALLOWED)

@@ -1,0 +1,105 @@
+"""Makes the line of a recording from the properties and the body of a message."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from mocketmq.clock import US_PER_MS
+from mocketmq.message.body import unpacked
+from mocketmq.message.properties import (
+    CLUSTER,
+    DELAY,
+    FIRST_POP_TIME,
+    KEYS,
+    LITE_TOPIC,
+    POP_CK,
+    PRIORITY,
+    START_DELIVER_TIME,
+    TAGS,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
+    TIMERS,
+    UNIQ_KEY,
+)
+from mocketmq.message.reserved import RESERVED
+from mocketmq.recording.masks import Masks
+from mocketmq.recording.recording import Origin, RecordedMessage, sent_text
+
+OF_BROKERS: Final = RESERVED | {
+    *(CLUSTER, FIRST_POP_TIME, POP_CK, START_DELIVER_TIME, *TIMERS),
+    *("TIMER_DELAY_LEVEL", "TIMER_DEQUEUE_MS", "TIMER_ENQUEUE_MS", "TIMER_ROLL_TIMES"),
+    *("MSG_REGION", "TRACE_ON", "__CRC32#", "DUP_INFO"),
+}
+"""Properties that brokers and client libraries set, or that have a field of their own."""
+UNPLAYED: Final = (PRIORITY, LITE_TOPIC)
+"""Properties that decide the queue of a message, and that a recording leaves out: it keeps the queue."""
+_LARGEST_BODY: Final = 64 << 20
+
+
+class AskedDelay(NamedTuple):
+    """A delay, as its sender asked for it. An absolute due time is in milliseconds of the sender's clock."""
+
+    level: int = 0
+    delay_ms: int | None = None
+    due_ms: int | None = None
+
+
+def asked_delay(properties: Mapping[str, str]) -> AskedDelay:
+    """Return the delay that the properties of a parked message ask for. Raises ValueError."""
+    if (level := int(properties.get(DELAY, "0"))) > 0:
+        return AskedDelay(level=level)
+    if TIMER_DELAY_SEC in properties:
+        return AskedDelay(delay_ms=int(properties[TIMER_DELAY_SEC]) * 1_000)
+    if TIMER_DELAY_MS in properties:
+        return AskedDelay(delay_ms=int(properties[TIMER_DELAY_MS]))
+    due = properties.get(TIMER_DELIVER_MS) or properties.get(START_DELIVER_TIME)
+    return AskedDelay(due_ms=int(due)) if due else AskedDelay()
+
+
+class Sending(NamedTuple):
+    """When and where a message was sent; times in milliseconds."""
+
+    sent_ms: int
+    born_ms: int
+    topic: str
+    queue_id: int | None
+    flag: int
+    sys_flag: int
+
+
+def recorded(
+    sending: Sending,
+    body: bytes,
+    properties: Mapping[str, str],
+    asked: AskedDelay,
+    masks: Masks,
+    origin: Origin | None = None,
+) -> RecordedMessage:
+    """Make the line of a message, with masks."""
+    masked = masks.properties(dict(properties), OF_BROKERS)
+    content, compression = unpacked(body, sending.sys_flag, _LARGEST_BODY)
+    hidden = masks.body(content, is_plain=compression is None)
+    if hidden is not content:
+        compression = None
+    try:
+        text = hidden.decode()
+    except UnicodeDecodeError:
+        text = None
+    return RecordedMessage(
+        sent_at=sent_text(sending.sent_ms * US_PER_MS),
+        topic=sending.topic,
+        queue_id=sending.queue_id,
+        body=text,
+        body_base64=hidden if text is None else None,
+        tag=masked.get(TAGS),
+        keys=tuple(masked.get(KEYS, "").split()),
+        properties={name: value for name, value in masked.items() if name not in OF_BROKERS},
+        delay_level=asked.level,
+        delay_ms=asked.delay_ms,
+        deliver_at=None if asked.due_ms is None else sent_text(asked.due_ms * US_PER_MS),
+        message_id=masked.get(UNIQ_KEY),
+        born_ms=sending.born_ms,
+        flag=sending.flag,
+        compression=compression,
+        origin=origin,
+    )

@@ -1,0 +1,199 @@
+"""The file of a recording: JSON lines, first a header, then a message on each line in order of sending.
+
+A message has the fields of a seed's message (docs/seeds.md), with ``sent_at``, and ``origin``: where it was
+read. All lines end with a line feed, so a line without one was cut off when its writer was killed.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+import msgspec
+
+from mocketmq.clock import US_PER_MS
+from mocketmq.errors import EmulatorError
+from mocketmq.instant import format_instant, parse_instant_ms
+
+VERSION: Final = 1
+_LONGEST_LINE: Final = 256 << 20
+
+
+class RecordingError(EmulatorError):
+    """A recording cannot be read or written."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """The position from which a message was read, in its real topic or in a delay queue."""
+
+    broker: str
+    topic: str
+    queue_id: int
+    offset: int
+
+
+class RecordedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message, and when it was sent. At most one of the delays is set, and each counts from ``sent_at``.
+
+    ``queue_id`` numbers the queues of all brokers; that of the broker is in ``origin``. ``compression`` is
+    that which the body still has.
+    """
+
+    sent_at: str
+    topic: str
+    queue_id: int | None = None
+    body: str | None = None
+    body_base64: bytes | None = None
+    tag: str | None = None
+    keys: Sequence[str] = ()
+    properties: dict[str, str] = {}
+    delay_level: int = 0
+    delay_ms: int | None = None
+    deliver_at: str | None = None
+    message_id: str | None = None
+    born_ms: int | None = None
+    flag: int = 0
+    compression: str | None = None
+    origin: Origin | None = None
+
+    @property
+    def sent_ms(self) -> int:
+        """``sent_at`` in epoch milliseconds. Raises InvalidArgumentError."""
+        return parse_instant_ms(self.sent_at, "sent_at")
+
+
+class RecordingHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """The first line: the version of the format, the source, its topics' queues, and the masks.
+
+    ``key_check`` tells whether another run hashes by the same key. ``from_ms`` or ``from_offset`` is where
+    the recording begins, for a run that continues it.
+    """
+
+    recording: int
+    source: str
+    queues: dict[str, int]
+    masks: list[str] = []
+    key_check: str = ""
+    from_ms: int | None = None
+    from_offset: int | None = None
+
+
+class Line(NamedTuple):
+    """A message, and the number of its line."""
+
+    number: int
+    message: RecordedMessage
+
+
+_header: Final = msgspec.json.Decoder(RecordingHeader)
+_message: Final = msgspec.json.Decoder(RecordedMessage)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def sent_text(sent_us: int) -> str:
+    """Format the time of sending, in milliseconds, as a recording has it."""
+    return format_instant(sent_us // US_PER_MS * US_PER_MS)
+
+
+class RecordingReader:
+    """Reads a recording line by line. Raises RecordingError, with the number of the line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file: BinaryIO = path.open("rb")
+        except OSError as error:
+            raise RecordingError(f"{path} cannot be read: {error.strerror}") from None
+        self.whole = 0
+        """Number of bytes of the lines read so far, which were whole."""
+        try:
+            self.header = self._read_header()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def size(self) -> int:
+        """Number of bytes of the file."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def __iter__(self) -> Iterator[Line]:
+        """All messages. A last line without a line feed is left out."""
+        number = 1
+        while data := self._line():
+            number += 1
+            try:
+                message = _message.decode(data)
+            except (msgspec.DecodeError, RecursionError) as error:
+                raise RecordingError(f"{self._path}, line {number}: {error}") from None
+            if (message.body is None) == (message.body_base64 is None):
+                allowed = "exactly one of body and body_base64"
+                raise RecordingError(f"{self._path}, line {number}: the body is wrong; allowed: {allowed}")
+            yield Line(number, message)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _line(self) -> bytes:
+        data = self._file.readline(_LONGEST_LINE)
+        if not data.endswith(b"\n"):
+            if len(data) == _LONGEST_LINE:
+                raise RecordingError(f"{self._path}: a line is longer than {_LONGEST_LINE} bytes")
+            return b""
+        self.whole += len(data)
+        return data
+
+    def _read_header(self) -> RecordingHeader:
+        try:
+            header = _header.decode(self._line())
+        except (msgspec.DecodeError, RecursionError):
+            raise RecordingError(
+                f"{self._path} is not a recording: its first line is not the header of one"
+            ) from None
+        if header.recording > VERSION:
+            raise RecordingError(
+                f"{self._path} has version {header.recording} of the format; allowed: up to {VERSION}."
+                " Use a newer mocketmq"
+            )
+        return header
+
+
+class RecordingWriter:
+    """Appends to a recording. Raises RecordingError."""
+
+    def __init__(self, path: Path, header: RecordingHeader, *, behind: int = 0) -> None:
+        """Create the file, which must not exist; or continue it behind its first ``behind`` bytes."""
+        self._path = path
+        try:
+            self._file: BinaryIO = path.open("r+b" if behind else "xb")
+            self._file.truncate(behind)
+            self._file.seek(behind)
+        except FileExistsError:
+            raise RecordingError(f"{path} exists: give another name, or continue it with --resume") from None
+        except OSError as error:
+            raise self._failed(error) from None
+        if not behind:
+            self._append([_encode(header)])
+
+    def write(self, messages: Iterable[RecordedMessage]) -> None:
+        """Append messages. They are in the file on return."""
+        self._append([_encode(message) for message in messages])
+
+    def close(self) -> None:
+        """Write the file to the disk, and close it."""
+        try:
+            os.fsync(self._file.fileno())
+            self._file.close()
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _append(self, lines: Sequence[bytes]) -> None:
+        try:
+            self._file.write(b"".join(line + b"\n" for line in lines))
+            self._file.flush()
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: OSError) -> RecordingError:
+        return RecordingError(f"{self._path} cannot be written: {error.strerror}")

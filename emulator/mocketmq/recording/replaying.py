@@ -1,0 +1,210 @@
+"""Replays a recording: sends its messages to a broker with their spacing, on the broker's clock.
+
+Each message has a target, as far after the begin of the replay as it was sent after the first message. Before
+it is sent, the clock is moved to the target, or the replay waits until the clock gets there. Messages with
+the same target are sent one topic after the other, each topic by one request, so each queue keeps its order.
+"""
+
+import asyncio
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from itertools import groupby
+from typing import Any, Final
+
+from mocketmq.client.answer import BrokerError, JsonObject
+from mocketmq.client.asynchronous import Client
+from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
+from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError
+from mocketmq.instant import parse_instant_ms
+from mocketmq.recording.recording import Line, RecordedMessage, RecordingReader
+
+_MOST: Final = 500
+"""Maximum number of messages in a request."""
+_MOST_BYTES: Final = 1 << 20
+"""Size of bodies beyond which a request gets no further message."""
+
+Progress = Callable[[str, int, int | None], object]
+"""Called with the current activity, the number of bytes read, and the total."""
+Refused = Callable[[str], object]
+"""Called with a sentence about a message that the broker refuses."""
+
+
+class Replaying:
+    """A replay. ``topics`` has other names for topics of the recording.
+
+    Attributes count what has happened so far; times are milliseconds of the broker's clock.
+    """
+
+    def __init__(
+        self,
+        broker: Client,
+        recording: RecordingReader,
+        topics: Mapping[str, str],
+        refuse: Refused,
+        progress: Progress,
+    ) -> None:
+        self.sent = self.delayed = self.refused = 0
+        self.began_ms = self.now_ms = 0
+        self.pending = 0
+        self.moves = False
+        self._speed: float | None = None
+        self._broker = broker
+        self._recording = recording
+        self._topics = topics
+        self._queues: dict[str, int] = {}  # numbers of queues of the broker's topics
+        self._refuse = refuse
+        self._progress = progress
+        self._steady_us = 0
+        self._last_due_ms = 0
+
+    async def run(self, speed: float | None, *, hurries: bool) -> None:
+        """Send all messages; then move the clock, if the replay moves it, until all of them are delivered.
+
+        ``speed`` is in recorded seconds a real second, by default the rate of the clock. If the replay
+        ``hurries``, or the clock is manual and no speed is given, it does not wait. Raises
+        InvalidArgumentError, RecordingError, BrokerError, UnreachableError.
+        """
+        clock = await self._broker.clock()
+        rate: float = clock["rate"]
+        if speed is None and not hurries:
+            speed = rate or None
+        if speed is not None and speed < rate:
+            raise InvalidArgumentError("speed", speed, f"at least {rate:g}, at which the broker's clock runs")
+        self._speed, self.moves = speed, speed != rate
+        for topic, queues in self._recording.header.queues.items():
+            await self._prepare(self._topics.get(topic, topic), queues)
+        self.began_ms = self.now_ms = (await self._broker.clock())["now_ms"]
+        self._steady_us = steady_us()
+        size = self._recording.size
+        for target_ms, lines in self._turns():
+            await self._reach(target_ms)
+            await self._send_all(lines, target_ms)
+            self._progress("replaying", self._recording.whole, size)
+        if self.moves and self._last_due_ms > self.now_ms:
+            await self._reach(self._last_due_ms)
+        clock = await self._broker.clock()
+        self.now_ms, self.pending = clock["now_ms"], clock["pending"]
+
+    async def _prepare(self, topic: str, queues: int) -> None:
+        """Create a topic that does not exist, with the queues of the recording."""
+        try:
+            found = await self._broker.topic(topic)
+        except BrokerError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            found = await self._broker.create_topic(topic, queues=max(queues, 1))
+        self._queues[topic] = found["write_queues"]
+
+    def _turns(self) -> Iterator[tuple[int, list[Line]]]:
+        """The messages, with their target times: those with the same one together."""
+        first_ms: int | None = None
+        target_ms = 0
+
+        def target_of(line: Line) -> int:
+            nonlocal first_ms, target_ms
+            sent_ms = line.message.sent_ms
+            first_ms = sent_ms if first_ms is None else first_ms
+            target_ms = max(target_ms, self.began_ms + sent_ms - first_ms)
+            return target_ms
+
+        for at_ms, together in groupby(self._recording, target_of):
+            lines, size = [], 0
+            for line in together:
+                lines.append(line)
+                size += len(line.message.body or line.message.body_base64 or "")
+                if len(lines) >= _MOST or size >= _MOST_BYTES:
+                    yield at_ms, lines
+                    lines, size = [], 0
+            if lines:
+                yield at_ms, lines
+
+    async def _reach(self, target_ms: int) -> None:
+        """Wait for the real time of a target, then move the clock there, or wait until it is there."""
+        if self._speed is not None:
+            at_us = self._steady_us + (target_ms - self.began_ms) * US_PER_MS / self._speed
+            await asyncio.sleep(max(at_us - steady_us(), 0) / US_PER_S)
+        if not self.moves or target_ms <= self.now_ms:
+            return
+        try:
+            self.now_ms = (await self._broker.move_to(target_ms))["now_ms"]
+        except BrokerError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+            self.now_ms = (await self._broker.clock())["now_ms"]
+            if self.now_ms < target_ms:
+                raise
+
+    async def _send_all(self, lines: list[Line], target_ms: int) -> None:
+        by_topic: dict[str, list[tuple[Line, JsonObject]]] = {}
+        for line in lines:
+            topic = self._topics.get(line.message.topic, line.message.topic)
+            try:
+                if topic not in self._queues:
+                    await self._prepare(topic, 1 + (line.message.queue_id or 0))
+                message = _outgoing(line.message, target_ms, self._queues[topic])
+            except EmulatorError as error:
+                self._refuse_line(line, error)
+            else:
+                by_topic.setdefault(topic, []).append((line, message))
+        for topic, messages in by_topic.items():
+            await self._send_topic(topic, messages)
+
+    async def _send_topic(self, topic: str, messages: list[tuple[Line, JsonObject]]) -> None:
+        """Send messages by one request or, if one of them is refused, one by one."""
+        try:
+            if len(messages) == 1:
+                answers = [await self._broker.send(topic, **messages[0][1])]
+            else:
+                answers = await self._broker.send_batch(topic, [message for _, message in messages])
+        except BrokerError as error:
+            if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.status in _DENIED:
+                raise
+            if len(messages) == 1:
+                self._refuse_line(messages[0][0], error)
+                return
+            for one in messages:
+                await self._send_topic(topic, [one])
+            return
+        self.sent += len(answers)
+        dues = [answer["due_ms"] for answer in answers if answer["due_ms"] is not None]
+        self.delayed += len(dues)
+        self._last_due_ms = max((self._last_due_ms, *dues))
+
+    def _refuse_line(self, line: Line, error: EmulatorError) -> None:
+        self.refused += 1
+        self._refuse(f"line {line.number}: {error}")
+
+
+_DENIED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+
+
+def _outgoing(message: RecordedMessage, target_ms: int, queues: int) -> JsonObject:
+    """The message as the JSON API takes it. Raises IllegalMessageError, InvalidArgumentError."""
+    if message.compression is not None:
+        raise IllegalMessageError(
+            "compression", f"the body is compressed with {message.compression}; allowed: none, or zlib"
+        )
+    sent_ms = message.sent_ms
+    delay_ms = message.delay_ms
+    if message.deliver_at is not None:
+        delay_ms = max(parse_instant_ms(message.deliver_at, "deliver_at") - sent_ms, 0)
+    born_ms = None if message.born_ms is None else max(target_ms - sent_ms + message.born_ms, 0)
+    fields: dict[str, Any] = {
+        "body": message.body,
+        "body_base64": None if message.body_base64 is None else _base64(message.body_base64),
+        "tag": message.tag,
+        "keys": message.keys or None,
+        "properties": message.properties or None,
+        "delay_level": message.delay_level or None,
+        "delay_ms": delay_ms or None,
+        "queue_id": None if message.queue_id is None else message.queue_id % queues,
+        "message_id": message.message_id,
+        "born_ms": born_ms,
+        "flag": message.flag or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _base64(body: bytes) -> str:
+    return base64.b64encode(body).decode()
