@@ -188,6 +188,51 @@ def test_seeds(pytester: pytest.Pytester, run: Run) -> None:
     )
 
 
+SNAPSHOTS = """
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def orders_waiting(mocketmq_session):
+    mocketmq_session.send("orders", "waiting", delay_level=16)
+    mocketmq_session.save_snapshot("orders-waiting")
+    mocketmq_session.send("orders", "second", delay_level=16)
+    mocketmq_session.save_snapshot("two-waiting")
+
+
+@pytest.mark.parametrize("time", [1, 2])
+@pytest.mark.mocketmq(snapshot="orders-waiting", topics=["more"])
+def test_each_test_begins_with_the_snapshot_of_its_marker(mocketmq, time):
+    assert mocketmq.topic("more")
+    assert mocketmq.clock()["pending"] == 1
+    assert mocketmq.clock.advance("30m")["fired"] == 1
+    texts = [one["text"] for one in mocketmq.snapshot_differences("orders-waiting")]
+    assert "1 message was delivered to orders" in texts
+
+
+def test_all_others_begin_with_the_snapshot_of_the_settings(mocketmq):
+    assert mocketmq.clock()["pending"] == 2
+    assert [one["name"] for one in mocketmq.snapshots()] == ["orders-waiting", "two-waiting"]
+
+
+@pytest.mark.mocketmq(snapshot="")
+def test_one_without(mocketmq):
+    assert mocketmq.clock()["pending"] == 0
+
+
+@pytest.mark.mocketmq(snapshot="missing")
+def test_a_missing_snapshot_fails_the_test(mocketmq): ...
+"""
+
+
+def test_snapshots(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makeini("[pytest]\nmocketmq_snapshot = two-waiting\n")
+    pytester.makepyfile(SNAPSHOTS)
+    told = run()
+    told.assert_outcomes(passed=4, errors=1)
+    told.stdout.fnmatch_lines(["*no snapshot has the name missing; there are orders-waiting, two-waiting*"])
+
+
 def test_a_project_without_any_setup(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(PROJECT)
     run("-W", "error").assert_outcomes(passed=12)

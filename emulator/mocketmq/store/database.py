@@ -46,6 +46,11 @@ JOIN_S = 1.0
 FRAME_BYTES = 4_120
 """Size of a page in the write-ahead log, including the page's header."""
 
+CACHE_KB: Final = 2_000
+"""SQLite's default size of a connection's page cache."""
+LARGE_CACHE_KB: Final = 32 << 10
+"""Size while a snapshot is attached, so that replacing all rows writes most pages to the log only once."""
+
 _sync: Final = getattr(os, "fdatasync", os.fsync)
 
 _FEW_ROWS: Final = TransactionSize()
@@ -161,6 +166,7 @@ class Database:
         direct = self._direct
         async with self._writer.exclusively():
             direct.execute("ATTACH ':memory:' AS snapshot")
+            direct.execute(f"PRAGMA main.cache_size=-{LARGE_CACHE_KB}")
         try:
             async with self._writer.exclusively():
                 direct.deserialize(content, name="snapshot")
@@ -168,6 +174,7 @@ class Database:
         finally:
             async with self._writer.exclusively():
                 direct.execute("DETACH snapshot")
+                direct.execute(f"PRAGMA main.cache_size=-{CACHE_KB}")
 
     async def transact(self, statements: Mapping[str, Rows], size: TransactionSize = _FEW_ROWS) -> None:
         """Run each statement once for each of its rows, as one transaction. The rows are not yet durable.

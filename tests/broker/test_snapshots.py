@@ -1,0 +1,166 @@
+"""Restores of what is kept in memory: transactions, held deliveries, lite topics, waiting consumers."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.faults.rule import FaultRule
+from tests.broker import half_messages as popped
+from tests.broker.test_checked_halves import prepare
+from tests.support.brokers import S, acknowledge, bodies, give_back, receive, running_broker, send, visible
+from tests.support.patience import PATIENCE_S
+
+
+async def test_half_messages_are_open_again_and_decided_once(anywhere: Path | str) -> None:
+    async with running_broker(anywhere) as broker:
+        halves, snapshots = broker.half_messages, broker.snapshots
+        half = await prepare(broker, "checked")
+        other = await popped.prepare(broker, "popped")
+        await snapshots.save("here")
+        for _ in range(2):
+            await halves.decide(half.stored.unique_key, commit=True)
+            assert len((await popped.commit(broker, [other])).done) == 1
+            assert sorted(bodies(await visible(broker))) == ["checked", "popped"]
+            await snapshots.restore("here")
+            assert await visible(broker) == []
+        await broker.mover.advance(300 * S)
+        receipts = [*broker.half_messages.open()]
+        assert [
+            receipt.times > 0 for receipt in receipts if receipt.log_offset == half.stored.log_offset
+        ] == [True]
+
+
+async def test_held_deliveries_are_held_and_released_again(anywhere: Path | str) -> None:
+    async with running_broker(anywhere) as broker:
+        rule = FaultRule(do="deliver-late", by="10s", name="late")
+        await broker.faults.add_rule(rule)
+        await send(broker, "held", level=1)
+        await broker.mover.advance(2 * S)
+        await broker.snapshots.save("here")
+        for _ in range(2):
+            assert (await visible(broker), broker.pending.count) == ([], 1)
+            assert broker.faults.get("late").fired == 1
+            await broker.mover.advance(10 * S)
+            assert bodies(await visible(broker)) == ["held"]
+            await broker.faults.clear()
+            await broker.snapshots.restore("here")
+
+
+async def test_lite_topics_exist_with_their_messages_and_expire_again(anywhere: Path | str) -> None:
+    async with running_broker(anywhere) as broker:
+        topics = broker.registry.topics
+        config = PLAIN.typed("lite").with_lite_expiration(30)
+        await topics.put("chats", 1, 1, PERM_READ | PERM_WRITE, config)
+        await send(broker, "1", topic="chats", __LITE_TOPIC="old")
+        await broker.snapshots.save("here")
+        for _ in range(2):
+            assert [one.name for one in topics.lites.of("chats")] == ["old"]
+            await send(broker, "2", topic="chats", __LITE_TOPIC="new")
+            sent = await send(broker, "3", topic="chats", __LITE_TOPIC="old")
+            assert sent.stored.queue_offset == 1
+            await broker.mover.advance(31 * 60 * S)
+            assert [*topics.lites.of("chats")] == []
+            await broker.snapshots.restore("here")
+
+
+async def test_delay_offsets_that_the_profile_has_not_saved_are_in_the_snapshot(anywhere: Path | str) -> None:
+    """Of a kill, RocketMQ 4's profile repeats deliveries; a restore does not."""
+    async with running_broker(anywhere, profile="rocketmq4") as broker:
+        await send(broker, "one", level=1)
+        await broker.mover.advance(2 * S)
+        assert bodies(await visible(broker)) == ["one"]
+        await broker.snapshots.save("here")
+        await broker.snapshots.restore("here")
+        assert broker.pending.count == 0
+        await broker.mover.advance(60 * S)
+        assert bodies(await visible(broker)) == ["one"]
+
+
+async def test_retries_and_dead_letters_are_taken_back(anywhere: Path | str) -> None:
+    async with running_broker(anywhere) as broker:
+        await send(broker, "poison")
+        await give_back(broker, await receive(broker))
+        await broker.snapshots.save("here")
+        for _ in range(2):
+            await broker.mover.advance(60 * S)
+            [again] = await receive(broker)
+            assert again.reconsumed == 1
+            await give_back(broker, [again], -1)
+            assert bodies(await visible(broker, "%DLQ%billing")) == ["poison"]
+            await broker.snapshots.restore("here")
+            assert broker.registry.topics.find_topic("%DLQ%billing") is None
+
+
+async def test_a_waiting_receiver_gets_nothing_of_before_and_the_next_message(anywhere: Path | str) -> None:
+    async with running_broker(anywhere) as broker:
+        await send(broker, "one")
+        await acknowledge(broker, await receive(broker))
+        await broker.snapshots.save("here")
+        waiting = asyncio.create_task(receive(broker, wait_s=60))
+        async with asyncio.timeout(PATIENCE_S):
+            while not broker.polls.count:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            await broker.snapshots.restore("here")
+            assert await waiting == []
+        await send(broker, "two")
+        assert bodies(await receive(broker)) == ["two"]
+
+
+async def test_sends_beside_restores_are_stored_before_or_after_each(anywhere: Path | str) -> None:
+    async with running_broker(anywhere) as broker:
+        await send(broker, "first", queue=0)
+        await broker.snapshots.save("here")
+
+        async def produce() -> None:
+            for number in range(60):
+                await send(broker, str(number), queue=0)
+
+        producer = asyncio.create_task(produce())
+        for _ in range(5):
+            await broker.snapshots.restore("here")
+        await producer
+        found = await visible(broker)
+        numbers = [int(body) for body in bodies(found)[1:]]
+        assert bodies(found)[0] == "first"
+        assert numbers == [*range(60 - len(numbers), 60)]
+        assert [one.queue_offset for one in found] == [*range(len(found))]
+
+
+async def test_watchers_see_the_restored_state() -> None:
+    async with running_broker() as broker:
+        await broker.snapshots.save("here")
+        for number in range(3):
+            await send(broker, str(number))
+        async with asyncio.timeout(PATIENCE_S):
+            watch = broker.live.watch()
+            looked = await anext(watch)
+            assert looked.end == 3
+            await broker.snapshots.restore("here")
+            while looked.end != 0:
+                looked = await anext(watch)
+            await send(broker, "new")
+            while looked.end != 1:
+                looked = await anext(watch)
+            await watch.aclose()
+
+
+async def test_a_snapshot_that_the_disk_refuses_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        await broker.snapshots.save("here")
+        await send(broker, "one")
+
+        def refuse(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("mocketmq.broker.snapshots.shelf.os.fsync", refuse)
+        with pytest.raises(StoreUnavailableError, match="No space left on device; nothing was changed"):
+            await broker.snapshots.save("here", replace=True)
+        monkeypatch.undo()
+        [kept], _ = await broker.snapshots.listed()
+        assert kept.manifest.messages == 0
+        assert [path.name for path in (tmp_path / "snapshots").iterdir()] == ["here.snapshot"]

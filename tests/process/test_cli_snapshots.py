@@ -1,0 +1,36 @@
+"""``mocketmq snapshot``: what its commands print and do."""
+
+import json
+
+from mocketmq.cli.exit_codes import Exit
+from tests.support.command_line import Shell
+from tests.support.process import forked_broker
+
+
+async def test_a_state_is_saved_compared_restored_and_deleted() -> None:
+    async with forked_broker("--clock", "manual") as process:
+        shell = Shell(process.url)
+        assert await shell("snapshot", "list") == (0, "no snapshots\n", "")
+        await shell("send", "orders", "waiting", "--level", "16")
+        saved = await shell("snapshot", "save", "here")
+        now = json.loads((await shell("clock", "--json")).stdout)["now"]
+        assert saved == (0, f"saved here: 1 records, 1 messages pending, the clock at {now}\n", "")
+        assert await shell("snapshot", "diff", "here") == (0, "nothing happened\n", "")
+        await shell("clock", "advance", "30m")
+        await shell("snapshot", "save", "later")
+        said = (await shell("snapshot", "diff", "here", "later")).stdout
+        assert said == (await shell("snapshot", "diff", "here")).stdout
+        assert said.splitlines()[1:] == [
+            "1 message was delivered to orders",
+            "0 messages wait for the due time, 1 did before",
+        ]
+        restored = await shell("snapshot", "restore", "here")
+        assert restored == (0, f"restored here: 1 records, 1 messages pending, the clock at {now}\n", "")
+        listed = json.loads((await shell("snapshot", "list", "--json")).stdout)["snapshots"]
+        assert [one["name"] for one in listed] == ["here", "later"]
+        assert (await shell("snapshot", "save", "here")).code == 1
+        assert (await shell("snapshot", "save", "here", "--replace")).code == 0
+        assert await shell("snapshot", "rm", "here", "later") == (0, "deleted here\ndeleted later\n", "")
+        missing = await shell("snapshot", "restore", "here")
+        assert missing.code == Exit.NOTHING
+        assert "no snapshot has the name here; there are none" in missing.stderr
