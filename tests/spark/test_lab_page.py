@@ -7,8 +7,23 @@ import pytest
 from mocketmq_report.lab.html import lab_html
 from tests.support.chromium import needs_chromium, open_page
 from tests.support.labs import sample_lab
+from tests.support.page_texts import CHINESE, TEXTS, WORD
 
 CHARTS = 6
+DATA = ("delay-sync", "always", "/data", "RocketMQ V4_9_7", "wheel<img")
+"""Names of the sample, and of a setting."""
+
+
+@needs_chromium
+async def test_the_page_is_read_in_chinese(tmp_path: Path) -> None:
+    path = tmp_path / "lab.html"
+    path.write_text(lab_html(sample_lab()))
+    async with open_page() as page:
+        await page.show(path, 1_180)
+        await page.evaluate("document.getElementById('language').click()")
+        texts = [text.strip() for text in await page.evaluate(TEXTS)]
+        english = {text for text in texts if WORD.search(text) and not CHINESE.search(text)}
+        assert {text for text in english if not text.startswith(DATA)} == set()
 
 
 @needs_chromium

@@ -14,6 +14,7 @@ from mocketmq_report import document as d
 from mocketmq_report import figures
 from mocketmq_report.report.html import html
 from tests.support.chromium import NAMES, Page, find_chromium, open_page
+from tests.support.page_texts import CHINESE, TEXTS, WORD
 from tests.support.patience import HANGING_S
 from tests.support.reports import sample_comparison, sample_limits, sample_report
 
@@ -109,6 +110,33 @@ async def test_paper_is_white_and_has_whole_tables_and_charts(page: Page, report
     charts = "[...document.querySelectorAll('.chart svg')].map((svg) => svg.getBoundingClientRect().width)"
     assert all(680 < width <= 690 for width in await page.evaluate(charts))
     assert (await page.pdf()).startswith(b"%PDF-")
+
+
+DATA = ("Broker", "Topic", "profile", "full", "real", "mocketmq", "nightly", "rocketmq4", "runner-7")
+"""What Chinese engineers write in Latin letters, and the sample's own names."""
+
+
+async def test_the_page_is_read_in_chinese_and_in_english(page: Page, report: Path) -> None:
+    await page.show(report, 1_180)
+    language = "document.getElementById('language')"
+    written = await page.evaluate(TEXTS)
+    assert await page.evaluate(f"[document.documentElement.lang, {language}.textContent]") == ["en", "中文"]
+    await page.evaluate(f"{language}.click()")
+    assert await page.evaluate(f"[document.documentElement.lang, {language}.textContent]") == [
+        "zh-CN",
+        "English",
+    ]
+    texts = await page.evaluate(TEXTS)
+    english = [text for text in texts if WORD.search(text) and not CHINESE.search(text)]
+    assert [text for text in english if not text.strip().startswith(DATA)] == []
+    assert "✕ 未通过：9 条阈值中的 5 条，4 条规则中的 2 条" in map(str.strip, texts)
+    drawn = await page.evaluate(
+        "[...document.querySelectorAll('#chart-time .title')].map((one) => one.textContent)"
+    )
+    assert drawn == ["延误"]
+    await page.evaluate(f"{language}.click()")
+    assert await page.evaluate(TEXTS) == written
+    assert await page.evaluate("document.documentElement.lang") == "en"
 
 
 async def test_resized_chart_is_redrawn(page: Page, report: Path) -> None:

@@ -18,21 +18,22 @@ from tests.support.browser import console_page, running_browser
 from tests.support.remoting import connected
 
 PICTURES: Final = (
-    ("levels", "levels", 1_280, False, 1_070),
-    ("levels-dark", "levels", 1_280, True, 1_070),
-    ("levels-phone", "levels", 390, True, 900),
-    ("lane", "levels/16", 1_280, False, 620),
-    ("messages", "messages?topic=bills", 1_280, False, 700),
-    ("message", "messages/order-4711", 1_280, True, 900),
-    ("send", "send?again=order-4711", 1_280, False, 800),
-    ("topics", "topics", 1_280, True, 560),
-    ("topic", "topics/bills", 1_280, False, 900),
-    ("group", "groups/billing", 1_280, False, 900),
-    ("clients", "clients", 1_280, False, 420),
-    ("faults", "faults", 1_280, True, 700),
-    ("lateness", "lateness", 1_280, False, 1_120),
+    ("levels", "levels", 1_280, False, 1_070, "en"),
+    ("levels-dark", "levels", 1_280, True, 1_070, "en"),
+    ("levels-phone", "levels", 390, True, 900, "en"),
+    ("levels-zh", "levels", 1_280, False, 1_070, "zh-CN"),
+    ("lane", "levels/16", 1_280, False, 620, "en"),
+    ("messages", "messages?topic=bills", 1_280, False, 700, "en"),
+    ("message", "messages/order-4711", 1_280, True, 900, "en"),
+    ("send", "send?again=order-4711", 1_280, False, 800, "en"),
+    ("topics", "topics", 1_280, True, 560, "en"),
+    ("topic", "topics/bills", 1_280, False, 900, "en"),
+    ("group", "groups/billing", 1_280, False, 900, "en"),
+    ("clients", "clients", 1_280, False, 420, "en"),
+    ("faults", "faults", 1_280, True, 700, "en"),
+    ("lateness", "lateness", 1_280, False, 1_120, "en"),
 )
-"""Name, view, width, whether the theme is dark, and height of each picture."""
+"""Name, view, width, whether the theme is dark, height and language of each picture."""
 
 _CONTENT: Final = "main :is(.lanes li, .life, .scroll, .form)"
 _DRAWS_S: Final = 1.5
@@ -47,8 +48,10 @@ async def take(out: Path) -> None:
         consumer(api, "10.4.1.22@7#1203", "billing", "bills", "*", language="GO"),
     ):
         await fill(api)
-        for name, room, width, is_dark, height in PICTURES:
-            async with console_page(browser, api.emulator.url, room, width=width, dark=is_dark) as page:
+        for name, room, width, is_dark, height, locale in PICTURES:
+            async with console_page(
+                browser, api.emulator.url, room, width=width, dark=is_dark, locale=locale
+            ) as page:
                 await page.set_viewport_size({"width": width, "height": height})
                 await page.wait_for_selector(_CONTENT)
                 await page.wait_for_timeout(_DRAWS_S * 1_000)

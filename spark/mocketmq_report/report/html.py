@@ -117,6 +117,7 @@ def _page() -> Template:
     )
     page.globals |= {
         "most_rows": MOST_ROWS,
+        "names_of_runs": frozenset(_RUN_FIELDS.values()),
         "most_failed": _MOST_FAILED,
         "stage_names": {stage: figures.stage(stage) for stage in STAGES},
     }

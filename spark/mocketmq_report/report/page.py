@@ -50,7 +50,8 @@ def environment(package: str, filters: Mapping[str, Callable[..., Any]]) -> Envi
     }
     page.globals |= {
         "css": Markup(_file(__package__, "report.css")),  # noqa: S704 - our own
-        "javascript": Markup(_file(__package__, "report.js")),  # noqa: S704 - our own
+        "chinese": embedded(_catalogue(package)),
+        "javascript": Markup(_file(__package__, "language.js") + _file(__package__, "report.js")),  # noqa: S704 - our own
         "dashes": DASHES,
         "shapes": _SHAPES,
     }
@@ -61,6 +62,14 @@ def embedded(specs: Mapping[str, Any]) -> Markup:
     """Return the specifications of charts by name, as JSON without characters of HTML markup."""
     text = json.dumps(specs, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - the text has no markup now
+
+
+def _catalogue(package: str) -> dict[str, str]:
+    """Read the Chinese texts of the templates of a package, and those that all pages share."""
+    texts: dict[str, str] = json.loads(_file(__package__, "zh.json"))
+    if package != __package__:
+        texts |= json.loads(_file(package, "zh.json"))
+    return texts
 
 
 @cache

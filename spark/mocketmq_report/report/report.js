@@ -37,7 +37,7 @@ function instant(ms) {
 
 const FORMATS = {
   text: String,
-  count: (value) => value.toLocaleString("en", { maximumFractionDigits: 3 }),
+  count: (value) => value.toLocaleString(document.documentElement.lang, { maximumFractionDigits: 3 }),
   share: (value) => `${Number((100 * value).toPrecision(7))}%`,
   duration,
   instant,
@@ -52,7 +52,7 @@ function tell(event) {
   if (!lines) return;
   tip.replaceChildren(...lines.flatMap(([title, field, format]) => {
     const [dt, dd] = ["dt", "dd"].map((tag) => document.createElement(tag));
-    dt.textContent = title;
+    dt.textContent = t(title);
     dd.textContent = row[field] === null ? "–" : FORMATS[format](row[field]);
     return [dt, dd];
   }));
@@ -102,11 +102,16 @@ function scaled(axis, from, to) {
 }
 
 function ticks(axis) {
-  return axis.bands ? axis.bands.map((name) => [name, name]) : axis.ticks;
+  return axis.bands ? axis.bands.map((name) => [name, t(name)]) : axis.ticks.map(([value, label]) => [value, t(label)]);
 }
 
+// The width of a text in pixels; a Chinese character is as wide as two letters.
+const widthOf = (text) => LETTER * [...text].reduce((sum, one) => sum + (one > "\u2e80" ? 1.8 : 1), 0);
+
 function fitting(text, width) {
-  return text.length * LETTER <= width ? text : `${text.slice(0, Math.floor(width / LETTER) - 1)}…`;
+  let end = text.length;
+  while (end > 1 && widthOf(text.slice(0, end)) + (end < text.length ? LETTER : 0) > width) end -= 1;
+  return end === text.length ? text : `${text.slice(0, end)}…`;
 }
 
 // The axis below: a label that would touch the one before it is left out.
@@ -114,7 +119,7 @@ function drawBelow(svg, axis, at, { left, right, top, bottom }) {
   svg.append(make("path", { d: `M${left} ${bottom}H${right}`, class: "axis" }));
   let taken = -Infinity;
   for (const [value, label] of ticks(axis)) {
-    const x = at(value), half = label.length * LETTER / 2;
+    const x = at(value), half = widthOf(label) / 2;
     const middle = Math.min(x, right + RIGHT - half);
     if (!axis.bands) svg.append(make("path", { d: `M${x} ${bottom}v4`, class: "axis" }));
     if (axis.hasGrid) svg.append(make("path", { d: `M${x} ${top}V${bottom}`, class: "axis" }));
@@ -123,7 +128,7 @@ function drawBelow(svg, axis, at, { left, right, top, bottom }) {
     svg.append(make("text", { x: middle, y: bottom + LINE, "text-anchor": "middle", class: "tick" }, label));
   }
   const title = { x: (left + right) / 2, y: bottom + BOTTOM + LINE, "text-anchor": "middle", class: "title" };
-  if (axis.title) svg.append(make("text", title, axis.title));
+  if (axis.title) svg.append(make("text", title, t(axis.title)));
 }
 
 // The axis on the left, with its title above it, which is read without turning the head.
@@ -138,7 +143,7 @@ function drawLeft(svg, axis, at, { left, right }) {
     text.append(make("title", {}, label));
     svg.append(text);
   }
-  svg.append(make("text", { x: 0, y: TOP - 12, class: "title" }, axis.title));
+  svg.append(make("text", { x: 0, y: TOP - 12, class: "title" }, t(axis.title)));
 }
 
 function drawLine(svg, mark, rows, x, y, isChosen) {
@@ -190,8 +195,8 @@ function drawRow(mark, row, x, y, box, ends) {
 function draw(place, spec, chosen) {
   const width = place.clientWidth;
   const xAxis = spec.choice && chosen in spec.x ? spec.x[chosen] : spec.x;
-  const longest = Math.max(0, ...(spec.y.bands ?? []).map((name) => name.length));
-  const left = Math.max(LEFT, Math.min(LONGEST, LETTER * longest + 8));
+  const longest = Math.max(0, ...(spec.y.bands ?? []).map((name) => widthOf(t(name))));
+  const left = Math.max(LEFT, Math.min(LONGEST, longest + 8));
   const box = { left, right: width - RIGHT, top: TOP, bottom: TOP + spec.height };
   const height = box.bottom + BOTTOM + (xAxis.title ? LINE + 4 : 0);
   const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
@@ -219,10 +224,11 @@ function draw(place, spec, chosen) {
 
 // A list of what can be chosen, which draws the chart anew.
 function choice(figure, options, value, redraw) {
-  const label = document.createElement("label"), select = document.createElement("select");
+  const label = document.createElement("label"), select = document.createElement("select"), name = document.createElement("span");
+  name.textContent = "show";
   select.append(...options.map((each) => new Option(each, each, false, each === value)));
   select.oninput = redraw;
-  label.append("show ", select);
+  label.append(name, " ", select);
   figure.querySelector(".choice").append(label);
   return select;
 }
@@ -235,16 +241,17 @@ const redraws = Object.entries(specs).map(([name, spec]) => {
       draw(place, spec, select?.value);
     } catch (error) {
       console.error(error);
-      place.textContent = `This chart could not be drawn: ${error.message}`;
+      place.textContent = t(`This chart could not be drawn: ${error.message}`);
     }
   };
   const select = spec.choice && choice(figure, spec.choice.options, spec.choice.value, redraw);
   place.onpointermove = place.onpointerdown = tell;
   place.onpointerleave = () => tell();
-  redraw();
   return redraw;
 });
-addEventListener("resize", () => redraws.forEach((redraw) => redraw()));
+const redrawAll = () => redraws.forEach((redraw) => redraw());
+addEventListener("resize", redrawAll);
+speak(document.getElementById("language"), redrawAll);
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const button = document.getElementById("theme");

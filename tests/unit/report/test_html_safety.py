@@ -112,7 +112,7 @@ def test_text_of_data_is_escaped(where: str) -> None:
     }
     found = page(**changes[where])
     tags = Counter(tag for tag, _ in found.elements)
-    assert tags["script"] == 2
+    assert tags["script"] == 3
     assert tags["img"] == 0
     words = " ".join(found.words.values())
     assert SHOWN in words
