@@ -56,6 +56,7 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
             )
         telemetry = await stack.enter_async_context(_telemetry(broker, settings))
         await plant_declared(broker, settings)
+        await _start_recording(settings, broker, stack)
         http, remoting, grpc = await open_front_doors(broker, settings, access, ports, stack)
         # Long polls and streams must end before the listeners wait for their handlers.
         stack.callback(broker.polls.close)
@@ -96,6 +97,23 @@ async def _close_store(database: Database, lock: DirectoryLock | None) -> None:
     await database.close()
     if lock is not None:
         lock.is_settled = database.damage is None
+
+
+async def _start_recording(settings: Settings, broker: Broker, stack: AsyncExitStack) -> None:
+    """Record what clients send, if a file is set. Raises SettingError if it cannot be written."""
+    if settings.record is None:
+        return
+    from mocketmq.recording.broker_recorder import BrokerRecorder  # noqa: PLC0415 - rarely used
+    from mocketmq.recording.recording import RecordingError  # noqa: PLC0415
+
+    try:
+        recorder = BrokerRecorder(Path(settings.record), broker.registry.topics)
+    except RecordingError as error:
+        allowed = f"a new file, or the recording of an earlier run ({error})"
+        raise SettingError("record", settings.record, allowed) from None
+    stack.push_async_callback(recorder.close)
+    recorder.start()
+    broker.sender.intake.on_sent = recorder.note
 
 
 async def _declare_faults(settings: Settings, broker: Broker) -> None:

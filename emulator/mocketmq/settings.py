@@ -137,6 +137,9 @@ class Settings:
     ready_file: str | None = _setting(
         "", rules.TEXT, "file that names the ports, as JSON; it exists while the broker is ready"
     )
+    record: str | None = _setting(
+        "", rules.TEXT, "file to which every sent message is recorded, for `mocketmq replay`"
+    )
     clock: str = _setting("real", rules.CLOCK, "how time runs: real, manual, or xN for N times as fast")
     profile: Profile = _setting(
         "exact", rules.choice(Profile), "timing of the delay levels: exact, or as rocketmq4"

@@ -4,16 +4,21 @@ import asyncio
 import hmac
 import json
 import signal
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mocketmq import Client
+from mocketmq.calling.headers import send_ext
 from mocketmq.client.operations import outgoing
+from mocketmq.message.properties import UNIQ_KEY
+from mocketmq.remoting.wire.codes import RequestCode
 from tests.support.patience import HANGING_S
 from tests.support.process import BrokerProcess, forked_broker
 from tests.support.recordings import ended, lines, recorded, replayed, result, started
+from tests.support.remoting import connected
 
 GAPS_MS = (0, 1, 700, 0, 60_000, 3_600_000, 5)
 """Times between messages; all of them together are more than an hour."""
@@ -167,6 +172,55 @@ async def test_a_running_clock_is_waited_for(tmp_path: Path) -> None:
         assert "allowed: at least 1, at which the broker's clock runs" in slow.stderr
         await replayed(broker.url, path, "--speed", "1000")
         assert (await client.clock())["moved"]
+
+
+async def test_a_broker_records_what_it_is_sent(tmp_path: Path) -> None:
+    path = tmp_path / "orders.jsonl"
+    delayed = [outgoing("level", delay_level=3), outgoing("timed", delay="1h")]
+    async with (
+        forked_broker("--clock", "manual", "--record", str(path)) as broker,
+        Client(broker.url) as client,
+        connected("127.0.0.1", broker.broker_port) as remoting,
+    ):
+        await client.create_topic("orders", queues=3)
+        await client.send("orders", "plain", keys=["7"], tag="A", queue_id=2)
+        await client.advance("90s")
+        await client.send_batch("orders", delayed)
+        half = await client.prepare("orders", "committed", group="makers", queue_id=1)
+        await client.prepare("orders", "rolled back", group="makers")
+        await client.advance("1s")
+        await client.commit(half["message_id"])
+        ext = send_ext("orders", "makers", 0, 0, {UNIQ_KEY: "by-remoting"})
+        await remoting.ok(RequestCode.SEND_MESSAGE, ext, b"\xff")
+    with path.open("a") as file:
+        file.write('{"sent_at": "torn')  # by a kill
+    async with forked_broker("--record", str(path)) as broker, Client(broker.url) as client:
+        await client.send("orders", "by the second run")
+    found = lines(path)
+    bodies = ["plain", "level", "timed", "committed", None, "by the second run"]
+    assert [each.get("body") for each in found] == bodies
+    first_ms, level_ms, timed_ms, committed_ms = [instant_ms(each["sent_at"]) for each in found[:4]]
+    assert [level_ms - first_ms, timed_ms - first_ms, committed_ms - first_ms] == [90_000, 90_000, 91_000]
+    assert instant_ms(found[2]["deliver_at"]) - timed_ms == 3_600_000
+    assert (found[0]["keys"], found[0]["tag"], found[0]["queue_id"], found[0]["queues"]) == (["7"], "A", 2, 3)
+    assert (found[1]["delay_level"], found[3]["queue_id"], found[4]["body_base64"]) == (3, 1, "/w==")
+    async with forked_broker("--clock", "manual") as broker, Client(broker.url) as client:
+        assert (await replayed(broker.url, path))["sent"] == len(found)
+        assert (await client.topic("orders"))["write_queues"] == 3
+        assert len(await read(client, queues=3)) == len(found)
+
+
+def instant_ms(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1_000)
+
+
+@pytest.mark.parametrize("name", ["none/orders.jsonl", "other.jsonl"])
+async def test_a_file_that_is_no_recording_is_refused_by_a_broker(name: str, tmp_path: Path) -> None:
+    (tmp_path / "other.jsonl").write_text("{}\n")
+    done = await ended("serve", "--port", "0", "--data", ":memory:", "--record", str(tmp_path / name))
+    assert done.code == 2
+    assert "--record is" in done.stderr
+    assert "allowed: a new file, or the recording of an earlier run" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

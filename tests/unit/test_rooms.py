@@ -182,13 +182,13 @@ KNOWS = {
     "live": "base store schedule delay document ledger compute",
     "spark": "base document ledger compute judge report live",
     "otlp": f"base store schedule {BROKER} http json",
+    "relay": "base store delay wire calling",
+    "recording": "base store registry sending wire calling client relay",
     "app": (
         f"base access store schedule delay {BROKER} connections listening grpc http json console"
-        " discovery aliyun otlp"
+        " discovery aliyun otlp recording"
     ),
     "lab": f"base schedule delay {BROKER} wire calling client probe app",
-    "relay": "base store delay wire calling",
-    "recording": "base wire calling client relay",
     "lab-report": "base document judge report spark lab",
     "cli": (
         "base store faults delay calling client probe demo document ledger judge spark app lab relay"

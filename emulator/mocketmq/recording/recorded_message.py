@@ -65,6 +65,7 @@ class Sending(NamedTuple):
     queue_id: int | None
     flag: int
     sys_flag: int
+    queues: int | None = None
 
 
 def recorded(
@@ -89,6 +90,7 @@ def recorded(
         sent_at=sent_text(sending.sent_ms * US_PER_MS),
         topic=sending.topic,
         queue_id=sending.queue_id,
+        queues=sending.queues,
         body=text,
         body_base64=hidden if text is None else None,
         tag=masked.get(TAGS),

@@ -17,6 +17,7 @@ from mocketmq.instant import format_instant, parse_instant_ms
 
 VERSION: Final = 1
 _LONGEST_LINE: Final = 256 << 20
+_BLOCK: Final = 1 << 16
 
 
 class RecordingError(EmulatorError):
@@ -35,13 +36,15 @@ class Origin(msgspec.Struct, frozen=True):
 class RecordedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message, and when it was sent. At most one of the delays is set, and each counts from ``sent_at``.
 
-    ``queue_id`` numbers the queues of all brokers; that of the broker is in ``origin``. ``compression`` is
-    that which the body still has.
+    ``queue_id`` numbers the queues of all brokers; that of the broker is in ``origin``. ``queues`` is the
+    number of the topic's queues, if the header does not have it. ``compression`` is that which the body still
+    has.
     """
 
     sent_at: str
     topic: str
     queue_id: int | None = None
+    queues: int | None = None
     body: str | None = None
     body_base64: bytes | None = None
     tag: str | None = None
@@ -131,6 +134,18 @@ class RecordingReader:
                 raise RecordingError(f"{self._path}, line {number}: the body is wrong; allowed: {allowed}")
             yield Line(number, message)
 
+    def end_of_lines(self) -> int:
+        """Number of bytes up to the end of the last whole line."""
+        end = self.size
+        while end > self.whole:
+            start = max(end - _BLOCK, self.whole)
+            self._file.seek(start)
+            found = self._file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            end = start
+        return self.whole
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -175,6 +190,17 @@ class RecordingWriter:
             raise self._failed(error) from None
         if not behind:
             self._append([_encode(header)])
+
+    @classmethod
+    def reopen(cls, path: Path, header: RecordingHeader) -> "RecordingWriter":
+        """Continue a recording behind its last whole line. The file must have this header."""
+        reader = RecordingReader(path)
+        try:
+            if reader.header != header:
+                raise RecordingError(f"{path} is a recording of {reader.header.source}; give another name")
+            return cls(path, header, behind=reader.end_of_lines())
+        finally:
+            reader.close()
 
     def write(self, messages: Iterable[RecordedMessage]) -> None:
         """Append messages. They are in the file on return."""

@@ -141,7 +141,7 @@ class Replaying:
             topic = self._topics.get(line.message.topic, line.message.topic)
             try:
                 if topic not in self._queues:
-                    await self._prepare(topic, 1 + (line.message.queue_id or 0))
+                    await self._prepare(topic, line.message.queues or 1 + (line.message.queue_id or 0))
                 message = _outgoing(line.message, target_ms, self._queues[topic])
             except EmulatorError as error:
                 self._refuse_line(line, error)

@@ -1,5 +1,6 @@
 """Intake: checks a message before it is stored, and chooses its queue and its delay scheme."""
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from mocketmq.broker.registry.registry import Registry
@@ -32,7 +33,10 @@ class AcceptedMessage(NamedTuple):
 
 
 class Intake:
-    """Accepts or refuses messages, and appends messages to their queue or level queue."""
+    """Accepts or refuses messages, and appends messages to their queue or level queue.
+
+    ``on_sent`` is called for each message that a client has sent or committed, once it is durable.
+    """
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class Intake:
     ) -> None:
         self.max_message_bytes = max_message_bytes
         self.delay_limiter = delay_limiter
+        self.on_sent: Callable[[AcceptedMessage, StoredMessage], None] | None = None
         self._clock = clock
         self._topics = registry.topics
         self._groups = registry.groups

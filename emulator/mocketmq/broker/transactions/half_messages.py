@@ -386,6 +386,7 @@ class HalfMessages:
 
     async def _commit(self, receipts: Sequence[Receipt]) -> list[Receipt]:
         kept: dict[Receipt, StoredMessage] = {}
+        appended: dict[Receipt, StoredMessage] = {}
         try:
             halves = {half.receipt: half for half in await self.halves(receipts)}
             accepted = {receipt: self._accept_again(half) for receipt, half in halves.items()}
@@ -401,7 +402,7 @@ class HalfMessages:
                 self._intake.check(*(accepted[receipt] for receipt in done))
                 for receipt in done:
                     if accepted[receipt].claim is None:
-                        self._intake.append(accepted[receipt], batch)
+                        appended[receipt] = self._intake.append(accepted[receipt], batch)
                     self._receipts.settle(batch, receipt, Outcome.COMMITTED)
                 return done
 
@@ -421,6 +422,8 @@ class HalfMessages:
             self._traffic.count_commit(half.queue.topic, (now_us - half.stored.store_us) // US_PER_S)
             if half.claim is not None:
                 self._traffic.count_timer(half.queue.topic, (half.claim.due_us - now_us) // US_PER_S)
+            if self._intake.on_sent is not None:
+                self._intake.on_sent(accepted[receipt], appended.get(receipt) or kept[receipt])
         return done
 
     def _accept_again(self, half: HalfMessage) -> AcceptedMessage:
