@@ -103,7 +103,8 @@ async def info(call: ApiCall, _: NoInput) -> Info:
 async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
     """Removes messages, even pending ones. Connections, topics, groups and settings stay; offsets continue.
 
-    Emptying all topics also empties the ledger, ends all long polls, and removes all injected faults.
+    Emptying all topics also empties the ledger, ends all long polls, removes all injected faults, and starts
+    brokers that are down.
     Emptying one topic keeps its rows in the ledger, and the faults.
     """
     broker = call.broker

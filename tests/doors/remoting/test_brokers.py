@@ -257,6 +257,8 @@ async def test_a_client_of_both_brokers_is_one_consumer(pair: Pair) -> None:
         await client.ok(34, body=beat)
     for client in (pair.a, pair.b):
         assert json.loads((await client.ok(38, {"consumerGroup": GROUP})).body) == {"consumerIdList": ["one"]}
+        connections = json.loads((await client.ok(203, {"consumerGroup": GROUP})).body)["connectionSet"]
+        assert [each["clientAddr"] for each in connections] == [client.address]
 
 
 async def test_assignments_are_of_all_brokers(pair: Pair) -> None:

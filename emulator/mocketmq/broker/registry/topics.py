@@ -471,7 +471,7 @@ class Topics:
         if queue_id >= count:
             raise WrongQueueError(topic.name, queue_id, count)
         queue = topic.queues[queue_id]
-        if self.brokers.is_down(queue):
+        if self.brokers.down and self.brokers.is_down(queue):
             broker = self.brokers.of(queue)
             raise BrokerDownError(
                 f"{broker.name}, which has queue {queue_id} of {topic.name}, has {_ended(broker)}"

@@ -22,9 +22,9 @@ async def consumers(call: RemotingCall[ConsumerGroupHeader]) -> Response:
     """List a group's consumers and their subscriptions."""
     name = call.header.consumer_group
     group = call.broker.registry.clients.find_connected_group(name)
-    if group is None:
+    members = [member for member in _members(call) if name in member.consumers]
+    if group is None or not members:
         raise RemotingError(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
-    members = [member for member in call.broker.registry.clients if name in member.consumers]
     body = {
         "connectionSet": list(map(_connection, members)),
         "consumeFromWhere": max(members, key=_seen_us).consumers[name].starts,
@@ -38,7 +38,7 @@ async def consumers(call: RemotingCall[ConsumerGroupHeader]) -> Response:
 async def producers(call: RemotingCall[ProducerGroupHeader]) -> Response:
     """List a group's producers."""
     name = call.header.producer_group
-    members = [member for member in call.broker.registry.clients if name in member.producers]
+    members = [member for member in _members(call) if name in member.producers]
     if not members:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
     return Response(body=dumps({"connectionSet": list(map(_connection, members))}))
@@ -47,7 +47,7 @@ async def producers(call: RemotingCall[ProducerGroupHeader]) -> Response:
 async def all_producers(call: RemotingCall[NoHeader]) -> Response:
     """List all producers, by group."""
     table: dict[str, list[dict[str, Any]]] = {}
-    for member in call.broker.registry.clients:
+    for member in _members(call):
         for name in member.producers:
             table.setdefault(name, []).append(
                 {
@@ -59,6 +59,12 @@ async def all_producers(call: RemotingCall[NoHeader]) -> Response:
                 }
             )
     return Response(body=dumps({"data": table}))
+
+
+def _members(call: RemotingCall[Any]) -> list[Member]:
+    """The clients that are connected to the broker which was asked. Tools ask each broker."""
+    indexes = (None, call.channel.broker_index)
+    return [each for each in call.broker.registry.clients if each.channel.broker_index in indexes]
 
 
 def subscription_data(wanted: Subscription) -> dict[str, Any]:

@@ -1,0 +1,147 @@
+"""Random lives of three brokers under load: nothing is lost or early, and each message arrives once."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
+
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.errors import BrokerDownError, BrokerStateError
+from mocketmq.message.broker_share import broker_names
+from mocketmq.message.message import Message
+from mocketmq.message.properties import DELAY
+from tests.property.machine import Machine, runs
+from tests.support.brokers import TOPIC, running_broker, visible
+
+BROKERS, QUEUES = 3, 2
+LEVELS = "1s 5s 1m"
+DELAYS_US = (US_PER_S, 5 * US_PER_S, 60 * US_PER_S)
+ROUTE_US = 120 * US_PER_S
+
+indexes = st.integers(0, BROKERS - 1)
+
+
+class Expected:
+    """An acknowledged message: its queue, when it is due, and whether it has been delivered."""
+
+    def __init__(self, queue_id: int, due_us: int) -> None:
+        self.queue_id = queue_id
+        self.due_us = due_us
+        self.is_delivered = False
+
+
+class ClusterMachine(Machine):
+    """Compares each step with a model, in which a due message waits for its broker."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_us = 0
+        self.sent: dict[str, Expected] = {}
+        self.is_up = [True] * BROKERS
+        self.crashed_us: list[int | None] = [None] * BROKERS
+
+    @initialize()
+    def start(self) -> None:
+        self.open()
+        self.do(self.broker.registry.topics.put(TOPIC, QUEUES, QUEUES, 6))
+        self.now_us = self.broker.clock.now_us()
+
+    def open(self) -> None:
+        context = running_broker(self.directory.name, levels=LEVELS, brokers=BROKERS)
+        self.broker = self.do(self.running.enter_async_context(context))
+
+    @rule(index=indexes, queue=st.integers(0, QUEUES - 1), level=st.integers(0, len(DELAYS_US)))
+    def send(self, index: int, queue: int, level: int) -> None:
+        delay_us = DELAYS_US[level - 1] if level else 0
+        self._send(index, queue, delay_us, Message(TOPIC, properties={DELAY: str(level)}, body=b""))
+
+    @rule(index=indexes, queue=st.integers(0, QUEUES - 1), delay_ms=st.integers(1, 70_000))
+    def send_timed(self, index: int, queue: int, delay_ms: int) -> None:
+        delay_us = delay_ms * US_PER_MS
+        self._send(index, queue, delay_us, Message(TOPIC, b"", {}, delay_us=delay_us))
+
+    def _send(self, index: int, queue: int, delay_us: int, message: Message) -> None:
+        message.queue_id = queue * BROKERS + index
+        message.body = (body := str(len(self.sent))).encode()
+        try:
+            self.do(self.broker.sender.send(message))
+        except BrokerDownError:
+            assert not self.is_up[index]
+        else:
+            assert self.is_up[index]
+            self.sent[body] = Expected(message.queue_id, self.now_us + delay_us if delay_us else 0)
+        self._deliver()
+
+    @rule(by_us=st.sampled_from([1, US_PER_S, 5 * US_PER_S, 30 * US_PER_S, 60 * US_PER_S, ROUTE_US]))
+    def move(self, by_us: int) -> None:
+        self.do(self.broker.mover.advance(by_us))
+        self.now_us += by_us
+        self._deliver()
+
+    @rule(index=indexes, is_crash=st.booleans())
+    def end(self, index: int, is_crash: bool) -> None:
+        lives, name = self.broker.broker_lives, broker_names(BROKERS)[index]
+        step = lives.crash(name) if is_crash else lives.shut_down(name)
+        if not self.is_up[index]:
+            with pytest.raises(BrokerStateError):
+                self.do(step)
+            return
+        self.do(step)
+        self.is_up[index] = False
+        self.crashed_us[index] = self.now_us if is_crash else None
+
+    @rule(index=indexes)
+    def begin(self, index: int) -> None:
+        step = self.broker.broker_lives.start(broker_names(BROKERS)[index])
+        if self.is_up[index]:
+            with pytest.raises(BrokerStateError):
+                self.do(step)
+            return
+        self.do(step)
+        self.is_up[index] = True
+        self._settle()
+
+    @rule()
+    def restart(self) -> None:
+        self.do(self.running.aclose())
+        self.open()
+        self.is_up = [True] * BROKERS
+        self._settle()
+
+    def _settle(self) -> None:
+        self.do(self.broker.mover.advance(0))
+        self._deliver()
+
+    def _deliver(self) -> None:
+        for each in self.sent.values():
+            if each.due_us <= self.now_us and self.is_up[each.queue_id % BROKERS]:
+                each.is_delivered = True
+
+    @invariant()
+    def each_message_is_in_its_queue_once_it_is_due(self) -> None:
+        if not self.sent:
+            return
+        topics = self.broker.registry.topics
+        found = self.do(visible(self.broker))
+        assert Counter((topics.queue(one.queue_key).queue_id, one.body.decode()) for one in found) == Counter(
+            (each.queue_id, body) for body, each in self.sent.items() if each.is_delivered
+        )
+        assert all(one.store_us >= self.sent[one.body.decode()].due_us for one in found)
+        assert self.broker.held.pending == sum(
+            not each.is_delivered and each.due_us <= self.now_us for each in self.sent.values()
+        )
+
+    @invariant()
+    def routes_name_brokers_that_run_or_crashed_lately(self) -> None:
+        expected = [
+            is_up or (crashed_us is not None and self.now_us < crashed_us + ROUTE_US)
+            for is_up, crashed_us in zip(self.is_up, self.crashed_us, strict=True)
+        ]
+        brokers = self.broker.registry.brokers
+        assert [brokers.is_routed(each) for each in brokers] == expected
+
+
+@pytest.mark.parametrize("examples", [15, pytest.param(200, marks=pytest.mark.slow)])
+def test_brokers_match_the_model(examples: int) -> None:
+    run_state_machine_as_test(ClusterMachine, settings=runs(examples))
