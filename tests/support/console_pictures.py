@@ -21,7 +21,7 @@ PICTURES: Final = (
     ("levels", "levels", 1_280, False, 1_070, "en"),
     ("levels-dark", "levels", 1_280, True, 1_070, "en"),
     ("levels-phone", "levels", 390, True, 900, "en"),
-    ("levels-zh", "levels", 1_280, False, 1_070, "zh-CN"),
+    ("levels", "levels", 1_280, False, 1_070, "zh-CN"),
     ("lane", "levels/16", 1_280, False, 620, "en"),
     ("messages", "messages?topic=bills", 1_280, False, 700, "en"),
     ("message", "messages/order-4711", 1_280, True, 900, "en"),
@@ -55,7 +55,9 @@ async def take(out: Path) -> None:
                 await page.set_viewport_size({"width": width, "height": height})
                 await page.wait_for_selector(_CONTENT)
                 await page.wait_for_timeout(_DRAWS_S * 1_000)
-                await page.screenshot(path=out / f"console-{name}.png")
+                folder = out if locale == "en" else out / locale
+                folder.mkdir(exist_ok=True)
+                await page.screenshot(path=folder / f"console-{name}.png")
 
 
 async def fill(api: Api) -> None:

@@ -1,7 +1,7 @@
 """``python -m tests.support.screenshots OUTDIR``: make the pictures of a report that docs/ shows.
 
 Chromium draws the top of the golden ledger's page, its charts in the dark theme, and a comparison of two
-made-up ledgers. The pictures are the same on every run and machine.
+made-up ledgers, in English and in Chinese. The pictures are the same on every run and machine.
 """
 
 import asyncio
@@ -39,9 +39,13 @@ def write_pages(folder: Path) -> None:
 async def take(folder: Path, out: Path) -> None:
     """Take the pictures of the pages in the folder."""
     async with open_page() as page:
-        for name, shown, width, is_dark, begin, height in _PICTURES:
-            await page.show(folder / f"{shown}.html", width, dark=is_dark)
-            (out / f"{name}.png").write_bytes(await page.screenshot(begin, height))
+        for language, place in (("en", out), ("zh-CN", out / "zh-CN")):
+            place.mkdir(exist_ok=True)
+            for name, shown, width, is_dark, begin, height in _PICTURES:
+                await page.show(folder / f"{shown}.html", width, dark=is_dark)
+                shows = f"document.documentElement.lang === '{language}'"
+                await page.evaluate(f"{shows} || document.querySelector('#language').click()")
+                (place / f"{name}.png").write_bytes(await page.screenshot(begin, height))
 
 
 if __name__ == "__main__":

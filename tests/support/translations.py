@@ -155,7 +155,7 @@ class Translation:
         found = str(((ROOT / page).parent / path).resolve().relative_to(ROOT)) if path else page
         if {page, found} == {self.english, self.chinese} and not heading:
             return "the page in the other language"
-        original = self._originals.get(found, found)
+        original = self._originals.get(found, found.replace("docs/images/zh-CN/", "docs/images/"))
         if page == self.chinese and found in self._originals.values() and not self._is_apart(found, heading):
             return f"{found} in English, although it has a Chinese page"
         if heading and original != found:
