@@ -119,7 +119,7 @@ lock: $(UV)  ## resolve pyproject.toml into the lock files (ARGS=--upgrade for t
 		--output-file requirements-report.lock
 	@$(COMPILE) --group build --group bundle --extra otlp --extra relay --extra sorted --constraint requirements.lock \
 		--output-file requirements-bundle.lock
-	@$(COMPILE) --group dev --extra mcp --extra otlp --extra relay --extra report --extra sorted --constraint requirements-report.lock --output-file requirements-dev.lock
+	@$(COMPILE) --group dev --extra mcp --extra otlp --extra relay --extra report --extra sorted --extra sql --constraint requirements-report.lock --output-file requirements-dev.lock
 
 clean:  ## remove .venv, caches and builds; data directories stay
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis

@@ -53,6 +53,7 @@ OTHERS = {
     "schema",
     "serve",
     "export",
+    "sql",
     "report",
     "probe",
     "lab",

@@ -48,6 +48,7 @@ ASKING = {
 WORKING = {
     "serve": "serve --port 0 --data {store}",
     "export": "export {store} {folder}",
+    "sql": "sql FROM/**/deliveries {store}",
     "report": "report {store} --out {folder}",
     "probe": "probe --name-server 127.0.0.1:9 --out {folder}.csv",
     "lab": "lab --out {folder}-lab",
@@ -69,6 +70,7 @@ ENDED = {
 
 BY_ITSELF = {
     "export": 0,
+    "sql": 0,
     "report": 0,
     "probe": 3,
     "record": 3,

@@ -87,6 +87,7 @@ WITHOUT = {
         "relay rocketmq",
         "demo",
         "export",
+        "sql",
     ),
     *(
         "healthcheck",

@@ -117,6 +117,7 @@ ROOMS = {
     "judge": {"mocketmq_report.judge"},
     "report": {"mocketmq_report.report"},
     "live": {"mocketmq_report.live"},
+    "questions": {"mocketmq_report.questions"},
     "lab-report": {"mocketmq_report.lab"},
     "spark": {"mocketmq_report"},  # the rest of it
     "otlp": {"mocketmq.otlp"},
@@ -180,6 +181,7 @@ KNOWS = {
     "judge": "base document",
     "report": "base document judge",
     "live": "base store schedule delay document ledger compute",
+    "questions": "base store document ledger",
     "spark": "base document ledger compute judge report live",
     "otlp": f"base store schedule {BROKER} http json",
     "relay": "base store delay wire calling",
@@ -192,7 +194,7 @@ KNOWS = {
     "lab-report": "base document judge report spark lab",
     "cli": (
         "base store faults delay calling client probe demo document ledger judge spark app lab relay"
-        " recording lab-report mcp"
+        " recording lab-report mcp questions"
     ),
 }
 

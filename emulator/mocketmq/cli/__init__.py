@@ -59,6 +59,7 @@ _COMMANDS = {
     ),
     "reset": ("mocketmq.cli.topics", "Delete all messages, or those of one topic."),
     "export": ("mocketmq.cli.export", "Export the ledger as Parquet."),
+    "sql": ("mocketmq.cli.sql", "Answer questions about the ledger in SQL."),
     "report": ("mocketmq_report.command", "Report how late delayed messages were, and check thresholds."),
     "probe": ("mocketmq.cli.probe", "Measure how late a real cluster delivers."),
     "lab": ("mocketmq.cli.lab", "Compare delay schemes under the same load."),
@@ -78,8 +79,8 @@ _EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {each.value:<4} {each.meaning}" fo
 
 
 _NO_REPORTS = (
-    "lateness reports, exports and the lab are not part of this bundle: use the image mocketmq-report, or"
-    " install mocketmq with its extra 'report'"
+    "lateness reports, exports, SQL and the lab are not part of this bundle: use the image mocketmq-report,"
+    " or install mocketmq with its extra 'report'"
 )
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mocketmq.errors import EmulatorError
 from mocketmq_report.ledger.columns import STRUCK
+from mocketmq_report.ledger.conditions import RowCondition
 
 if TYPE_CHECKING:
     from mocketmq_report.ledger.store_snapshot import OffsetRange
@@ -62,6 +64,21 @@ class RowGroups(NamedTuple):
         """The number of rows, and their delivery times."""
         return Extent(self.rows, *self.delivered_us)
 
+    def narrowed(self, where: Sequence[RowCondition]) -> "RowGroups | None":
+        """Leave out groups without a matching row, by the file's footer; None if no group remains."""
+        metadata = pq.read_metadata(self.path)
+        names = metadata.schema.to_arrow_schema().names
+        known = [condition for condition in where if condition.column in names]
+        groups = tuple(
+            number
+            for number in self.groups
+            if all(
+                each.may_match(metadata.row_group(number).column(names.index(each.column)).statistics)
+                for each in known
+            )
+        )
+        return self._replace(groups=groups) if groups else None
+
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
         """Read these columns. Raises DamagedPartError."""
         wanted = [*columns.needed, *(columns.in_doubt if self.is_doubtful else ())]
@@ -101,13 +118,19 @@ class StoreRange(NamedTuple):
     names: dict[int, str]  # names of runs, by number
     span: "OffsetRange"
     rows: int
+    where: tuple[RowCondition, ...] = ()
+
+    def narrowed(self, where: Sequence[RowCondition]) -> "StoreRange":
+        """Leave out deliveries that SQLite can tell not to match."""
+        return self._replace(where=(*self.where, *where))
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
         """Read these columns."""
         # ADBC takes long to import, and executors that read exports may lack it.
         from mocketmq_report.ledger.store_snapshot import read  # noqa: PLC0415
 
-        return read(Path(self.database), self.names, self.span, [*columns.needed, *columns.in_doubt])
+        wanted = [*columns.needed, *columns.in_doubt]
+        return read(Path(self.database), self.names, self.span, wanted, self.where)
 
 
 class Loaded(NamedTuple):
@@ -123,6 +146,29 @@ class Loaded(NamedTuple):
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - it has all of them
         """Yield the rows with all columns."""
         yield from self.table.to_batches()
+
+
+class WithoutRuns(NamedTuple):
+    """A part without the rows of some runs."""
+
+    part: LedgerPart
+    runs: frozenset[str]
+
+    def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
+        """Read these columns."""
+        gone = pa.array(self.runs, pa.string())
+        for batch in self.part.batches(columns):
+            yield batch.filter(pc.invert(pc.is_in(batch["run"], gone)))
+
+
+def narrowed(part: LedgerPart, where: Sequence[RowCondition]) -> LedgerPart | None:
+    """Leave out rows that cheaply turn out not to match, but not all of these; None if no row matches."""
+    if not where:
+        return part
+    if isinstance(part, WithoutRuns):
+        inner = narrowed(part.part, where)
+        return None if inner is None else part._replace(part=inner)
+    return part.narrowed(where) if isinstance(part, RowGroups | StoreRange) else part
 
 
 def row_groups(path: str, run: str, metadata: pq.FileMetaData, most: int) -> Iterator[RowGroups]:

@@ -7,13 +7,12 @@ of one kind are read together, so that a hundred sources make one plan.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mocketmq.errors import StoreError
@@ -25,12 +24,12 @@ from mocketmq_report.ledger.external_files import FORMATS, ExternalFile, parse_n
 from mocketmq_report.ledger.external_runs import LookForRuns
 from mocketmq_report.ledger.ledger import (
     BrokenLedgerError,
-    Columns,
     Extent,
     Ledger,
     LedgerPart,
     Loaded,
     StoreRange,
+    WithoutRuns,
     row_groups,
 )
 from mocketmq_report.ledger.places import DataLocation, Places, SparkStarter, files
@@ -126,19 +125,6 @@ def read(
     return LedgerReading(ledger, finder.broken, warnings)
 
 
-class _Without(NamedTuple):
-    """A part without the rows of some runs."""
-
-    part: LedgerPart
-    runs: frozenset[str]
-
-    def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
-        """Read these columns."""
-        gone = pa.array(self.runs, pa.string())
-        for batch in self.part.batches(columns):
-            yield batch.filter(pc.invert(pc.is_in(batch["run"], gone)))
-
-
 class _Found:
     """The parts of a ledger, and their extent."""
 
@@ -175,7 +161,7 @@ class _Found:
             for span, rows in zip(store.ranges, store.rows_of_ranges, strict=True)
         ]
         parts.append(Loaded(store.undelivered))
-        self.parts += [_Without(part, repeated) for part in parts] if repeated else parts
+        self.parts += [WithoutRuns(part, repeated) for part in parts] if repeated else parts
         self.cover(Extent(sum(part.rows for part in parts), *store.delivered_us))
 
     def _add_file(self, file: DataLocation, repeated: set[str]) -> None:

@@ -17,6 +17,7 @@ from mocketmq.clock import Mark, wall_us
 from mocketmq.errors import StoreUnreadableError
 from mocketmq.store.database import FILE_NAME
 from mocketmq_report.ledger.columns import DELIVERIES, EVERY_REQUEST, MOVES, OPTIONAL, RUNS, STRUCK, as_rows
+from mocketmq_report.ledger.conditions import RowCondition
 from mocketmq_report.ledger.store_reader import StoreReader, is_running
 from mocketmq_report.ledger.undelivered import UndeliveredOffsets, undelivered
 from mocketmq_report.ledger.waiting_files import waiting_files
@@ -30,7 +31,7 @@ _TEXTS: Final = {"pulled_by", "fault"}
 _IN_STORE: Final = {"message_id": "unique_key", **{name: f"coalesce({name}, '')" for name in _TEXTS}}
 """SQL expressions for ledger columns that the table ``deliveries`` stores in another form."""
 _DELIVERIES: Final = (
-    "SELECT {} FROM deliveries WHERE delivered_offset BETWEEN {} AND {} ORDER BY delivered_offset"
+    "SELECT {} FROM deliveries WHERE delivered_offset BETWEEN {} AND {}{} ORDER BY delivered_offset"
 )
 _LAST_US: Final = """
 SELECT max(us) AS us FROM (
@@ -98,9 +99,7 @@ def take_snapshot(path: Path, progress: ProgressCallback, as_of_us: int | None =
         found = reader.table("SELECT * FROM runs ORDER BY run")
         if not found.num_rows:
             raise StoreUnreadableError(f"{database} has no runs: no broker was ever started on it")
-        names = dict(
-            zip(found["run"].to_pylist(), map(_name, found["started_wall_us"].to_pylist()), strict=True)
-        )
+        names = run_names(found)
         as_of_us = (
             as_of_us if as_of_us is not None else _as_of_us(reader, data is not None and is_running(database))
         )
@@ -137,10 +136,23 @@ def take_snapshot(path: Path, progress: ProgressCallback, as_of_us: int | None =
         )
 
 
+def run_names(runs: pa.Table) -> dict[int, str]:
+    """Return the name of each run of a store, by its number."""
+    return dict(zip(runs["run"].to_pylist(), map(_name, runs["started_wall_us"].to_pylist()), strict=True))
+
+
 def read(
-    database: Path, names: dict[int, str], span: OffsetRange, wanted: Sequence[str] = DELIVERIES.names
+    database: Path,
+    names: dict[int, str],
+    span: OffsetRange,
+    wanted: Sequence[str] = DELIVERIES.names,
+    where: Sequence[RowCondition] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Read some columns of the deliveries of a range, in order. Raises StoreError."""
+    """Read some columns of the deliveries of a range, in order. Raises StoreError.
+
+    Leaves out deliveries that SQLite can tell not to match ``where``.
+    """
+    clauses = "".join(f" AND {sql}" for each in where if (sql := each.in_sqlite()))
     schema = pa.schema([DELIVERIES.field(name) for name in wanted])
     with StoreReader(database) as reader:
         known = reader.table("SELECT name FROM pragma_table_info('deliveries')")["name"].to_pylist()
@@ -148,10 +160,15 @@ def read(
         selected = ", ".join(
             f"{_IN_STORE.get(name, name)} AS {name}" for name in wanted if name not in lacking
         )
-        for batch in reader.batches(_DELIVERIES.format(selected, *span)):
+        for batch in reader.batches(_DELIVERIES.format(selected, *span, clauses)):
+            if not batch.num_rows:
+                continue  # ADBC does not know its types
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-            columns |= {"run": _named(database, batch["run"], names), "state": pa.scalar("delivered")}
-            columns["forced"] = pc.not_equal(batch["forced"], 0)
+            columns["state"] = pa.scalar("delivered")
+            if "run" in columns:
+                columns["run"] = _named(database, batch["run"], names)
+            if "forced" in columns:
+                columns["forced"] = pc.not_equal(batch["forced"], 0)
             for name in _TEXTS.intersection(columns):
                 columns[name] = pc.if_else(pc.equal(batch[name], ""), None, batch[name])
             yield from as_rows(schema, columns, batch.num_rows).to_batches()

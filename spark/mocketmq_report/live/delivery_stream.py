@@ -4,7 +4,7 @@ An offset of the stream is the number of a delivery. Delivery times never go bac
 late for its window, and Spark keeps no state of past windows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,19 +12,16 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import LongType, StructField, StructType
 
-from mocketmq.errors import StoreUnavailableError
 from mocketmq.store.database import FILE_NAME
 from mocketmq_report.compute.bins import highest, lowest
+from mocketmq_report.ledger.delivery_offsets import DeliveryOffsets
 from mocketmq_report.ledger.store_reader import StoreReader
 from mocketmq_report.live.status import NO_LEVEL
 
 STEPS: Final = 12
 """Number of steps of a window: a window slides by its length divided by this number."""
-BATCH_ROWS: Final = 20_000
-"""Maximum number of deliveries in a micro-batch. After a clock move, each may be in windows of its own."""
 
 _DELIVERIES: Final = (
     f"SELECT coalesce(level, {NO_LEVEL}) AS level, delivered_us - due_us AS late_us, delivered_us"
@@ -34,10 +31,6 @@ OLDER: Final = (
     "SELECT delivered_offset FROM deliveries WHERE delivered_us < {} ORDER BY delivered_offset DESC LIMIT 1"
 )
 """Query for the number of the last delivery before an instant."""
-_LATEST: Final = (
-    "SELECT max(delivered_offset) AS latest FROM (SELECT delivered_offset FROM deliveries"
-    " WHERE delivered_offset > {} ORDER BY delivered_offset LIMIT {})"
-)
 
 
 class DeliveryStream(DataSource):
@@ -58,42 +51,19 @@ class DeliveryStream(DataSource):
         return _StreamReader(Path(self.options["path"]) / FILE_NAME, int(self.options["since_us"]))
 
 
-class _Span(InputPartition):
-    """Deliveries after the first number, up to and including the second."""
-
-    def __init__(self, after: int, last: int) -> None:
-        super().__init__((after, last))
-
-
-class _StreamReader(DataSourceStreamReader):
-    """Reads new deliveries; none while the store is unreadable."""
+class _StreamReader(DeliveryOffsets):
+    """Reads the lateness of new deliveries."""
 
     def __init__(self, database: Path, since_us: int) -> None:
-        self._database = database
+        super().__init__(database)
         self._since_us = since_us
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        with StoreReader(self._database) as reader:
-            older = reader.table(OLDER.format(self._since_us))["delivered_offset"].to_pylist()
-        return {"delivered": older[0] if older else -1}
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        return ReadMaxRows(BATCH_ROWS)
-
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else -1
-        try:
-            with StoreReader(self._database) as reader:
-                [latest] = reader.table(_LATEST.format(start["delivered"], rows))["latest"].to_pylist()
-        except StoreUnavailableError:
-            return start
-        return start if latest is None else {"delivered": latest}
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        return [] if start == end else [_Span(start["delivered"], end["delivered"])]
+    def first(self, reader: StoreReader) -> int:
+        older = reader.table(OLDER.format(self._since_us))["delivered_offset"].to_pylist()
+        return older[0] if older else -1
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        with StoreReader(self._database) as reader:
+        with StoreReader(self.database) as reader:
             for batch in reader.batches(_DELIVERIES.format(*partition.value)):
                 bins = highest(lowest(batch["late_us"].to_numpy()))
                 yield pa.RecordBatch.from_arrays(

@@ -16,7 +16,8 @@ from rich.console import Console
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.schedule.level_table import LevelTable
-from mocketmq_report.live.delivery_stream import BATCH_ROWS, STEPS, DeliveryStream, windows
+from mocketmq_report.ledger.delivery_offsets import BATCH_ROWS
+from mocketmq_report.live.delivery_stream import STEPS, DeliveryStream, windows
 from mocketmq_report.live.first_count import first_count
 from mocketmq_report.live.follow import news
 from mocketmq_report.live.rolling_table import RollingTable
