@@ -313,3 +313,36 @@ def old_database(directory: Path, revision: str) -> bytes:
         connection.executescript((STORIES / f"{revision}.sql").read_text("utf-8"))
         connection.executescript(KEPT_RECORDS)
     return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        (
+            "UPDATE messages SET queue_key = 99999",
+            "a row of messages refers to one of queues that is missing",
+        ),
+        ("UPDATE topics SET config = '{'", "config of a row of topics: "),
+        ("UPDATE queues SET next_offset = 'x'", "a row of queues has a text in place of a number"),
+        ("INSERT INTO faults VALUES ('f', '{\"do\": 1}', 0, 0, 0)", "rule of a row of faults: "),
+        (
+            "INSERT INTO receipts (group_name, log_offset, queue_key, queue_offset, times, visible_us)"
+            " SELECT 'nobody', log_offset, queue_key, 0, 1, 0 FROM messages",
+            "a row of receipts refers to one of groups that is missing",
+        ),
+    ],
+)
+async def test_rows_that_a_broker_could_not_load_are_refused(tmp_path: Path, sql: str, reason: str) -> None:
+    file = await saved_file(tmp_path)
+    with zipfile.ZipFile(file) as archive:
+        content = archive.read(FILE_NAME)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.deserialize(content)
+        connection.execute(sql)
+        connection.commit()
+        rewrite(file, connection.serialize())
+    async with running_api(snapshots=str(tmp_path)) as api:
+        await send(api, "kept")
+        problem = await api.refused(409, "POST", f"{SNAPSHOTS}/here/restore")
+        assert reason in problem["detail"]
+        assert [one["body"] for one in await receive(api)] == ["kept"]

@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Meta
 
 from mocketmq import __version__
+from mocketmq.broker.snapshots.snapshot_check import check_rows
 from mocketmq.clock import LATEST_US
 from mocketmq.errors import SnapshotDamagedError, StoreError
 from mocketmq.store.database import FILE_NAME
@@ -42,7 +43,6 @@ class Manifest(msgspec.Struct, frozen=True):
     """What a snapshot contains. ``now_us`` is the broker's clock, ``saved_us`` the wall clock at the save.
 
     ``messages`` counts the records of the store, ``pending`` the messages that wait for their due time.
-    ``next_log_offset`` is the log offset of the next record.
     """
 
     format: int
@@ -55,7 +55,6 @@ class Manifest(msgspec.Struct, frozen=True):
     groups: Count
     messages: Count
     pending: Count
-    next_log_offset: Count
     bytes: Count = 0
     sha256: str = ""
 
@@ -169,18 +168,19 @@ def _newest(content: bytes, name: str) -> bytes:
 
 
 def _checked(content: bytes, name: str) -> bytes:
-    """Return the database if it has exactly the tables and indexes of a snapshot."""
+    """Return the database if it has the tables and indexes of a snapshot, and rows that a broker can load."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.deserialize(empty_snapshot())
         wanted = _objects(connection)
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.deserialize(content)
         found = _objects(connection)
-    if found != wanted:
-        odd = sorted(found ^ wanted)[0]
-        raise SnapshotDamagedError(
-            f"snapshot {name} is damaged: its database differs in the {odd[0]} {odd[1]}"
-        )
+        if found != wanted:
+            odd = sorted(found ^ wanted)[0]
+            raise SnapshotDamagedError(
+                f"snapshot {name} is damaged: its database differs in the {odd[0]} {odd[1]}"
+            )
+        check_rows(connection, name)
     return content
 
 

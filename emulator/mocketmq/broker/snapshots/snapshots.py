@@ -232,14 +232,12 @@ class Snapshots:
         database = self._store.database
         async with database.attached(empty_snapshot()) as connection, self._timer.intervention():
 
-            def work(batch: Batch) -> tuple[int, int, int, Sequence[_Chosen]]:
+            def work(batch: Batch) -> tuple[int, int, Sequence[_Chosen]]:
                 chosen = [_Chosen(one.name, one.choose_records()) for one in self._schemes.all_timed]
                 save_rows(batch, list(self._levels.delay_offsets))
-                return batch.now_us, batch.next_log_offset, self._schemes.pending, chosen
+                return batch.now_us, self._schemes.pending, chosen
 
-            now_us, next_log_offset, pending, chosen = await self._store.writer.commit(
-                work, alone=True, until="visible"
-            )
+            now_us, pending, chosen = await self._store.writer.commit(work, alone=True, until="visible")
 
             def finish() -> tuple[bytes, tuple[int, int, int]]:
                 for scheme, read in chosen:
@@ -261,7 +259,6 @@ class Snapshots:
             groups=groups,
             messages=messages,
             pending=pending,
-            next_log_offset=next_log_offset,
         )
         return manifest, content
 
@@ -331,8 +328,6 @@ class Snapshots:
 
     def _reload(self, manifest: Manifest, moved: list[GroupQueue]) -> None:
         """Read everything again that is kept in memory."""
-        self._store.writer.next_log_offset = manifest.next_log_offset
-        self._store.writer.last_store_us = manifest.now_us
         self._store.clock.begin_at(manifest.now_us)
         with self._store.database.reading_at_once():
             moved += _at_once(self._load_all())
@@ -351,7 +346,12 @@ class Snapshots:
         levels, _ = await load_levels(database, table, registry.topics.levels())
         await self._levels.reload(levels)
         await self._held.reload()
-        self._message_keys.indexed_to = (await read_past(database)).keys_indexed_to
+        past = await read_past(database)
+        self._store.writer.next_log_offset, self._store.writer.last_store_us = (
+            past.next_log_offset,
+            past.last_us,
+        )
+        self._message_keys.indexed_to = past.keys_indexed_to
         return moved
 
     def _keeps_offsets(self, group: str) -> bool:
