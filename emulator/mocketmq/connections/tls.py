@@ -188,9 +188,13 @@ class TlsLayer(asyncio.BufferedProtocol):
         """Encrypt and send. The handshake is complete, because data is only sent in response to requests."""
         rest = memoryview(data)
         records = []
-        while rest and self._tls is not None:
-            rest = rest[self._tls.write(rest[:_RECORD_BYTES]) :]
-            records.append(self._outgoing.read())
+        try:
+            while rest and self._tls is not None:
+                rest = rest[self._tls.write(rest[:_RECORD_BYTES]) :]
+                records.append(self._outgoing.read())
+        except ssl.SSLError as error:  # the writer, which may send a response, must not get it
+            self._fail(error)
+            return
         if records and not self._transport.is_closing():
             self._transport.write(b"".join(records))
 

@@ -200,7 +200,7 @@ class Writer:
         self._clock = clock
         self._waiting: deque[tuple[Work, Waiter, bool, Until]] = deque()
         self._syncs = WalSyncs(database.sync if database.is_synced else None)
-        self._arrived = asyncio.Event()
+        self._arrived: asyncio.Future[None] | None = None  # what the idle task waits for
         self._closing = False
         self._on_arrival = on_arrival
         self.task = asyncio.create_task(self._run(), name="writer")
@@ -248,7 +248,7 @@ class Writer:
                 f"{self.limits.waiting} writes are waiting for the disk; try again in a moment"
             )
         self._waiting.append((work, waiter, alone, until))
-        self._arrived.set()
+        self._wake()
 
     async def synced(self) -> None:
         """Return once everything committed so far is durable. Raises StoreFailedError."""
@@ -264,7 +264,7 @@ class Writer:
         if not self.task.done():
             end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((lambda _batch: None, end, False, "durable"))
-            self._arrived.set()
+            self._wake()
             await asyncio.gather(end, return_exceptions=True)
 
     def tell_stored(self, appended: Iterable[tuple[Queue, int, int]], took_us: int) -> None:
@@ -276,17 +276,22 @@ class Writer:
     async def close(self) -> None:
         """Refuse new work, and make all waiting work durable. May be called twice."""
         self._closing = True
-        self._arrived.set()
+        self._wake()
         await self.task
         await self._syncs.close()
 
+    def _wake(self) -> None:
+        if self._arrived is not None and not self._arrived.done():
+            self._arrived.set_result(None)
+
     async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
-            await self._arrived.wait()
             if not self._waiting:
                 if self._closing:
                     return
-                self._arrived.clear()
+                self._arrived = loop.create_future()
+                await self._arrived
                 continue
             if self._syncs.has_failed:
                 reject(self._waiting.popleft()[1], self._syncs.refusal())

@@ -33,7 +33,7 @@ UNREAD_BYTES: Final = 64 << 10
 MAX_UNREAD_BYTES: Final = 64 << 20
 """Limit on unread responses in total. Above it, clients with more than an equal share are disconnected."""
 _REQUEST_BYTES: Final = 1 << 10
-"""Approximate memory that a request needs besides its text and body, in bytes."""
+"""Approximate memory that a request needs besides its frame, in bytes."""
 _FIELD_BYTES, _USUAL_FIELDS = 160, 32
 """Memory of an ext field besides its text, in bytes; number of fields that ``_REQUEST_BYTES`` covers."""
 
@@ -104,8 +104,8 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self._unbegun = 0  # tasks that no later request may overtake
         self._on_fast_path: deque[int] = deque()  # sizes of requests running without a task
         self._fast_path_idle = asyncio.Event()
-        self._accounts_soon = False
         self._out: list[bytes] = []
+        self._ends_turn_soon = False
         self._is_new = True  # nothing has been received
         self._is_paused = False
         self._is_stopping = False
@@ -211,6 +211,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
             task.add_done_callback(self._has_waited)
         elif long_poll is LongPoll.REFUSED:
             self._answer(command, self._hub.dispatcher.counted(command, _BUSY), _now_us())
+            self._end_turn_soon()
         else:
             task = self._task(command, may_wait=False)
             self._running[task] = size
@@ -231,9 +232,9 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self._running_bytes -= self._on_fast_path.popleft()
         if not self._on_fast_path:
             self._fast_path_idle.set()
-        if not self._accounts_soon:
-            self._accounts_soon = True
-            self._loop.call_soon(self._account)
+            self._end_turn()  # no response is left to wait for
+        else:
+            self._end_turn_soon()
 
     def _task(self, command: Command, *, may_wait: bool) -> asyncio.Task[None]:
         self._unbegun += 1
@@ -245,6 +246,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         answer = await self._hub.dispatcher.answer(self._channel, command, may_wait=may_wait)
         if answer is not None:
             self._answer(command, answer, began_us)
+            self._end_turn_soon()
 
     def _answer(self, command: Command, answer: Command, began_us: int | None) -> None:
         if began_us is not None:
@@ -252,9 +254,9 @@ class RemotingConnection(asyncio.BufferedProtocol):
         if command.is_oneway:
             return
         try:
-            self.write(answer)
+            self._put(answer)
         except FrameError as error:
-            self.write(
+            self._put(
                 command.answer(ResponseCode.SYSTEM_ERROR, {}, b"", f"the response cannot be sent: {error}")
             )
 
@@ -282,12 +284,24 @@ class RemotingConnection(asyncio.BufferedProtocol):
 
     def write(self, command: Command) -> None:
         """Send a command with the others of this turn of the event loop. Does nothing if disconnected."""
-        if self._transport.is_closing():
-            return
-        if not self._out:
-            self._loop.call_soon(self._flush)
-        command.version = self._hub.version
-        self._out.append(encode(command))
+        self._put(command)
+        self._end_turn_soon()
+
+    def _put(self, command: Command) -> None:
+        if not self._transport.is_closing():
+            command.version = self._hub.version
+            self._out.append(encode(command))
+
+    def _end_turn_soon(self) -> None:
+        if not self._ends_turn_soon:
+            self._ends_turn_soon = True
+            self._loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._ends_turn_soon = False
+        if self._out:
+            self._flush()
+        self._account()
 
     def _flush(self) -> None:
         data = b"".join(self._out)
@@ -314,7 +328,6 @@ class RemotingConnection(asyncio.BufferedProtocol):
 
     def _account(self) -> None:
         """Update the held bytes. After a broken frame, close once all requests before it are answered."""
-        self._accounts_soon = False
         self._hub.budget.change(self, self._reader.buffered + self._running_bytes)
         if self._is_broken and not self._running and not self._on_fast_path:
             self._flush()
@@ -406,7 +419,6 @@ def _now_us() -> int | None:
 
 def _size_of(command: Command) -> int:
     """Approximate memory of a running or waiting request, in bytes."""
-    ext = command.ext
-    text = len("".join(ext)) + len("".join(ext.values()))
-    more = _FIELD_BYTES * max(len(ext) - _USUAL_FIELDS, 0)
-    return _REQUEST_BYTES + more + len(command.body) + text
+    fields = len(command.ext)
+    more = _FIELD_BYTES * (fields - _USUAL_FIELDS) if fields > _USUAL_FIELDS else 0
+    return _REQUEST_BYTES + command.size + more
