@@ -9,6 +9,7 @@ contains a dot, whereas clients reach a broker by an address or by a name withou
 import re
 import socket
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
@@ -21,6 +22,8 @@ from mocketmq.http_api.request import host_of
 ANY: Final = "*"
 _PRIVATE: Final = (".localhost", ".local", ".internal", ".svc", ".test", ".home.arpa")
 """Suffixes that cannot be registered (RFC 6761, RFC 6762, RFC 8375, ICANN's .internal; Kubernetes' .svc)."""
+_HOSTS: Final = 64
+"""Number of hosts whose judgement is remembered, as most requests name the same few."""
 _PORT: Final = re.compile(r":\d*$")
 _FOREIGN: Final = frozenset({"cross-site", "same-site"})
 
@@ -60,6 +63,7 @@ class PageGuard:
         allowed = {host.lower() for host in allowed_hosts}
         self._allows_all = ANY in allowed
         self._allowed = allowed | {socket.gethostname().lower()}
+        self._is_own = lru_cache(_HOSTS)(self._names_broker)
 
     def check(self, request: web.BaseRequest, *, may_be_linked: bool) -> None:
         """Raise ForeignHostError or ForeignOriginError for a request from a page of another site.
@@ -83,7 +87,7 @@ class PageGuard:
     def _is_allowed(self, host: str) -> bool:
         return host in self._allowed or _PORT.sub("", host) in self._allowed
 
-    def _is_own(self, host: str) -> bool:
+    def _names_broker(self, host: str) -> bool:
         name = _PORT.sub("", host).strip("[]").removesuffix(".")
         if "." not in name and ":" not in name:
             return True

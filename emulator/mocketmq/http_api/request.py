@@ -66,10 +66,10 @@ def decoder(kind: type[Input]) -> Callable[[bytes], Input]:
     decode = msgspec.json.Decoder(kind).decode
 
     def checked(content: bytes) -> Input:
-        with _reading_json():
-            try:
-                return decode(content)
-            except msgspec.ValidationError:
+        try:
+            return decode(content)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            with _reading_json():
                 given = _with_integers(msgspec.json.decode(content))
         return _converted(given, kind)
 
