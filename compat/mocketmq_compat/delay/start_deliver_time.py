@@ -87,8 +87,12 @@ class StartDeliverTime:
             return None
         if (text := properties.get(START_DELIVER_TIME)) is not None:
             return self._start_us(text)
-        timer = next((name for name in TIMERS if name in properties), None)
-        if timer is None or TIMER_OUT_MS in properties:
+        for timer in TIMERS:
+            if timer in properties:
+                break
+        else:
+            return None
+        if TIMER_OUT_MS in properties:
             return None
         due_us = self._timer_us(timer, properties)
         if due_us is not None:

@@ -42,12 +42,15 @@ class Served(NamedTuple):
 
 
 class Dispatcher:
-    """Serves requests of all codes; ``latencies`` has those of the responses, in milliseconds."""
+    """Serves requests of all codes; ``latencies`` has those of the responses, in milliseconds.
+
+    Their keys are the fields of :class:`Served`, as plain tuples, which each request makes faster.
+    """
 
     def __init__(
         self, broker: Broker, settings: Settings, requests: Mapping[int, Request], guard: Guard | None = None
     ) -> None:
-        self.latencies: dict[Served, Histogram] = {}
+        self.latencies: dict[tuple[str, int, bool, bool], Histogram] = {}
         self._broker = broker
         self._settings = settings
         self._requests = dict(requests)
@@ -60,8 +63,8 @@ class Dispatcher:
     def answered(self) -> Counter[tuple[str, int]]:
         """The number of responses by request code and response code."""
         found: Counter[tuple[str, int]] = Counter()
-        for served, latency in self.latencies.items():
-            found[served.code, served.answer] += latency.count
+        for (code, answer, *_), latency in self.latencies.items():
+            found[code, answer] += latency.count
         return found
 
     def long_poll(self, code: int) -> LongPoll | None:
@@ -161,7 +164,7 @@ class Dispatcher:
 
     def counted(self, command: Command, response: Response, *, was_held: bool = False) -> Command:
         """Count a handler's result, and make the response command from it."""
-        served = Served(self._label(command.code), response.code, command.is_oneway, was_held)
+        served = (self._label(command.code), response.code, command.is_oneway, was_held)
         latency = self.latencies.get(served)
         if latency is None:
             latency = self.latencies[served] = Histogram(LATENCIES_MS)

@@ -187,8 +187,9 @@ class Database:
         if self.damage is not None:
             raise StoreDamagedError(f"{NOTHING_KEPT}: {self._damaged()}")
         pairs = [(sql, rows) for sql, rows in statements.items() if rows]
+        count = sum([len(rows) for _, rows in pairs])
         try:
-            await self._writer.run(pairs, size)
+            await self._writer.run(pairs, count, size)
         except ERRORS as error:
             if is_failed_sync(error):
                 raise StoreFailedError(f"a sync of the disk failed ({error})") from error
@@ -197,8 +198,7 @@ class Database:
             cause = f"{error}{self._doubt}" if isinstance(error, sqlite3.IntegrityError) else str(error)
             raise StoreUnavailableError(f"the store cannot be written: {cause}; {NOTHING_KEPT}") from error
         if not self._in_memory:
-            rows = sum(len(rows) for _, rows in pairs)
-            self._checkpoints.wrote(rows + size.body_bytes // checkpoints.ROW_BYTES)
+            self._checkpoints.wrote(count + size.body_bytes // checkpoints.ROW_BYTES)
 
     @property
     def is_in_memory(self) -> bool:

@@ -123,13 +123,12 @@ class WriteConnection:
         """Let no transaction run meanwhile."""
         return self._writing
 
-    async def run(self, statements: Sequence[tuple[str, Rows]], size: TransactionSize) -> None:
-        """Run each statement once for each of its rows, as one transaction. Raises sqlite3.Error."""
-        is_small = (
-            not size.is_sweep
-            and sum(len(rows) for _, rows in statements) <= QUICK_ROWS
-            and size.body_bytes <= QUICK_BYTES
-        )
+    async def run(self, statements: Sequence[tuple[str, Rows]], count: int, size: TransactionSize) -> None:
+        """Run each statement once for each of its rows, as one transaction. Raises sqlite3.Error.
+
+        ``count`` is the number of all rows.
+        """
+        is_small = not size.is_sweep and count <= QUICK_ROWS and size.body_bytes <= QUICK_BYTES
         is_read = self._is_read()
         if is_small and not (self._suspected or self._writing.locked() or is_read):
             began_us = steady_us()

@@ -100,11 +100,9 @@ class Intake:
 
     def _queue(self, message: Message, topic: Topic) -> Queue:
         """The queue for a message. A retry or a dead letter only keeps its lite topic."""
-        name = (
-            None
-            if message.topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
-            else checked_lite_topic(message.properties)
-        )
+        name = None
+        if LITE_TOPIC in message.properties and not message.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+            name = checked_lite_topic(message.properties)
         if name is None:
             return self._topics.queue_for_send(topic, self._queue_id(message, topic))
         if not topic.config.is_lite:

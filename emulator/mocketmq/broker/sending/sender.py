@@ -97,7 +97,9 @@ class Sender:
         ``DELAY`` or an absolute due time in the properties parks the message. For ``drops_wait`` and the
         errors see :meth:`Intake.accept`. After an error nothing is stored.
         """
-        accepted = await self.intake.accept(message, drops_wait=drops_wait)
+        accepted = self.intake.accept_at_once(message, drops_wait=drops_wait)
+        if accepted is None:
+            accepted = await self.intake.accept(message, drops_wait=drops_wait)
         if accepted.claim is None:
             stored: StoredMessage = await self._writer.commit(partial(self.intake.append, accepted))
         else:

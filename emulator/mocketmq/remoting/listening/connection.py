@@ -33,7 +33,7 @@ UNREAD_BYTES: Final = 64 << 10
 MAX_UNREAD_BYTES: Final = 64 << 20
 """Limit on unread responses in total. Above it, clients with more than an equal share are disconnected."""
 _REQUEST_BYTES: Final = 1 << 10
-"""Approximate memory that a request needs besides its frame, in bytes."""
+"""Approximate memory that a request needs besides its text and body, in bytes."""
 _FIELD_BYTES, _USUAL_FIELDS = 160, 32
 """Memory of an ext field besides its text, in bytes; number of fields that ``_REQUEST_BYTES`` covers."""
 
@@ -419,6 +419,7 @@ def _now_us() -> int | None:
 
 def _size_of(command: Command) -> int:
     """Approximate memory of a running or waiting request, in bytes."""
-    fields = len(command.ext)
-    more = _FIELD_BYTES * (fields - _USUAL_FIELDS) if fields > _USUAL_FIELDS else 0
-    return _REQUEST_BYTES + command.size + more
+    ext = command.ext
+    text = len("".join(ext)) + len("".join(ext.values()))
+    more = _FIELD_BYTES * max(len(ext) - _USUAL_FIELDS, 0)
+    return _REQUEST_BYTES + more + len(command.body) + text

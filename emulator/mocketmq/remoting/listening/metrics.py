@@ -15,13 +15,16 @@ _ANSWERS = {int(code): code.name.lower() for code in ResponseCode}
 
 def metric_families(
     answered: Mapping[tuple[str, int], int],
-    latencies: Mapping[Served, Histogram],
+    latencies: Mapping[tuple[str, int, bool, bool], Histogram],
     *,
     connections: int,
     held_bytes: int,
     unread_bytes: int,
 ) -> Iterator[Metric]:
-    """The current metrics; ``answered`` has the number of requests by request code and response."""
+    """The current metrics; ``answered`` has the number of requests by request code and response.
+
+    The keys of ``latencies`` are the fields of :class:`Served`.
+    """
     requests = CounterMetricFamily(
         "mocketmq_remoting_requests", "Requests of RocketMQ clients", labels=["code", "answer"]
     )
@@ -35,7 +38,7 @@ def metric_families(
     yield GaugeMetricFamily(
         "mocketmq_remoting_unread_bytes", "Bytes of responses that clients have not read", unread_bytes
     )
-    rows = [(_labels(served), latency.copy()) for served, latency in latencies.items()]
+    rows = [(_labels(Served(*served)), latency.copy()) for served, latency in latencies.items()]
     node = NODE | {"protocol_type": "remoting"}
     yield family_of(Figures("histogram", "rocketmq_rpc_latency_milliseconds", "Rpc latency", rows, node))
 

@@ -55,8 +55,9 @@ def _boolean(text: str) -> bool:
     return _BOOLEANS[text.lower()]
 
 
-_Field = tuple[str, Callable[[str], Any], str, bool, Any]
-"""A field's name on the wire, its parser, the allowed values, whether it is mandatory, and its default.
+_Parser = Callable[[str], Any]
+_Field = tuple[str, _Parser | None, str, bool, Any]
+"""A field's name on the wire, its parser (None: it is text), allowed values, whether mandatory, its default.
 
 This is not a named tuple, because a named tuple takes twice as long to unpack.
 """
@@ -74,24 +75,27 @@ class HeaderReader:
 
         Raises InvalidArgumentError for a field that is invalid or, in upstream's words, missing.
         """
-        values = []
+        values: list[Any] = []
+        get, append = ext.get, values.append
         for name, read, allowed, is_mandatory, default in self._fields:
-            text = ext.get(name)
+            text = get(name)
             if text is None:
                 if is_mandatory:
                     raise InvalidArgumentError(name, None, allowed, f"the custom field <{name}> is null")
-                values.append(default)
-                continue
-            try:
-                values.append(read(text))
-            except (ValueError, KeyError):
-                raise InvalidArgumentError(name, text, allowed) from None
+                append(default)
+            elif read is None:
+                append(text)
+            else:
+                try:
+                    append(read(text))
+                except (ValueError, KeyError):
+                    raise InvalidArgumentError(name, text, allowed) from None
         return self._make(values)
 
 
 def _fields(header: type[Any], names: Mapping[str, str]) -> Sequence[_Field]:
-    kinds: dict[Any, tuple[Callable[[str], Any], str]] = {
-        str: (str, "text"),
+    kinds: dict[Any, tuple[_Parser | None, str]] = {
+        str: (None, "text"),
         int: (_integer(64), "a whole number of 64 bits"),
         Int32: (_integer(32), "a whole number of 32 bits"),
         bool: (_boolean, "true or false"),
