@@ -60,8 +60,9 @@ class AnswerLoad:
 
     def settle(self, size: int) -> None:
         """Replace the reservation by the number of bytes that were read."""
-        self._answers.grow(size - self.size)
-        self.size = size
+        if size != self.size:
+            self._answers.grow(size - self.size)
+            self.size = size
 
     def refuse(self) -> NoReturn:
         """Raise TooManyAnswersError, because memory for the next message is lacking."""

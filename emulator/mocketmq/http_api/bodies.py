@@ -79,14 +79,16 @@ class Bodies:
 
     async def read(self, request: web.BaseRequest) -> bytes:
         """Read a body. Raises BodyTooLargeError, IncompleteBodyError, SlowBodyError, TooManyBodiesError."""
-        if (request.content_length or 0) > self.limit:
-            raise BodyTooLargeError(self.limit)
-        if "Expect" in request.headers:  # curl waits for "100 Continue" before it sends a large body
-            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         payload = request.content
+        has_arrived = payload.is_eof()
+        if not has_arrived:
+            if (request.content_length or 0) > self.limit:
+                raise BodyTooLargeError(self.limit)
+            if "Expect" in request.headers:  # curl waits for "100 Continue" before it sends a large body
+                await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         try:
             # The body usually arrives with the header. An await would slow a small request down by a tenth.
-            content = payload.read_nowait() if payload.is_eof() else await self._read(payload)
+            content = payload.read_nowait() if has_arrived else await self._read(payload)
         except web.RequestPayloadError as error:
             raise IncompleteBodyError(f"the body cannot be read: {error}") from None
         if len(content) > self.limit:

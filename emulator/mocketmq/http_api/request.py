@@ -27,8 +27,11 @@ def client_of(request: web.BaseRequest) -> str:
 
 def host_of(request: web.BaseRequest) -> str:
     """The host that the client connected to, from the Host header or the socket's own address."""
+    host = request.headers.get("Host")
+    if host:
+        return host
     transport = request.transport
-    return request.headers.get("Host") or _address(transport and transport.get_extra_info("sockname"))
+    return _address(transport and transport.get_extra_info("sockname"))
 
 
 def _address(of_socket: object) -> str:
