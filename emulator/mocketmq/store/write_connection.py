@@ -9,21 +9,27 @@ everything else:
 - The connection is in use: a checkpoint has to finish first, or an in-memory store is being read.
 - Another program has locked the database. The loop does not wait for the lock; the thread does.
 - The file system was slow. A stall holds up the event loop once, and the next transactions use the thread.
+  A transaction that only waited for its turn on a busy CPU was not held up by the file system.
 """
 
 import asyncio
+import itertools
 import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cache
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import aiosqlite
 
 from mocketmq.clock import steady_us
 from mocketmq.failpoint import pass_point
+
+try:
+    from resource import RUSAGE_THREAD, getrusage
+except ImportError:  # only Linux and FreeBSD count for each thread
+    getrusage = None  # type: ignore[assignment]
 
 QUICK_ROWS: Final = 256
 QUICK_BYTES: Final = 256 << 10
@@ -36,11 +42,17 @@ SUSPECT: Final = 100
 TRANSACTION: Final = "-- transaction"
 _LOCK_WAIT_MS: Final = 5_000
 _PRIMARY_CODE: Final = 0xFF
+_calls: Final = itertools.count()
 _TOGETHER: Final = (32, 8)
 """Numbers of rows inserted by one statement. SQLite before 3.32 accepts at most 999 values."""
 _VALUES: Final = re.compile(r"VALUES (\([?, ]+\))")
 
 Rows = Sequence[Sequence[Any]]
+
+
+def times_blocked() -> int:
+    """How often this thread has waited for anything but the CPU; a new number if the system does not say."""
+    return next(_calls) if getrusage is None else getrusage(RUSAGE_THREAD).ru_nvcsw
 
 
 class TransactionSize(NamedTuple):
@@ -53,7 +65,12 @@ class TransactionSize(NamedTuple):
 
 
 class TransactingConnection(sqlite3.Connection):
-    """A connection that runs a whole transaction in one call, so that aiosqlite switches threads once."""
+    """A connection that runs a whole transaction in one call, so that aiosqlite switches threads once.
+
+    ``has_stalled`` says whether the file system held up the last transaction.
+    """
+
+    has_stalled = False
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
         """Like sqlite3's. For ``TRANSACTION``, run ``parameters`` as statements, and wait for locks."""
@@ -68,6 +85,7 @@ class TransactingConnection(sqlite3.Connection):
 
     def transact(self, statements: Sequence[tuple[str, Rows]]) -> None:
         """Run each statement once for each of its rows, as one transaction. Does not wait for locks."""
+        began_us, blocked = steady_us(), times_blocked()
         try:
             self.execute("BEGIN")  # sqlite3 begins a transaction by itself only before some statements
             for statement, rows in statements:
@@ -78,6 +96,8 @@ class TransactingConnection(sqlite3.Connection):
         except BaseException:
             self.rollback()
             raise
+        finally:
+            self.has_stalled = steady_us() - began_us > SLOW_US and times_blocked() != blocked
 
     def _run(self, statement: str, rows: Rows) -> None:
         """Insert several rows per call, because each call into SQLite releases and reacquires the GIL."""
@@ -85,7 +105,7 @@ class TransactingConnection(sqlite3.Connection):
         for count in _TOGETHER:
             together = _of_many(statement, count)
             while together is not None and len(rows) - done >= count:
-                self.execute(together, [*chain.from_iterable(rows[done : done + count])])
+                self.execute(together, [*itertools.chain.from_iterable(rows[done : done + count])])
                 done += count
         super().executemany(statement, rows[done:])
 
@@ -130,17 +150,15 @@ class WriteConnection:
         """
         is_small = not size.is_sweep and count <= QUICK_ROWS and size.body_bytes <= QUICK_BYTES
         is_read = self._is_read()
-        if is_small and not (self._suspected or self._writing.locked() or is_read):
-            began_us = steady_us()
-            if self._run_directly(statements):
-                self._judge(began_us)
-                return
+        is_direct = is_small and not (self._suspected or self._writing.locked() or is_read)
+        if is_direct and self._run_directly(statements):
+            self._judge()
+            return
         async with self._writing:
-            began_us = steady_us()
             await self._connection.executemany(TRANSACTION, statements)
         if is_small and not is_read:
             self._suspected = max(0, self._suspected - 1)
-            self._judge(began_us)
+            self._judge()
 
     def _run_directly(self, statements: Sequence[tuple[str, Rows]]) -> bool:
         """Run the transaction on this thread. Return False if another program has locked the database."""
@@ -153,6 +171,6 @@ class WriteConnection:
             return False
         return True
 
-    def _judge(self, began_us: int) -> None:
-        if steady_us() - began_us > SLOW_US:
+    def _judge(self) -> None:
+        if self._direct.has_stalled:
             self._suspected = SUSPECT

@@ -2,6 +2,8 @@
 
 import asyncio
 import sqlite3
+import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -44,22 +46,48 @@ async def test_only_small_transactions_run_on_the_loop(database: Database) -> No
     assert await is_direct(database)
 
 
+class Stalls:
+    """How long each transaction takes, and whether its thread is blocked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.takes_us = SLOW_US + 1
+        self.is_blocked = True
+        self._now_us = self._blocked = 0
+        monkeypatch.setattr(write_connection, "steady_us", self._steady_us)
+        monkeypatch.setattr(write_connection, "times_blocked", self._times_blocked)
+
+    def _steady_us(self) -> int:
+        self._now_us += self.takes_us
+        return self._now_us
+
+    def _times_blocked(self) -> int:
+        self._blocked += self.is_blocked
+        return self._blocked
+
+
 async def test_a_slow_file_system_is_left_to_the_thread(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now_us = 0
-    takes_us = [SLOW_US + 1]
-
-    def steady_us() -> int:
-        nonlocal now_us
-        now_us += takes_us[0]
-        return now_us
-
-    monkeypatch.setattr(write_connection, "steady_us", steady_us)
+    stalls = Stalls(monkeypatch)
     assert await is_direct(database)
     assert not await is_direct(database)
-    takes_us[0] = SLOW_US
+    stalls.takes_us = SLOW_US
     assert [await is_direct(database) for _ in range(SUSPECT + 1)] == [False] * SUSPECT + [True]
+
+
+async def test_a_transaction_that_only_waits_for_the_cpu_is_not_held_up_by_the_file_system(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stalls = Stalls(monkeypatch)
+    stalls.is_blocked = False
+    assert [await is_direct(database) for _ in range(2)] == [True, True]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not count for each thread")
+def test_a_thread_that_waits_counts_as_blocked() -> None:
+    before = write_connection.times_blocked()
+    time.sleep(0.001)
+    assert write_connection.times_blocked() > before
 
 
 async def test_the_loop_does_not_wait_for_the_lock_of_another_program(tmp_path: Path) -> None:
