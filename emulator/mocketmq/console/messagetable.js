@@ -34,8 +34,8 @@ function about(one) {
   const at = one.groups.filter((each) => each.state !== "not taken");
   if (!at.length) return "";
   const first = at.find((each) => each.state === one.consumption) ?? at[0];
-  const about_ = first.state === one.consumption ? t("about.by", { group: first.group }) : t("about.state-by", { state: term("state", first.state), group: first.group });
-  return at.length > 1 ? t("about.more", { about: about_, count: at.length - 1 }) : about_;
+  const here = first.state === one.consumption ? t("about.by", { group: first.group }) : t("about.state-by", { state: term("state", first.state), group: first.group });
+  return at.length > 1 ? t("about.more", { about: here, count: at.length - 1 }) : here;
 }
 
 // Every group's state, for the title.
