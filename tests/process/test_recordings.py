@@ -174,6 +174,42 @@ async def test_a_running_clock_is_waited_for(tmp_path: Path) -> None:
         assert (await client.clock())["moved"]
 
 
+async def test_the_report_tells_how_late_replayed_messages_were(tmp_path: Path) -> None:
+    path, data, out = tmp_path / "orders.jsonl", str(tmp_path / "data"), tmp_path / "report"
+    minutes = [{"sent_at": f"2030-01-31T08:{minute:02}:00.000Z", "delay_level": 5} for minute in range(20)]
+    write(path, [*minutes, {"sent_at": "2030-01-31T09:00:00.000Z", "delay_ms": 7_200_000}])
+    async with forked_broker("--clock", "manual", "--data", data) as broker, Client(broker.url) as client:
+        await client.add_fault("deliver-late", by="3s", level=5, next=4)
+        done = await replayed(broker.url, path)
+    assert (done["pending"], done["now_ms"] - done["began_ms"]) == (0, 10_800_000)
+    reported = await ended("report", data, "--quick", "--json", "--out", str(out))
+    assert reported.code == 0
+    total = json.loads(reported.stdout)["lateness"][0]
+    assert (total["measured"], total["early"], total["max_us"]) == (21, 0, 3_000_000)
+
+
+async def test_queues_of_several_brokers_are_numbered_through(tmp_path: Path) -> None:
+    path = tmp_path / "orders.jsonl"
+    async with forked_broker("--clock", "manual", "--brokers", "2") as broker, Client(broker.url) as client:
+        await client.create_topic("orders", queues=2)
+        for number in range(8):
+            await client.send("orders", f"{number}", queue_id=number % 4)
+        await recorded(server_of(broker), path)
+    found = lines(path)
+    assert {(each["origin"]["broker"], each["origin"]["queue_id"]): each["queue_id"] for each in found} == {
+        ("broker-a", 0): 0,
+        ("broker-a", 1): 1,
+        ("broker-b", 0): 2,
+        ("broker-b", 1): 3,
+    }
+    async with forked_broker("--clock", "manual") as broker, Client(broker.url) as client:
+        await replayed(broker.url, path)
+        after = await read(client, queues=4)
+    assert [each["body"] for each in after] == [
+        each["body"] for queue_id in range(4) for each in found if each["queue_id"] == queue_id
+    ]
+
+
 async def test_a_broker_records_what_it_is_sent(tmp_path: Path) -> None:
     path = tmp_path / "orders.jsonl"
     delayed = [outgoing("level", delay_level=3), outgoing("timed", delay="1h")]

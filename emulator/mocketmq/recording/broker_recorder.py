@@ -69,7 +69,7 @@ class BrokerRecorder:
                     accepted.queue.queue_id,
                     stored.flag,
                     stored.sys_flag,
-                    known.write_queues if known else None,
+                    known.writable_count if known else None,
                 ),
                 accepted.draft.body,
                 decode_properties(accepted.draft.properties),

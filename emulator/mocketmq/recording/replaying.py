@@ -94,7 +94,8 @@ class Replaying:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             found = await self._broker.create_topic(topic, queues=max(queues, 1))
-        self._queues[topic] = found["write_queues"]
+        brokers = len(found["queues"]) // max(found["read_queues"], found["write_queues"])
+        self._queues[topic] = found["write_queues"] * max(brokers, 1)
 
     def _turns(self) -> Iterator[tuple[int, list[Line]]]:
         """The messages, with their target times: those with the same one together."""
