@@ -325,6 +325,7 @@ async def test_a_signal_ends_a_recording_which_has_what_was_read(tmp_path: Path)
         ("replay {bad} --url {url}", 2, "is not a recording: its first line is not the header of one"),
         ("replay {new} --url {url}", 2, "has version 2 of the format; allowed: up to 1"),
         ("replay {torn} --url {url}", 2, "line 2: Object missing required field `sent_at`"),
+        ("replay {when} --url {url}", 2, "line 2: sent_at is 'noon'; allowed: epoch milliseconds"),
         ("replay {torn} --url {url} --topic-map a", 2, "'a'; allowed: TOPIC=OTHER"),
         ("replay {torn} --url {url} --speed 0", 2, "0.0; allowed: a number above 0"),
         ("replay {torn} --url http://127.0.0.1:9", 3, "no broker answers at http://127.0.0.1:9"),
@@ -333,9 +334,10 @@ async def test_a_signal_ends_a_recording_which_has_what_was_read(tmp_path: Path)
 async def test_what_is_wrong_is_refused_with_a_sentence(
     command: str, code: int, said: str, tmp_path: Path
 ) -> None:
-    words = {name: tmp_path / name for name in ("file", "bad", "new", "torn")}
+    words = {name: tmp_path / name for name in ("file", "bad", "new", "torn", "when")}
     words["bad"].write_text('{"topic": "orders"}\n')
     words["new"].write_text('{"recording": 2, "source": "", "queues": {}}\n')
+    write(words["when"], [{"sent_at": "noon"}])
     words["torn"].write_text('{"recording": 1, "source": "", "queues": {}}\n{"topic": "orders"}\n')
     async with forked_broker("--no-auto-create-topics") as broker:
         done = await ended(*command.format(**words, url=broker.url, server=server_of(broker)).split())

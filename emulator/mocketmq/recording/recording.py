@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, NamedTuple
 import msgspec
 
 from mocketmq.clock import US_PER_MS
-from mocketmq.errors import EmulatorError
+from mocketmq.errors import EmulatorError, InvalidArgumentError
 from mocketmq.instant import format_instant, parse_instant_ms
 
 VERSION: Final = 1
@@ -127,7 +127,8 @@ class RecordingReader:
             number += 1
             try:
                 message = _message.decode(data)
-            except (msgspec.DecodeError, RecursionError) as error:
+                _ = message.sent_ms
+            except (msgspec.DecodeError, RecursionError, InvalidArgumentError) as error:
                 raise RecordingError(f"{self._path}, line {number}: {error}") from None
             if (message.body is None) == (message.body_base64 is None):
                 allowed = "exactly one of body and body_base64"
