@@ -26,6 +26,21 @@ func TestTheNextTestHasTheSameBrokerEmptied(t *testing.T) {
 	})
 }
 
+func TestATestBeginsWithItsSnapshot(t *testing.T) {
+	var first string
+	t.Run("saving", func(t *testing.T) {
+		mq := Start(t)
+		first = mq.URL()
+		mq.Send("orders", "order 7")
+		mq.SaveSnapshot("one-order")
+	})
+	t.Run("next", func(t *testing.T) {
+		mq := Start(t, Options{Snapshot: "one-order"})
+		equal(t, mq.URL(), first)
+		equal(t, len(mq.Sent("orders")), 1)
+	})
+}
+
 func TestASubtestHasTheBrokerOfItsTest(t *testing.T) {
 	outer := Start(t)
 	t.Run("sub", func(t *testing.T) {

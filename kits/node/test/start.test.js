@@ -24,6 +24,15 @@ test('all tests have the same broker, emptied', async () => {
   await next.expectNothingElse();
 });
 
+test('a test begins with its snapshot', async () => {
+  const first = await start();
+  await first.send('orders', 'order 7');
+  await first.saveSnapshot('one-order');
+  const next = await start({ snapshot: 'one-order' });
+  assert.equal(next.url, first.url);
+  assert.equal((await next.sent('orders')).length, 1);
+});
+
 test('options choose another broker', async () => {
   const other = await start({ clock: 'x100', levels: '1s 2s', args: ['--topic-queues', '7'] });
   assert.notEqual(other.url, (await start()).url);
