@@ -10,6 +10,7 @@ V3_4_9: Final = 121
 V4_0_0: Final = 213
 V4_9_8: Final = 409
 V5_0_0: Final = 413
+V5_2_0: Final = 453
 V5_9_9: Final = 611
 
 _OLD_NAMES: Final = {V3_0_11: "V3_0_11", V3_4_9: "V3_4_9"}

@@ -237,7 +237,8 @@ class Settings:
     server_version: int = _setting(
         "5.5.0",
         rules.VERSION,
-        "version of RocketMQ that clients and mqadmin are told; it changes nothing else",
+        "version of RocketMQ that clients and mqadmin are told; where RocketMQ 4 and 5 answer differently,"
+        " the broker follows it",
     )
     mixed_message_type: bool = _setting(
         "false",

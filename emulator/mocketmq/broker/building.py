@@ -46,6 +46,7 @@ from mocketmq.broker.seeding.seeder import Seeder
 from mocketmq.broker.sending.delay_limiter import DelayLimiter, delay_limits_of
 from mocketmq.broker.sending.intake import Intake
 from mocketmq.broker.sending.replies import Replies
+from mocketmq.broker.sending.retry_limit import RetryLimit
 from mocketmq.broker.sending.sender import Sender
 from mocketmq.broker.snapshots.snapshots import Snapshots
 from mocketmq.broker.transactions.check_backs import CheckBacks
@@ -257,7 +258,10 @@ async def _open_sending(
     """Open sending, replies, and transactions, whose half messages are sent once they are committed."""
     store, registry, schemes, timer = broker.store, broker.registry, broker.schemes, broker.timer
     delay_limiter = DelayLimiter(delay_limits, store.clock, table, schemes) if delay_limits else None
-    intake = Intake(store.clock, registry, broker.levels, schemes, settings.max_message_bytes, delay_limiter)
+    retry_limit = RetryLimit(broker.queue_locks.has_locks, settings.server_version)
+    intake = Intake(
+        store.clock, registry, broker.levels, schemes, retry_limit, settings.max_message_bytes, delay_limiter
+    )
     broker.sender = Sender(store, timer, schemes, intake)
     broker.seeder = Seeder(
         store,

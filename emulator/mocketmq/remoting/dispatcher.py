@@ -115,7 +115,7 @@ class Dispatcher:
             return None
         except Exception as error:  # noqa: BLE001 - every error is returned to the client
             refusal = as_emulator_error(error)
-            response = refused(refusal)
+            response = refused(refusal, self._settings.server_version)
             if isinstance(refusal, InjectedError) and isinstance(refusal.answer, Response):
                 given = refusal.answer  # a refused send is not stored
                 is_stored = given.code == ResponseCode.SUCCESS

@@ -15,6 +15,7 @@ from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode, code_of
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.header import HeaderReader
+from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.settings import Settings
 
 HeaderT = TypeVar("HeaderT")
@@ -85,10 +86,12 @@ class StraightAnswer:
         self._reply(self._command, refused(error))
 
 
-def refused(error: EmulatorError) -> Response:
+def refused(error: EmulatorError, server_version: int = V5_0_0) -> Response:
     """The response to a refused request."""
     # The text may quote a lone surrogate, which UTF-8 cannot encode.
-    return Response(code=code_of(error), remark=str(error).encode(errors="backslashreplace").decode())
+    return Response(
+        code=code_of(error, server_version), remark=str(error).encode(errors="backslashreplace").decode()
+    )
 
 
 class LongPoll(Enum):

@@ -131,7 +131,7 @@ async def test_a_changed_topic_keeps_its_attributes_and_takes_the_rest_from_the_
 async def test_invalid_topics_are_refused(ext: dict[str, str], refusal: str) -> None:
     async with running_remoting() as remoting:
         answer = await remoting.client.call(CREATE, ext)
-        assert answer.code == 1
+        assert answer.code == (29 if refusal.startswith("The ") else 1)
         assert refusal in (answer.remark or "")
         assert remoting.broker.registry.topics.find_topic(TOPIC) is None
 
@@ -183,9 +183,14 @@ async def test_a_list_of_topics_is_created_all_or_none() -> None:
         one, two = await config(remoting.client, "one"), await config(remoting.client, "two")
         assert (one["readQueueNums"], one["perm"], one["order"]) == (1, 4, True)
         assert (two["readQueueNums"], two["perm"], two["attributes"]) == (16, 6, {"message.type": "DELAY"})
-        for bad in ({"topicName": "TBW102"}, {"readQueueNums": 1}, {"topicName": "x", "perm": "rw"}, 7):
+        for bad, code in (
+            ({"topicName": "TBW102"}, 29),
+            ({"readQueueNums": 1}, 1),
+            ({"topicName": "x", "perm": "rw"}, 1),
+            (7, 1),
+        ):
             body = json.dumps({"topicConfigList": [{"topicName": "three"}, bad]}).encode()
-            assert (await remoting.client.call(CREATE_ALL, body=body)).code == 1
+            assert (await remoting.client.call(CREATE_ALL, body=body)).code == code
             assert remoting.broker.registry.topics.find_topic("three") is None
 
 
@@ -207,14 +212,14 @@ async def test_a_topic_deleted_at_the_broker_is_forgotten_by_the_name_server() -
         await client.ok(UNREGISTER, {"topic": TOPIC})
         assert (await client.ok(DELETE, {"topic": TOPIC})).remark == "topic 'orders' did not exist"
         answer = await client.call(DELETE, {"topic": "TBW102"})
-        assert (answer.code, answer.remark) == (1, "The topic[TBW102] is conflict with system topic.")
+        assert (answer.code, answer.remark) == (29, "The topic[TBW102] is conflict with system topic.")
         for name, problem in (
             ("", "The specified topic is blank."),
             ("a b", "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"),
             ("t" * 128, "The specified topic is longer than topic max length."),
         ):
             answer = await client.call(DELETE, {"topic": name})
-            assert (answer.code, str(answer.remark).startswith(problem)) == (1, True), answer
+            assert (answer.code, str(answer.remark).startswith(problem)) == (29, True), answer
 
 
 async def test_lists_of_topics() -> None:

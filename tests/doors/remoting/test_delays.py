@@ -187,7 +187,7 @@ async def test_past_due_times_and_retries_of_delayed_messages_are_delivered_at_o
         assert parted(found.properties) == {**given, "UNIQ_KEY": UNIQUE, "CLUSTER": "DefaultCluster"}
 
 
-@pytest.mark.parametrize(("times", "topic"), [(1, f"%RETRY%{GROUP}"), (16, f"%DLQ%{GROUP}")])
+@pytest.mark.parametrize(("times", "topic"), [(1, f"%RETRY%{GROUP}"), (17, f"%DLQ%{GROUP}")])
 async def test_retry_ignores_the_original_due_time(times: int, topic: str) -> None:
     async with running_remoting() as remoting:
         instant_ms = wall_us() // US_PER_MS + HOUR_MS

@@ -6,6 +6,7 @@ import pytest
 
 from mocketmq.clock import wall_us
 from mocketmq.message.message import Message
+from mocketmq.rocketmq_versions import V4_9_8, V5_0_0
 from tests.doors.remoting.consuming import (
     COMMIT,
     EARLIEST,
@@ -193,6 +194,7 @@ async def timed(remoting: Remoting) -> int:
     return start_us // 1_000 + 1_000
 
 
+@pytest.mark.parametrize("server_version", [V4_9_8, V5_0_0])
 @pytest.mark.parametrize(
     ("after_ms", "nearest", "lower", "upper"),
     [
@@ -214,13 +216,13 @@ async def timed(remoting: Remoting) -> int:
     ],
 )
 async def test_an_offset_is_found_by_time(
-    after_ms: int, nearest: int, lower: int, upper: int, monkeypatch: pytest.MonkeyPatch
+    after_ms: int, nearest: int, lower: int, upper: int, server_version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running_remoting() as remoting:
+    async with running_remoting(server_version=server_version) as remoting:
         start_ms = await timed(remoting)
         monkeypatch.setattr(remoting.broker.clock, "from_wall", lambda instant_us: instant_us)
         wanted = {
-            None: nearest,
+            None: nearest if server_version == V4_9_8 else lower,
             "lower": lower,
             "LOWER": lower,
             "upper": upper,
@@ -234,7 +236,7 @@ async def test_an_offset_is_found_by_time(
             )
 
 
-@pytest.mark.parametrize(("timestamp", "offset"), [(-1, 2), (0, 2), (-(1 << 63), 2), ((1 << 63) - 1, 7)])
+@pytest.mark.parametrize(("timestamp", "offset"), [(-1, 2), (0, 2), (-(1 << 63), 2), ((1 << 63) - 1, 8)])
 async def test_extreme_timestamps_find_the_ends(timestamp: int, offset: int) -> None:
     async with running_remoting() as remoting:
         await timed(remoting)

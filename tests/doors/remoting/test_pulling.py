@@ -178,8 +178,8 @@ async def test_a_scan_of_filtered_messages_is_bounded() -> None:
         ({"topic": "silent"}, 16, "the topic[silent] pulling message is forbidden"),
         ({"topic": "SCHEDULE_TOPIC_XXXX"}, 16, "the topic[SCHEDULE_TOPIC_XXXX] pulling message is forbidden"),
         ({"topic": "%HALF%orders"}, 16, "the topic[%HALF%orders] pulling message is forbidden"),
-        ({"queueId": 4}, 1, "request queueId[4] is illegal, orders has 0 to 3"),
-        ({"queueId": -1}, 1, "request queueId[-1] is illegal, orders has 0 to 3"),
+        ({"queueId": 4}, 29, "request queueId[4] is illegal, orders has 0 to 3"),
+        ({"queueId": -1}, 29, "request queueId[-1] is illegal, orders has 0 to 3"),
         ({"subscription": "||"}, 23, "parse the consumer's subscription failed"),
         (
             {"subscription": "a > 1", "expressionType": "REGEX"},
@@ -190,7 +190,7 @@ async def test_a_scan_of_filtered_messages_is_bounded() -> None:
         # The first of several reasons, in upstream's order.
         ({"consumerGroup": "nobody", "topic": "nowhere"}, 26, "subscription group not exist, nobody"),
         ({"topic": "silent", "queueId": 9}, 16, "the topic[silent] pulling message is forbidden"),
-        ({"queueId": 4, "subscription": "||"}, 1, "request queueId[4] is illegal, orders has 0 to 3"),
+        ({"queueId": 4, "subscription": "||"}, 29, "request queueId[4] is illegal, orders has 0 to 3"),
     ],
 )
 async def test_invalid_pull_is_refused(fields: dict[str, Any], code: int, remark: str) -> None:
@@ -208,7 +208,7 @@ async def test_invalid_pull_is_refused(fields: dict[str, Any], code: int, remark
 async def test_queues_beyond_the_read_queues_are_not_read() -> None:
     async with running_remoting(topics=(TopicDeclaration(name="few", read_queues=2),)) as remoting:
         answer = await pull(remoting.client, topic="few", queueId=2)
-        assert (answer.code, answer.remark) == (1, "request queueId[2] is illegal, few has 0 to 1")
+        assert (answer.code, answer.remark) == (29, "request queueId[2] is illegal, few has 0 to 1")
         assert (await pull(remoting.client, topic="few", queueId=1)).code == 19
 
 

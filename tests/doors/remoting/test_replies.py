@@ -182,10 +182,10 @@ async def until_told(remoting: Remoting, client: RemotingClient | None) -> None:
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        ({"topic": "bad/name"}, 1),
+        ({"topic": "bad/name"}, 29),
         ({"topic": "SCHEDULE_TOPIC_XXXX"}, 16),
         ({"topic": "unheard-of", "default_topic": "nor-this"}, 17),
-        ({"queue_id": 1}, 1),
+        ({"queue_id": 1}, 29),
         ({"reconsume_times": -1}, 1),
         ({"born_timestamp": -1}, 1),
         ({"properties": PROPERTIES | {"_SYS_MSG_PRIORITY_": "9"}}, 13),

@@ -73,7 +73,7 @@ async def test_the_clusters_and_the_brokers_name_are_topics(topic: str, queues: 
         await sent(remoting.client, topic=topic)
         for code, ext in ((17, CREATE), (215, {})):
             answer = await remoting.client.call(code, ext | {"topic": topic})
-            assert (answer.code, answer.remark) == (1, f"The topic[{topic}] is conflict with system topic.")
+            assert (answer.code, answer.remark) == (29, f"The topic[{topic}] is conflict with system topic.")
 
 
 async def test_the_clusters_name_is_a_template() -> None:

@@ -68,7 +68,7 @@ async def test_a_message_is_stored_with_every_field_of_its_sender(code: int) -> 
             "queueOffset": "0",
             "transactionId": UNIQUE,
         }
-        assert parted(stored.properties) == {**own, "CLUSTER": "DefaultCluster"}
+        assert parted(stored.properties) == {"WAIT": "true", **own, "CLUSTER": "DefaultCluster"}
         assert (stored.body, stored.flag, stored.sys_flag, stored.reconsume_times) == (
             b"\x00body",
             -7,
@@ -229,7 +229,7 @@ async def test_a_batch_without_a_queue_goes_to_one_queue() -> None:
         (b"", {}, 13, "the batch has no message"),
         (b"x" * ((4 << 20) + 1), {}, 13, "the batch has 4194305 bytes; allowed: 1 to 4194304"),
         (batch((b"a", {"DELAY": "x"})), {}, 1, 'java.lang.NumberFormatException: For input string: "x"'),
-        (batch((b"a", {}), (b"b", {})), {"queue_id": 4}, 1, "request queueId[4] is illegal"),
+        (batch((b"a", {}), (b"b", {})), {"queue_id": 4}, 29, "request queueId[4] is illegal"),
     ],
 )
 async def test_a_batch_is_stored_whole_or_refused(
@@ -330,19 +330,19 @@ async def test_trace_topic_is_created_by_its_first_message(topic: str, auto_crea
 @pytest.mark.parametrize(
     ("fields", "code", "sentence"),
     [
-        ({"topic": " "}, 1, "The specified topic is blank."),
+        ({"topic": " "}, 29, "The specified topic is blank."),
         (
             {"topic": "a.b"},
-            1,
+            29,
             "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
         ),
-        ({"topic": "x" * 128}, 1, "The specified topic is longer than topic max length."),
+        ({"topic": "x" * 128}, 29, "The specified topic is longer than topic max length."),
         ({"topic": "inbox"}, 16, "the topic[inbox] sending message is forbidden"),
         ({"topic": "CHECKPOINT_TOPIC"}, 17, "topic[CHECKPOINT_TOPIC] not exist, apply first please!"),
-        ({"queue_id": 4}, 1, "request queueId[4] is illegal, orders has 0 to 3"),
+        ({"queue_id": 4}, 29, "request queueId[4] is illegal, orders has 0 to 3"),
         (
             {"queue_id": (1 << 31) - 1},
-            1,
+            29,
             "request queueId[2147483647] is illegal, orders has 0 to 3",
         ),
         ({"properties": {"k": "a\x01b"}}, 13, ILLEGAL + "a property contains U+0001 or U+0002, which"),
@@ -423,12 +423,14 @@ async def test_failed_write_is_reported(
     [
         (0, None, 409, f"%RETRY%{GROUP}"),
         (15, None, 409, f"%RETRY%{GROUP}"),
-        (16, None, 409, f"%DLQ%{GROUP}"),
-        (2, 3, 409, f"%RETRY%{GROUP}"),
-        (3, 3, 409, f"%DLQ%{GROUP}"),
-        (20, 21, 121, f"%RETRY%{GROUP}"),
+        (16, None, 409, f"%RETRY%{GROUP}"),
+        (17, None, 409, f"%DLQ%{GROUP}"),
+        (3, 3, 409, f"%RETRY%{GROUP}"),
+        (4, 3, 409, f"%DLQ%{GROUP}"),
+        (20, 20, 121, f"%RETRY%{GROUP}"),
         (20, 21, 120, f"%DLQ%{GROUP}"),
-        (0, 0, 409, f"%DLQ%{GROUP}"),
+        (0, 0, 409, f"%RETRY%{GROUP}"),
+        (1, 0, 409, f"%DLQ%{GROUP}"),
         (5, -1, 409, f"%DLQ%{GROUP}"),
     ],
 )
@@ -454,10 +456,10 @@ async def test_a_retry_beyond_the_limit_becomes_a_dead_letter(
 async def test_retry_limit_defaults_to_that_of_the_group() -> None:
     async with running_remoting() as remoting:
         await remoting.broker.registry.groups.put(GROUP, 2, 1)
-        for times in (1, 2):
+        for times in (2, 3):
             await sent(remoting.client, str(times).encode(), topic=f"%RETRY%{GROUP}", reconsume_times=times)
-        assert (await only(remoting, f"%RETRY%{GROUP}")).body == b"1"
-        assert (await only(remoting, f"%DLQ%{GROUP}")).body == b"2"
+        assert (await only(remoting, f"%RETRY%{GROUP}")).body == b"2"
+        assert (await only(remoting, f"%DLQ%{GROUP}")).body == b"3"
 
 
 async def test_retry_without_a_known_group_is_refused() -> None:

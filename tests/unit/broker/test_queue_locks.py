@@ -33,5 +33,5 @@ def test_expired_locks_are_forgotten() -> None:
     for n in range(10 * queue_locks.SPARE):
         ticks.now_us += LIFETIME_US // queue_locks.SPARE
         locks.lock(f"group{n}", "one", [PLACE])
-        assert len(locks._locks) <= 3 * queue_locks.SPARE + 1
+        assert locks._count <= 3 * queue_locks.SPARE + 1
     assert locks.lock(f"group{n}", "two", [PLACE]) == set()

@@ -111,9 +111,9 @@ class Offsets:
         rows = await self._database.rows(_STORED, (queue.key, queue.min_offset)) if queue else ()
         return rows[0][1] // US_PER_MS if rows else -1
 
-    def nearest(self, timestamp_ms: int) -> Find:
-        """Make a function that finds the message stored closest to this time, as resets of 4.x do."""
-        return partial(self._search, timestamp_ms=timestamp_ms, side="nearest")
+    def by_time(self, timestamp_ms: int, side: Side) -> Find:
+        """Make a function that searches a queue like :meth:`search`."""
+        return partial(self._search, timestamp_ms=timestamp_ms, side=side)
 
     def since(self, instant_ms: int) -> Find:
         """Make a function that finds the first message stored at this emulated instant or later."""

@@ -30,30 +30,56 @@ class QueueLocks:
     def __init__(self, ticks: Callable[[], int] = steady_us, lifetime_us: int = LIFETIME_US) -> None:
         self.lifetime_us = lifetime_us
         self._ticks = ticks
-        self._locks: dict[tuple[str, TopicQueue], _Lock] = {}
+        self._locks: dict[str, dict[TopicQueue, _Lock]] = {}
+        self._count = 0
         self._crowded = SPARE
 
     def lock(self, group: str, client_id: str, queues: Iterable[TopicQueue]) -> set[TopicQueue]:
         """Lock the queues for the client, or renew its locks. Returns the queues now locked by the client."""
         now_us = self._ticks()
+        locks = self._locks.get(group, {})
         owned = set()
         for queue in queues:
-            found = self._locks.get((group, queue))
+            found = locks.get(queue)
             if found is None or found.client_id == client_id or found.until_us <= now_us:
-                self._locks[group, queue] = _Lock(client_id, now_us + self.lifetime_us)
+                self._count += found is None
+                locks[queue] = _Lock(client_id, now_us + self.lifetime_us)
                 owned.add(queue)
-        if len(self._locks) > self._crowded:
-            self._locks = {key: each for key, each in self._locks.items() if each.until_us > now_us}
-            self._crowded = 2 * len(self._locks) + SPARE
+        if owned:
+            self._locks[group] = locks
+        if self._count > self._crowded:
+            for each in list(self._locks):
+                self._drop_expired(each, now_us)
+            self._crowded = 2 * self._count + SPARE
         return owned
 
     def forget(self, is_lost: Callable[[TopicQueue], bool]) -> None:
         """Drop the locks on these queues, because their broker has gone down."""
-        self._locks = {key: each for key, each in self._locks.items() if not is_lost(key[1])}
+        for group in list(self._locks):
+            self._keep(group, lambda queue, _lock: not is_lost(queue))
 
     def unlock(self, group: str, client_id: str, queues: Iterable[TopicQueue]) -> None:
         """Unlock the queues, except queues locked by another client."""
+        locks = self._locks.get(group, {})
         for queue in queues:
-            found = self._locks.get((group, queue))
+            found = locks.get(queue)
             if found is not None and found.client_id == client_id:
-                del self._locks[group, queue]
+                del locks[queue]
+                self._count -= 1
+        if not locks:
+            self._locks.pop(group, None)
+
+    def has_locks(self, group: str) -> bool:
+        """Whether any client of the group has locked a queue."""
+        self._drop_expired(group, self._ticks())
+        return group in self._locks
+
+    def _drop_expired(self, group: str, now_us: int) -> None:
+        self._keep(group, lambda _queue, lock: lock.until_us > now_us)
+
+    def _keep(self, group: str, is_kept: Callable[[TopicQueue, _Lock], bool]) -> None:
+        locks = self._locks.pop(group, {})
+        kept = {queue: lock for queue, lock in locks.items() if is_kept(queue, lock)}
+        self._count -= len(locks) - len(kept)
+        if kept:
+            self._locks[group] = kept

@@ -132,13 +132,13 @@ class GroupProgress:
                 found[place] += count
         return found
 
-    async def of_topic(self, topic_name: str) -> list[tuple[Queue, int]]:
-        """The topic's writable queues, each with the store time of its newest message, 0 if it is empty.
+    async def of_topic(self, topic_name: str, *, is_of_5: bool) -> list[tuple[Queue, int]]:
+        """The topic's queues, each with the store time of its newest message, 0 if it is empty.
 
-        Raises TopicNotFoundError.
+        RocketMQ 4 omits readable queues that are not writable. Raises TopicNotFoundError.
         """
         topic = self._topics.get(topic_name)
-        queues = topic.queues[: topic.writable_count]
+        queues = topic.queues[: max(topic.writable_count, topic.readable_count if is_of_5 else 0)]
         times = await self._times((queue, queue.next_offset - 1) for queue in queues)
         return [(queue, times.get((queue.key, queue.next_offset - 1), 0)) for queue in queues]
 

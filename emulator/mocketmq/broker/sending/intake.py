@@ -7,6 +7,7 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topic import Topic
 from mocketmq.broker.registry.traffic import Kind
 from mocketmq.broker.sending.delay_limiter import DelayLimiter
+from mocketmq.broker.sending.retry_limit import RetryLimit
 from mocketmq.clock import US_PER_MS, US_PER_S, Clock, whole_ms_us
 from mocketmq.errors import GroupNotFoundError, IllegalMessageError
 from mocketmq.message.lite_topic import checked_lite_topic
@@ -44,6 +45,7 @@ class Intake:
         registry: Registry,
         levels: LevelQueues,
         schemes: SchemeSet,
+        retry_limit: RetryLimit,
         max_message_bytes: int,
         delay_limiter: DelayLimiter | None = None,
     ) -> None:
@@ -56,6 +58,7 @@ class Intake:
         self._traffic = registry.statistics.traffic
         self._levels = levels
         self._schemes = schemes
+        self._retry_limit = retry_limit
 
     @property
     def is_rocketmq(self) -> bool:
@@ -82,6 +85,7 @@ class Intake:
     def _judge(self, message: Message, topic: Topic, drops_wait: bool) -> AcceptedMessage:
         size = len(message.body)
         if not 0 < size <= self.max_message_bytes:
+            self._topics.queue_for_send(topic, message.queue_id)  # as upstream, which checks the queue first
             raise IllegalMessageError(
                 "body", f"the body has {size} bytes; allowed: 1 to {self.max_message_bytes}"
             )
@@ -195,8 +199,7 @@ class Intake:
             raise GroupNotFoundError(f"{message.topic} is the retry topic of no group")
         group = await self._groups.for_use(name)
         topic = await self._topics.for_send(message.topic, message.template)
-        most = message.max_reconsume_times
-        if message.reconsume_times < (group.max_retries if most is None else most):
+        if not self._retry_limit.is_exceeded(group, message):
             return topic
         dead = await self._topics.for_send(dead_letter_topic(name))
         message.queue_id = max(message.queue_id or 0, 0) % dead.brokers  # the first queue of its broker

@@ -17,6 +17,7 @@ from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCod
 from mocketmq.remoting.wire.fastjson import dumps, object_keys
 from mocketmq.remoting.wire.header import GroupHeader, Int32, TopicHeader
 from mocketmq.remoting.wire.record import encode_record
+from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.store.queue import Queue
 
 _LONG_MAX: Final = (1 << 63) - 1
@@ -67,7 +68,8 @@ class QueryConsumeQueueHeader(NamedTuple):
 async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
     """Return the first and next offset of each queue of a topic, and the time of its newest message."""
     statistics, share = call.broker.registry.statistics, call.channel.share
-    queues = await call.broker.group_progress.of_topic(call.header.topic)
+    is_of_5 = call.settings.server_version >= V5_0_0
+    queues = await call.broker.group_progress.of_topic(call.header.topic, is_of_5=is_of_5)
     table = object_keys(
         (
             _queue(share, queue),

@@ -9,6 +9,7 @@ from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.header import Int32
+from mocketmq.rocketmq_versions import V5_0_0
 
 
 class QueryConsumerOffsetHeader(NamedTuple):
@@ -64,9 +65,12 @@ async def update(call: RemotingCall[UpdateConsumerOffsetHeader]) -> Response:
 
 
 async def search(call: RemotingCall[SearchOffsetHeader]) -> Response:
-    """Return the offset of the message stored at a time, by the rule of 4.x or by one of the rules of 5.x."""
+    """Return the offset of the message stored at a time, by the rule of 4.x or one of the two of 5.x."""
     topic, queue_id, timestamp_ms, boundary = call.header
-    side: Side = "nearest" if boundary is None else "upper" if boundary.lower() == "upper" else "lower"
+    if boundary is None and call.settings.server_version < V5_0_0:
+        side: Side = "nearest"
+    else:
+        side = "upper" if (boundary or "").lower() == "upper" else "lower"
     return _offset(await call.broker.offset_resets.search(topic, queue_id, timestamp_ms, side))
 
 

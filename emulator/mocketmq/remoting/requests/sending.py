@@ -22,6 +22,7 @@ from mocketmq.remoting.wire.batch import BatchEntry, decode_batch
 from mocketmq.remoting.wire.codes import RequestCode, code_of
 from mocketmq.remoting.wire.header import Int32
 from mocketmq.remoting.wire.record import decode_properties
+from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.schedule.timed_scheme import SendReceipt
 
 
@@ -97,7 +98,7 @@ def begin_to_send(call: RemotingCall[SendMessageHeader], reply: Reply) -> bool:
     if _is_transactional(call, properties):
         return False
     message = message_of(call, call.command.body, properties, call.header.flag)
-    return call.broker.sender.begin_plain(_FastSend(call, reply), message, drops_wait=True)
+    return call.broker.sender.begin_plain(_FastSend(call, reply), message, drops_wait=_drops_wait(call))
 
 
 async def _send_one(call: RemotingCall[SendMessageHeader]) -> SendResult:
@@ -110,7 +111,7 @@ async def _send_one(call: RemotingCall[SendMessageHeader]) -> SendResult:
         return SendResult(
             half.stored, half.queue, 0, SendReceipt(message_id, half.queue.queue_id, half.stored.queue_offset)
         )
-    return await call.broker.sender.send(message, drops_wait=True)
+    return await call.broker.sender.send(message, drops_wait=_drops_wait(call))
 
 
 async def _send_batch(call: RemotingCall[SendMessageHeader]) -> list[SendResult]:
@@ -140,6 +141,11 @@ def _is_transactional(call: RemotingCall[SendMessageHeader], properties: dict[st
 def _is_retry(call: RemotingCall[SendMessageHeader], properties: dict[str, str]) -> bool:
     """Whether a consumer resends the message as a retry, in which marks of a half message may remain."""
     return call.header.reconsume_times > 0 and call.broker.levels.table.level_of(properties) > 0
+
+
+def _drops_wait(call: RemotingCall[SendMessageHeader]) -> bool:
+    """Whether the property ``WAIT`` is dropped, as by RocketMQ 4 (SendMessageProcessor.java)."""
+    return call.settings.server_version < V5_0_0
 
 
 def message_of(
@@ -198,7 +204,7 @@ def response_to(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -
 
 def refusal(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> Response:
     """The response to a refused send."""
-    return Response(EXT, code=code_of(error), remark=_remark(call, error))
+    return Response(EXT, code=code_of(error, call.settings.server_version), remark=_remark(call, error))
 
 
 def _remark(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> str:

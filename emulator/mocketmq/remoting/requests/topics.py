@@ -60,7 +60,7 @@ async def delete(call: RemotingCall[TopicHeader]) -> Response:
     except TopicNotFoundError:
         return Response(remark=f"topic {shorten(call.header.topic)} did not exist")
     except NoPermissionError as error:
-        raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        raise RemotingError(ResponseCode.INVALID_PARAMETER, str(error)) from None
     return Response(remark=f"{cancelled} delayed messages were cancelled" if cancelled else None)
 
 
@@ -119,7 +119,7 @@ async def _put(
             topics.check(header.topic, *sizes)
             topics.check_is_for_clients(header.topic)
         except NoPermissionError as error:
-            raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+            raise RemotingError(ResponseCode.INVALID_PARAMETER, str(error)) from None
         made.append((header.topic, *sizes, config))
     for one in made:
         await topics.put_by_client(*one)

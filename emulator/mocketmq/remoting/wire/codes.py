@@ -6,8 +6,10 @@ The codes are those of RequestCode.java and ResponseCode.java, 4.9.8, 5.3.3 and 
 from collections.abc import Sequence
 from enum import IntEnum, unique
 
-from mocketmq.errors import EmulatorError, RefusedError, wire_codes
+from mocketmq.errors import EmulatorError, InvalidArgumentError, RefusedError, wire_codes
+from mocketmq.message.names import TOPIC_NAMES
 from mocketmq.remoting.wire.command import Command
+from mocketmq.rocketmq_versions import V5_0_0
 
 
 @unique
@@ -185,6 +187,10 @@ class FrameError(RemotingError):
         super().__init__(ResponseCode.SYSTEM_ERROR, remark)
 
 
-def code_of(error: EmulatorError) -> int:
-    """The response code that clients get for the error."""
-    return error.code if isinstance(error, RemotingError) else wire_codes(error).remoting
+def code_of(error: EmulatorError, server_version: int = V5_0_0) -> int:
+    """The response code that clients get for the error. RocketMQ 4 has no INVALID_PARAMETER."""
+    code = error.code if isinstance(error, RemotingError) else wire_codes(error).remoting
+    if isinstance(error, InvalidArgumentError) and error.allowed == TOPIC_NAMES:
+        code = ResponseCode.INVALID_PARAMETER
+    is_unknown = code == ResponseCode.INVALID_PARAMETER and server_version < V5_0_0
+    return ResponseCode.SYSTEM_ERROR if is_unknown else code
