@@ -17,6 +17,7 @@ from tests.differential.duel import Duel
 from tests.differential.grpc_known import GRPC_RULES
 from tests.differential.grpc_side import GrpcSide
 from tests.differential.known import RULES, Known, Rule
+from tests.differential.newer_known import NEWER_RULES
 from tests.differential.op import Ends
 from tests.differential.operations import Side
 from tests.differential.pipelining import PipeliningSide
@@ -43,8 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--first", type=int, default=0, help="number of the first one (default: 0)")
     group.addoption(
         "--rocketmq",
-        choices=VERSIONS_5,
-        help="the only version of RocketMQ 5 for pops, timers and gRPC (default: all, which share them)",
+        choices=(V4, *VERSIONS_5),
+        help="the only version to compare with (default: all, which share the sequences)",
     )
 
 
@@ -141,14 +142,37 @@ def _noted(config: pytest.Config, duel: Duel) -> Duel:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Duel]:  # noqa: ARG001
-    """Run RocketMQ 4 and mocketmq with the same level delays, each in its own processes."""
-    theirs = {"transactionCheckInterval": "1000", "transactionCheckMax": "2"}
+async def duels(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Sequence[Duel]]:  # noqa: ARG001
+    """Run the oldest and the newest RocketMQ beside a mocketmq that presents itself as the same version.
+
+    RocketMQ 5 writes decisions about transactions in batches, and a route that two registrations at once
+    spoiled is right after the next.
+    """
+    theirs = {
+        "transactionCheckInterval": "1000",
+        "transactionCheckMax": "2",
+        "transactionOpBatchInterval": "50",
+        "registerNameServerPeriod": "10000",
+    }
     checks = ("--transaction-check-interval", "1s", "--transaction-check-max", "2")
-    async with _running_duel(
-        request.config, V4, RULES, PipeliningSide, theirs, ("--transaction-timeout", "500ms", *checks)
-    ) as duel:
-        yield duel
+    ours = ("--transaction-timeout", "500ms", *checks)
+    only = request.config.getoption("--rocketmq")
+    versions = {V4: RULES, V5_5: (*RULES, *NEWER_RULES)}
+    async with AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(
+                _running_duel(
+                    request.config,
+                    version,
+                    rules,
+                    PipeliningSide,
+                    theirs,
+                    (*ours, "--server-version", version),
+                )
+            )
+            for version, rules in versions.items()
+            if only in (None, version)
+        ]
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -176,7 +200,8 @@ async def pop_duels(jars: None, request: pytest.FixtureRequest) -> AsyncIterator
             await stack.enter_async_context(
                 _running_duel(request.config, version, POP_RULES, PopSide, theirs, checks, proxy)
             )
-            for version in ([only] if only else VERSIONS_5)
+            for version in VERSIONS_5
+            if only in (None, version)
         ]
 
 

@@ -58,7 +58,9 @@ def ids_on_page() -> list[str]:
     return _MARK.findall(PAGE.read_text())
 
 
-_FAQ: Final = re.compile(r"( ?\nSee |See )http://rocketmq\.apache\.org/docs/faq/ for further details\.$")
+_FAQ: Final = re.compile(
+    r"( ?\nSee |See )https?://rocketmq\.apache\.org/docs/(faq/|bestPractice/06FAQ) for further details\.$"
+)
 _JAVA: Final = ("java.", "org.apache.", "Cannot invoke")
 _NEWER: Final = frozenset(
     {
@@ -71,6 +73,13 @@ _NEWER: Final = frozenset(
         ),
         *("pullOffset", "recallHandle", "topicPutTps", "transactionId"),
     }
+)
+_SYSTEM_TOPICS: Final = frozenset(
+    (
+        *("CHECKPOINT_TOPIC", "rmq_sys_wheel_timer", "rmq_sys_REVIVE_LOG_DefaultCluster"),
+        *("RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"),
+        "rmq_sys_SYNC_BROKER_MEMBER_broker-a",
+    )
 )
 _FOUND: Final = (0, 19, 20, 21)
 
@@ -91,7 +100,11 @@ def _other_words(difference: Difference) -> bool:
     if difference.path[-1] != "remark" or not isinstance(theirs, str) or not isinstance(ours, str):
         return False
     plain = _FAQ.sub("", theirs).rstrip()
-    return ours.startswith(plain) or theirs.startswith(_JAVA) or ("queueId[" in theirs and "queueId[" in ours)
+    return (
+        _FAQ.sub("", ours).startswith(plain)
+        or theirs.startswith(_JAVA)
+        or ("queueId[" in theirs and "queueId[" in ours)
+    )
 
 
 def _separators(difference: Difference) -> bool:
@@ -160,7 +173,9 @@ def _dead_letters(difference: Difference) -> bool:
 
 
 def _unique_key(difference: Difference) -> bool:
-    return difference.path[-2:] == ("properties", "UNIQ_KEY") and difference.theirs is None
+    if difference.path == ("ext", "transactionId"):  # the key that both brokers add
+        return "UNIQ_KEY" not in _properties(difference) and None not in (difference.theirs, difference.ours)
+    return difference.path[-2:] == ("properties", "UNIQ_KEY")
 
 
 def _pop_handle(difference: Difference) -> bool:
@@ -316,7 +331,7 @@ def _system_topics(difference: Difference) -> bool:
     if difference.op.name != "ask" or difference.given("code") != 305:
         return False
     theirs, ours = (set(seen["body"]["topicList"]) for seen in difference.seen)
-    return theirs ^ ours <= {"CHECKPOINT_TOPIC", "rmq_sys_wheel_timer"}
+    return theirs ^ ours <= _SYSTEM_TOPICS
 
 
 def _consume_times(difference: Difference) -> bool:

@@ -351,6 +351,7 @@ class Side(Player):
         if record is None:
             return {"record": None}
         ext = {"offset": record.log_offset, "group": group, "delayLevel": level, "originMsgId": "x"}
+        ext["originTopic"] = record.topic
         if most is not None:
             ext["maxReconsumeTimes"] = most
         sent = {name: str(value) for name, value in ext.items()}

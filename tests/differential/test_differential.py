@@ -23,8 +23,8 @@ SHOWN = 10
 
 @pytest.mark.differential
 @pytest.mark.asyncio(loop_scope="session")
-async def test_two_brokers_answer_alike(duel: Duel, pytestconfig: pytest.Config) -> None:
-    await _play([duel], sequence, pytestconfig, pytestconfig.getoption("--sequences"), AT_ONCE)
+async def test_two_brokers_answer_alike(duels: Sequence[Duel], pytestconfig: pytest.Config) -> None:
+    await _play(duels, sequence, pytestconfig, pytestconfig.getoption("--sequences"), AT_ONCE)
 
 
 @pytest.mark.differential
@@ -50,7 +50,9 @@ async def _play(
     count: int,
     at_once: int,
 ) -> None:
-    """Play each sequence on one of the duels."""
+    """Play each sequence on one of the duels, if the options leave any."""
+    if not duels:
+        pytest.skip("not for this version")
     seed, first = config.getoption("--seed"), config.getoption("--first")
     numbers = iter(range(first, first + count))
     found: dict[tuple[str, ...], tuple[int, Duel, Difference]] = {}

@@ -6,6 +6,7 @@ from tests.differential.difference import differences
 from tests.differential.grpc_known import GRPC_RULES
 from tests.differential.grpc_sequences import grpc_sequence
 from tests.differential.known import RULES, Known, Rule, ids_on_page, rule_of
+from tests.differential.newer_known import NEWER_RULES
 from tests.differential.op import Op
 from tests.differential.pop_known import POP_RULES
 from tests.differential.pop_sequences import pop_sequence
@@ -14,9 +15,9 @@ from tests.upstream.jars import V4, V5, V5_5
 
 
 def test_every_row_with_an_id_has_a_rule_and_every_rule_a_row() -> None:
-    ids = {rule.id for rule in (*RULES, *POP_RULES, *GRPC_RULES)}
+    ids = {rule.id for rule in (*RULES, *NEWER_RULES, *POP_RULES, *GRPC_RULES)}
     assert Counter(ids_on_page()) == Counter(ids)
-    for rules in (RULES, POP_RULES, GRPC_RULES):
+    for rules in (RULES, NEWER_RULES, POP_RULES, GRPC_RULES):
         assert len({rule.id for rule in rules}) == len(rules)
 
 

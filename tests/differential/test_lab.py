@@ -1,6 +1,7 @@
 """The lab measures a real RocketMQ under the same load as the schemes, with the probe's client."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -42,8 +43,8 @@ async def test_a_real_rocketmq_is_a_subject(plain: Upstream, tmp_path: Path) -> 
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_other_delays_are_refused(duel: Duel) -> None:
-    cluster = ClusterRun(f"{HOST}:{duel.theirs.namesrv_port}", None, LOAD, call_s=HANGING_S)
+async def test_other_delays_are_refused(duels: Sequence[Duel]) -> None:
+    cluster = ClusterRun(f"{HOST}:{duels[0].theirs.namesrv_port}", None, LOAD, call_s=HANGING_S)
     with pytest.raises(
         ClusterError, match=f"level 2 of the cluster is not 5s: its delay levels are {LEVELS}"
     ):

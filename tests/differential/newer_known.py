@@ -1,0 +1,100 @@
+"""Deliberate differences from RocketMQ 5.5.0 in general sequences, beside those of :mod:`known`."""
+
+from typing import Final
+
+from mocketmq.remoting.wire.codes import RequestCode
+from tests.differential.difference import Difference
+from tests.differential.known import Rule
+from tests.upstream.jars import V5_5
+
+_FIELDS: Final = frozenset(
+    (
+        *("IS_SUB_CHANGE", "IS_SUPPORT_HEART_BEAT_V2", "groupRetryPolicy", "groupSysFlag", "topicSysFlag"),
+        *("totalGroupNum", "totalTopicNum", "forbiddenType", "bname", "__transactionId__"),
+    )
+)
+_OF_BATCH: Final = ((("properties", "CLUSTER"), "DefaultCluster"), (("properties", "common"), "c"))
+_PLACE: Final = (("properties", "REAL_QID"), ("properties", "REAL_TOPIC"))
+_TRACING: Final = (("properties", "MSG_REGION"), ("properties", "TRACE_ON"))
+
+
+def _fields(difference: Difference) -> bool:
+    return difference.path[-1] in _FIELDS and difference.ours is None
+
+
+def _tracing(difference: Difference) -> bool:
+    return difference.path[-2:] in _TRACING and difference.theirs in ("DefaultRegion", "true")
+
+
+def _empty_queues(difference: Difference) -> bool:
+    return difference.op.name == "committed" and difference.codes == (22, 0)
+
+
+def _check_backs(difference: Difference) -> bool:
+    if difference.op.name != "asked":
+        return False
+    is_asked_again = difference.path == ("checks",) and len(difference.theirs) > len(difference.ours)
+    return is_asked_again or difference.path[-2:] == ("ext", "topic")
+
+
+def _committed_halves(difference: Difference) -> bool:
+    return difference.path[-2:] in _PLACE and difference.theirs is None
+
+
+def _batch(difference: Difference) -> bool:
+    return (difference.path[-2:], difference.ours) in _OF_BATCH
+
+
+def _overtaking(difference: Difference) -> bool:
+    return difference.op.name == "pipelined" and difference.ours == 0
+
+
+def _recall_of_half(difference: Difference) -> bool:
+    return difference.path[-1] == "recallHandle" and difference.ours is None
+
+
+def _pull_offset(difference: Difference) -> bool:
+    return difference.path[-1] == "pullOffset" and difference.theirs > difference.ours
+
+
+def _pushed_resets(difference: Difference) -> bool:
+    if difference.op.name != "pushes" or not isinstance(difference.ours, list):
+        return False
+    rest = [push for push in difference.ours if push["code"] != RequestCode.RESET_CONSUMER_CLIENT_OFFSET]
+    return rest == (difference.theirs or [])
+
+
+def _rates(difference: Difference) -> bool:
+    return difference.path[-1] == "topicPutTps"
+
+
+def _unknown_group(difference: Difference) -> bool:
+    is_reset = difference.op.name == "change" and difference.given("code") == 222
+    return is_reset and difference.codes == (26, 0)
+
+
+def _empty_body(difference: Difference) -> bool:
+    return difference.given("body") == "" and difference.codes == (1, 13)
+
+
+def _other_words(difference: Difference) -> bool:
+    theirs, ours = difference.codes
+    return difference.path == ("remark",) and theirs == ours and theirs not in (0, None)
+
+
+NEWER_RULES: Final = (
+    Rule("fields-of-5", _fields, versions=(V5_5,)),
+    Rule("region-of-clients", _tracing, versions=(V5_5,)),
+    Rule("offsets-of-empty-queues", _empty_queues, versions=(V5_5,)),
+    Rule("check-backs-of-5", _check_backs, versions=(V5_5,)),
+    Rule("properties-of-batches", _batch, versions=(V5_5,)),
+    Rule("queries-overtake", _overtaking, versions=(V5_5,)),
+    Rule("places-of-halves", _committed_halves, versions=(V5_5,)),
+    Rule("recall-of-half", _recall_of_half, versions=(V5_5,)),
+    Rule("pull-offsets", _pull_offset, versions=(V5_5,)),
+    Rule("pushed-resets", _pushed_resets, versions=(V5_5,)),
+    Rule("rates", _rates, versions=(V5_5,)),
+    Rule("reset-of-no-group", _unknown_group, ends=True, versions=(V5_5,)),
+    Rule("empty-bodies", _empty_body, versions=(V5_5,)),
+    Rule("other-words", _other_words, versions=(V5_5,)),
+)
