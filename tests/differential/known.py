@@ -234,10 +234,12 @@ def _other_filter(difference: Difference) -> bool:
 
 
 def _same_hash(difference: Difference) -> bool:
+    if difference.op.name != "pull":
+        return False
     theirs, ours = (seen.get("records") or [] for seen in difference.seen)
     had = {record["queueOffset"] for record in ours}
     more = [record["properties"].get("TAGS") for record in theirs if record["queueOffset"] not in had]
-    return difference.op.name == "pull" and bool(more) and {"Aa", "BB"}.issuperset(more)
+    return bool(more) and {"Aa", "BB"}.issuperset(more)
 
 
 def _booleans(difference: Difference) -> bool:
