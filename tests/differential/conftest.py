@@ -145,14 +145,14 @@ def _noted(config: pytest.Config, duel: Duel) -> Duel:
 async def duels(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Sequence[Duel]]:  # noqa: ARG001
     """Run the oldest and the newest RocketMQ beside a mocketmq that presents itself as the same version.
 
-    RocketMQ 5 writes decisions about transactions in batches, and a route that two registrations at once
-    spoiled is right after the next.
+    RocketMQ 5 writes decisions about transactions in batches, and loses changes of a route if another topic
+    changes at the same time, unless topics are registered one by one.
     """
     theirs = {
         "transactionCheckInterval": "1000",
         "transactionCheckMax": "2",
         "transactionOpBatchInterval": "50",
-        "registerNameServerPeriod": "10000",
+        "enableSingleTopicRegister": "true",
     }
     checks = ("--transaction-check-interval", "1s", "--transaction-check-max", "2")
     ours = ("--transaction-timeout", "500ms", *checks)

@@ -33,7 +33,9 @@ def _empty_queues(difference: Difference) -> bool:
 def _check_backs(difference: Difference) -> bool:
     if difference.op.name != "asked":
         return False
-    is_asked_again = difference.path == ("checks",) and len(difference.theirs) > len(difference.ours)
+    is_asked_again = difference.path == ("checks",) and len(difference.theirs or ()) > len(
+        difference.ours or ()
+    )
     return is_asked_again or difference.path[-2:] == ("ext", "topic")
 
 
@@ -54,7 +56,8 @@ def _recall_of_half(difference: Difference) -> bool:
 
 
 def _pull_offset(difference: Difference) -> bool:
-    return difference.path[-1] == "pullOffset" and difference.theirs > difference.ours
+    theirs, ours = difference.theirs, difference.ours
+    return difference.path[-1] == "pullOffset" and None not in (theirs, ours) and theirs > ours
 
 
 def _pushed_resets(difference: Difference) -> bool:
@@ -70,7 +73,7 @@ def _rates(difference: Difference) -> bool:
 
 def _unknown_group(difference: Difference) -> bool:
     is_reset = difference.op.name == "change" and difference.given("code") == 222
-    return is_reset and difference.codes == (26, 0)
+    return (is_reset or difference.op.name == "commit") and difference.codes == (26, 0)
 
 
 def _empty_body(difference: Difference) -> bool:
@@ -94,7 +97,7 @@ NEWER_RULES: Final = (
     Rule("pull-offsets", _pull_offset, versions=(V5_5,)),
     Rule("pushed-resets", _pushed_resets, versions=(V5_5,)),
     Rule("rates", _rates, versions=(V5_5,)),
-    Rule("reset-of-no-group", _unknown_group, ends=True, versions=(V5_5,)),
+    Rule("offsets-of-no-group", _unknown_group, ends=True, versions=(V5_5,)),
     Rule("empty-bodies", _empty_body, versions=(V5_5,)),
     Rule("other-words", _other_words, versions=(V5_5,)),
 )

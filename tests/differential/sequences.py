@@ -340,7 +340,7 @@ class _Maker(Pairing):
         random, group = self.random, self.group()
         ext = {"groupName": group}
         if self.chance(0.5):
-            ext["removeOffset"] = random.choice(("true", "false"))
+            ext["removeOffset"] = ext["cleanOffset"] = random.choice(("true", "false"))  # of 4.x and of 5.x
         self.add("change", code=207, ext=ext)
         self.add("table", code=201, ext={}, name="subscriptionGroupTable")
         topics = random.sample((*TOPICS, RETRY_PREFIX + group), 2)

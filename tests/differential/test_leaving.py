@@ -14,14 +14,16 @@ from mocketmq.remoting.wire.codes import RequestCode
 from tests.clients.grpc.leaving import Closed, play
 from tests.clients.grpc.programs import LEAVING
 from tests.clients.grpc.versions import FOLDER
-from tests.differential.topics import make_topic
+from tests.differential.topics import make_groups, make_topic
 from tests.support.grpc import touch
 from tests.support.patience import PATIENCE_S
 from tests.support.process import broker_process
 from tests.support.remoting import connected
-from tests.upstream.jars import V5
+from tests.upstream.jars import V5_5
 from tests.upstream.process import HOST, SMALL, running_upstream
 
+GROUPS = ("g-closing", "g-idle")
+"""The programs' groups."""
 RECEIVES_SLACK = 2
 """Number of answers allowed beyond twice the real proxy's, because polls end at different moments."""
 CPU_SLACK_S = 0.5
@@ -41,7 +43,7 @@ class Side(NamedTuple):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def theirs(jars: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Side]:  # noqa: ARG001
-    """Run RocketMQ 5 with its proxy, which logs its answers."""
+    """Run the newest RocketMQ with its proxy, which logs its answers."""
     home = tmp_path_factory.mktemp("leaving") / "upstream"
 
     async def receives() -> int:
@@ -49,7 +51,7 @@ async def theirs(jars: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncI
         return log.count("delivery_timestamp {")  # ends each answer to a receive, and no other
 
     settings = {**SMALL, "brokerFastFailureEnable": "false"}
-    async with running_upstream(home, V5, settings, {}, levels={"RocketmqProxy": "DEBUG"}) as upstream:
+    async with running_upstream(home, V5_5, settings, {}, levels={"RocketmqProxy": "DEBUG"}) as upstream:
         ports = upstream.namesrv_port, upstream.broker_port, upstream.grpc_port
         yield Side(*ports, upstream.pids[1], receives)
 
@@ -101,6 +103,7 @@ async def _played(client: str, side: Side, home: Path) -> Closed:
     sent, empty = (f"{kind}-{client.replace('.', '-')}" for kind in ("sent", "empty"))
     for topic in (sent, empty):
         await make_topic(HOST, side.namesrv_port, side.broker_port, topic, "NORMAL")
+    await make_groups(HOST, side.broker_port, *GROUPS)
     closed = await play(program, home, f"{HOST}:{side.grpc_port}", sent, empty, side.pid, side.receives)
     await _wait_until_stored(side, sent, closed.sends.ok)
     return closed
