@@ -16,6 +16,7 @@ from mocketmq.remoting.wire.body import object_of, objects_in, text_in
 from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import Int32, NoHeader, TopicHeader
+from mocketmq.rocketmq_versions import V5_0_0
 
 
 class CreateTopicHeader(NamedTuple):
@@ -53,8 +54,12 @@ async def create_all(call: RemotingCall[NoHeader]) -> Response:
 
 
 async def delete(call: RemotingCall[TopicHeader]) -> Response:
-    """Delete a topic with its messages. As upstream, it is no error if the topic does not exist."""
-    check_topic_name(call.header.topic)
+    """Delete a topic with its messages. As upstream, it is no error if the topic does not exist.
+
+    Only RocketMQ 4 checks more of the name than that it is not blank.
+    """
+    if call.settings.server_version < V5_0_0 or not call.header.topic.strip():
+        check_topic_name(call.header.topic)
     try:
         cancelled = await call.broker.reset.delete_topic(call.header.topic)
     except TopicNotFoundError:
