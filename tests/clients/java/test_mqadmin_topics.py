@@ -101,7 +101,7 @@ async def test_a_topic_for_messages_in_order_is_noted_with_its_queues(mqadmin: M
 @pytest.mark.parametrize(
     ("name", "arguments", "refusal"),
     [
-        ("TBW102", (), r"CODE: 1 .*The topic\[TBW102\] is conflict with system topic\."),
+        ("TBW102", (), r"CODE: 29 .*The topic\[TBW102\] is conflict with system topic\."),
         ("rmq_sys_x", (), "conflict with system topic"),
         ("ok", ("-r", "0"), "read_queues is 0; allowed: 1 to 1024"),
     ],
