@@ -24,6 +24,8 @@ from tests.upstream.process import HOST, SMALL, running_upstream
 
 GROUPS = ("g-closing", "g-idle")
 """The programs' groups."""
+CLOSING_BY_CHANCE = ("java-5.2-grpc",)
+"""Clients whose waiting receive, when they close, stays open or ends without messages, as seen with 5.5.0."""
 RECEIVES_SLACK = 2
 """Number of answers allowed beyond twice the real proxy's, because polls end at different moments."""
 CPU_SLACK_S = 0.5
@@ -86,7 +88,10 @@ async def test_clients_close_and_idle_as_with_a_real_proxy(
     there, here = await asyncio.gather(
         *(_played(client, side, tmp_path_factory.mktemp("client")) for side in (theirs, ours))
     )
-    assert here.receive == there.receive
+    if client in CLOSING_BY_CHANCE:
+        assert {here.receive, there.receive} <= {"open", "empty"}
+    else:
+        assert here.receive == there.receive
     assert here.uncaught == there.uncaught
     if not there.sends.open:  # a closed rocketmq-python-client never ends its sends and blocks its event loop
         assert here.sends.open == 0
