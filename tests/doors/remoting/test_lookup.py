@@ -267,3 +267,13 @@ async def test_pending_message_is_cancelled_by_its_offset_id() -> None:
             ext = await sent(remoting.client, properties={"UNIQ_KEY": UNIQUE, **given})
             await remoting.broker.pending.cancel(ext["msgId"])
         assert not remoting.broker.pending.count
+
+
+@pytest.mark.parametrize(("index", "code"), [("K", 0), ("T", 3)])
+async def test_messages_are_found_by_keys_but_not_by_tags(remoting: Remoting, index: str, code: int) -> None:
+    """RocketMQ 5.5's clients name the index, which they also have for tags."""
+    await sent(remoting.client, b"urgent", properties={"KEYS": "k", "TAGS": "k"})
+    ext = {"topic": TOPIC, "key": "k", "maxNum": "32", "beginTimestamp": "0", "endTimestamp": str(LATEST)}
+    answer = await remoting.client.call(QUERY, {**ext, "indexType": index, "lastKey": ""})
+    assert answer.code == code
+    assert not code or str(answer.remark).startswith("indexType is T, for tags; allowed: K")

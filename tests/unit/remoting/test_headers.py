@@ -133,8 +133,9 @@ FULL: dict[RequestCode, tuple[Ext, Any]] = {
             "beginTimestamp": "0",
             "endTimestamp": "9223372036854775807",
             "_UNIQUE_KEY_QUERY": "true",
+            "indexType": "K",
         },
-        QueryMessageHeader("t", "k", 64, 0, 2**63 - 1, True),
+        QueryMessageHeader("t", "k", 64, 0, 2**63 - 1, True, "K"),
     ),
     RequestCode.QUERY_CONSUMER_OFFSET: (
         {"consumerGroup": "g", **QUEUE, "setZeroIfNotFound": "false"},

@@ -14,7 +14,10 @@ from mocketmq.remoting.wire.record import encode_record
 
 
 class QueryMessageHeader(NamedTuple):
-    """Times are in milliseconds. If ``unique_key_query`` is set, ``key`` is a unique key."""
+    """Times are in milliseconds. If ``unique_key_query`` is set, ``key`` is a unique key.
+
+    5.5's ``index_type`` K stands for keys, U for unique keys and T for tags.
+    """
 
     topic: str
     key: str
@@ -22,6 +25,7 @@ class QueryMessageHeader(NamedTuple):
     begin_timestamp: int
     end_timestamp: int
     unique_key_query: bool = False
+    index_type: str = ""
 
 
 class ViewMessageHeader(NamedTuple):
@@ -35,6 +39,9 @@ _MAX_BY_UNIQUE_KEY: Final = 32
 """Maximum number of messages in a response, as upstream (maxMsgsNumBatch, defaultQueryMaxNum)."""
 _MAX_BYTES: Final = 4 << 20
 """Maximum size of all records in a response, unless the newest record alone is larger."""
+_NO_TAGS: Final = (
+    "indexType is T, for tags; allowed: K, for keys. GET /v1/message-states finds messages by tag"
+)
 _LATE_US: Final = 10 * US_PER_S
 """Age up to which the end of a time range is taken for "now", if the clock does not run at real speed.
 
@@ -50,6 +57,8 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
     may have been moved since.
     """
     header, broker = call.header, call.broker
+    if header.index_type == "T":
+        raise RemotingError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, _NO_TAGS)
     limit = min(header.max_num, _MAX_FOUND)
     from_us = broker.clock.from_wall(header.begin_timestamp * US_PER_MS)
     to_us = broker.clock.from_wall(header.end_timestamp * US_PER_MS) + US_PER_MS - 1
