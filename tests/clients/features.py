@@ -32,7 +32,7 @@ SAVED = ROOT / "build" / "compatibility.json"
 CLIENTS = {
     "java-4.3": "Java `rocketmq-client`",
     "java-4.9": "Java `rocketmq-client`",
-    "java-5.3": "Java `rocketmq-client`",
+    "java-5.5": "Java `rocketmq-client`",
     "ons-java": "Java `ons-client`",
     "python": "Python (C++) `rocketmq`",
     "node": "Node `ali-ons`",
@@ -61,7 +61,7 @@ FRAMEWORKS = {
 }
 """Frameworks and tools that bring a Java client. Their rows list the features that tests try them with."""
 
-MQADMIN = {"mqadmin-4.9": "`mqadmin`", "mqadmin-5.3": "`mqadmin`"}
+MQADMIN = {"mqadmin-4.9": "`mqadmin`", "mqadmin-5.5": "`mqadmin`"}
 """Versions of RocketMQ's command line. Its rows are the commands that tests run."""
 
 FEATURES = {
@@ -98,6 +98,7 @@ FEATURES = {
         "Messages found by key and by id",
         "SQL92 filters",
         "Pop consumer",
+        "Priority messages",
     ],
     "Transactions": [
         "Commit and rollback",

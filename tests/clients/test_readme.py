@@ -71,7 +71,7 @@ class Reader:
             "rocketmq-python": lambda text: self._program(text, "orders.py", "python orders.py"),
             "aliyun": lambda text: self._program(text, "reminder.py", "python reminder.py"),
             "ali-ons": self._node,
-            "rocketmq-java": lambda text: self._java(text, "java-4.9", "java-5.3"),
+            "rocketmq-java": lambda text: self._java(text, "java-4.9", "java-5.5"),
             "ons-java": lambda text: self._java(text, "ons-java"),
             "rocketmq-go": self._go,
         }[kind]

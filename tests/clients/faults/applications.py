@@ -227,7 +227,7 @@ def _build_go() -> None:
 
 CLIENTS: dict[str, Tried] = {
     "java-4.9": Tried("remoting", "Java `rocketmq-client`", build, _java("java-4.9")),
-    "java-5.3": Tried("remoting", "Java `rocketmq-client`", build, _java("java-5.3")),
+    "java-5.5": Tried("remoting", "Java `rocketmq-client`", build, _java("java-5.5")),
     "go": Tried("remoting", "Go `rocketmq-client-go`", _build_go, _go),
     "python": Tried("remoting", "Python (C++) `rocketmq`", _nothing, _python),
     "node": Tried("remoting", "Node `ali-ons`", install, _node),

@@ -42,9 +42,9 @@ async def java_4_9(broker: RemotingBroker, built: None, home: Path) -> AsyncIter
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def java_5_3(broker: RemotingBroker, built: None, home: Path) -> AsyncIterator[Driver]:  # noqa: ARG001
-    """RocketMQ's client of 5.3."""
-    async with rocketmq_driver("java-5.3", home, name_server=broker.name_server) as driver:
+async def java_5_5(broker: RemotingBroker, built: None, home: Path) -> AsyncIterator[Driver]:  # noqa: ARG001
+    """RocketMQ's client of 5.5."""
+    async with rocketmq_driver("java-5.5", home, name_server=broker.name_server) as driver:
         yield driver
 
 
@@ -73,7 +73,7 @@ async def running_mqadmin(version: str, name_server: str, home: Path) -> AsyncIt
         yield Mqadmin(driver, name_server, version)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session", params=["mqadmin-4.9", "mqadmin-5.3"])
+@pytest_asyncio.fixture(scope="session", loop_scope="session", params=["mqadmin-4.9", "mqadmin-5.5"])
 async def mqadmin(
     request: pytest.FixtureRequest,
     broker: RemotingBroker,
@@ -85,7 +85,7 @@ async def mqadmin(
         yield mqadmin
 
 
-@pytest.fixture(params=["java-4.9", "java-5.3"])
+@pytest.fixture(params=["java-4.9", "java-5.5"])
 def client(request: pytest.FixtureRequest) -> str:
     """The client under test, by its name on the compatibility page."""
     name: str = request.param

@@ -27,7 +27,7 @@ pytestmark = [
 TLS = "-Dtls.enable=true"
 
 
-@pytest.mark.feature("Access keys are checked", "java-4.9", "java-5.3")
+@pytest.mark.feature("Access keys are checked", "java-4.9", "java-5.5")
 async def test_keys(client: str, home: Path, tmp_path: Path, topic: str) -> None:
     async with running_remoting_broker(*written(tmp_path)) as broker:
 
@@ -54,7 +54,7 @@ async def test_keys_of_ons(ons_client: tuple[str, ...], home: Path, tmp_path: Pa
         await keys_are_checked(broker, start, topic)
 
 
-@pytest.mark.feature("TLS", "java-4.9", "java-5.3")
+@pytest.mark.feature("TLS", "java-4.9", "java-5.5")
 async def test_tls(client: str, home: Path, topic: str) -> None:
     """The broker enforces TLS, so the client uses it."""
     async with running_remoting_broker("--tls", "enforcing") as broker:

@@ -17,14 +17,14 @@ from tests.support.remoting import connected
 pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
 
 
-@pytest.mark.feature("Push consumer", "java-4.9", "java-5.3")
+@pytest.mark.feature("Push consumer", "java-4.9", "java-5.5")
 async def test_a_consumer_that_starts_before_its_topic_exists(
     broker: RemotingBroker, driver: Driver, topic: str
 ) -> None:
     await gets_the_first_message(broker, driver, topic)
 
 
-@pytest.mark.feature("Push consumer, in order", "java-4.9", "java-5.3")
+@pytest.mark.feature("Push consumer, in order", "java-4.9", "java-5.5")
 async def test_in_order(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     await broker.control.put_topic(topic, read_queues=2, write_queues=2)
     for number in range(10):
@@ -35,7 +35,7 @@ async def test_in_order(broker: RemotingBroker, driver: Driver, topic: str) -> N
     assert [one.body for one in received if one.queue_id == 1] == ["1", "3", "5", "7", "9"]
 
 
-@pytest.mark.feature("Push consumer, broadcasting", "java-4.9", "java-5.3")
+@pytest.mark.feature("Push consumer, broadcasting", "java-4.9", "java-5.5")
 async def test_broadcasting(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     await broker.control.put_topic(topic, read_queues=1, write_queues=1)
     for member in (f"{topic}-1", f"{topic}-2"):
@@ -46,13 +46,13 @@ async def test_broadcasting(broker: RemotingBroker, driver: Driver, topic: str) 
         assert await driver.bodies(member, 1) == ["to all"]
 
 
-@pytest.mark.feature("Tag filters", "java-4.9", "java-5.3")
+@pytest.mark.feature("Tag filters", "java-4.9", "java-5.5")
 async def test_tags(driver: Driver, topic: str) -> None:
     await arrive_by_tag(driver, topic)
 
 
-@pytest.mark.feature("Failed messages are retried", "java-4.9", "java-5.3")
-@pytest.mark.feature("Dead letters after 16 retries", "java-4.9", "java-5.3")
+@pytest.mark.feature("Failed messages are retried", "java-4.9", "java-5.5")
+@pytest.mark.feature("Dead letters after 16 retries", "java-4.9", "java-5.5")
 async def test_sixteen_retries(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     await broker.control.put_group(topic)
     sent = await driver.call("send", topic=topic, body="again", tag="a", keys=["7"])
@@ -72,7 +72,7 @@ async def test_sixteen_retries(broker: RemotingBroker, driver: Driver, topic: st
     assert (dead["body"], dead["tag"], dead["message_id"]) == ("again", "a", sent["message_id"])
 
 
-@pytest.mark.feature("Failed messages are retried", "java-4.9", "java-5.3")
+@pytest.mark.feature("Failed messages are retried", "java-4.9", "java-5.5")
 async def test_a_retry_by_the_consumers_own_level(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     await broker.control.put_group(topic)
     await driver.call("send", topic=topic, body="in two hours")
@@ -84,7 +84,7 @@ async def test_a_retry_by_the_consumers_own_level(broker: RemotingBroker, driver
     assert (await driver.next(topic)).times == 1
 
 
-@pytest.mark.feature("Queues are shared by the members of a group", "java-4.9", "java-5.3")
+@pytest.mark.feature("Queues are shared by the members of a group", "java-4.9", "java-5.5")
 async def test_members_share_the_queues(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     await broker.control.put_topic(topic, read_queues=4, write_queues=4)
     first, second = f"{topic}-1", f"{topic}-2"
@@ -103,13 +103,13 @@ async def test_members_share_the_queues(broker: RemotingBroker, driver: Driver, 
     assert len(await driver.call("queues", member=first, topic=topic, count=4)) == 4
 
 
-@pytest.mark.feature("Offsets survive a restart of the consumer", "java-4.9", "java-5.3")
+@pytest.mark.feature("Offsets survive a restart of the consumer", "java-4.9", "java-5.5")
 async def test_a_consumer_continues_at_its_offset(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     await broker.control.put_topic(topic, read_queues=1, write_queues=1)
     await goes_on_where_it_was(broker, driver, topic)
 
 
-@pytest.mark.feature("Lite pull consumer", "java-4.9", "java-5.3")
+@pytest.mark.feature("Lite pull consumer", "java-4.9", "java-5.5")
 async def test_lite_pull(driver: Driver, topic: str) -> None:
     for number in range(5):
         await driver.call("send", topic=topic, body=str(number))
@@ -121,7 +121,7 @@ async def test_lite_pull(driver: Driver, topic: str) -> None:
     assert message["body"] == "after a restart"
 
 
-@pytest.mark.feature("Pull consumer", "java-4.9", "java-5.3")
+@pytest.mark.feature("Pull consumer", "java-4.9", "java-5.5")
 async def test_pull(driver: Driver, topic: str) -> None:
     await driver.call("send", topic=topic, body="first")
     [message] = await driver.call("pull", group=topic, topic=topic)
@@ -132,7 +132,7 @@ async def test_pull(driver: Driver, topic: str) -> None:
     assert message["body"] == "second"
 
 
-@pytest.mark.feature("Pull consumer", "java-4.9", "java-5.3")
+@pytest.mark.feature("Pull consumer", "java-4.9", "java-5.5")
 async def test_a_pull_gets_at_most_32_messages(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     await broker.control.put_topic(topic, read_queues=1, write_queues=1)
     messages = [{"topic": topic, "body": str(n)} for n in range(40)]
@@ -141,7 +141,7 @@ async def test_a_pull_gets_at_most_32_messages(broker: RemotingBroker, driver: D
         assert len(await driver.call("pull", group=topic, topic=topic, limit=1_000)) == count
 
 
-@pytest.mark.feature("Messages found by key and by id", "java-4.9", "java-5.3")
+@pytest.mark.feature("Messages found by key and by id", "java-4.9", "java-5.5")
 async def test_found_by_key_and_id(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     sent = await driver.call("send", topic=topic, body="the seventh", keys=["6", "7"])
     [found] = await driver.call("find_by_key", topic=topic, key="7")
@@ -154,7 +154,7 @@ async def test_found_by_key_and_id(broker: RemotingBroker, driver: Driver, topic
     assert found["body"] == "the eighth"
 
 
-@pytest.mark.feature("Consume from first, last or a time", "java-4.9", "java-5.3")
+@pytest.mark.feature("Consume from first, last or a time", "java-4.9", "java-5.5")
 @pytest.mark.parametrize("start", ["FIRST_OFFSET", "LAST_OFFSET", "TIMESTAMP"])
 async def test_where_a_new_group_begins(driver: Driver, topic: str, start: str) -> None:
     """It starts at the oldest message, whatever it requests, as with RocketMQ before any retention."""
@@ -163,19 +163,19 @@ async def test_where_a_new_group_begins(driver: Driver, topic: str, start: str) 
     assert await driver.bodies(topic, 1) == ["first"]
 
 
-@pytest.mark.feature("Consume from first, last or a time", "java-4.9", "java-5.3")
+@pytest.mark.feature("Consume from first, last or a time", "java-4.9", "java-5.5")
 async def test_offsets_by_time(broker: RemotingBroker, client: str, driver: Driver, topic: str) -> None:
-    """4.9 searches for the message stored nearest to a time, 5.3 for the first stored then or later."""
+    """4.9 searches for the message stored nearest to a time, 5.5 for the first stored then or later."""
     await broker.control.put_topic(topic, read_queues=1, write_queues=1)
     for number in range(3):
         await driver.call("send", topic=topic, body=str(number))
         await broker.control.advance("1h")
-    for minutes, offset in ((10, 2), (50, 2 if client == "java-5.3" else 1), (1_000, 0)):
+    for minutes, offset in ((10, 2), (50, 2 if client == "java-5.5" else 1), (1_000, 0)):
         instant_ms = int(time.time() * 1_000) - HOUR_MS - minutes * 60_000
         assert await driver.call("offset_at", topic=topic, instant_ms=instant_ms) == offset
 
 
-@pytest.mark.feature("Offsets are reset", "java-4.9", "java-5.3")
+@pytest.mark.feature("Offsets are reset", "java-4.9", "java-5.5")
 async def test_a_reset(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     """All 800 messages are redelivered, although the client keeps committing while it drops its messages."""
     await broker.control.put_topic(topic, read_queues=4, write_queues=4)
@@ -191,7 +191,7 @@ async def test_a_reset(broker: RemotingBroker, driver: Driver, topic: str) -> No
     assert sorted(await driver.bodies(topic, 800), key=int) == everything
 
 
-@pytest.mark.feature("Offsets are reset", "java-4.9", "java-5.3")
+@pytest.mark.feature("Offsets are reset", "java-4.9", "java-5.5")
 async def test_a_reset_of_a_lite_pull_consumer(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     """The consumer ignores pushed resets, and learns of a reset by its next pull."""
     await broker.control.put_topic(topic, read_queues=1, write_queues=1)

@@ -22,8 +22,8 @@ async def topic(broker: RemotingBroker, driver: Driver, topic: str) -> str:
     return topic
 
 
-@pytest.mark.feature("Delay levels", "java-4.9", "java-5.3")
-@pytest.mark.feature("All 18 levels, to the millisecond", "java-4.9", "java-5.3")
+@pytest.mark.feature("Delay levels", "java-4.9", "java-5.5")
+@pytest.mark.feature("All 18 levels, to the millisecond", "java-4.9", "java-5.5")
 async def test_every_level(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     now_ms = (await broker.control.clock())["now_ms"]
     for level in range(1, 19):
@@ -32,7 +32,7 @@ async def test_every_level(broker: RemotingBroker, driver: Driver, topic: str) -
         assert await arrives_at(broker, driver, topic, now_ms + delay_s * 1_000) == str(level)
 
 
-@pytest.mark.feature("`__STARTDELIVERTIME`", "java-4.9", "java-5.3")
+@pytest.mark.feature("`__STARTDELIVERTIME`", "java-4.9", "java-5.5")
 async def test_start_deliver_time(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     instant_ms = int(time.time() * 1_000) + HOUR_MS
     await driver.call(
@@ -42,8 +42,8 @@ async def test_start_deliver_time(broker: RemotingBroker, driver: Driver, topic:
     assert await arrives_at(broker, driver, topic, due_ms) == "in an hour"
 
 
-@pytest.mark.feature("Timers: `TIMER_DELAY_SEC`, `TIMER_DELAY_MS`, `TIMER_DELIVER_MS`", "java-5.3")
-@pytest.mark.parametrize("client", ["java-5.3"], indirect=True)
+@pytest.mark.feature("Timers: `TIMER_DELAY_SEC`, `TIMER_DELAY_MS`, `TIMER_DELIVER_MS`", "java-5.5")
+@pytest.mark.parametrize("client", ["java-5.5"], indirect=True)
 @pytest.mark.parametrize(
     ("setter", "delay_ms"),
     [(("setDelayTimeSec", 90), 90_000), (("setDelayTimeMs", DELAY_MS), DELAY_MS)],
@@ -57,8 +57,8 @@ async def test_a_timer(
     assert await arrives_at(broker, driver, topic, now_ms + delay_ms) == "later"
 
 
-@pytest.mark.feature("Timers: `TIMER_DELAY_SEC`, `TIMER_DELAY_MS`, `TIMER_DELIVER_MS`", "java-5.3")
-@pytest.mark.parametrize("client", ["java-5.3"], indirect=True)
+@pytest.mark.feature("Timers: `TIMER_DELAY_SEC`, `TIMER_DELAY_MS`, `TIMER_DELIVER_MS`", "java-5.5")
+@pytest.mark.parametrize("client", ["java-5.5"], indirect=True)
 async def test_a_timer_of_an_instant(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     instant_ms = int(time.time() * 1_000) + HOUR_MS
     await driver.call("send", topic=topic, body="in an hour", setter=("setDeliverTimeMs", instant_ms))

@@ -14,7 +14,7 @@ from tests.support.remoting import RemotingClient, connected
 
 pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
 
-OLD, NEW = "java-4.9", "java-5.3"
+OLD, NEW = "java-4.9", "java-5.5"
 QUEUES = 4
 FLOW = 300
 """Number of messages sent while queues are handed over."""
@@ -74,12 +74,12 @@ class Group:
 
 @pytest.mark.feature("Push consumer", OLD, NEW)
 async def test_members_come_and_go(
-    broker: RemotingBroker, java_4_9: Driver, java_5_3: Driver, topic: str
+    broker: RemotingBroker, java_4_9: Driver, java_5_5: Driver, topic: str
 ) -> None:
     """No message is lost. Messages that a queue's former owner had not committed may be repeated once."""
     await broker.control.put_topic(topic, read_queues=QUEUES, write_queues=QUEUES)
     async with connected(broker.host, broker.port) as client:
-        group = Group(client, topic, {OLD: java_4_9, NEW: java_5_3})
+        group = Group(client, topic, {OLD: java_4_9, NEW: java_5_5})
         await group.join(OLD)
         async with group.flow():
             await group.has(OLD, QUEUES)

@@ -11,7 +11,7 @@ from tests.clients.remoting.driver import Driver
 pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
 
 
-@pytest.mark.feature("A consumer reports on itself, and consumes a given message", "java-4.9", "java-5.3")
+@pytest.mark.feature("A consumer reports on itself, and consumes a given message", "java-4.9", "java-5.5")
 @pytest.mark.parametrize("orderly", [False, True])
 async def test_a_consumer_looked_into(
     broker: RemotingBroker, driver: Driver, topic: str, orderly: bool
@@ -35,7 +35,7 @@ async def test_a_consumer_looked_into(
         assert done["result"] == "CR_SUCCESS"
 
 
-@pytest.mark.feature("A consumer reports on itself, and consumes a given message", "java-4.9", "java-5.3")
+@pytest.mark.feature("A consumer reports on itself, and consumes a given message", "java-4.9", "java-5.5")
 async def test_a_consumer_that_fails(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     sent = await driver.call("send", topic=topic, body="bad", delay_level=3)
     await driver.call("consume", topic=topic, group=topic, failures=1)

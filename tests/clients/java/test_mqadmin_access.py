@@ -62,7 +62,7 @@ users:
 """
 
 
-@pytest.mark.parametrize("mqadmin", ["mqadmin-5.3"], indirect=True)
+@pytest.mark.parametrize("mqadmin", ["mqadmin-5.5"], indirect=True)
 async def test_users_and_policies(
     mqadmin: Mqadmin, keys: Keys, home: Path, tmp_path: Path, topic: str
 ) -> None:
@@ -97,7 +97,7 @@ async def test_users_and_policies(
         ):
             await guarded("listAcl", *at)
         address = {"name_server": broker.name_server, "access_key": KEY, "secret": SECRET}
-        async with rocketmq_driver("java-5.3", home, **address) as client:
+        async with rocketmq_driver("java-5.5", home, **address) as client:
             await patiently_sent(client, topic, "mine")
             await client.call("consume", group=topic, topic=topic)
             assert await client.bodies(topic, 1) == ["mine"]

@@ -71,8 +71,8 @@ async def test_a_deleted_groups_offsets_are_kept_by_default(
     assert message["body"] == ("0" if is_cleaned else "1")
 
 
-@pytest.mark.mqadmin("updateSubGroupList", only="mqadmin-5.3")
-@pytest.mark.parametrize("mqadmin", ["mqadmin-5.3"], indirect=True)
+@pytest.mark.mqadmin("updateSubGroupList", only="mqadmin-5.5")
+@pytest.mark.parametrize("mqadmin", ["mqadmin-5.5"], indirect=True)
 async def test_a_list_of_groups_is_created(
     broker: RemotingBroker, mqadmin: Mqadmin, topic: str, tmp_path: Path
 ) -> None:
@@ -92,7 +92,7 @@ async def test_a_groups_offsets_are_reset(broker: RemotingBroker, mqadmin: Mqadm
     printed = await mqadmin("resetOffsetByTime", "-g", topic, "-t", topic, "-s", "0")
     assert printed.split()[-3:] == ["broker-a", "0", "0"]
     assert await committed(broker, topic, topic) == 0
-    if mqadmin.version == "mqadmin-5.3":
+    if mqadmin.version == "mqadmin-5.5":
         where = ("-b", broker.address, "-q", "0", "-o", "2")
         await mqadmin("resetOffsetByTime", "-g", topic, "-t", topic, "-s", "0", *where)
         assert await committed(broker, topic, topic) == 2

@@ -113,8 +113,8 @@ async def test_invalid_topics_are_refused(
         await mqadmin("updateTopic", *CLUSTER, "-t", name, *arguments)
 
 
-@pytest.mark.mqadmin("updateTopic", "updateTopicList", only="mqadmin-5.3")
-@pytest.mark.parametrize("mqadmin", ["mqadmin-5.3"], indirect=True)
+@pytest.mark.mqadmin("updateTopic", "updateTopicList", only="mqadmin-5.5")
+@pytest.mark.parametrize("mqadmin", ["mqadmin-5.5"], indirect=True)
 async def test_attributes_are_kept_and_a_list_of_topics_is_created(
     broker: RemotingBroker, mqadmin: Mqadmin, topic: str, tmp_path: Path
 ) -> None:

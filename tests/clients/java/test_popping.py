@@ -1,4 +1,4 @@
-"""Popping with the push consumer of RocketMQ's 5.3 Java client, whose queues the broker assigns."""
+"""Popping with the push consumer of RocketMQ's 5.5 Java client, whose queues the broker assigns."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ INVISIBLE_S = 90
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def driver(broker: RemotingBroker, built: None, home: Path) -> AsyncIterator[Driver]:  # noqa: ARG001
     """The client."""
-    command = (*java_command("java-5.3", home), "rocketmq5.PopDriver")
+    command = (*java_command("java-5.5", home), "rocketmq5.PopDriver")
     options = {"name_server": broker.name_server, "broker": f"{broker.host}:{broker.port}"}
     async with running_driver(command, home, **options) as driver:
         yield driver
@@ -50,7 +50,7 @@ async def invisible_for(broker: RemotingBroker, message_id: str, seconds: int) -
     await take_of(broker, message_id, visible_us=(now_ms + 1_000 * seconds) * 1_000)
 
 
-@pytest.mark.feature("Pop consumer", "java-5.3")
+@pytest.mark.feature("Pop consumer", "java-5.5")
 async def test_everything_is_popped_and_acknowledged(
     broker: RemotingBroker, driver: Driver, popping: str
 ) -> None:
@@ -67,7 +67,19 @@ async def test_everything_is_popped_and_acknowledged(
             pass
 
 
-@pytest.mark.feature("Pop consumer", "java-5.3")
+@pytest.mark.feature("Priority messages", "java-5.5")
+async def test_the_highest_priority_is_popped_first(
+    broker: RemotingBroker, driver: Driver, java_5_5: Driver, topic: str
+) -> None:
+    await broker.control.put_topic(topic, type="priority", read_queues=10, write_queues=10)
+    await broker.control.put_group(topic)
+    for priority in (1, 9, 5):
+        await java_5_5.call("send", topic=topic, body=str(priority), priority=priority)
+    popped = await driver.call("pop", topic=topic, group=topic, count=32)
+    assert [one["body"] for one in popped] == ["9", "5", "1"]
+
+
+@pytest.mark.feature("Pop consumer", "java-5.5")
 async def test_a_failed_message_is_redelivered_when_the_client_asks(
     broker: RemotingBroker, driver: Driver, popping: str
 ) -> None:
@@ -101,7 +113,7 @@ async def test_a_client_past_its_retry_limit_drops_the_message(
     assert f"%DLQ%{popping}" not in {topic["name"] for topic in await broker.control.topics()}
 
 
-@pytest.mark.feature("Pop consumer", "java-5.3")
+@pytest.mark.feature("Pop consumer", "java-5.5")
 async def test_members_share_the_messages(broker: RemotingBroker, driver: Driver, popping: str) -> None:
     members = [f"{popping}-1", f"{popping}-2"]
     for member in members:

@@ -15,16 +15,16 @@ pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
 GROUP = "GID_billing"
 
 
-@pytest.mark.feature("Send and wait", "java-4.9", "java-5.3")
-@pytest.mark.feature("A topic that does not exist yet", "java-4.9", "java-5.3")
-@pytest.mark.feature("Tags, keys and properties", "java-4.9", "java-5.3")
-@pytest.mark.feature("Push consumer", "java-4.9", "java-5.3")
+@pytest.mark.feature("Send and wait", "java-4.9", "java-5.5")
+@pytest.mark.feature("A topic that does not exist yet", "java-4.9", "java-5.5")
+@pytest.mark.feature("Tags, keys and properties", "java-4.9", "java-5.5")
+@pytest.mark.feature("Push consumer", "java-4.9", "java-5.5")
 async def test_a_message_arrives_as_it_was_sent(driver: Driver, topic: str) -> None:
     await arrives_whole(driver, topic)
 
 
-@pytest.mark.feature("Send with a callback", "java-4.9", "java-5.3")
-@pytest.mark.feature("Send oneway", "java-4.9", "java-5.3")
+@pytest.mark.feature("Send with a callback", "java-4.9", "java-5.5")
+@pytest.mark.feature("Send oneway", "java-4.9", "java-5.5")
 async def test_other_ways_to_send(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     sent = await driver.call("send_async", topic=topic, body="with a callback")
     assert sent["is_ok"]
@@ -35,7 +35,7 @@ async def test_other_ways_to_send(broker: RemotingBroker, driver: Driver, topic:
     assert sent["message_id"] in {message["message_id"] for message in messages}
 
 
-@pytest.mark.feature("Batches", "java-4.9", "java-5.3")
+@pytest.mark.feature("Batches", "java-4.9", "java-5.5")
 async def test_a_batch(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     messages = [{"topic": topic, "body": f"{n}", "tag": f"t{n}"} for n in range(3)]
     sent = await driver.call("send_batch", messages=messages)
@@ -53,7 +53,7 @@ async def test_a_batch(broker: RemotingBroker, driver: Driver, topic: str) -> No
         assert await broker.control.message(message_id)
 
 
-@pytest.mark.feature("Queues chosen by key or selector", "java-4.9", "java-5.3")
+@pytest.mark.feature("Queues chosen by key or selector", "java-4.9", "java-5.5")
 async def test_a_selector(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     await broker.control.put_topic(topic, read_queues=4, write_queues=4)
     for number in range(8):
@@ -61,7 +61,7 @@ async def test_a_selector(broker: RemotingBroker, driver: Driver, topic: str) ->
         assert (sent["queue_id"], sent["queue_offset"]) == (number % 4, number // 4)
 
 
-@pytest.mark.feature("Large bodies, compressed", "java-4.9", "java-5.3")
+@pytest.mark.feature("Large bodies, compressed", "java-4.9", "java-5.5")
 async def test_a_large_body(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     body = "all work and no play " * 5_000
     await driver.call("send", topic=topic, body=body)
@@ -71,7 +71,7 @@ async def test_a_large_body(broker: RemotingBroker, driver: Driver, topic: str) 
     assert await driver.bodies(topic, 1) == [body]
 
 
-@pytest.mark.feature("To and from the JSON API", "java-4.9", "java-5.3")
+@pytest.mark.feature("To and from the JSON API", "java-4.9", "java-5.5")
 async def test_by_json_and_back(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     await broker.control.send(topic, "from JSON", tag="a", keys=["7"], properties={"colour": "red"})
     await driver.call("consume", group=topic, topic=topic)
@@ -87,7 +87,7 @@ async def test_by_json_and_back(broker: RemotingBroker, driver: Driver, topic: s
     assert message["properties"]["colour"] == "blue"
 
 
-@pytest.mark.feature("Namespace", "java-4.9", "java-5.3")
+@pytest.mark.feature("Namespace", "java-4.9", "java-5.5")
 async def test_a_namespace(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     await driver.call("send", topic=topic, body="inside", namespace="MQ_INST_1")
     [message] = await broker.control.receive(f"MQ_INST_1%{topic}", group=GROUP)
@@ -98,8 +98,8 @@ async def test_a_namespace(broker: RemotingBroker, driver: Driver, topic: str) -
 
 
 @pytest.mark.usefixtures("built")
-@pytest.mark.feature("Access keys are accepted", "java-4.9", "java-5.3")
-@pytest.mark.feature("The address is discovered over HTTP", "java-4.9", "java-5.3")
+@pytest.mark.feature("Access keys are accepted", "java-4.9", "java-5.5")
+@pytest.mark.feature("The address is discovered over HTTP", "java-4.9", "java-5.5")
 async def test_keys_and_discovery(client: str, broker: RemotingBroker, home: Path, topic: str) -> None:
     domain = f"-Drocketmq.namesrv.domain={urlsplit(broker.url).netloc}"
     async with rocketmq_driver(client, home, domain, access_key="any", secret="any") as driver:  # noqa: S106

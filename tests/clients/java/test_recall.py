@@ -1,4 +1,4 @@
-"""Recalling messages with RocketMQ's Java client of 5.3."""
+"""Recalling messages with RocketMQ's Java client of 5.5."""
 
 import time
 from collections.abc import AsyncIterator
@@ -22,12 +22,12 @@ async def recalling(
     home: Path,
 ) -> AsyncIterator[Driver]:
     """A producer."""
-    command = (*java_command("java-5.3", home), "rocketmq5.RecallDriver")
+    command = (*java_command("java-5.5", home), "rocketmq5.RecallDriver")
     async with running_driver(command, home, name_server=broker.name_server) as driver:
         yield driver
 
 
-@pytest.mark.feature("Delayed messages are recalled", "java-5.3")
+@pytest.mark.feature("Delayed messages are recalled", "java-5.5")
 @pytest.mark.parametrize("name", ["TIMER_DELAY_SEC", "TIMER_DELIVER_MS", "__STARTDELIVERTIME"])
 async def test_recall(broker: RemotingBroker, recalling: Driver, topic: str, name: str) -> None:
     instant_ms = int(time.time() * 1_000) + HOUR_MS
@@ -48,7 +48,7 @@ async def test_recall(broker: RemotingBroker, recalling: Driver, topic: str, nam
         await recalling.call("recall", topic=topic, handle=sent[1]["handle"])
 
 
-@pytest.mark.feature("Delayed messages are recalled", "java-5.3")
+@pytest.mark.feature("Delayed messages are recalled", "java-5.5")
 async def test_without_a_due_time_or_with_a_level_there_is_no_handle(recalling: Driver, topic: str) -> None:
     for properties in ({}, {"DELAY": "17"}):
         sent = await recalling.call("send", topic=topic, body="no handle", properties=properties)

@@ -46,7 +46,7 @@ async def replier(client: str, broker: RemotingBroker, built: None, home: Path) 
         yield driver
 
 
-@pytest.mark.feature("Request and reply", "java-4.9", "java-5.3")
+@pytest.mark.feature("Request and reply", "java-4.9", "java-5.5")
 async def test_a_reply(broker: RemotingBroker, asker: Driver, replier: Driver, topic: str) -> None:
     await broker.control.put_topic(topic)
     await replier.call("reply", topic=topic, times=2)
@@ -61,8 +61,7 @@ async def test_a_reply(broker: RemotingBroker, asker: Driver, replier: Driver, t
     assert (stored["topic"], stored["body"]) == (REPLY_TOPIC, "what? what? ")
 
 
-@pytest.mark.parametrize("client", ["java-4.9"])
-@pytest.mark.feature("Request and reply", "java-4.9")
+@pytest.mark.feature("Request and reply", "java-4.9", "java-5.5")
 async def test_ask_and_wait(broker: RemotingBroker, asker: Driver, replier: Driver, topic: str) -> None:
     await broker.control.put_topic(topic)
     await replier.call("reply", topic=topic, times=1)
@@ -71,21 +70,13 @@ async def test_ask_and_wait(broker: RemotingBroker, asker: Driver, replier: Driv
         await asker.call("request", topic=topic, body="silence", timeout_ms=3_000)
 
 
-@pytest.mark.parametrize("client", ["java-5.3"])
-async def test_ask_and_not_wait(broker: RemotingBroker, asker: Driver, topic: str) -> None:
-    """A defect of 5.3.1 to 5.3.3 ends the wait when the request is stored, and reports a timeout."""
-    await broker.control.put_topic(topic)
-    with pytest.raises(ClientError, match="OK, but wait reply message timeout, 600000 ms"):
-        await asker.call("request", topic=topic, body="anybody?", timeout_ms=600_000)
-
-
 async def now_ms(broker: RemotingBroker) -> int:
     """Return the broker's time in milliseconds."""
     now: int = (await broker.control.clock())["now_ms"]
     return now
 
 
-@pytest.mark.feature("Request and reply", "java-4.9", "java-5.3")
+@pytest.mark.feature("Request and reply", "java-4.9", "java-5.5")
 async def test_a_large_reply_is_decompressed(
     broker: RemotingBroker, asker: Driver, replier: Driver, topic: str
 ) -> None:
@@ -95,7 +86,7 @@ async def test_a_large_reply_is_decompressed(
     assert reply["body"] == "la " * 10_000
 
 
-@pytest.mark.feature("Request and reply", "java-4.9", "java-5.3")
+@pytest.mark.feature("Request and reply", "java-4.9", "java-5.5")
 async def test_many_at_once(broker: RemotingBroker, asker: Driver, replier: Driver, topic: str) -> None:
     await broker.control.put_topic(topic)
     await replier.call("reply", topic=topic, times=1)
@@ -106,7 +97,7 @@ async def test_many_at_once(broker: RemotingBroker, asker: Driver, replier: Driv
     assert [reply["body"] for reply in replies] == bodies
 
 
-@pytest.mark.feature("Request and reply", "java-4.9", "java-5.3")
+@pytest.mark.feature("Request and reply", "java-4.9", "java-5.5")
 async def test_the_requester_has_disconnected(
     broker: RemotingBroker, asker: Driver, replier: Driver, topic: str
 ) -> None:

@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("client", ["java-4.9", "java-5.3"])
+@pytest.mark.parametrize("client", ["java-4.9", "java-5.5"])
 async def test_a_broker_before_4_1_gets_no_sql_filters(client: str, home: Path, topic: str) -> None:
     async with running_remoting_broker("--server-version", "4.0.9") as broker:
         await broker.control.send(topic, "a", properties={"price": "10"})
@@ -29,7 +29,7 @@ async def test_a_broker_before_4_1_gets_no_sql_filters(client: str, home: Path, 
                 await driver.call("pull", group=topic, topic=topic, sql="price > 1")
 
 
-@pytest.mark.parametrize("version", ["mqadmin-4.9", "mqadmin-5.3"])
+@pytest.mark.parametrize("version", ["mqadmin-4.9", "mqadmin-5.5"])
 async def test_mqadmin_shows_the_version(version: str, home: Path) -> None:
     async with (
         running_remoting_broker("--server-version", "5.3.3") as broker,

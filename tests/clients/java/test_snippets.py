@@ -25,7 +25,7 @@ async def broker() -> AsyncIterator[RemotingBroker]:
 
 @pytest.mark.usefixtures("built")
 @pytest.mark.parametrize(
-    ("client", "name"), [("java-4.9", "java"), ("java-5.3", "java"), ("ons-java", "ons")]
+    ("client", "name"), [("java-4.9", "java"), ("java-5.5", "java"), ("ons-java", "ons")]
 )
 async def test_the_program(
     broker: RemotingBroker, home: Path, tmp_path: Path, client: str, name: str

@@ -17,7 +17,7 @@ WANTED = [{"price": "10", "region": "n"}, {"price": "20", "region": "o'b"}, {"no
 OTHERS = [{"price": "21", "region": "n"}, {"price": "15", "region": "s"}, {"region": "n"}]
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session", params=["java-4.9", "java-5.3"])
+@pytest_asyncio.fixture(scope="session", loop_scope="session", params=["java-4.9", "java-5.5"])
 async def filtering(
     request: pytest.FixtureRequest,
     broker: RemotingBroker,
@@ -36,7 +36,7 @@ async def fill(broker: RemotingBroker, topic: str) -> None:
         await broker.control.send(topic, str(number), properties=properties)
 
 
-@pytest.mark.feature("SQL92 filters", "java-4.9", "java-5.3")
+@pytest.mark.feature("SQL92 filters", "java-4.9", "java-5.5")
 async def test_push(broker: RemotingBroker, filtering: Driver, topic: str) -> None:
     await fill(broker, topic)
     await filtering.call("consume", group=topic, topic=topic, sql=SQL)
@@ -47,7 +47,7 @@ async def test_push(broker: RemotingBroker, filtering: Driver, topic: str) -> No
     assert await filtering.bodies(topic, 1) == ["last"]
 
 
-@pytest.mark.feature("SQL92 filters", "java-4.9", "java-5.3")
+@pytest.mark.feature("SQL92 filters", "java-4.9", "java-5.5")
 async def test_a_retry_comes_back(broker: RemotingBroker, filtering: Driver, topic: str) -> None:
     await broker.control.send(topic, "again", properties={"note": "x"})
     await filtering.call("consume", group=topic, topic=topic, sql=SQL, failures=1)
@@ -58,7 +58,7 @@ async def test_a_retry_comes_back(broker: RemotingBroker, filtering: Driver, top
     assert (retried.body, retried.times) == ("again", 1)
 
 
-@pytest.mark.feature("SQL92 filters", "java-4.9", "java-5.3")
+@pytest.mark.feature("SQL92 filters", "java-4.9", "java-5.5")
 @pytest.mark.parametrize("call", ["poll", "pull"])
 async def test_pull(broker: RemotingBroker, filtering: Driver, topic: str, call: str) -> None:
     await fill(broker, topic)
@@ -66,7 +66,7 @@ async def test_pull(broker: RemotingBroker, filtering: Driver, topic: str, call:
     assert sorted(message["body"] for message in messages) == ["0", "1", "2"]
 
 
-@pytest.mark.feature("SQL92 filters", "java-4.9", "java-5.3")
+@pytest.mark.feature("SQL92 filters", "java-4.9", "java-5.5")
 async def test_a_wrong_expression_does_not_start(
     broker: RemotingBroker, filtering: Driver, topic: str
 ) -> None:

@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.feature("Message trace", "java-4.9", "java-5.3")
+@pytest.mark.feature("Message trace", "java-4.9", "java-5.5")
 @pytest.mark.parametrize("trace_topic", [None, "own-traces"])
 async def test_trace(
     client: str, broker: RemotingBroker, home: Path, topic: str, trace_topic: str | None
@@ -57,7 +57,7 @@ def consumed(records: list[traces.Record], message_id: str) -> list[traces.Recor
     return [one for one in records if one["type"] == "SubAfter" and one["message_id"] == message_id]
 
 
-@pytest.mark.feature("Message trace", "java-4.9", "java-5.3")
+@pytest.mark.feature("Message trace", "java-4.9", "java-5.5")
 async def test_trace_of_a_transaction(client: str, broker: RemotingBroker, home: Path, topic: str) -> None:
     command = (*java_command(client, home), "rocketmq.TraceDriver")
     found = Traces(broker, traces.TOPIC)

@@ -7,11 +7,11 @@ FOLDER = Path(__file__).parent
 PROJECTS = {
     "java-4.3": "rocketmq-4.3",
     "java-4.9": "rocketmq-4.9",
-    "java-5.3": "rocketmq-5.3",
+    "java-5.5": "rocketmq-5.5",
     "ons-java": "ons",
     "http-java": "http",
     "mqadmin-4.9": "admin-4.9",
-    "mqadmin-5.3": "admin-5.3",
+    "mqadmin-5.5": "admin-5.5",
 }
 """Projects of the clients, by name on the compatibility page."""
 

@@ -23,6 +23,8 @@ BASICS = {
     RequestCode.CONSUMER_SEND_MSG_BACK,
 }
 """Requests of every client that produces, consumes and retries."""
+SETTINGS = {RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG}
+"""Requests whose bodies are lines of properties instead of JSON."""
 
 
 def command_of(frame: bytes) -> Command:
@@ -31,7 +33,7 @@ def command_of(frame: bytes) -> Command:
 
 
 def test_every_client_was_recorded() -> None:
-    assert set(FILES) == set(CLIENTS)
+    assert set(FILES) == {*CLIENTS, "java-5.3"}  # of which tests now use a newer one
     for client in FILES:
         assert {command_of(frame).code for frame in frames(client)} >= BASICS, client
 
@@ -60,7 +62,7 @@ def test_recorded_headers_and_bodies_are_read(client: str) -> None:
         command = command_of(frame)
         header = READERS[command.code].read(command.ext)
         if not isinstance(header, SendMessageHeader):
-            assert not command.body or isinstance(loads(command.body), dict)
+            assert not command.body or command.code in SETTINGS or isinstance(loads(command.body), dict)
             continue
         if header.batch:
             assert [entry.body for entry in decode_batch(command.body)] == [b"0", b"1", b"2"]

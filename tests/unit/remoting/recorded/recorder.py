@@ -26,6 +26,7 @@ _CLIENTS = {
     ("JAVA", 273): "java-4.3",
     ("JAVA", 409): "java-4.9",
     ("JAVA", 479): "java-5.3",
+    ("JAVA", 513): "java-5.5",
     ("JAVA", 300): "ons-java",
     ("JAVA", 121): "node",
     ("CPP", 63): "python",

@@ -39,7 +39,7 @@ public final class MqadminDriver {
     /** Those of the run before, which are found first, and some of which can be used only once. */
     private static void forgetCommands() throws Exception {
         for (Field field : MQAdminStartup.class.getDeclaredFields()) {
-            if (field.getType() == List.class) { // whose name is another one in 5.3
+            if (field.getType() == List.class) { // whose name is another one in 5.x
                 field.setAccessible(true);
                 ((List<?>) field.get(null)).clear();
             }

@@ -53,7 +53,7 @@ final class Topics {
         return admin;
     }
 
-    /** 5.3 wants attributes as well. */
+    /** 5.x wants attributes as well. */
     private static void create(MQAdmin admin, String key, String topic, int queues) throws Exception {
         Method method = Stream.of(MQAdmin.class.getMethods())
             .filter(one -> one.getName().equals("createTopic") && one.getParameterTypes()[2] == int.class)

@@ -21,9 +21,12 @@ final class Outgoing {
         if (given.containsKey("delay_level")) {
             message.setDelayTimeLevel(given.getIntValue("delay_level"));
         }
-        if (given.containsKey("setter")) { // one of 5.3 only
+        if (given.containsKey("setter")) { // one of 5.x only
             JSONArray setter = given.getJSONArray("setter");
             Message.class.getMethod(setter.getString(0), long.class).invoke(message, setter.getLong(1));
+        }
+        if (given.containsKey("priority")) { // from 5.4 on
+            Message.class.getMethod("setPriority", int.class).invoke(message, given.getIntValue("priority"));
         }
         if (given.containsKey("properties")) {
             given.getJSONObject("properties").forEach((name, text) ->

@@ -17,7 +17,7 @@ import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 
-/** Asks and replies by rocketmq-client, of 4.9 or 5.3. */
+/** Asks and replies by rocketmq-client, of 4.9 or 5.5. */
 public final class ReplyDriver {
     private static final int WAIT_MS = 60_000; // longer than the broker waits for who asked
 

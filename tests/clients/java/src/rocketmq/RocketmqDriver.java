@@ -24,7 +24,7 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.RPCHook;
 
-/** Drives rocketmq-client, of 4.9 or 5.3, with its defaults but for the name server's address and the timeout of sends. */
+/** Drives rocketmq-client, of 4.9 or 5.5, with its defaults but for the name server's address and the timeout of sends. */
 public final class RocketmqDriver {
     private static final long WAIT_MS = 200_000;
 
@@ -111,7 +111,7 @@ public final class RocketmqDriver {
         consumer.setNamesrvAddr(nameServer);
         consumer.setInstanceName(name);
         if (command.getBooleanValue("broadcasting")) {
-            var model = consumer.getMessageModel(); // whose class has another package in 5.3
+            var model = consumer.getMessageModel(); // whose class has another package in 5.x
             consumer.setMessageModel(Enum.valueOf(model.getDeclaringClass(), "BROADCASTING"));
         }
         if (command.containsKey("start")) {

@@ -17,7 +17,7 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** Consumers of rocketmq-client, of 4.9 or 5.3, that filter by SQL92. */
+/** Consumers of rocketmq-client, of 4.9 or 5.5, that filter by SQL92. */
 public final class SqlFilterDriver {
     private static final long WAIT_MS = 15_000;
 

@@ -17,7 +17,7 @@ import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 
-/** Producers and consumers of rocketmq-client, of 4.9 or 5.3, that trace what they do; into "trace_topic", if given. */
+/** Producers and consumers of rocketmq-client, of 4.9 or 5.5, that trace what they do; into "trace_topic", if given. */
 public final class TraceDriver {
     private final String nameServer;
     private final String traceTopic;

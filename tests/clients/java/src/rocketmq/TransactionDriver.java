@@ -14,7 +14,7 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageExt;
 
-/** A transaction producer of rocketmq-client, of 4.9 or 5.3, that decides as a message's properties say. */
+/** A transaction producer of rocketmq-client, of 4.9 or 5.5, that decides as a message's properties say. */
 public final class TransactionDriver implements TransactionListener {
     private static final Map<String, LocalTransactionState> STATES = Map.of(
         "commit", LocalTransactionState.COMMIT_MESSAGE,

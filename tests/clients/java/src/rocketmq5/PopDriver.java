@@ -23,7 +23,7 @@ import org.apache.rocketmq.remoting.protocol.header.ExtraInfoUtil;
 import org.apache.rocketmq.remoting.protocol.header.PopMessageRequestHeader;
 import rocketmq.Listener;
 
-/** Drives rocketmq-client of 5.3 where it pops: its push consumer, and the requests that its parts make. */
+/** Drives rocketmq-client of 5.5 where it pops: its push consumer, and the requests that its parts make. */
 public final class PopDriver {
     private static final long WAIT_MS = 60_000;
     private static final long INVISIBLE_MS = 90_000; // longer than the back-offs that tests wait for

@@ -11,7 +11,7 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageAccessor;
 
-/** A producer of rocketmq-client 5.3 that recalls what it sent. */
+/** A producer of rocketmq-client 5.5 that recalls what it sent. */
 public final class RecallDriver {
     private final DefaultMQProducer producer = new DefaultMQProducer("GID_recall");
 
