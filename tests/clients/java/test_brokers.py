@@ -76,7 +76,7 @@ def is_in_order(received: list[Received], sent: Sent) -> bool:
     )
 
 
-@pytest.mark.parametrize("version", ["java-4.9", "java-5.3"])
+@pytest.mark.parametrize("version", ["java-4.9", "java-5.5"])
 async def test_nothing_acknowledged_is_lost_when_a_broker_crashes_and_comes_back(
     pair: RemotingBroker,
     built: None,  # noqa: ARG001
@@ -115,7 +115,7 @@ async def test_messages_of_a_crash_in_the_middle_arrive_with_retries(
 ) -> None:
     topic = group = "paid"
     await pair.control.create_topic(topic, queues=QUEUES)
-    async with rocketmq_driver("java-5.3", home, name_server=pair.name_server) as driver:
+    async with rocketmq_driver("java-5.5", home, name_server=pair.name_server) as driver:
         await driver.call("consume", group=group, topic=topic, failures=1, level=1)
         sent = Sent(driver, topic)
         sending = asyncio.create_task(sent.send("send"))
@@ -133,7 +133,7 @@ async def test_messages_of_a_crash_in_the_middle_arrive_with_retries(
                 await pair.control.advance("1s")
 
 
-@pytest.mark.parametrize("version", ["mqadmin-4.9", "mqadmin-5.3"])
+@pytest.mark.parametrize("version", ["mqadmin-4.9", "mqadmin-5.5"])
 async def test_mqadmin_shows_both_brokers(
     pair: RemotingBroker,
     built: None,  # noqa: ARG001
