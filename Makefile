@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-report setup-dev run demo pictures report test test-slow test-all test-lowest interop test-kits test-chart test-roots test-relay differential \
-	check format bench fuzz dist bundle kit-java names release-check lock clean
+	check format bench fuzz dist bundle site kit-java names release-check lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
@@ -57,7 +57,7 @@ test-lowest: build/lowest/.made  ## run some tests on the oldest versions that p
 interop: setup-dev  ## run the tests with frameworks, clients for Java, Go and Rust, which need Maven, Go, Cargo and protoc
 	@$(PYTEST) -m interop tests/clients $(ARGS)
 
-test-kits: setup-dev  ## try the kits for tests in Java, Go and Node, with what was built of them, which needs Maven and Go
+test-kits: setup-dev site  ## try the kits for tests in Java, Go and Node, with what was built of them, which needs Maven and Go
 	@$(PYTEST) -m "not slow and not by_hand" tests/kits $(ARGS)
 
 test-chart: setup-dev  ## render the Helm chart, with a Helm that Go builds if none is installed, which takes minutes
@@ -106,6 +106,9 @@ kit-java: bundle  ## install the kit for Java, with the bundle in a jar, in Mave
 	@echo "Building, testing and installing the kit by Maven, which takes minutes, and downloads its plugins first …"
 	@mvn --batch-mode --no-transfer-progress --file kits/java/pom.xml install
 
+site: build/site/.made  ## build the site of the documentation, where no link may be dead (ARGS="--into DIR")
+	@build/site/venv/bin/python kits/site/build.py $(ARGS)
+
 names:  ## write the version and the names of a release, from kits/release/names.toml, wherever they stand
 	@$(PYTHON) kits/release/names.py
 
@@ -119,6 +122,8 @@ lock: $(UV)  ## resolve pyproject.toml into the lock files (ARGS=--upgrade for t
 		--output-file requirements-report.lock
 	@$(COMPILE) --group build --group bundle --extra otlp --extra relay --extra sorted --constraint requirements.lock \
 		--output-file requirements-bundle.lock
+	@$(UV) pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --annotation-style line \
+		--custom-compile-command 'make lock' $(ARGS) --group site --output-file requirements-site.lock
 	@$(COMPILE) --group dev --extra mcp --extra otlp --extra relay --extra report --extra sorted --extra sql --constraint requirements-report.lock --output-file requirements-dev.lock
 
 clean:  ## remove .venv, caches and builds; data directories stay
@@ -126,6 +131,13 @@ clean:  ## remove .venv, caches and builds; data directories stay
 	@rm -rf tests/clients/node/node_modules tests/clients/grpc/node/node_modules tests/kits/node/node_modules tests/kits/openapi/node_modules tests/clients/go/build
 	@rm -rf tests/clients/*/target tests/clients/*/*/target kits/java/*/target tests/kits/java/*/target
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+build/site/.made: requirements-site.lock
+	@$(require-python)
+	@echo "Installing requirements-site.lock into build/site/venv …"
+	@test -x build/site/venv/bin/pip || $(PYTHON) -m venv --clear build/site/venv
+	@build/site/venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-site.lock
+	@touch $@
 
 # A stamp is younger than its lock exactly when the environment holds what the lock says.
 .venv/.runtime: requirements.lock pyproject.toml
