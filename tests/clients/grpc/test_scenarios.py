@@ -83,16 +83,6 @@ def shows_features(test: Callable[..., Any]) -> Callable[..., Any]:
 @shows_features
 @pytest.mark.parametrize("client", SDKS)
 async def test_an_application_of_the_sdk_works(client: str, tmp_path: Path) -> None:
-    await takes_all_steps(client, tmp_path, brokers=1)
-
-
-@pytest.mark.interop
-async def test_an_application_works_over_two_brokers(tmp_path: Path) -> None:
-    await takes_all_steps("python-grpc", tmp_path, brokers=2)
-
-
-async def takes_all_steps(client: str, tmp_path: Path, brokers: int) -> None:
-    """Run the client's program, and check what it prints and leaves."""
     program = await asyncio.to_thread(SDKS[client], FOLDER / SCENARIOS[client], tmp_path)
     settings = Settings(
         data=":memory:",
@@ -100,7 +90,6 @@ async def takes_all_steps(client: str, tmp_path: Path, brokers: int) -> None:
         max_long_poll_us=US_PER_S,  # consumers wait for their polls when they close
         transaction_timeout_us=US_PER_S,
         topics=TOPICS,
-        brokers=brokers,
         **FREE_PORTS,
     )
     async with running_emulator(settings) as emulator, Client(emulator.url) as control:
