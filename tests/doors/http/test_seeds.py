@@ -128,6 +128,14 @@ async def test_a_group_that_is_behind(api: Api) -> None:
     assert (await api.ok("GET", "/v1/groups/billing"))["in_flight"] == 3
 
 
+async def test_a_group_is_behind_in_a_queue_of_which_it_has_seen_nothing(api: Api) -> None:
+    made = [{"message_id": f"m{n}", "queue_id": n // 2, "sent_at": f"-{9 - n}m"} for n in range(4)]
+    await plant(api, *made, progress=[{"group": "billing", "topic": "orders", "lag": 2}])
+    group = await api.ok("GET", "/v1/groups/billing")
+    offsets = [(one["queue_id"], one["committed_offset"], one["lag"]) for one in group["queues"]]
+    assert (group["lag"], offsets) == (2, [(0, 2, 0), (1, 0, 2)])
+
+
 async def test_a_failed_message_waits_for_its_next_attempt(api: Api) -> None:
     seeded = await plant(
         api,

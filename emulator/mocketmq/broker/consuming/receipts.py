@@ -150,12 +150,14 @@ class Receipts:
 
         ``outcomes`` has the outcome of each such message by its log offset. The group's offset is then above
         the last one, and the other messages below are visible to the group, as if they had been given back.
+        Without outcomes, the group has an offset in the queue below all messages.
         """
         is_new = queue not in group.queues
         group_queue = group.in_queue(queue)
         if is_new:
             batch.on_rollback(partial(group.queues.__delitem__, queue))
-        end = max(one.queue_offset for one in messages if one.log_offset in outcomes) + 1
+        seen = (one.queue_offset + 1 for one in messages if one.log_offset in outcomes)
+        end = max(seen, default=group_queue.next_offset)
         free = []
         for message in messages:
             if message.queue_offset >= end:

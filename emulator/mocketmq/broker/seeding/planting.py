@@ -138,7 +138,10 @@ class Planting:
         return due_us, partial(batch.append, retry.queue, visible, "delivered")
 
     def _advance_groups(self, batch: Batch, stored: Mapping[int, StoredMessage]) -> None:
-        """Move each group's offsets above the messages that it has seen, and settle these."""
+        """Move each group's offsets above the messages that it has seen, and settle these.
+
+        A group that has seen a message of a topic has offsets in all queues of the topic with seeds.
+        """
         seen: dict[ConsumingGroup, dict[Queue, dict[int, Outcome]]] = {}
         by_queue: dict[Queue, list[StoredMessage]] = {}
         for row in self._rows:
@@ -148,5 +151,7 @@ class Planting:
                     of_group = seen.setdefault(group, {}).setdefault(row.accepted.queue, {})
                     of_group[stored[row.number].log_offset] = outcome
         for group, queues in seen.items():
-            for queue, outcomes in queues.items():
-                self._receipts.begin_settled(batch, group, queue, by_queue[queue], outcomes)
+            topics = {queue.topic for queue in queues}
+            for queue, messages in by_queue.items():
+                if queue.topic in topics:
+                    self._receipts.begin_settled(batch, group, queue, messages, queues.get(queue, {}))
