@@ -49,6 +49,9 @@ async def ask(url: str, method: str, path: str, headers: dict[str, str]) -> tupl
     [
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://["},
+        {"Origin": "http://[x]"},
+        {"Origin": "http://a\u2100b"},
         {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
         {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "empty"},
         {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
@@ -64,7 +67,13 @@ async def test_every_door_of_the_port_refuses_other_sites_pages(headers: dict[st
         assert await client.receive("orders", group="all") == []
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:9877", "127.0.0.1.nip.io", "xlocalhost.com"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "evil.example:9877", "127.0.0.1.nip.io", "xlocalhost.com"),
+        *("a:b:c", "[::1]]x", "999.1.1.1", "127.0.0.1:x", "\u2100.example"),
+    ],
+)
 async def test_every_door_of_the_port_refuses_public_host_names(host: str) -> None:
     async with forked_broker() as broker:
         for method, path in PATHS:

@@ -78,8 +78,8 @@ class PageGuard:
         headers = request.headers
         origin = headers.get("Origin")
         if origin is not None:
-            origin_host = urlsplit(origin).netloc.lower()
-            if origin_host != host and not self._is_allowed(origin_host):
+            origin_host = _host_of_origin(origin)
+            if origin_host is None or (origin_host != host and not self._is_allowed(origin_host)):
                 raise ForeignOriginError(origin[:200], host)
         elif headers.get("Sec-Fetch-Site") in _FOREIGN and not (may_be_linked and _is_link(request)):
             raise ForeignOriginError("another site", host)
@@ -98,6 +98,14 @@ class PageGuard:
         except ValueError:
             return False
         return True
+
+
+def _host_of_origin(origin: str) -> str | None:
+    """The host and port of an ``Origin`` header; None for text that is no URL, such as ``http://[``."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _is_link(request: web.BaseRequest) -> bool:
