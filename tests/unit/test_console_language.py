@@ -98,6 +98,12 @@ def test_texts_have_the_plural_forms_of_their_language(language: str) -> None:
             assert set(text) == PLURALS[language], key
 
 
+def test_texts_about_one_message_are_in_the_singular() -> None:
+    for key, text in catalogue("en").items():
+        if isinstance(text, dict):
+            assert not re.search(r"\b(They|Their|these|deliveries)\b", text["one"]), key
+
+
 def test_every_text_that_the_page_asks_for_is_there_and_no_other() -> None:
     texts, (named, patterns) = set(catalogue("en")), asked()
     assert named <= texts, named - texts

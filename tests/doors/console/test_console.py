@@ -166,7 +166,7 @@ async def test_group_is_reset_and_its_dead_letter_resent(browser: "Browser", api
         await expect(page.get_by_text("billing now reads orders from the start: lag 2.")).to_be_visible()
         await expect(page.locator(".figure").first).to_have_text("2lag")
         await page.get_by_role("link", name="'second'").click()
-        await expect(page.get_by_text("Dead at billing")).to_be_visible()
+        await expect(page.get_by_text("Moved to the dead letters of billing")).to_be_visible()
         await page.get_by_role("link", name="Send again").click()
         await expect(page.get_by_label("Topic")).to_have_value("orders")
         await page.get_by_role("button", name="Send", exact=True).click()
