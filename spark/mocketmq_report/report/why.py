@@ -61,15 +61,22 @@ def why(report: Report) -> Iterator[Why]:
     measured = sum(row.measured for row in report.lateness if row.dimension == "total")
     delivered = sum(row.delivered for row in report.reconciliation if row.dimension == "total")
     places = (
-        ("delivery", measured, "deliveries", f"more than {limit} late"),
-        ("consumer", delivered, "delivered messages", f"not acknowledged within {limit}"),
+        ("delivery", measured, "delivery", "deliveries", f"more than {limit} late"),
+        (
+            "consumer",
+            delivered,
+            "delivered message",
+            "delivered messages",
+            f"not acknowledged within {limit}",
+        ),
     )
-    for at, total, things, how in places:
+    for at, total, thing, things, how in places:
         found = [cause for cause in report.causes if cause.at == at]
         if found:
             late = sum(cause.messages for cause in found)
             part = f" ({figures.share(late / total)})" if 0 < late <= total else ""
-            what = f"{figures.count(late)} of {figures.count(total)} {things}{part} were {how}"
+            of_all = f"{figures.count(total)} {thing if total == 1 else things}"
+            what = f"{figures.count(late)} of {of_all}{part} {'was' if late == 1 else 'were'} {how}"
             yield Why(what, [_reason(cause, report) for cause in found])
 
 

@@ -125,6 +125,22 @@ def test_a_silent_level_waits_in_the_store() -> None:
     assert said.reasons[0].words == "waited in the store, not delivered; silent: level 2 (5s), up to 10m"
 
 
+@pytest.mark.parametrize(
+    ("late", "on_time", "said"),
+    [
+        (1, 4, "1 of 5 deliveries (20%) was more than 100ms late"),
+        (1, 0, "1 of 1 delivery (100%) was more than 100ms late"),
+        (2, 3, "2 of 5 deliveries (40%) were more than 100ms late"),
+    ],
+)
+def test_late_messages_are_counted_in_the_number_of_their_count(late: int, on_time: int, said: str) -> None:
+    tables = made([*ON_TIME[:on_time], *(row(n, written=US_PER_S) for n in range(900, 900 + late))])
+    report = sample_report(
+        lateness=tables.lateness, reconciliation=tables.reconciliation, causes=tables.causes
+    )
+    assert [each.what for each in why(report)] == [said]
+
+
 def test_an_absent_consumer_comes_back() -> None:
     back_us = DUE_US + 90 * US_PER_S
     waiting = [row(n, pulled=back_us - DUE_US - 2 * FAST + n, acked=FAST) for n in range(40)]
