@@ -216,6 +216,11 @@ def _unique_key_any_time(difference: Difference) -> bool:
     )
 
 
+def _repeated_keys(difference: Difference) -> bool:
+    found = [record["commitOffset"] for record in difference.seen[0].get("records") or ()]
+    return difference.op.name == "query" and len(set(found)) < len(found)
+
+
 def _less_than_none(difference: Difference) -> bool:
     return difference.op.name == "pull" and (difference.given("maxMsgNums") or 0) < 0
 
@@ -385,6 +390,7 @@ RULES: Final = (
     Rule("pull-beyond-end", _pull_beyond_end),
     Rule("group-names", _group_names),
     Rule("unique-key-any-time", _unique_key_any_time),
+    Rule("repeated-keys", _repeated_keys),
     Rule("booleans", _booleans, ends=True),
     Rule("end-of-filter", _end_of_filter),
     Rule("other-filter", _other_filter),

@@ -98,6 +98,6 @@ NEWER_RULES: Final = (
     Rule("pushed-resets", _pushed_resets, versions=(V5_5,)),
     Rule("rates", _rates, versions=(V5_5,)),
     Rule("offsets-of-no-group", _unknown_group, ends=True, versions=(V5_5,)),
-    Rule("empty-bodies", _empty_body, versions=(V5_5,)),
+    Rule("empty-bodies", _empty_body, ends=True, versions=(V5_5,)),
     Rule("other-words", _other_words, versions=(V5_5,)),
 )
