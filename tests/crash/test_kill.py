@@ -16,6 +16,7 @@ from mocketmq.failpoint import POINTS
 from tests.crash.load import TOPIC
 from tests.crash.points import SCHEME_TIMES, TRANSACTION_TIMES
 from tests.crash.survivor import Survivor, Variant
+from tests.crash.test_snapshots import OF_RESTORES, OF_SAVES
 from tests.support.delayed_files import DUE_MS, made
 
 SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
@@ -115,7 +116,8 @@ def survivors(tmp_path_factory: pytest.TempPathFactory) -> Survivors:
 
 def test_every_failpoint_is_covered() -> None:
     of_schemes = {point for times in SCHEME_TIMES.values() for point in times}  # see tests/schemes
-    assert {*TIMES, *TRANSACTION_TIMES, *of_schemes, ONLY_ONCE, WITHOUT_LOAD} == set(POINTS)
+    of_snapshots = {*OF_SAVES, *OF_RESTORES}
+    assert {*TIMES, *TRANSACTION_TIMES, *of_schemes, *of_snapshots, ONLY_ONCE, WITHOUT_LOAD} == set(POINTS)
 
 
 @pytest.mark.parametrize(("variant", "failpoint"), [*cases()])

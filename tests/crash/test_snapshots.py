@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,12 @@ from tests.support.brokers import S, bodies, receive, running_broker, send, visi
 from tests.support.patience import PATIENCE_S
 from tests.support.second_directories import send_in
 
+OF_RESTORES = ("snapshots.noted", "snapshots.staged", "snapshots.restored")
+OF_SAVES = ("snapshots.written", "snapshots.renamed")
 WRITES = range(1, 14, 2)
 """Passes of the writer's points: in the start, in the restore's notes, in its transaction, and after it."""
 RESTORES = [
-    *("snapshots.noted", "snapshots.staged", "snapshots.restored", "files.removed"),
+    *(*OF_RESTORES, "files.removed"),
     *(
         f"{point}:{count}"
         for point in ("writer.formed", "writer.written", "writer.committed")
@@ -78,10 +81,10 @@ async def test_a_kill_at_any_point_of_a_restore(tmp_path: Path, scheme: TimedSch
 
 
 async def test_a_kill_at_some_points_of_a_restore(tmp_path: Path) -> None:
-    await restores(tmp_path, "wheel", ["snapshots.noted", "snapshots.staged", "snapshots.restored"])
+    await restores(tmp_path, "wheel", OF_RESTORES)
 
 
-async def restores(tmp_path: Path, scheme: TimedSchemeName, failpoints: list[str]) -> None:
+async def restores(tmp_path: Path, scheme: TimedSchemeName, failpoints: Sequence[str]) -> None:
     """Kill a restore at each of the points, each time from the same state, and compare what a start finds."""
     await prepare(tmp_path / "data", scheme)
     before = await seen_in(tmp_path / "data", tmp_path / "before", scheme)
@@ -102,7 +105,7 @@ async def restores(tmp_path: Path, scheme: TimedSchemeName, failpoints: list[str
     assert {*found} == {False, True}
 
 
-@pytest.mark.parametrize("failpoint", ["snapshots.written", "snapshots.renamed"])
+@pytest.mark.parametrize("failpoint", OF_SAVES)
 async def test_a_kill_in_a_save_leaves_the_snapshot_before_or_the_new_one(
     tmp_path: Path, failpoint: str
 ) -> None:
