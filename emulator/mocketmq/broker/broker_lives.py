@@ -8,13 +8,15 @@ clock (``broker/registry/brokers.py``); one that was shut down has left the name
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 from mocketmq.broker.consuming.queue_locks import QueueLocks, TopicQueue
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.brokers import BrokerState, ClusterBrokers, RegisteredBroker
 from mocketmq.errors import BrokerStateError
+from mocketmq.run_to_completion import run_to_completion
 from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
@@ -52,26 +54,25 @@ class BrokerLives:
 
         Raises BrokerNotFoundError, and BrokerStateError unless the broker runs.
         """
-        return await self._end(name, "crashed")
+        return await run_to_completion(self._end(name, "crashed"))
 
     async def shut_down(self, name: str) -> RegisteredBroker:
         """Take a broker out of all routes, end its connections and close its ports. Raises like ``crash``."""
-        return await self._end(name, "shut-down")
+        return await run_to_completion(self._end(name, "shut-down"))
 
     async def _end(self, name: str, state: BrokerState) -> RegisteredBroker:
         async with self._lock:
             broker = self._brokers.get(name)
             if broker.state != "running":
                 raise BrokerStateError(f"{name} is {broker.state}; allowed: running. Start it first")
-            self._brokers.set_state(broker, state)
-            log.info("%s: %s", name, state)
+            async with self._changed_to(state, [broker]):
+                await self._outage.update()
 
             def is_lost(queue: TopicQueue) -> bool:
                 return broker.share.has(*queue)
 
             self._locks.forget(is_lost)
-            self._end_polls()  # those that wait at the broker by way of the gRPC proxy, among others
-            await self._outage.update()
+            self._end_polls()  # only now, so that clients of the broker get no answer; those over gRPC do
             return broker
 
     async def start(self, name: str) -> RegisteredBroker:
@@ -79,6 +80,9 @@ class BrokerLives:
 
         Raises BrokerNotFoundError, and BrokerStateError if the broker runs.
         """
+        return await run_to_completion(self._start_one(name))
+
+    async def _start_one(self, name: str) -> RegisteredBroker:
         async with self._lock:
             broker = self._brokers.get(name)
             if broker.state == "running":
@@ -88,6 +92,9 @@ class BrokerLives:
 
     async def start_all(self) -> None:
         """Start every broker that is down."""
+        await run_to_completion(self._start_all())
+
+    async def _start_all(self) -> None:
         async with self._lock:
             await self._start([each for each in self._brokers if each.state != "running"])
 
@@ -97,12 +104,28 @@ class BrokerLives:
         await self.load()
 
     async def _start(self, brokers: Sequence[RegisteredBroker]) -> None:
-        for each in brokers:
-            self._brokers.set_state(each, "running")
-            log.info("%s: running", each.name)
-        await self._release(brokers)
         if brokers:
+            async with self._changed_to("running", brokers):
+                await self._release(brokers)
+                await self._outage.update()
+
+    @asynccontextmanager
+    async def _changed_to(
+        self, state: BrokerState, brokers: Sequence[RegisteredBroker]
+    ) -> AsyncIterator[None]:
+        """Change the state of brokers. If the rest of the change fails, restore states and ports."""
+        former = [(each, each.state, each.crashed_us) for each in brokers]
+        for each in brokers:
+            self._brokers.set_state(each, state)
+        try:
+            yield
+        except BaseException:
+            for each, before, crashed_us in former:
+                self._brokers.set_state(each, before, crashed_us)
             await self._outage.update()
+            raise
+        for each in brokers:
+            log.info("%s: %s", each.name, state)
 
     async def _release(self, brokers: Sequence[RegisteredBroker]) -> None:
         def work(batch: Batch) -> None:

@@ -1,7 +1,8 @@
 """Several brokers: each with its own port, queues, offsets, locks, pops and lives."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,21 @@ from typing import Any
 import pytest
 
 from mocketmq.app import running_emulator
-from mocketmq.broker.registry.brokers import ROUTE_LIFETIME_US
+from mocketmq.broker.registry.brokers import ROUTE_LIFETIME_US, RegisteredBroker
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.errors import BrokerDownError, BrokerNotFoundError, BrokerStateError, SettingError
+from mocketmq.errors import (
+    BrokerDownError,
+    BrokerNotFoundError,
+    BrokerStateError,
+    SettingError,
+    StoreUnavailableError,
+)
 from mocketmq.faults.rule import FaultRule
 from mocketmq.message.message import Message
 from mocketmq.remoting.wire.record import WireRecord, decode_records
 from mocketmq.settings import Settings, TopicDeclaration
 from tests.doors.remoting.popping import POP, pop_of
-from tests.support.brokers import FREE_PORTS, GROUP, TOPIC
+from tests.support.brokers import FREE_PORTS, GROUP, TOPIC, Refusing
 from tests.support.remoting import ClosedError, Remoting, RemotingClient, running_remoting
 
 A, B = "broker-a", "broker-b"
@@ -344,6 +351,59 @@ async def test_a_state_allows_some_changes_only(pair: Pair) -> None:
         await lives.shut_down(B)
     with pytest.raises(BrokerNotFoundError, match="'broker-c'; allowed: broker-a or broker-b"):
         await lives.crash("broker-c")
+
+
+async def test_a_start_that_fails_leaves_the_broker_down(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lives = pair.broker.broker_lives
+    await send(pair.b, "held", DELAY="1")
+    await lives.crash(B)
+    await pair.advance(5)
+    crashed_us = pair.broker.registry.brokers.get(B).crashed_us
+    async with Refusing(pair.broker, monkeypatch):
+        with pytest.raises(StoreUnavailableError):
+            await lives.start(B)
+    registered = pair.broker.registry.brokers.get(B)
+    assert (registered.state, registered.crashed_us) == ("crashed", crashed_us)
+    async with pair.back() as b:
+        await pair.advance(0.001)
+        assert await bodies(b) == ["held"]
+
+
+async def test_a_cancelled_start_opens_the_ports(pair: Pair) -> None:
+    lives = pair.broker.broker_lives
+    await send(pair.b, "held", DELAY="1")
+    await lives.crash(B)
+    await pair.advance(5)
+    await cancelled(lives.start(B))
+    with pytest.raises(BrokerStateError):  # the start has ended
+        await lives.start(B)
+    await pair.advance(0.001)
+    async with pair.remoting.another(pair.port_of_b) as b:
+        assert await bodies(b) == ["held"]
+
+
+async def test_a_cancelled_crash_closes_every_port(pair: Pair) -> None:
+    registered = pair.broker.registry.brokers.get(B)
+    await cancelled(pair.broker.broker_lives.crash(B))
+    with pytest.raises(BrokerStateError):  # the crash has ended
+        await pair.broker.broker_lives.crash(B)
+    assert registered.vip_port
+    for port in (registered.port, registered.vip_port):
+        with pytest.raises(ConnectionRefusedError):
+            async with pair.remoting.another(port):
+                pass
+
+
+async def cancelled(change: Coroutine[Any, Any, RegisteredBroker]) -> None:
+    """Cancel the caller of a change in its middle, as a client that disconnects does."""
+    caller = asyncio.create_task(change)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
 
 
 async def test_a_full_reset_starts_all_brokers(pair: Pair) -> None:

@@ -72,10 +72,10 @@ class ClusterBrokers:
                 return each
         raise BrokerNotFoundError(name, self.names)
 
-    def set_state(self, broker: RegisteredBroker, state: BrokerState) -> None:
-        """Set a broker's state. A crash is at the current instant."""
+    def set_state(self, broker: RegisteredBroker, state: BrokerState, crashed_us: int | None = None) -> None:
+        """Set a broker's state. A crash is at the current instant unless ``crashed_us`` is given."""
         if state == "crashed":
-            broker.crashed_us = self._clock.now_us()
+            broker.crashed_us = self._clock.now_us() if crashed_us is None else crashed_us
         broker.state = state
         self.down = frozenset(each.share.position for each in self._all if each.state != "running")
 
