@@ -125,6 +125,7 @@ class QueueNotFoundError(RefusedError):
 
     def __init__(self, topic: str, queue_id: int, count: int) -> None:
         super().__init__(f"request queueId[{queue_id}] is illegal, {topic} has 0 to {count - 1}")
+        self.topic, self.queue_id, self.count = topic, queue_id, count
         self.field = "queue_id"
         self.allowed = f"0 to {count - 1}"
 

@@ -45,9 +45,12 @@ class BrokerShare(NamedTuple):
         return self.names[number % len(self.names)]
 
     def has(self, topic: str, number: int) -> bool:
-        """Whether the queue belongs to this broker. Queues that are not shared out belong to each."""
+        """Whether the queue belongs to this broker. Queues that are not shared out belong to each.
+
+        Those of lite topics, whose numbers are negative, belong to the first.
+        """
         brokers = len(self.names)
-        return brokers == 1 or number % brokers == self.position or not is_shared_out(topic)
+        return brokers == 1 or max(number, 0) % brokers == self.position or not is_shared_out(topic)
 
     def of(self, topic: str, queues: Sequence[T]) -> Sequence[T]:
         """This broker's share of a topic's queues, which are in order of their numbers."""

@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, steady_us
-from mocketmq.errors import InjectedError, as_emulator_error
+from mocketmq.errors import InjectedError, QueueNotFoundError, as_emulator_error
 from mocketmq.faults.injector import Unanswered
 from mocketmq.histogram import Histogram
 from mocketmq.remoting.access_rule import Guard
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.lane import Effect, Lane
-from mocketmq.remoting.queue_numbers import numbered
+from mocketmq.remoting.queue_numbers import at_broker, numbered
 from mocketmq.remoting.request import LongPoll, RemotingCall, Reply, Request, Response, refused
 from mocketmq.remoting.request_attributes import DOOR, operations, request_attributes
 from mocketmq.remoting.wire.codes import RemotingError, ResponseCode
@@ -115,6 +115,8 @@ class Dispatcher:
             return None
         except Exception as error:  # noqa: BLE001 - every error is returned to the client
             refusal = as_emulator_error(error)
+            if isinstance(refusal, QueueNotFoundError):
+                refusal = at_broker(refusal, channel.share)
             response = refused(refusal, self._settings.server_version)
             if isinstance(refusal, InjectedError) and isinstance(refusal.answer, Response):
                 given = refusal.answer  # a refused send is not stored

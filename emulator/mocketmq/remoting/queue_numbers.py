@@ -1,9 +1,10 @@
-"""Reads the queue id in a request to one of several brokers as a number among the queues of all brokers."""
+"""Converts queue ids at one of several brokers to and from numbers among the queues of all brokers."""
 
 import random
 from typing import Any
 
 from mocketmq.broker.registry.topics import Topics
+from mocketmq.errors import QueueNotFoundError
 from mocketmq.message.broker_share import BrokerShare
 
 
@@ -19,3 +20,10 @@ def numbered(header: Any, share: BrokerShare, topics: Topics) -> Any:
         topic = topics.find_topic(header.topic)
         queue_id = random.randrange(topic.write_queues if topic else 1)  # noqa: S311 - spreads load
     return header._replace(queue_id=share.number_of(header.topic, queue_id))
+
+
+def at_broker(error: QueueNotFoundError, share: BrokerShare) -> QueueNotFoundError:
+    """Return the error with the ids at the broker, as its clients know them."""
+    topic = error.topic
+    count = share.queue_id(topic, error.count)  # brokers have equally many queues of a topic
+    return type(error)(topic, share.queue_id(topic, error.queue_id), count)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -80,7 +81,11 @@ async def pair() -> AsyncIterator[Pair]:
 
 
 async def send(client: RemotingClient, body: str, queue: int = 0, /, **properties: str) -> dict[str, str]:
-    ext = {
+    return dict((await client.ok(SEND, message_to(queue, **properties), body.encode())).ext)
+
+
+def message_to(queue: int, /, **properties: str) -> dict[str, str]:
+    return {
         "producerGroup": "makers",
         "topic": TOPIC,
         "defaultTopic": "TBW102",
@@ -91,7 +96,6 @@ async def send(client: RemotingClient, body: str, queue: int = 0, /, **propertie
         "flag": "0",
         "properties": "".join(f"{name}\x01{value}\x02" for name, value in properties.items()),
     }
-    return dict((await client.ok(SEND, ext, body.encode())).ext)
 
 
 async def pulled(client: RemotingClient, queue: int = 0, topic: str = TOPIC) -> list[WireRecord]:
@@ -197,6 +201,36 @@ async def test_write_permission_is_wiped_for_one_broker(pair: Pair) -> None:
     await pair.a.ok(205, {"brokerName": B})
     route = await pair.remoting.route(TOPIC)
     assert [(each["brokerName"], each["perm"]) for each in route["queueDatas"]] == [(A, 6), (B, 4)]
+
+
+async def test_a_query_by_key_gives_as_many_messages_as_wanted_at_its_broker(pair: Pair) -> None:
+    for client, name in ((pair.b, B), (pair.a, A)):
+        for number in range(3):
+            await send(client, f"{name} {number}", KEYS="k")
+    wanted = {"topic": TOPIC, "key": "k", "beginTimestamp": "0", "endTimestamp": str(1 << 62)}
+    for client, name in ((pair.a, A), (pair.b, B)):
+        answer = await client.ok(12, {**wanted, "maxNum": "3"})
+        found = [record.body.decode() for record in decode_records(answer.body)]
+        assert sorted(found) == [f"{name} {number}" for number in range(3)]
+
+
+async def test_errors_name_the_queue_as_the_client_does(pair: Pair) -> None:
+    outside = r"request queueId\[2\] is illegal, orders has 0 to 1"
+    queue = {"consumerGroup": GROUP, "topic": TOPIC}
+    pull = {"queueOffset": "0", "maxMsgNums": "1", "sysFlag": "0", "commitOffset": "0"}
+    handle = f"0 1 60000 0 0 {B} 2 0"
+    for code, ext in (
+        (SEND, message_to(2)),
+        (PULL, {**queue, **pull, "queueId": "2", "suspendTimeoutMillis": "0", "subVersion": "0"}),
+        (POP, {**pop_of(), "queueId": "2"}),
+        (200_051, {**queue, "queueId": "2", "offset": "0", "extraInfo": handle}),
+    ):
+        assert re.search(outside, (await pair.b.call(code, ext)).remark or ""), code
+    spent = {**queue, "queueId": "1", "offset": "0", "extraInfo": f"0 1 60000 0 0 {B} 1 0"}
+    assert "popped from orders, queue 1," in str((await pair.b.call(200_051, spent)).remark)
+    entries = {"topic": TOPIC, "index": "50", "count": "1"}
+    assert "Index 50 of 1@orders" in str((await pair.b.call(321, {**entries, "queueId": "1"})).remark)
+    assert "2@orders is not exist" in str((await pair.b.call(321, {**entries, "queueId": "2"})).remark)
 
 
 # Consuming
@@ -353,9 +387,7 @@ async def test_a_state_allows_some_changes_only(pair: Pair) -> None:
         await lives.crash("broker-c")
 
 
-async def test_a_start_that_fails_leaves_the_broker_down(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_start_that_fails_leaves_the_broker_down(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     lives = pair.broker.broker_lives
     await send(pair.b, "held", DELAY="1")
     await lives.crash(B)
@@ -498,7 +530,9 @@ async def test_other_doors_send_to_brokers_that_run(pair: Pair) -> None:
     for number in range(20):
         sent = await pair.broker.sender.send(Message(TOPIC, str(number).encode()))
         assert sent.queue.queue_id % 2 == 0
-    with pytest.raises(BrokerDownError, match=r"broker-b, which has queue 1 of .*, has crashed"):
+    with pytest.raises(
+        BrokerDownError, match=r"broker-b, which has the message's queue of .*, has crashed; start"
+    ):
         await pair.broker.sender.send(Message(TOPIC, b"one", queue_id=1))
     await pair.broker.broker_lives.crash(A)
     with pytest.raises(BrokerDownError, match=r"no broker of topic .* runs"):

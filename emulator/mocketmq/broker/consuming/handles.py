@@ -21,11 +21,15 @@ from mocketmq.store.queue import Queue
 
 
 class PopHandle(NamedTuple):
-    """The handle of a popped message: queue, offset, and the time of the pop (``Receipt.pop_ms``)."""
+    """The handle of a popped message: queue, offset, and the time of the pop (``Receipt.pop_ms``).
+
+    ``queue_id`` is the queue's id at its broker.
+    """
 
     queue: Queue
     queue_offset: int
     pop_ms: int
+    queue_id: int
 
 
 Handle = TypeVar("Handle", str, PopHandle)
@@ -87,8 +91,8 @@ def find_receipt(group: ConsumingGroup, handle: str | PopHandle, now_us: int) ->
 
 
 def _find_popped(group: ConsumingGroup, handle: PopHandle, now_us: int) -> Receipt:
-    queue, queue_offset, pop_ms = handle
-    name = f"the message popped from {queue.topic}, queue {queue.queue_id}, offset {queue_offset}"
+    queue, queue_offset, pop_ms, queue_id = handle
+    name = f"the message popped from {queue.topic}, queue {queue_id}, offset {queue_offset}"
     group_queue = group.queues.get(queue)
     receipt = group_queue.open.get(queue_offset) if group_queue else None
     if receipt is None or receipt.is_settled:

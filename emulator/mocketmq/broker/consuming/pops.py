@@ -249,7 +249,8 @@ class Pops:
         topic = self._topics.get(retry_topic(group) if is_retry else topic_name)
         if not 0 <= queue_id < len(topic.queues):
             raise QueueNotFoundError(topic_name, queue_id, len(topic.queues))
-        return PopHandle(topic.queues[queue_id], queue_offset, pop_ms)
+        queue = topic.queues[queue_id]
+        return PopHandle(queue, queue_offset, pop_ms, self._topics.brokers.queue_id(queue))
 
     def is_retry(self, name: str) -> bool:
         """Whether the name after ``%RETRY%`` joins a group and a topic, rather than being a group."""

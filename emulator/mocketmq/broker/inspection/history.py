@@ -20,6 +20,7 @@ from mocketmq.broker.life import (
 )
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import MessageNotFoundError
+from mocketmq.message.broker_share import ALONE, BrokerShare
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import host_of, log_offset_of
 from mocketmq.schedule.scheme_set import SchemeSet
@@ -161,15 +162,21 @@ class Histories:
         from_us: int,
         to_us: int,
         max_bytes: int = NO_LIMIT,
+        share: BrokerShare = ALONE,
     ) -> list[StoredMessage]:
         """The newest messages of a topic with this unique key, or the key among their ``KEYS``, oldest first.
 
-        Only messages stored from ``from_us`` to ``to_us``, both included. Bodies from the store have up to
+        Only messages of the broker with this ``share`` (``ALONE``: of all), stored from ``from_us`` to
+        ``to_us``, both included. Bodies from the store have up to
         ``max_bytes`` in total, unless the newest alone is larger. Pending messages are in the broker's own
         topics. Pending messages with an absolute due time are found only by their unique key.
         """
         topic = self._topics.find_topic(topic_name)
-        queue_keys = {queue.key for queue in self._topics.queues_with_lites(topic)} if topic else set()
+        queue_keys = {
+            queue.key
+            for queue in (self._topics.queues_with_lites(topic) if topic else ())
+            if share.has(queue.topic, queue.queue_id)
+        }
 
         def is_wanted(record: StoredMessage) -> bool:
             return record.queue_key in queue_keys and from_us <= record.store_us <= to_us

@@ -474,7 +474,8 @@ class Topics:
         if self.brokers.down and self.brokers.is_down(queue):
             broker = self.brokers.of(queue)
             raise BrokerDownError(
-                f"{broker.name}, which has queue {queue_id} of {topic.name}, has {_ended(broker)}"
+                f"{broker.name}, which has the message's queue of {topic.name}, has {_ended(broker)};"
+                " start it again"
             )
         return queue
 

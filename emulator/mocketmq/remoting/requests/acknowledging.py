@@ -22,6 +22,7 @@ from mocketmq.failpoint import pass_point
 from mocketmq.invisible_time import REMOTING_LONGEST_US
 from mocketmq.remoting.access_rule import AccessRule
 from mocketmq.remoting.lane import Effect
+from mocketmq.remoting.queue_numbers import at_broker
 from mocketmq.remoting.request import (
     RemotingCall,
     Reply,
@@ -183,6 +184,7 @@ def _handle(call: RemotingCall[Any]) -> tuple[PopHandle, ExtraInfo]:
             header.consumer_group, header.topic, header.queue_id, header.offset, info.pop_ms
         )
     except QueueNotFoundError as error:
+        error = at_broker(error, call.channel.share)
         raise RemotingError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
     return handle, info
 

@@ -171,8 +171,9 @@ async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response
     """Return the entries of a queue, beginning at an offset."""
     topic, queue_id, start, at_most, group = call.header
     queue = call.broker.registry.topics.find_queue(topic, queue_id)
+    name = f"{call.channel.share.queue_id(topic, queue_id)}@{topic}"
     if queue is None:
-        raise RemotingError(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
+        raise RemotingError(ResponseCode.SYSTEM_ERROR, f"{name} is not exist!")
     body: dict[str, Any] = {"maxQueueIndex": queue.next_offset, "minQueueIndex": queue.min_offset}
     if group is not None:
         wanted = _subscription(call, group, topic)
@@ -181,7 +182,7 @@ async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response
         else:
             body["subscriptionData"] = wanted
     if not queue.min_offset <= start < queue.next_offset:
-        return Response(body=dumps(body), remark=f"Index {start} of {queue_id}@{topic} is not exist!")
+        return Response(body=dumps(body), remark=f"Index {start} of {name} is not exist!")
     left, entries = min(max(at_most, 1), MAX_ENTRIES), list[dict[str, Any]]()
     while left and start < queue.next_offset:
         pulled = await call.broker.pull.browse(topic, queue_id, start, left, max_bytes=_READ_BYTES)

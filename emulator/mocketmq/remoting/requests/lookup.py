@@ -70,9 +70,11 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
     if limit > 0:
         load = call.channel.load()
         await load.wait_for_room()
-        found = await broker.histories.query(header.topic, header.key, limit, from_us, to_us, _MAX_BYTES)
+        share = call.channel.share  # tools ask all brokers of a topic
+        found = await broker.histories.query(
+            header.topic, header.key, limit, from_us, to_us, _MAX_BYTES, share
+        )
         load.settle(sum(len(one.body) for one in found))
-        found = [one for one in found if _is_of_broker(call, one)]
     ext = {
         "indexLastUpdateTimestamp": str(broker.store.writer.last_store_us // US_PER_MS),
         "indexLastUpdatePhyoffset": str(broker.store.writer.next_log_offset - 1),
@@ -100,12 +102,6 @@ async def view(call: RemotingCall[ViewMessageHeader]) -> Response:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
     load.settle(len(found.body))
     return Response(body=_record(call, found))
-
-
-def _is_of_broker(call: RemotingCall[QueryMessageHeader], message: StoredMessage) -> bool:
-    """Whether the broker that was asked has the message. Tools ask all brokers of a topic."""
-    queue = call.broker.registry.topics.queue(message.queue_key)
-    return call.channel.share.has(queue.topic, queue.queue_id)
 
 
 def _record(

@@ -20,6 +20,7 @@ from mocketmq.message.properties import (
 )
 from mocketmq.remoting.access_rule import consumes, reads
 from mocketmq.remoting.lane import Effect
+from mocketmq.remoting.queue_numbers import at_broker
 from mocketmq.remoting.request import (
     LongPoll,
     RemotingCall,
@@ -140,6 +141,7 @@ async def _target(call: RemotingCall[Any]) -> PopTarget:
             header.consumer_group, header.topic, header.queue_id, call.channel.share
         )
     except QueueNotFoundError as error:
+        error = at_broker(error, call.channel.share)
         raise RemotingError(ResponseCode.INVALID_PARAMETER, str(error)) from None
 
 

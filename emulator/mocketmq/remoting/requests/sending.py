@@ -10,13 +10,14 @@ from typing import Final, NamedTuple
 from mocketmq.broker.sending.recall_handle import recall_handle_of
 from mocketmq.broker.sending.sender import PlainSend, SendResult
 from mocketmq.clock import LATEST_US, US_PER_MS
-from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError
+from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError, QueueNotFoundError
 from mocketmq.message import identity
 from mocketmq.message.broker_share import ALONE
 from mocketmq.message.message import Message, Template
 from mocketmq.message.message_id import at_host, offset_message_id
 from mocketmq.message.properties import CLUSTER, PGROUP, POP_CK, TRAN_MSG, UNIQ_KEY
 from mocketmq.remoting.access_rule import publishes
+from mocketmq.remoting.queue_numbers import at_broker
 from mocketmq.remoting.request import RemotingCall, Reply, Request, RequestFamily, Response
 from mocketmq.remoting.wire.batch import BatchEntry, decode_batch
 from mocketmq.remoting.wire.codes import RequestCode, code_of
@@ -209,6 +210,8 @@ def refusal(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> Resp
 
 def _remark(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> str:
     """The remark of a refusal. An error in body or properties follows upstream's sentence for it."""
+    if isinstance(error, QueueNotFoundError):
+        return str(at_broker(error, call.channel.share))
     if not isinstance(error, IllegalMessageError) or error.field not in ("body", "properties"):
         return str(error)
     limit = call.broker.sender.intake.max_message_bytes
