@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from mocketmq.broker.broker import Broker
+from mocketmq.clock import US_PER_MS
 from mocketmq.errors import EmulatorError, StoreUnavailableError
 from mocketmq.settings import TimedSchemeName
 from mocketmq.store.database import MEMORY
 from mocketmq_compat.delay.schemes import SCHEMES
+from tests.broker.test_checked_halves import prepare
 from tests.support.brokers import GROUP, S, bodies, receive, running_broker, send, visible
 from tests.support.second_directories import send_in
 
@@ -164,6 +166,33 @@ async def test_a_restore_that_the_store_refuses_changes_nothing(
         await broker.snapshots.restore("here")
         assert (await broker.mover.advance(60 * S)).fired == 1
         assert bodies(await visible(broker)) == ["early"]
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
+async def test_a_half_message_of_before_is_committed_and_delivered_once_after_each_restore(
+    tmp_path: Path, scheme: TimedSchemeName, restarts: bool
+) -> None:
+    """The log offset of a half message is the number of its committed message, and so repeats."""
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        due_ms = broker.clock.now_us() // US_PER_MS + 60_000
+        half = await prepare(broker, __STARTDELIVERTIME=str(due_ms), UNIQ_KEY="half")
+        await broker.snapshots.save("here")
+        await broker.half_messages.decide("half", commit=True)
+        await broker.snapshots.restore("here")
+        for _ in range(2):
+            assert [one.log_offset for one in broker.half_messages.open()] == [half.receipt.log_offset]
+            await broker.half_messages.decide("half", commit=True)
+            assert broker.pending.count == 1
+            await broker.mover.advance(120 * S)
+            assert bodies(await visible(broker)) == ["half"]
+            await broker.snapshots.restore("here")
+            assert (await visible(broker), broker.pending.count) == ([], 0)
+        if not restarts:
+            return
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        await broker.half_messages.decide("half", commit=True)
+        await broker.mover.advance(120 * S)
+        assert bodies(await visible(broker)) == ["half"]
 
 
 def test_every_scheme_has_another_one() -> None:

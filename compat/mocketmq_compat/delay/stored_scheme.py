@@ -38,7 +38,7 @@ from mocketmq.clock import LATEST_US, US_PER_MS, steady_us
 from mocketmq.errors import EmulatorError, StoreFullError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
-from mocketmq.message.message_id import key_hash
+from mocketmq.message.message_id import Identity, key_hash
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.scheme import FileFigures
 from mocketmq.schedule.scheme_context import SchemeContext
@@ -67,6 +67,11 @@ _SETTLED_EARLY: Final = (
 
 _NOTE_STAGED: Final = "INSERT OR IGNORE INTO timed_messages VALUES (?, ?, ?, 'cleared', -1)"
 _SETTLE_AGAIN: Final = "INSERT OR REPLACE INTO timed_messages VALUES (?, ?, ?, 'cleared', -1)"
+_FORGET_CLEARED: Final = (
+    "DELETE FROM timed_messages WHERE number = ? AND key_hash = ? AND outcome = 'cleared'"
+)
+
+_NOT_REMOVED: Final = "the disk refuses to remove delayed messages that were delivered"
 
 T = TypeVar("T")
 
@@ -185,17 +190,36 @@ class StoredScheme(TimedScheme):
         writer = self.context.store.writer
         kept = self.kept(draft, queue, entry.due_us, number, now_us, writer.store_host)
         if is_new or not await self.has_kept(number, draft.unique_key):
+            if not is_new:
+                await self._forget_cleared(entry.identity)
             began_us = steady_us()
             await self._save(entry, content_of(kept, queue))
             writer.tell_stored([(self.context.parked_queue, 1, len(draft.body))], steady_us() - began_us)
         return kept
 
     async def has_kept(self, number: int, unique_key: str) -> bool:
-        """Return whether this message was kept under this number, pending or settled."""
-        digest, numbered = key_hash(unique_key), partial(self.store.with_number, number)
-        if any(entry.key_hash == digest for entry in await self._in_thread(numbered)):
-            return True
-        return (number, digest) in await self.settled([number])
+        identity = number, key_hash(unique_key)
+        if await self.was_cleared(identity):  # after a kill, its record may still be there
+            return False
+        return bool(await self._records_of(identity)) or identity in await self.settled([number])
+
+    async def _records_of(self, identity: Identity) -> list[Entry]:
+        found = await self._in_thread(partial(self.store.with_number, identity[0]))
+        return [entry for entry in found if entry.identity == identity]
+
+    async def _forget_cleared(self, identity: Identity) -> None:
+        """Let a message be kept again that a restore has removed, once its old record is gone.
+
+        The log offset of a half message numbers its committed message, and repeats after a restore.
+        """
+        if not await self.was_cleared(identity):
+            return
+        records = await self._records_of(identity)
+        self._remove(records)
+        await self.marks.done()
+        if not self.marks.gone.isdisjoint(records):
+            raise StoreUnavailableError(_NOT_REMOVED)
+        await self.context.store.writer.commit(lambda batch: batch.execute(_FORGET_CLEARED, identity))
 
     async def _save(self, entry: Entry, content: bytes) -> None:
         size = self.store.disk_bytes_of(len(content))
@@ -459,7 +483,7 @@ class StoredScheme(TimedScheme):
         await self.marks.done()
         new = {entry: one.content for one in records if not self._waits(entry := Entry(*one[:3]))}
         if not self.marks.gone.isdisjoint(new):
-            raise StoreUnavailableError("the disk refuses to remove delayed messages that were delivered")
+            raise StoreUnavailableError(_NOT_REMOVED)
 
         def note(batch: Batch) -> None:
             for entry in new:

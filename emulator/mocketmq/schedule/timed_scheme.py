@@ -31,6 +31,7 @@ from mocketmq.store.writer import Batch
 _SETTLE = "INSERT INTO timed_messages VALUES (?, ?, ?, ?, ?)"
 _CANCELLED = "INSERT INTO interventions VALUES (?, 'cancelled', ?)"
 _SETTLED = "SELECT number, key_hash FROM timed_messages WHERE number IN ({})"
+_CLEARED = "SELECT 1 FROM timed_messages WHERE number = ? AND key_hash = ? AND outcome = 'cleared'"
 
 
 class SendReceipt(NamedTuple):
@@ -93,7 +94,10 @@ class TimedScheme(ABC):
 
     @abstractmethod
     async def has_kept(self, number: int, unique_key: str) -> bool:
-        """Whether a message was kept under this number, pending or settled."""
+        """Whether a message was kept under this number, pending or settled.
+
+        A message that a reset or a restore has removed counts as never kept.
+        """
 
     @abstractmethod
     def remove_settled(self, messages: Iterable[StoredMessage]) -> None:
@@ -314,6 +318,10 @@ class TimedScheme(ABC):
     async def is_settled(self, message: StoredMessage) -> bool:
         """Whether the message is settled although a copy of it is still pending."""
         return _identity(message) in await self.settled([message.log_offset])
+
+    async def was_cleared(self, identity: Identity) -> bool:
+        """Whether a reset or a restore has removed the message."""
+        return bool(await self.context.store.database.rows(_CLEARED, identity))
 
     async def settled(self, numbers: Sequence[int]) -> set[Identity]:
         """The identities of settled messages with these numbers."""
