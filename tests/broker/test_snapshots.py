@@ -1,6 +1,8 @@
 """Restores of what is kept in memory: transactions, held deliveries, lite topics, waiting consumers."""
 
 import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,10 +10,12 @@ import pytest
 from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.faults.rule import FaultRule
+from mocketmq.schedule.timed_scheme import KeptRecord
 from tests.broker import half_messages as popped
 from tests.broker.test_checked_halves import prepare
 from tests.support.brokers import S, acknowledge, bodies, give_back, receive, running_broker, send, visible
 from tests.support.patience import PATIENCE_S
+from tests.support.second_directories import scheme_of, send_in
 
 
 async def test_half_messages_are_open_again_and_decided_once(anywhere: Path | str) -> None:
@@ -145,6 +149,50 @@ async def test_watchers_see_the_restored_state() -> None:
             while looked.end != 1:
                 looked = await anext(watch)
             await watch.aclose()
+
+
+async def test_a_comparison_whose_client_goes_away_leaves_the_store_usable(
+    anywhere: Path | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that copies the rows cannot be cancelled, and is inside a transaction."""
+    async with running_broker(anywhere) as broker:
+        await send_in(broker, 60_000, "timed")
+        await broker.snapshots.save("here")
+        copying, going_on = threading.Event(), threading.Event()
+        scheme = scheme_of(broker)
+        choose = scheme.choose_records
+
+        def choose_slowly() -> Callable[[], Iterable[KeptRecord]]:
+            read = choose()
+
+            def read_slowly() -> Iterator[KeptRecord]:
+                copying.set()
+                going_on.wait(PATIENCE_S)
+                yield from read()
+
+            return read_slowly
+
+        monkeypatch.setattr(scheme, "choose_records", choose_slowly)
+        comparing = asyncio.create_task(broker.snapshots.differences("here", None))
+        assert await asyncio.to_thread(copying.wait, PATIENCE_S)
+        comparing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await comparing
+        sending = asyncio.create_task(send(broker, "meanwhile"))
+        await asyncio.sleep(0)
+        going_on.set()
+        await sending
+        assert (await broker.snapshots.save("later")).manifest.messages == 1
+        await broker.snapshots.restore("here")
+        assert (await visible(broker), broker.pending.count) == ([], 1)
+
+
+async def test_a_snapshot_that_a_failure_left_attached_is_detached(anywhere: Path | str) -> None:
+    async with running_broker(anywhere) as broker:
+        broker.store.database._direct.execute("ATTACH ':memory:' AS snapshot")
+        await send(broker, "one")
+        assert (await broker.snapshots.save("here")).manifest.messages == 1
+        await broker.snapshots.restore("here")
 
 
 async def test_a_snapshot_that_the_disk_refuses_leaves_the_one_before(

@@ -164,17 +164,25 @@ class Database:
         connection, for use while no transaction runs.
         """
         direct = self._direct
-        async with self._writer.exclusively():
-            direct.execute("ATTACH ':memory:' AS snapshot")
-            direct.execute(f"PRAGMA main.cache_size=-{LARGE_CACHE_KB}")
         try:
             async with self._writer.exclusively():
+                self._detach()
+                direct.execute("ATTACH ':memory:' AS snapshot")
+                direct.execute(f"PRAGMA main.cache_size=-{LARGE_CACHE_KB}")
                 direct.deserialize(content, name="snapshot")
             yield direct
         finally:
             async with self._writer.exclusively():
-                direct.execute("DETACH snapshot")
-                direct.execute(f"PRAGMA main.cache_size=-{CACHE_KB}")
+                self._detach()
+
+    def _detach(self) -> None:
+        """Detach a snapshot, also one that a cancelled or failed caller of :meth:`attached` has left."""
+        direct = self._direct
+        if direct.in_transaction:
+            direct.rollback()  # SQLite locks the snapshot until then
+        if any(name == "snapshot" for _, name, _ in direct.execute("PRAGMA database_list")):
+            direct.execute("DETACH snapshot")
+            direct.execute(f"PRAGMA main.cache_size=-{CACHE_KB}")
 
     async def transact(self, statements: Mapping[str, Rows], size: TransactionSize = _FEW_ROWS) -> None:
         """Run each statement once for each of its rows, as one transaction. The rows are not yet durable.

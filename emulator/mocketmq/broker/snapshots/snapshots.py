@@ -164,12 +164,14 @@ class Snapshots:
         """
         before = await self._read(name)
         if other is None:
-            async with self._busy:
-                manifest, content = await self._capture()
-            after = SnapshotState(manifest, content)
+            after = SnapshotState(*await run_to_completion(self._capture_alone()))
         else:
             after = await self._read(other)
         return await asyncio.to_thread(differences, before, after)
+
+    async def _capture_alone(self) -> tuple[Manifest, bytes]:
+        async with self._busy:
+            return await self._capture()
 
     async def _read(self, name: str) -> SnapshotState:
         _check_name(name)
