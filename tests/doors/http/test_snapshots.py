@@ -323,7 +323,27 @@ def old_database(directory: Path, revision: str) -> bytes:
             "a row of messages refers to one of queues that is missing",
         ),
         ("UPDATE topics SET config = '{'", "config of a row of topics: "),
-        ("UPDATE queues SET next_offset = 'x'", "a row of queues has a text in place of a number"),
+        ("UPDATE queues SET next_offset = 'x'", "next_offset of a row of queues is not an integer"),
+        ("UPDATE topics SET name = CAST(name AS BLOB)", "name of a row of topics is not a text"),
+        ("UPDATE topics SET name = CAST(x'ff' AS TEXT) WHERE name = 'orders'", "Could not decode to UTF-8"),
+        (
+            "UPDATE topics SET read_queues = 1025",
+            "read_queues of a row of topics is 1025; allowed: 0 to 1024",
+        ),
+        (
+            "ALTER TABLE topics ADD COLUMN more TEXT",
+            "its database differs in the columns of the table topics",
+        ),
+        (
+            "INSERT INTO receipts (group_name, log_offset, queue_key, queue_offset, times, visible_us,"
+            " settled_us, attempts) SELECT 'x', log_offset, queue_key, 0, 1, 0, 0, 'garbage' FROM messages",
+            "attempts of a row of receipts cannot be read: 'garbage'",
+        ),
+        (
+            "DROP TABLE alembic_version; CREATE VIEW alembic_version AS WITH RECURSIVE n(version_num) AS"
+            " (SELECT 1 UNION ALL SELECT version_num + 1 FROM n) SELECT max(version_num) version_num FROM n",
+            "its database differs in the view alembic_version",
+        ),
         ("INSERT INTO faults VALUES ('f', '{\"do\": 1}', 0, 0, 0)", "rule of a row of faults: "),
         (
             "INSERT INTO receipts (group_name, log_offset, queue_key, queue_offset, times, visible_us)"
@@ -338,8 +358,7 @@ async def test_rows_that_a_broker_could_not_load_are_refused(tmp_path: Path, sql
         content = archive.read(FILE_NAME)
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.deserialize(content)
-        connection.execute(sql)
-        connection.commit()
+        connection.executescript(sql)
         rewrite(file, connection.serialize())
     async with running_api(snapshots=str(tmp_path)) as api:
         await send(api, "kept")
