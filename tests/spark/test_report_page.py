@@ -129,7 +129,7 @@ async def test_the_page_is_read_in_chinese_and_in_english(page: Page, report: Pa
     texts = await page.evaluate(TEXTS)
     english = [text for text in texts if WORD.search(text) and not CHINESE.search(text)]
     assert [text for text in english if not text.strip().startswith(DATA)] == []
-    assert "✕ 未通过：9 条阈值中的 5 条，4 条规则中的 2 条" in map(str.strip, texts)
+    assert "✕ 未通过：9 条阈值中的 5 条、4 条规则中的 2 条" in map(str.strip, texts)
     drawn = await page.evaluate(
         "[...document.querySelectorAll('#chart-time .title')].map((one) => one.textContent)"
     )

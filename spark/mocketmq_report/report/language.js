@@ -1,33 +1,75 @@
 // Show the page in English, as it is written, or in Chinese: the catalogue has a Chinese text for each English one. In a text,
-// {1} is a part that is translated for itself, and {=1} one that stays as it is, such as a name.
+// {1} is a part that is translated for itself, {#1} a figure, {=1} a name, which stays as it is, {_1} a name without spaces, and
+// {&1} a list of names. A text is translated whole or not at all: one with a part that is in no catalogue stays in English.
 
 const KEPT = "mocketmq language";
 const TAGS = { en: "en", zh: "zh-CN" };
 const AS_IT_IS = "code, bdi, script, style, [translate=no]";
+const FIELD = /\{([=#&_]?)(\d)\}/g;
+const UNITS = { "µs": "微秒", ms: "毫秒", s: "秒", m: "分", h: "小时", d: "天" };
+const PARTS_LIKE = { "#": "\\S*\\d\\S*|–", _: "\\S+" };
+const AMOUNT = /([\d.,]+)(µs|ms|[smhd])/g;
+const HAN = /[\u3400-\u9fff（）]/;
+const LETTERED = /\d{4}-\d\d-\d\dT[\d:.]+Z|[\d.,]+x|p[\d.]+/g; // instants, multiples and percentiles
 
 const catalogue = JSON.parse(document.getElementById("chinese").textContent);
-const literal = (text) => text.replace(/\{=?\d\}/g, "");
-const begin = (text) => text.search(/\{=?\d\}/);
-// The most specific first: those that begin with the most letters of their own, then those that have the most.
+const literal = (text) => text.replace(FIELD, "").length;
+// The most specific first: those with the most letters of their own. Each is tried with the shortest and the longest parts.
 const patterns = Object.entries(catalogue).filter(([english]) => english.includes("{"))
-  .sort(([one], [other]) => begin(other) - begin(one) || literal(other).length - literal(one).length)
+  .sort(([one], [other]) => literal(other) - literal(one))
   .map(([english, chinese]) => {
-    const parts = english.split(/\{=?\d\}/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-    return [new RegExp(`^${parts.join("(.+?)")}$`, "s"), chinese];
+    const kinds = [...english.matchAll(FIELD)].map(([, kind]) => kind);
+    const own = english.split(/\{[=#&_]?\d\}/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    const like = (any) => own.reduce((all, part, index) => `${all}(${PARTS_LIKE[kinds[index - 1]] ?? any})${part}`);
+    return [[".+?", ".+"].map((any) => new RegExp(`^${like(any)}$`, "s")), kinds, chinese];
   });
 const known = new Map(Object.entries(catalogue).filter(([english]) => !english.includes("{")));
 
-function inChinese(text) {
-  if (!/[A-Za-z]{2}/.test(text) || known.has(text)) return known.get(text) ?? text;
-  let found = text;
-  for (const [pattern, chinese] of patterns) {
-    const match = pattern.exec(text);
-    if (!match) continue;
-    found = chinese.replace(/\{(=?)(\d)\}/g, (_, isName, number) => (isName ? match[Number(number) || 10] : inChinese(match[Number(number) || 10])));
-    break;
+// A figure, or whatever else has no letters. Durations are written as the console writes them: 7m37s is 7 分 37 秒.
+function figure(text) {
+  if (/^[^\p{L}\d]*([\d.,]+(µs|ms|[smhd]))+$/u.test(text)) {
+    return text.replace(AMOUNT, (_, number, unit) => `${number} ${UNITS[unit]} `).trimEnd();
   }
-  known.set(text, found);
-  return found;
+  if (/^[\d.,]+\/s$/.test(text)) return text.replace("s", "秒");
+  return /\p{L}/u.test(text.replace(LETTERED, "")) ? undefined : text;
+}
+
+const names = (text) => text.replace(/ and ([\d,]+) more$/, " 等，另有 $1 个").replace(/, | and /g, "、");
+
+// A list of which every item is understood; its end may be the number of the others.
+function list(text) {
+  const [, named, more] = /^(.+?)(?: and ([\d,]+) more)?$/s.exec(text);
+  for (const [separator, sign] of [["; ", "；"], [/, | and /, "、"]]) {
+    const items = named.split(separator);
+    if (items.length === 1 && !more) continue;
+    const all = items.map(understood);
+    if (!all.includes(undefined)) return filled(more ? "{1} 等，另有 {2} 个" : "{1}", [all.join(sign), more]);
+  }
+  return undefined;
+}
+
+// Between two Chinese characters there is no space.
+function filled(chinese, parts) {
+  const all = chinese.split(/\{[=#&_]?(\d)\}/).map((own, index) => (index % 2 ? parts[(Number(own) || 10) - 1] : own));
+  return all.reduce((before, after) => (HAN.test(before.trimEnd().slice(-1)) && HAN.test(after.trimStart()[0]) ? before.trimEnd() + after.trimStart() : before + after));
+}
+
+function like(text) {
+  for (const [expressions, kinds, chinese] of patterns) {
+    for (const expression of expressions) {
+      const match = expression.exec(text);
+      if (!match) break;
+      const parts = kinds.map((kind, index) => ({ "=": String, _: String, "&": names }[kind] ?? understood)(match[index + 1]));
+      if (!parts.includes(undefined)) return filled(chinese, parts);
+    }
+  }
+  return undefined;
+}
+
+// The Chinese text; undefined if any part of it is unknown.
+function understood(text) {
+  if (!known.has(text)) known.set(text, figure(text) ?? list(text) ?? like(text));
+  return known.get(text);
 }
 
 function chosen() {
@@ -40,7 +82,7 @@ function chosen() {
 }
 
 let language = chosen();
-const t = (text) => (language === "zh" ? inChinese(text) : text);
+const t = (text) => (language === "zh" ? understood(text) ?? text : text);
 
 // The texts of the page as it was written, each with a function that writes another one in its place.
 function* texts() {

@@ -39,7 +39,7 @@ const FORMATS = {
   text: String,
   count: (value) => value.toLocaleString(document.documentElement.lang, { maximumFractionDigits: 3 }),
   share: (value) => `${Number((100 * value).toPrecision(7))}%`,
-  duration,
+  duration: (us) => t(duration(us)),
   instant,
 };
 
@@ -74,7 +74,7 @@ for (const table of document.querySelectorAll("table:not(.judged, .text)")) {
   table.classList.add("cards");
 }
 
-const LEFT = 44, LONGEST = 130, RIGHT = 12, TOP = 24, BOTTOM = 20, LINE = 16, LETTER = 6.1, BAND = 0.75; // pixels, and a share
+const LEFT = { en: 44, zh: 54 }, LONGEST = 130, RIGHT = 12, TOP = 24, BOTTOM = 20, LINE = 16, LETTER = 6.1, BAND = 0.75; // pixels, and a share
 const SHAPES = {
   circle: "M-4 0A4 4 0 1 0 4 0A4 4 0 1 0 -4 0Z",
   diamond: "M0 -5.5L4.5 0L0 5.5L-4.5 0Z",
@@ -196,7 +196,7 @@ function draw(place, spec, chosen) {
   const width = place.clientWidth;
   const xAxis = spec.choice && chosen in spec.x ? spec.x[chosen] : spec.x;
   const longest = Math.max(0, ...(spec.y.bands ?? []).map((name) => widthOf(t(name))));
-  const left = Math.max(LEFT, Math.min(LONGEST, longest + 8));
+  const left = Math.max(LEFT[language], Math.min(LONGEST, longest + 8));
   const box = { left, right: width - RIGHT, top: TOP, bottom: TOP + spec.height };
   const height = box.bottom + BOTTOM + (xAxis.title ? LINE + 4 : 0);
   const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}` });

@@ -12,9 +12,11 @@ PACKAGES = ("mocketmq_report.report", "mocketmq_report.lab")
 @pytest.mark.parametrize("package", PACKAGES)
 def test_chinese_texts_have_the_fields_of_the_english_ones_in_their_order(package: str) -> None:
     for english, chinese in json.loads(files(package).joinpath("zh.json").read_text()).items():
-        numbers = re.findall(r"\{=?(\d)\}", english)
+        numbers = re.findall(r"\{[=#&_]?(\d)\}", english)
         assert numbers == [str((number + 1) % 10) for number in range(len(numbers))], english
-        assert sorted(re.findall(r"\{=?\d\}", english)) == sorted(re.findall(r"\{=?\d\}", chinese)), english
+        assert sorted(re.findall(r"\{[=#&_]?\d\}", english)) == sorted(
+            re.findall(r"\{[=#&_]?\d\}", chinese)
+        ), english
 
 
 @pytest.mark.parametrize("package", PACKAGES)
