@@ -1,5 +1,6 @@
 """Intake: checks a message before it is stored, and chooses its queue and its delay scheme."""
 
+import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -19,6 +20,8 @@ from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import Claim, SchemeSet
 from mocketmq.store.queue import LiteQueue, Queue
 from mocketmq.store.writer import Batch
+
+log = logging.getLogger(__name__)
 
 _ORDERED: Final = f"{SHARDING_KEY}\x01"
 _ORDERED_TOO: Final = f"\x02{_ORDERED}"
@@ -161,6 +164,16 @@ class Intake:
         elif level:
             return self._levels.park(batch, draft, level, queue, kind if kind == "retried" else "parked")
         return batch.append(queue, draft, kind)
+
+    def notify_sent(self, accepted: AcceptedMessage, stored: StoredMessage) -> None:
+        """Call ``on_sent``, if it is set. After an exception, which is logged, it is not called again."""
+        if self.on_sent is None:
+            return
+        try:
+            self.on_sent(accepted, stored)
+        except Exception:
+            self.on_sent = None
+            log.exception("bug in mocketmq: the listener for sent messages failed, and is not called again")
 
     def count(self, accepted: AcceptedMessage) -> None:
         """Count a message that a client sent and that has become durable."""

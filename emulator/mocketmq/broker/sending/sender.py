@@ -124,8 +124,7 @@ class Sender:
         """Count a message that has become durable, and return its result."""
         self.sent += 1
         self.intake.count(accepted)
-        if self.intake.on_sent is not None:
-            self.intake.on_sent(accepted, stored)
+        self.intake.notify_sent(accepted, stored)
         return self._result(accepted, stored)
 
     async def send_batch(self, messages: Sequence[Message]) -> list[SendResult]:

@@ -422,8 +422,7 @@ class HalfMessages:
             self._traffic.count_commit(half.queue.topic, (now_us - half.stored.store_us) // US_PER_S)
             if half.claim is not None:
                 self._traffic.count_timer(half.queue.topic, (half.claim.due_us - now_us) // US_PER_S)
-            if self._intake.on_sent is not None:
-                self._intake.on_sent(accepted[receipt], appended.get(receipt) or kept[receipt])
+            self._intake.notify_sent(accepted[receipt], appended.get(receipt) or kept[receipt])
         return done
 
     def _accept_again(self, half: HalfMessage) -> AcceptedMessage:
