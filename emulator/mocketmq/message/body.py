@@ -9,7 +9,8 @@ from mocketmq.message.message import StoredMessage
 
 Compression = Literal["zlib", "lz4", "zstd", "unknown"]
 
-_COMPRESSED: Final = 1
+COMPRESSED_FLAG: Final = 1
+"""The bit of sysFlag that marks a compressed body."""
 _KIND_SHIFT, _KIND_MASK = 8, 7
 _KINDS: Final[dict[int, Compression]] = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
 """Names of the compressions, by bits 8 to 10 of sysFlag (docs/protocol/remoting.md §3.2)."""
@@ -52,7 +53,7 @@ def shown_body(content: bytes) -> str:
 
 def is_compressed(sys_flag: int) -> bool:
     """Whether a body with this sysFlag is compressed."""
-    return bool(sys_flag & _COMPRESSED)
+    return bool(sys_flag & COMPRESSED_FLAG)
 
 
 def _inflated(packed: bytes, limit: int) -> bytes | None:

@@ -1,24 +1,27 @@
 """Records what clients send to a running broker, in the file of ``--record``.
 
 A message is recorded once it is durable, as it was sent: with its delay, and of a transaction once it is
-committed. Lines are written five times a second, without a sync; after a kill, the last ones may be missing.
+committed. A thread makes and writes the lines five times a second, without a sync; after a kill, the last
+ones may be missing.
 """
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.sending.intake import AcceptedMessage
 from mocketmq.clock import US_PER_MS, whole_ms_us
 from mocketmq.message.message import StoredMessage
+from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from mocketmq.message.properties import decode_properties
 from mocketmq.recording.masks import Masks
 from mocketmq.recording.recorded_message import AskedDelay, Sending, recorded
 from mocketmq.recording.recording import (
     VERSION,
-    RecordedMessage,
     RecordingError,
     RecordingHeader,
     RecordingWriter,
@@ -30,22 +33,36 @@ log = logging.getLogger(__name__)
 _PERIOD_S: Final = 0.2
 _MOST_WAITING: Final = 4_096
 _MOST_WAITING_BYTES: Final = 8 << 20
-_SYSTEM: Final = "%"
-"""Begins the names of retry topics and dead-letter topics."""
+_GROUPS: Final = (RETRY_PREFIX, DLQ_PREFIX)
+_NO_MASKS: Final = Masks((), b"")
+
+
+class _Sent(NamedTuple):
+    """A message that waits to be written."""
+
+    sending: Sending
+    body: bytes
+    properties: str
+    asked: AskedDelay
 
 
 class BrokerRecorder:
-    """Records into a new file, or continues that of an earlier run. Raises RecordingError."""
+    """Records into a new file, or continues that of an earlier run. Raises RecordingError.
+
+    Bodies stay compressed as clients sent them. If the disk is slower than the clients, the broker waits for
+    it, so that at most twice 8 MiB and the last message are in memory.
+    """
 
     def __init__(self, path: Path, topics: Topics) -> None:
         header = RecordingHeader(recording=VERSION, source="mocketmq", queues={})
-        begin = RecordingWriter.reopen if path.exists() else RecordingWriter
+        begin = RecordingWriter.reopen if path.exists() else RecordingWriter.create
         self._writer = begin(path, header)
         self._topics = topics
-        self._masks = Masks((), b"")
-        self._waiting: list[RecordedMessage] = []
+        self._waiting: list[_Sent] = []
         self._bytes = 0
         self._has_failed = False
+        self._thread = ThreadPoolExecutor(1, "recording")
+        self._writing: Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -53,32 +70,35 @@ class BrokerRecorder:
         self._task = asyncio.create_task(self._write_on())
 
     def note(self, accepted: AcceptedMessage, stored: StoredMessage) -> None:
-        """Record a message that a client sent, unless it is a retry, or for a lite topic."""
+        """Record a message that a client sent, unless it is a retry, or for a lite or a system topic."""
         topic = accepted.queue.topic
-        if self._has_failed or topic.startswith(_SYSTEM) or isinstance(accepted.queue, LiteQueue):
+        if (
+            self._has_failed
+            or is_system_topic(topic)
+            or topic.startswith(_GROUPS)
+            or isinstance(accepted.queue, LiteQueue)
+        ):
             return
         claim = accepted.claim
         due_ms = None if claim is None else whole_ms_us(claim.due_us) // US_PER_MS
         known = self._topics.find_topic(topic)
-        self._waiting.append(
-            recorded(
-                Sending(
-                    stored.store_us // US_PER_MS,
-                    stored.born_us // US_PER_MS,
-                    topic,
-                    accepted.queue.queue_id,
-                    stored.flag,
-                    stored.sys_flag,
-                    known.writable_count if known else None,
-                ),
-                accepted.draft.body,
-                decode_properties(accepted.draft.properties),
-                AskedDelay(level=accepted.level, due_ms=due_ms),
-                self._masks,
-            )
+        sending = Sending(
+            stored.store_us // US_PER_MS,
+            stored.born_us // US_PER_MS,
+            topic,
+            accepted.queue.queue_id,
+            stored.flag,
+            stored.sys_flag,
+            known.writable_count if known else None,
         )
-        self._bytes += len(accepted.draft.body)
-        if len(self._waiting) > _MOST_WAITING or self._bytes > _MOST_WAITING_BYTES:
+        draft = accepted.draft
+        self._waiting.append(
+            _Sent(sending, draft.body, draft.properties, AskedDelay(level=accepted.level, due_ms=due_ms))
+        )
+        self._bytes += len(draft.body) + len(draft.properties)
+        if len(self._waiting) >= _MOST_WAITING or self._bytes >= _MOST_WAITING_BYTES:
+            if self._writing is not None:
+                self._writing.result()
             self._write()
 
     async def close(self) -> None:
@@ -87,26 +107,50 @@ class BrokerRecorder:
             self._task.cancel()
             await asyncio.wait([self._task])
         self._write()
+        await asyncio.wrap_future(self._thread.submit(self._close))
+        self._thread.shutdown()
+
+    async def _write_on(self) -> None:
+        while True:
+            await asyncio.sleep(_PERIOD_S)
+            if self._writing is None or self._writing.done():
+                self._write()
+
+    def _write(self) -> None:
+        """Let the thread write what waits, after what it has begun to write."""
+        if self._waiting:
+            self._writing = self._thread.submit(self._append, self._waiting)
+            self._waiting, self._bytes = [], 0
+
+    # In the thread
+
+    def _append(self, messages: Sequence[_Sent]) -> None:
+        if self._has_failed:
+            return
+        try:
+            self._writer.write(
+                recorded(
+                    each.sending,
+                    each.body,
+                    decode_properties(each.properties),
+                    each.asked,
+                    _NO_MASKS,
+                    limit=0,
+                )
+                for each in messages
+            )
+        except Exception as error:  # noqa: BLE001 - a recording must not harm the broker
+            self._fail(error)
+
+    def _close(self) -> None:
         try:
             self._writer.close()
         except RecordingError as error:
             self._fail(error)
 
-    async def _write_on(self) -> None:
-        while True:
-            await asyncio.sleep(_PERIOD_S)
-            self._write()
-
-    def _write(self) -> None:
-        messages, self._waiting, self._bytes = self._waiting, [], 0
-        if messages and not self._has_failed:
-            try:
-                self._writer.write(messages)
-            except RecordingError as error:
-                self._fail(error)
-
-    def _fail(self, error: RecordingError) -> None:
+    def _fail(self, error: Exception) -> None:
         """Log the error. The broker continues without a recording."""
         if not self._has_failed:
             self._has_failed = True
-            log.error("the recording ends: %s", error)
+            is_known = isinstance(error, RecordingError)
+            log.error("the recording ends: %s", error, exc_info=None if is_known else error)

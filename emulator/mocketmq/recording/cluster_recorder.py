@@ -21,7 +21,7 @@ from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.message.properties import REAL_QID, REAL_TOPIC, TIMER_DEL_UNIQKEY, UNIQ_KEY
 from mocketmq.recording.masks import Masks
 from mocketmq.recording.queue_reader import QueueReader, ReadMessage, merged
-from mocketmq.recording.recorded_message import UNPLAYED, AskedDelay, Sending, asked_delay, recorded
+from mocketmq.recording.recorded_message import INFLATED, UNPLAYED, AskedDelay, Sending, asked_delay, recorded
 from mocketmq.recording.recording import (
     VERSION,
     Origin,
@@ -42,6 +42,7 @@ _MOST_PARKED: Final = 1_000_000
 _WRITTEN_TOGETHER: Final = 256
 _BYTES_TOGETHER: Final = 1 << 20
 _POLL_S: Final = 1.0
+_INFLATED_MIB: Final = INFLATED >> 20
 _SLACK_MS: Final = 1_000
 """Time in which a broker makes a message visible that it has stored."""
 
@@ -143,9 +144,9 @@ class ClusterRecorder:
     ) -> tuple[RecordingWriter, dict[tuple[str, str, int], int]]:
         """Open the file. Return also the next offsets, by broker, topic and queue."""
         if not resumes:
-            return RecordingWriter(path, header), {}
+            return RecordingWriter.create(path, header), {}
         read: dict[tuple[str, str, int], int] = {}
-        found = RecordingReader(path)
+        found = RecordingReader(path, continues=True)
         try:
             for name in ("queues", "masks", "key_check"):
                 if getattr(found.header, name) != getattr(header, name):
@@ -161,9 +162,9 @@ class ClusterRecorder:
                 if origin.topic in _DELAY_TOPICS and message.message_id:
                     self._parked[message.message_id] += 1
             self._begin = Begin(found.header.from_ms or first, found.header.from_offset)
+            return RecordingWriter.behind(found, found.whole), read
         finally:
             found.close()
-        return RecordingWriter(path, header, behind=found.whole), read
 
     # Queues
 
@@ -310,7 +311,11 @@ class ClusterRecorder:
             self._masks,
             Origin(broker, source.queue.topic, source.queue.queue_id, record.queue_offset),
         )
-        if message.compression is not None:
+        if message.compression == "zlib":
+            counts[
+                f"zlib bodies that stay compressed, as they are damaged or larger than {_INFLATED_MIB} MiB"
+            ] += 1
+        elif message.compression is not None:
             counts[f"bodies that stay compressed with {message.compression}, which a replay refuses"] += 1
         return message
 

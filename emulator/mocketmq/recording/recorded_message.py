@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+import msgspec
+
 from mocketmq.clock import US_PER_MS
-from mocketmq.message.body import unpacked
+from mocketmq.message.body import COMPRESSED_FLAG, unpacked
 from mocketmq.message.properties import (
     CLUSTER,
     DELAY,
@@ -33,7 +35,10 @@ OF_BROKERS: Final = RESERVED | {
 """Properties that brokers and client libraries set, or that have a field of their own."""
 UNPLAYED: Final = (PRIORITY, LITE_TOPIC)
 """Properties that decide the queue of a message, and that a recording leaves out: it keeps the queue."""
-_LARGEST_BODY: Final = 64 << 20
+LARGEST_INFLATED: Final = 15 << 20
+"""Largest zlib body that can be replayed: the largest body that ``max_message_bytes`` allows."""
+INFLATED: Final = 4 << 20
+"""Size up to which a recording has a zlib body inflated: the largest that a broker accepts by default."""
 
 
 class AskedDelay(NamedTuple):
@@ -75,17 +80,16 @@ def recorded(
     asked: AskedDelay,
     masks: Masks,
     origin: Origin | None = None,
+    *,
+    limit: int = INFLATED,
 ) -> RecordedMessage:
-    """Make the line of a message, with masks."""
+    """Make the line of a message, with masks. A zlib body larger than ``limit`` bytes stays compressed."""
     masked = masks.properties(dict(properties), OF_BROKERS)
-    content, compression = unpacked(body, sending.sys_flag, _LARGEST_BODY)
+    content, compression = unpacked(body, sending.sys_flag, limit)
     hidden = masks.body(content, is_plain=compression is None)
     if hidden is not content:
         compression = None
-    try:
-        text = hidden.decode()
-    except UnicodeDecodeError:
-        text = None
+    text = None if compression else _text(hidden)
     return RecordedMessage(
         sent_at=sent_text(sending.sent_ms * US_PER_MS),
         topic=sending.topic,
@@ -105,3 +109,18 @@ def recorded(
         compression=compression,
         origin=origin,
     )
+
+
+def inflated(message: RecordedMessage) -> RecordedMessage:
+    """Return the message with its body decompressed, if it is zlib and not too large; else as it is."""
+    if message.compression != "zlib" or message.body_base64 is None:
+        return message
+    content, compression = unpacked(message.body_base64, COMPRESSED_FLAG, LARGEST_INFLATED)
+    return msgspec.structs.replace(message, body_base64=content, compression=compression)
+
+
+def _text(body: bytes) -> str | None:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,23 +1,27 @@
 """The file of a recording: JSON lines, first a header, then a message on each line in order of sending.
 
 A message has the fields of a seed's message (docs/seeds.md), with ``sent_at``, and ``origin``: where it was
-read. All lines end with a line feed, so a line without one was cut off when its writer was killed.
+read. All lines end with a line feed, so a line without one was cut off when its writer was killed. A writer
+locks the file.
 """
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple, Self
 
 import msgspec
 
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import EmulatorError, InvalidArgumentError
+from mocketmq.file_lock import lock_file
 from mocketmq.instant import format_instant, parse_instant_ms
 
 VERSION: Final = 1
 _LONGEST_LINE: Final = 256 << 20
 _BLOCK: Final = 1 << 16
+_LOCKED_BYTE: Final = 2**31 - 2
+"""Offset of the byte locked on Windows, far back because no other process can read a locked byte."""
 
 
 class RecordingError(EmulatorError):
@@ -99,17 +103,23 @@ def sent_text(sent_us: int) -> str:
 
 
 class RecordingReader:
-    """Reads a recording line by line. Raises RecordingError, with the number of the line."""
+    """Reads a recording line by line. Raises RecordingError, with the number of the line.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    To continue the file by :meth:`RecordingWriter.behind`, the reader locks it and ``continues``.
+    """
+
+    def __init__(self, path: Path, *, continues: bool = False) -> None:
+        self.path = path
+        self._is_released = False
         try:
-            self._file: BinaryIO = path.open("rb")
+            self._file: BinaryIO = path.open("r+b" if continues else "rb")
         except OSError as error:
             raise RecordingError(f"{path} cannot be read: {error.strerror}") from None
         self.whole = 0
         """Number of bytes of the lines read so far, which were whole."""
         try:
+            if continues:
+                _lock(self._file, path)
             self.header = self._read_header()
         except BaseException:
             self.close()
@@ -129,10 +139,10 @@ class RecordingReader:
                 message = _message.decode(data)
                 _ = message.sent_ms
             except (msgspec.DecodeError, RecursionError, InvalidArgumentError) as error:
-                raise RecordingError(f"{self._path}, line {number}: {error}") from None
+                raise RecordingError(f"{self.path}, line {number}: {error}") from None
             if (message.body is None) == (message.body_base64 is None):
                 allowed = "exactly one of body and body_base64"
-                raise RecordingError(f"{self._path}, line {number}: the body is wrong; allowed: {allowed}")
+                raise RecordingError(f"{self.path}, line {number}: the body is wrong; allowed: {allowed}")
             yield Line(number, message)
 
     def end_of_lines(self) -> int:
@@ -147,15 +157,21 @@ class RecordingReader:
             end = start
         return self.whole
 
+    def release(self) -> BinaryIO:
+        """Return the open file, with its lock, which the caller then has to close."""
+        self._is_released = True
+        return self._file
+
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file, unless it was released."""
+        if not self._is_released:
+            self._file.close()
 
     def _line(self) -> bytes:
         data = self._file.readline(_LONGEST_LINE)
         if not data.endswith(b"\n"):
             if len(data) == _LONGEST_LINE:
-                raise RecordingError(f"{self._path}: a line is longer than {_LONGEST_LINE} bytes")
+                raise RecordingError(f"{self.path}: a line is longer than {_LONGEST_LINE} bytes")
             return b""
         self.whole += len(data)
         return data
@@ -165,11 +181,11 @@ class RecordingReader:
             header = _header.decode(self._line())
         except (msgspec.DecodeError, RecursionError):
             raise RecordingError(
-                f"{self._path} is not a recording: its first line is not the header of one"
+                f"{self.path} is not a recording: its first line is not the header of one"
             ) from None
         if header.recording > VERSION:
             raise RecordingError(
-                f"{self._path} has version {header.recording} of the format; allowed: up to {VERSION}."
+                f"{self.path} has version {header.recording} of the format; allowed: up to {VERSION}."
                 " Use a newer mocketmq"
             )
         return header
@@ -178,34 +194,50 @@ class RecordingReader:
 class RecordingWriter:
     """Appends to a recording. Raises RecordingError."""
 
-    def __init__(self, path: Path, header: RecordingHeader, *, behind: int = 0) -> None:
-        """Create the file, which must not exist; or continue it behind its first ``behind`` bytes."""
+    def __init__(self, path: Path, file: BinaryIO) -> None:
         self._path = path
+        self._file = file
+
+    @classmethod
+    def create(cls, path: Path, header: RecordingHeader) -> Self:
+        """Create the file, which must not exist. Only its owner can read it, as it holds messages."""
         try:
-            self._file: BinaryIO = path.open("r+b" if behind else "xb")
-            self._file.truncate(behind)
-            self._file.seek(behind)
+            file = open(path, "xb", opener=_private)  # noqa: SIM115 - a Path takes no opener
         except FileExistsError:
             raise RecordingError(f"{path} exists: give another name, or continue it with --resume") from None
         except OSError as error:
-            raise self._failed(error) from None
-        if not behind:
-            self._append([_encode(header)])
+            raise _unwritable(path, error) from None
+        _lock(file, path)
+        writer = cls(path, file)
+        writer._append([_encode(header)])
+        return writer
 
     @classmethod
-    def reopen(cls, path: Path, header: RecordingHeader) -> "RecordingWriter":
+    def behind(cls, reader: RecordingReader, end: int) -> Self:
+        """Continue a recording behind its first ``end`` bytes. Takes over the file of the reader."""
+        file = reader.release()
+        try:
+            file.truncate(end)
+            file.seek(end)
+        except OSError as error:
+            file.close()
+            raise _unwritable(reader.path, error) from None
+        return cls(reader.path, file)
+
+    @classmethod
+    def reopen(cls, path: Path, header: RecordingHeader) -> Self:
         """Continue a recording behind its last whole line. The file must have this header."""
-        reader = RecordingReader(path)
+        reader = RecordingReader(path, continues=True)
         try:
             if reader.header != header:
                 raise RecordingError(f"{path} is a recording of {reader.header.source}; give another name")
-            return cls(path, header, behind=reader.end_of_lines())
+            return cls.behind(reader, reader.end_of_lines())
         finally:
             reader.close()
 
     def write(self, messages: Iterable[RecordedMessage]) -> None:
         """Append messages. They are in the file on return."""
-        self._append([_encode(message) for message in messages])
+        self._append(map(_encode, messages))
 
     def close(self) -> None:
         """Write the file to the disk, and close it."""
@@ -213,14 +245,28 @@ class RecordingWriter:
             os.fsync(self._file.fileno())
             self._file.close()
         except OSError as error:
-            raise self._failed(error) from None
+            raise _unwritable(self._path, error) from None
 
-    def _append(self, lines: Sequence[bytes]) -> None:
+    def _append(self, lines: Iterable[bytes]) -> None:
         try:
             self._file.write(b"".join(line + b"\n" for line in lines))
             self._file.flush()
         except OSError as error:
-            raise self._failed(error) from None
+            raise _unwritable(self._path, error) from None
 
-    def _failed(self, error: OSError) -> RecordingError:
-        return RecordingError(f"{self._path} cannot be written: {error.strerror}")
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    """Lock the file, or close it. Raises RecordingError."""
+    try:
+        lock_file(file.fileno(), _LOCKED_BYTE)
+    except OSError:
+        file.close()
+        raise RecordingError(f"{path} is being written by another process; give another name") from None
+
+
+def _unwritable(path: Path, error: OSError) -> RecordingError:
+    return RecordingError(f"{path} cannot be written: {error.strerror}")

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from mocketmq.errors import StoreLockedError, StoreUnavailableError
+from mocketmq.file_lock import lock_file
 
-if sys.platform == "win32":
-    import msvcrt
-else:
+if sys.platform != "win32":
     import fcntl
 
 LOCK_FILE = "mocketmq.pid"
@@ -71,14 +70,7 @@ class DirectoryLock:
 
 def _lock(fd: int) -> None:
     """Lock the file and leave its position at the start. Raises OSError if another process holds the lock."""
-    if sys.platform == "win32":
-        os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        finally:
-            os.lseek(fd, 0, os.SEEK_SET)
-        return
-    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    lock_file(fd, _LOCKED_BYTE)
     if sys.platform == "linux":
         with suppress(OSError):  # some file systems support only the other kind of lock
             fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file())
