@@ -14,13 +14,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.json_path import Step, change_at, parse_path
-from mocketmq.message.properties import KEYS, TAGS
+from mocketmq.json_path import Step, change_at, parse_path, values_at
+from mocketmq.message.properties import KEYS, TAGS, UNIQ_KEY
 
 STARS: Final = "***"
 _ALLOWED: Final = (
     "body, a path in it such as body.phone or body.lines[*].name, properties, properties.NAME, keys"
-    " or tag; with =hash at its end, to hash the value instead of starring it"
+    " or tag; with =hash at its end, to hash the value instead of replacing it by stars"
 )
 _FIELDS: Final = {"keys": KEYS, "tag": TAGS}
 _DIGITS: Final = 10**15
@@ -30,13 +30,17 @@ _PROPERTY: Final = "properties."
 class _Mask(NamedTuple):
     """A mask of the body (``steps``), of a property, or of all user properties (neither)."""
 
+    text: str
     is_hashed: bool
     steps: Sequence[Step] | None = None
     name: str = ""
 
 
 class Masks:
-    """Masks bodies and properties. ``broken`` counts bodies that were starred whole, as they are not JSON.
+    """Masks bodies and properties.
+
+    ``broken`` counts bodies that were masked entirely because they are not JSON. ``matches`` counts, for each
+    mask, the messages in which it found something to mask.
 
     Each text is a place, and ``=hash`` or ``=star`` behind it. Raises InvalidArgumentError for one that is
     wrong.
@@ -49,6 +53,7 @@ class Masks:
         self._masks = [_parsed(text) for text in texts]
         self.hashes = any(mask.is_hashed for mask in self._masks)
         self._of_body = [mask for mask in self._masks if mask.steps is not None]
+        self.matches = dict.fromkeys(texts, 0)
 
     @property
     def key_check(self) -> str:
@@ -56,11 +61,12 @@ class Masks:
         return self._digest("mocketmq recording") if self.hashes else ""
 
     def body(self, body: bytes, *, is_plain: bool) -> bytes:
-        """Mask a body. All of it is starred if it is not JSON, or compressed, which is not ``is_plain``."""
+        """Mask a body. All of it is masked if it is not JSON, or compressed, which is not ``is_plain``."""
         if not self._of_body:
             return body
         for mask in self._of_body:
             if not mask.steps:
+                self.matches[mask.text] += 1
                 return self._digest(body.hex()).encode() if mask.is_hashed else STARS.encode()
         try:
             document = msgspec.json.decode(body) if is_plain else None
@@ -70,7 +76,10 @@ class Masks:
             self.broken += 1
             return STARS.encode()
         for mask in self._of_body:
-            change_at(document, mask.steps or (), self._hashed if mask.is_hashed else _starred)
+            steps = mask.steps or ()
+            if values_at(document, steps):
+                self.matches[mask.text] += 1
+                change_at(document, steps, self._hashed if mask.is_hashed else _starred)
         return msgspec.json.encode(document)
 
     def properties(self, properties: dict[str, str], own: frozenset[str]) -> dict[str, str]:
@@ -79,10 +88,10 @@ class Masks:
         for mask in self._masks:
             if mask.steps is not None:
                 continue
-            names = [mask.name] if mask.name else [name for name in masked if name not in own]
-            for name in names:
-                if name not in masked:
-                    continue
+            names = {mask.name} if mask.name else masked.keys() - own
+            found = names & masked.keys()
+            self.matches[mask.text] += bool(found)
+            for name in found:
                 change = self._digest if mask.is_hashed else _stars
                 words = masked[name].split() if name == KEYS else [masked[name]]
                 masked[name] = " ".join(dict.fromkeys(map(change, words)))
@@ -131,13 +140,17 @@ def _parsed(text: str) -> _Mask:
         raise InvalidArgumentError("mask", text, _ALLOWED)
     if place == "body" or place.startswith(("body.", "body[")):
         try:
-            return _Mask(is_hashed, parse_path("$" + place.removeprefix("body")))
+            return _Mask(text, is_hashed, parse_path("$" + place.removeprefix("body")))
         except InvalidArgumentError:
             raise InvalidArgumentError("mask", text, _ALLOWED) from None
     if place in _FIELDS:
-        return _Mask(is_hashed, name=_FIELDS[place])
+        return _Mask(text, is_hashed, name=_FIELDS[place])
     if place == "properties":
-        return _Mask(is_hashed)
+        return _Mask(text, is_hashed)
+    if place == _PROPERTY + UNIQ_KEY:
+        raise InvalidArgumentError(
+            "mask", text, f"other properties, because {UNIQ_KEY} tells apart the messages of a recording"
+        )
     if place.startswith(_PROPERTY) and len(place) > len(_PROPERTY):
-        return _Mask(is_hashed, name=place.removeprefix(_PROPERTY))
+        return _Mask(text, is_hashed, name=place.removeprefix(_PROPERTY))
     raise InvalidArgumentError("mask", text, _ALLOWED)

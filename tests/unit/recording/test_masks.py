@@ -100,3 +100,29 @@ def test_other_places_are_refused(mask: str) -> None:
         InvalidArgumentError, match=r"^mask is .*; allowed: body, a path in it such as body\.phone"
     ):
         Masks([mask], b"key")
+
+
+def test_matches_of_each_mask_are_counted() -> None:
+    masks = Masks(
+        ["body.phone", "body.lines[*].sku=hash", "body.customer.phone", "tag", "properties.x"], b"key"
+    )
+    masks.body(json.dumps(BODY).encode(), is_plain=True)
+    masks.body(b'{"phone": null}', is_plain=True)
+    masks.body(b"no JSON", is_plain=True)
+    masks.properties(PROPERTIES, OF_BROKERS)
+    assert masks.matches == {
+        "body.phone": 2,
+        "body.lines[*].sku=hash": 1,
+        "body.customer.phone": 0,
+        "tag": 1,
+        "properties.x": 0,
+    }
+    whole = Masks(["body", "properties"], b"key")
+    whole.body(b"no JSON", is_plain=True)
+    whole.properties({KEYS: "order-7"}, OF_BROKERS)
+    assert whole.matches == {"body": 1, "properties": 0}
+
+
+def test_the_id_of_a_message_cannot_be_masked() -> None:
+    with pytest.raises(InvalidArgumentError, match="allowed: other properties, because UNIQ_KEY tells apart"):
+        Masks(["properties.UNIQ_KEY=hash"], b"key")
