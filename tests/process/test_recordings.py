@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import json
 import signal
+import zlib
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from mocketmq import Client
 from mocketmq.calling.headers import send_ext
 from mocketmq.client.operations import outgoing
+from mocketmq.message.body import COMPRESSED_FLAG
 from mocketmq.message.properties import UNIQ_KEY
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.support.patience import HANGING_S
@@ -22,6 +24,7 @@ from tests.support.remoting import connected
 
 GAPS_MS = (0, 1, 700, 0, 60_000, 3_600_000, 5)
 """Times between messages; all of them together are more than an hour."""
+ZLIB_KEPT = "zlib bodies that stay compressed, as they are damaged or larger than 4 MiB"
 
 
 def server_of(broker: BrokerProcess) -> str:
@@ -145,7 +148,7 @@ async def test_delays_are_kept_and_no_message_is_pending_at_the_end(tmp_path: Pa
         found = await read(client, "tests", 1)
     assert done.code == 1
     assert "line 5: delay_ms is 1000000000000000; allowed: a whole number from 0 to" in done.stderr
-    assert "the broker refused 1 messages" in done.stderr
+    assert "the broker refused 1 message" in done.stderr
     summary = json.loads(done.stdout)
     assert (summary["sent"], summary["delayed"], summary["refused"], summary["pending"]) == (3, 3, 1, 0)
     assert [each["store_ms"] - summary["began_ms"] for each in found] == [10_000, 91_000, 3_600_000]
@@ -262,7 +265,11 @@ async def test_a_file_that_is_no_recording_is_refused_by_a_broker(name: str, tmp
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_a_signal_ends_a_replay_with_its_summary(number: signal.Signals, tmp_path: Path) -> None:
     path = tmp_path / "orders.jsonl"
-    write(path, [{"sent_at": "2030-01-31T08:00:00.000Z"}, {"sent_at": "2030-01-31T09:00:00.000Z"}])
+    write(
+        path,
+        [{"sent_at": "2030-01-31T08:00:00.000Z", "delay_ms": ms} for ms in (0, 3_600_000)]
+        + [{"sent_at": "2030-01-31T09:00:00.000Z"}],
+    )
     async with forked_broker() as broker, Client(broker.url) as client:
         process = await started("replay", str(path), "--url", broker.url, "--json")
         async with asyncio.timeout(HANGING_S):
@@ -271,7 +278,77 @@ async def test_a_signal_ends_a_replay_with_its_summary(number: signal.Signals, t
         process.send_signal(number)
         done = await result(process)
     assert done.code == 128 + number
-    assert json.loads(done.stdout)["sent"] == 1
+    summary = json.loads(done.stdout)
+    assert (summary["sent"], summary["delayed"], summary["pending"]) == (2, 1, 1)
+    assert summary["now_ms"] > summary["began_ms"]
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "said"),
+    [
+        ('{"sent_at": "1971-01-31T08:00:05.000Z"}', 2, "line 4: Object missing required field `topic`"),
+        ('{"sent_at": "9999-01-31T08:00:00.000Z", "topic": "orders", "body": "x"}', 1, "instant_ms is"),
+    ],
+)
+async def test_an_error_ends_a_replay_with_its_summary(
+    last: str, code: int, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "orders.jsonl"
+    write(path, [{"sent_at": f"1971-01-31T08:00:0{second}.000Z", "delay_level": 18} for second in (0, 5)])
+    with path.open("a") as file:
+        file.write(last + "\n")
+    async with forked_broker("--clock", "manual") as broker:
+        done = await ended("replay", str(path), "--url", broker.url, "--json")
+    assert done.code == code
+    assert said in done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["sent"], summary["delayed"], summary["pending"]) == (2, 2, 2)
+    assert summary["now_ms"] - summary["began_ms"] == 5_000
+
+
+async def test_messages_of_system_topics_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "orders.jsonl"
+    write(
+        path,
+        [
+            {"sent_at": "2030-01-31T08:00:00.000Z", "topic": "RMQ_SYS_TRACE_TOPIC"},
+            {"sent_at": "2030-01-31T08:00:00.000Z"},
+        ],
+    )
+    async with forked_broker("--clock", "manual") as broker:
+        done = await replayed(broker.url, path)
+        assert (done["sent"], done["refused"], done["skipped"]) == (1, 0, 1)
+        mapped = await replayed(broker.url, path, "--topic-map", "RMQ_SYS_TRACE_TOPIC=traces")
+        assert (mapped["sent"], mapped["skipped"]) == (2, 0)
+
+
+async def test_compressed_bodies_are_recorded_as_sent_and_replayed_inflated(tmp_path: Path) -> None:
+    own, path = tmp_path / "own.jsonl", tmp_path / "orders.jsonl"
+    sizes = (1_000, 5 << 20, 16 << 20)
+    async with (
+        forked_broker("--clock", "manual", "--record", str(own)) as broker,
+        Client(broker.url) as client,
+        connected("127.0.0.1", broker.broker_port) as remoting,
+    ):
+        await client.create_topic("orders", queues=1)
+        for size in sizes:
+            ext = send_ext("orders", "makers", 0, 0, {UNIQ_KEY: f"of-{size}"}, sys_flag=COMPRESSED_FLAG)
+            await remoting.ok(RequestCode.SEND_MESSAGE, ext, zlib.compress(b"a" * size))
+        summary = await recorded(server_of(broker), path)
+    assert [each.get("compression") for each in lines(own)] == ["zlib"] * 3
+    assert [each.get("compression") for each in lines(path)] == [None, "zlib", "zlib"]
+    assert summary["notes"] == {ZLIB_KEPT: 2}
+    for each in (own, path):
+        async with forked_broker("--clock", "manual", "--max-message-bytes", "15M") as broker:
+            done = await ended("replay", str(each), "--url", broker.url, "--json")
+            async with Client(broker.url) as client:
+                pages = [await client.browse("orders", 0, offset=offset) for offset in range(3)]
+        assert (
+            "line 4: the body is compressed with zlib; allowed: none, or intact zlib of at most 15 MiB"
+            in done.stderr
+        )
+        assert [len(page["messages"][0]["body"]) for page in pages[:2]] == [1_000, 5 << 20]
+        assert not pages[2]["messages"]
 
 
 async def sent_count(client: Client) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from mocketmq.cli.amounts import counted
 from mocketmq.cli.delayed import DIRECTORY
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.options import examples
@@ -115,7 +116,7 @@ def cat(directory: Path | None, scheme: str | None, is_body_only: bool, as_json:
     except UnicodeDecodeError:
         text, binary = None, b64encode(file.body).decode()
     header = msgspec.json.format(msgspec.json.encode(file.header), indent=2).decode()
-    body = f"a body of {_count(len(file.body), 'byte')} that is not text: write it with --body"
+    body = f"a body of {counted(len(file.body), 'byte')} that is not text: write it with --body"
     Output(as_json).show(
         {"file": name, "header": msgspec.to_builtins(file.header), "body": text, "body_base64": binary},
         harmless_json(header),
@@ -188,7 +189,7 @@ def import_(data: Path, scheme: TimedSchemeName, as_json: bool, source: Path) ->
             raise click.BadParameter(f"{source} is the directory to import into", param_hint="SOURCE")
         done = import_messages(data, scheme, sources, progress)
     parts = [Table(_PROBLEM, done.problems, least=("problem",), folded="reason")] if done.problems else []
-    summary = f"imported {_count(done.imported, 'message')}, {_count(done.bytes, 'byte')}"
+    summary = f"imported {counted(done.imported, 'message')}, {counted(done.bytes, 'byte')}"
     summary += f"; there already: {done.already_there:,}; not imported: {len(done.problems):,}"
     Output(as_json).show(done._asdict() | {"problems": _described_all(done.problems)}, *parts, summary)
     if done.problems:
@@ -308,8 +309,8 @@ def described_inspection(root: Path, report: Inspection) -> JsonObject:
 
 def summary_of(report: Inspection) -> str:
     """Describe the result of a check in a sentence."""
-    summary = f"{_count(report.messages, 'message')} in {_count(report.files, 'file')}"
-    summary += f", {_count(report.bytes, 'byte')}"
+    summary = f"{counted(report.messages, 'message')} in {counted(report.files, 'file')}"
+    summary += f", {counted(report.bytes, 'byte')}"
     if report.messages:
         summary += f", due from {instant(report.first_due_ms)} to {instant(report.last_due_ms)}"
     if report.temporary:
@@ -317,7 +318,3 @@ def summary_of(report: Inspection) -> str:
     if report.is_good:
         return f"{summary}: no problems"
     return f"{summary}: {len(report.problems):,} problems, {len(report.quarantined):,} in the quarantine"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -2,11 +2,13 @@
 
 import asyncio
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from mocketmq.cli.amounts import counted
 from mocketmq.cli.as_typed import as_typed
 from mocketmq.cli.connection import broker_options
 from mocketmq.cli.exit_codes import Exit, Failure
@@ -19,13 +21,14 @@ from mocketmq.client.answer import BrokerError, UnreachableError
 from mocketmq.client.asynchronous import Client
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
-from mocketmq.errors import InvalidArgumentError
+from mocketmq.errors import EmulatorError, InvalidArgumentError
 from mocketmq.message.names import check_topic_name
 from mocketmq.recording.recording import RecordingError, RecordingReader
 from mocketmq.recording.replaying import Replaying
 
 _SHOWN: Final = 10
 """Maximum number of refused messages that are named."""
+_ERRORS: Final = (InvalidArgumentError, RecordingError, BrokerError, UnreachableError)
 
 
 def _topics(_context: click.Context, _option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
@@ -60,7 +63,7 @@ def _positive(_context: click.Context, _option: click.Parameter, speed: float | 
     "--speed",
     type=float,
     callback=_positive,
-    help="Recorded seconds in a real second.  [default: the rate of the broker's clock]",
+    help="Recorded seconds per real second.  [default: the rate of the broker's clock]",
 )
 @click.option(
     "--as-fast-as-possible", is_flag=True, help="Do not wait. The default if the broker's clock is manual."
@@ -96,33 +99,45 @@ def replay(
         raise Failure(str(error), Exit.USAGE) from error
     try:
         with ProgressLine() as progress:
-            code, done = asyncio.run(
+            code, done, failure = asyncio.run(
                 _run(url, token, recording, topics, speed, progress, hurries=as_fast_as_possible)
             )
-    except InvalidArgumentError as error:
-        raise Failure(as_typed(error), Exit.USAGE) from error
-    except RecordingError as error:
-        raise Failure(str(error), Exit.USAGE) from error
-    except BrokerError as error:
-        raise Failure(as_typed(error), Exit.REFUSED) from error
-    except UnreachableError as error:
-        raise Failure(str(error), Exit.NOT_READY) from error
     finally:
         recording.close()
-    span = format_duration((done.now_ms - done.began_ms) * US_PER_MS)
-    summary = {
-        name: getattr(done, name) for name in ("sent", "delayed", "refused", "began_ms", "now_ms", "pending")
-    }
-    Output(as_json).show(
-        summary,
-        f"sent {done.sent} messages, of which {done.delayed} were delayed, in {span} of the broker's clock",
-        f"{done.pending} messages wait for their due time",
-        "see how late the others were: mocketmq report --quick",
-    )
+    if done.began_ms or failure is None:
+        _show(done, Output(as_json))
+    if failure is not None:
+        raise _failure_of(failure) from failure
     if code:
         raise click.exceptions.Exit(code)
     if done.refused:
-        raise Failure(f"the broker refused {done.refused} messages", Exit.REFUSED)
+        raise Failure(f"the broker refused {counted(done.refused, 'message')}", Exit.REFUSED)
+
+
+def _show(done: Replaying, output: Output) -> None:
+    """Print what was sent, also of a replay that ended early."""
+    names = ("sent", "delayed", "refused", "skipped", "began_ms", "now_ms", "pending")
+    span = format_duration((done.now_ms - done.began_ms) * US_PER_MS)
+    sent = counted(done.sent, "message")
+    sentences = [f"sent {sent}, {done.delayed:,} of them delayed, in {span} of the broker's clock"]
+    if done.skipped:
+        sentences.append(f"skipped {counted(done.skipped, 'message')} of system topics")
+    if done.pending is not None:
+        sentences.append(f"{counted(done.pending, 'message')} pending")
+    if done.delayed:
+        sentences.append("Lateness of the delayed messages: mocketmq report --quick")
+    output.show({name: getattr(done, name) for name in names}, *sentences)
+
+
+def _failure_of(error: EmulatorError) -> Failure:
+    match error:
+        case BrokerError():
+            return Failure(as_typed(error), Exit.REFUSED)
+        case InvalidArgumentError():
+            return Failure(as_typed(error), Exit.USAGE)
+        case UnreachableError():
+            return Failure(str(error), Exit.NOT_READY)
+    return Failure(str(error), Exit.USAGE)
 
 
 async def _run(
@@ -134,9 +149,9 @@ async def _run(
     progress: Any,
     *,
     hurries: bool,
-) -> tuple[int, Replaying]:
-    """Replay to the end, or until a signal arrives. Returns the exit code and the replay."""
-    codes = [0]
+) -> tuple[int, Replaying, EmulatorError | None]:
+    """Replay to the end, an error or a signal. Returns the signal's exit code, the replay and the error."""
+    codes, failure = [0], None
 
     def refuse(sentence: str) -> None:
         if replaying.refused <= _SHOWN:
@@ -153,5 +168,11 @@ async def _run(
         at_stop_signals(end)
         await asyncio.wait([task])
         if not task.cancelled():
-            task.result()
-    return codes[-1], replaying
+            try:
+                task.result()
+            except _ERRORS as error:
+                failure = error
+        if replaying.began_ms and replaying.pending is None:
+            with suppress(BrokerError, UnreachableError):
+                await replaying.look()
+    return codes[-1], replaying, failure

@@ -17,7 +17,9 @@ from mocketmq.client.asynchronous import Client
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
 from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError
 from mocketmq.instant import parse_instant_ms
-from mocketmq.recording.recording import Line, RecordedMessage, RecordingReader
+from mocketmq.message.names import is_system_topic
+from mocketmq.recording.recorded_message import LARGEST_INFLATED, inflated
+from mocketmq.recording.recording import Line, RecordedMessage, RecordingError, RecordingReader
 
 _MOST: Final = 500
 """Maximum number of messages in a request."""
@@ -33,7 +35,8 @@ Refused = Callable[[str], object]
 class Replaying:
     """A replay. ``topics`` has other names for topics of the recording.
 
-    Attributes count what has happened so far; times are milliseconds of the broker's clock.
+    Attributes count what has happened so far; times are milliseconds of the broker's clock. ``skipped``
+    counts messages of system topics, to which no client may send. ``pending`` is None while it is unknown.
     """
 
     def __init__(
@@ -44,9 +47,9 @@ class Replaying:
         refuse: Refused,
         progress: Progress,
     ) -> None:
-        self.sent = self.delayed = self.refused = 0
+        self.sent = self.delayed = self.refused = self.skipped = 0
         self.began_ms = self.now_ms = 0
-        self.pending = 0
+        self.pending: int | None = None
         self.moves = False
         self._speed: float | None = None
         self._broker = broker
@@ -55,6 +58,7 @@ class Replaying:
         self._queues: dict[str, int] = {}  # numbers of queues of the broker's topics
         self._refuse = refuse
         self._progress = progress
+        self._unreadable: RecordingError | None = None
         self._steady_us = 0
         self._last_due_ms = 0
 
@@ -72,8 +76,10 @@ class Replaying:
         if speed is not None and speed < rate:
             raise InvalidArgumentError("speed", speed, f"at least {rate:g}, at which the broker's clock runs")
         self._speed, self.moves = speed, speed != rate
-        for topic, queues in self._recording.header.queues.items():
-            await self._prepare(self._topics.get(topic, topic), queues)
+        for name, queues in self._recording.header.queues.items():
+            topic = self._topics.get(name, name)
+            if not is_system_topic(topic):
+                await self._prepare(topic, queues)
         self.began_ms = self.now_ms = (await self._broker.clock())["now_ms"]
         self._steady_us = steady_us()
         size = self._recording.size
@@ -81,8 +87,14 @@ class Replaying:
             await self._reach(target_ms)
             await self._send_all(lines, target_ms)
             self._progress("replaying", self._recording.whole, size)
+        if self._unreadable is not None:
+            raise self._unreadable
         if self.moves and self._last_due_ms > self.now_ms:
             await self._reach(self._last_due_ms)
+        await self.look()
+
+    async def look(self) -> None:
+        """Ask for the broker's time, and how much is pending. Raises BrokerError, UnreachableError."""
         clock = await self._broker.clock()
         self.now_ms, self.pending = clock["now_ms"], clock["pending"]
 
@@ -109,16 +121,24 @@ class Replaying:
             target_ms = max(target_ms, self.began_ms + sent_ms - first_ms)
             return target_ms
 
-        for at_ms, together in groupby(self._recording, target_of):
+        for at_ms, together in groupby(self._lines(), target_of):
             lines, size = [], 0
-            for line in together:
-                lines.append(line)
-                size += len(line.message.body or line.message.body_base64 or "")
+            for number, message in together:
+                plain = inflated(message)
+                lines.append(Line(number, plain))
+                size += len(plain.body or plain.body_base64 or "")
                 if len(lines) >= _MOST or size >= _MOST_BYTES:
                     yield at_ms, lines
                     lines, size = [], 0
             if lines:
                 yield at_ms, lines
+
+    def _lines(self) -> Iterator[Line]:
+        """The lines up to the first one that cannot be read. So the messages before it are sent."""
+        try:
+            yield from self._recording
+        except RecordingError as error:
+            self._unreadable = error
 
     async def _reach(self, target_ms: int) -> None:
         """Wait for the real time of a target, then move the clock there, or wait until it is there."""
@@ -140,6 +160,9 @@ class Replaying:
         by_topic: dict[str, list[tuple[Line, JsonObject]]] = {}
         for line in lines:
             topic = self._topics.get(line.message.topic, line.message.topic)
+            if is_system_topic(topic):
+                self.skipped += 1
+                continue
             try:
                 if topic not in self._queues:
                     await self._prepare(topic, line.message.queues or 1 + (line.message.queue_id or 0))
@@ -184,7 +207,9 @@ def _outgoing(message: RecordedMessage, target_ms: int, queues: int) -> JsonObje
     """The message as the JSON API takes it. Raises IllegalMessageError, InvalidArgumentError."""
     if message.compression is not None:
         raise IllegalMessageError(
-            "compression", f"the body is compressed with {message.compression}; allowed: none, or zlib"
+            "compression",
+            f"the body is compressed with {message.compression}; allowed: none, or intact zlib of at most"
+            f" {LARGEST_INFLATED >> 20} MiB",
         )
     sent_ms = message.sent_ms
     delay_ms = message.delay_ms
