@@ -122,6 +122,10 @@ async def test_masks_hide_what_must_not_leave(tmp_path: Path) -> None:
         await client.send("orders", "no JSON, 13800138000", properties={"region": "eu"}, queue_id=0)
         masks = ("--mask", "body.phone=hash", "--mask", "keys", "--mask", "properties.region=hash")
         summary = await recorded(server_of(broker), path, *masks, "--mask-key", str(key))
+        again = await ended(
+            *("record", "--name-server", server_of(broker), "--topic", "orders", "--json"),
+            *("--to", str(tmp_path / "nested"), "--mask", "body.customer.phone", "--mask", "keys"),
+        )
     text = path.read_text()
     hashed = hmac.digest(key.read_bytes(), b"13800138000", "sha256").hex()[:16]
     assert "13800138000" not in text
@@ -129,7 +133,14 @@ async def test_masks_hide_what_must_not_leave(tmp_path: Path) -> None:
     assert '"eu"' not in text
     found = lines(path)
     assert found[-1]["body"] == "***"
-    assert summary["notes"]["bodies that are not JSON, which a mask starred whole"] == 1
+    assert summary["notes"]["non-JSON bodies masked entirely"] == 1
+    assert again.code == 0
+    assert json.loads(again.stdout)["notes"] == {
+        "non-JSON bodies masked entirely": 1,
+        "matches of --mask body.customer.phone": 0,
+    }
+    assert again.stderr.startswith("warning: --mask body.customer.phone matched nothing")
+    assert "keys" not in again.stderr
     assert {json.loads(each["body"])["phone"] for each in found[:-1]} == {hashed}
     assert {each["keys"][0] for each in found[:-1]} == {"***"}
 
@@ -357,6 +368,32 @@ async def sent_count(client: Client) -> int:
     return len(await read(client, "orders", 1)) if "orders" in topics else 0
 
 
+@pytest.mark.parametrize("more", [(), ("--json",)])
+async def test_a_signal_before_the_route_is_known_records_nothing(
+    more: tuple[str, ...], tmp_path: Path
+) -> None:
+    path, asked = tmp_path / "orders.jsonl", asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        asked.set()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        process = await started(
+            *("record", "--name-server", f"127.0.0.1:{port}", "--topic", "orders", "--to", str(path), *more)
+        )
+        async with asyncio.timeout(HANGING_S):
+            await asked.wait()
+        process.send_signal(signal.SIGINT)
+        done = await result(process)
+    assert (done.code, done.stdout) == (130, "")
+    assert done.stderr == f"nothing was recorded into {path}: the recording ended before it began\n"
+    assert not path.exists()
+
+
 async def test_a_signal_ends_a_recording_which_has_what_was_read(tmp_path: Path) -> None:
     path = tmp_path / "orders.jsonl"
     async with forked_broker("--clock", "manual") as broker, Client(broker.url) as client:
@@ -393,6 +430,12 @@ async def test_a_signal_ends_a_recording_which_has_what_was_read(tmp_path: Path)
             "mask is 'body.a=md5'; allowed",
         ),
         ("record --name-server x --topic a --to {file} --from yesterday", 2, "'yesterday'; allowed: a time"),
+        (
+            "record --name-server x --topic a --to {file} --from 2030-01-31T08:00:00Z --until 1896076800000",
+            2,
+            "--until is 2030-01-31T08:00:00.000Z; allowed: a time after that of --from, which is"
+            " 2030-01-31T08:00:00.000Z",
+        ),
         (
             "record --name-server x --topic a --to {file} --rate 0",
             2,

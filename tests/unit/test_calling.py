@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 
+import msgspec
 import pytest
 
 from mocketmq.calling import connection
 from mocketmq.calling.call import CALL_S, NoAnswerError
 from mocketmq.calling.connection import Answer, ClientConnection
-from mocketmq.calling.name_servers import NameServers
+from mocketmq.calling.name_servers import BrokerQueues, NameServers
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.frame import FrameReader, encode
 from tests.support.patience import HANGING_S, PATIENCE_S
@@ -93,6 +94,27 @@ class Server(ClientConnection):
         if self.is_silent:
             raise NoAnswerError(f"{self.address} is silent")
         return Answer(ResponseCode.TOPIC_NOT_EXIST, {}, b"", "", 0, 0)
+
+
+async def test_a_route_tells_the_queues_of_brokers_without_a_master() -> None:
+    route = {
+        "brokerDatas": [
+            {"brokerName": "a", "brokerAddrs": {"0": "a:1", "1": "a:2"}},
+            {"brokerName": "b", "brokerAddrs": {"1": "b:2"}},
+        ],
+        "queueDatas": [
+            {"brokerName": name, "readQueueNums": 4, "writeQueueNums": 4, "perm": perm}
+            for name, perm in (("a", 6), ("b", 6))
+        ],
+    }
+
+    class Routed(ClientConnection):
+        async def call(self, *_: object, **__: object) -> Answer:
+            return Answer(ResponseCode.SUCCESS, {}, msgspec.json.encode(route), "", 0, 0)
+
+    servers = NameServers("n:1", Routed, print)
+    assert await servers.route("orders") == [BrokerQueues("a", "a:1", 4, 4)]
+    assert servers.without_master == {"orders": {"b": 4}}
 
 
 async def test_last_answering_name_server_is_asked_first() -> None:

@@ -26,7 +26,8 @@ class NameServers:
     """Name servers, listed with commas or semicolons. The first name server that answers is used.
 
     The next request begins with the name server used last. ``note`` is called with a sentence for each name
-    server that does not answer.
+    server that does not answer. ``without_master`` has, by topic and broker, the numbers of readable queues
+    that the last route left out because the broker has no master.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class NameServers:
     ) -> None:
         self._servers = [connect(each.strip()) for each in addresses.replace(";", ",").split(",")]
         self._note = note
+        self.without_master: dict[str, dict[str, int]] = {}
 
     async def route(self, topic: str) -> list[BrokerQueues] | None:
         """The brokers of the topic; None if it does not exist. Raises ClusterError."""
@@ -42,11 +44,16 @@ class NameServers:
             return None
         route = object_in(answer, f"the name server gives no route of topic {topic}")
         addresses = _masters(route["brokerDatas"])
+        self.without_master[topic] = {
+            each["brokerName"]: queues
+            for each in route["queueDatas"]
+            if each["brokerName"] not in addresses and (queues := _readable(each))
+        }
         return [
             BrokerQueues(
                 name,
                 addresses[name],
-                int(each["readQueueNums"]) if int(each["perm"]) & READ else 0,
+                _readable(each),
                 int(each["writeQueueNums"]) if int(each["perm"]) & WRITE else 0,
             )
             for each in route["queueDatas"]
@@ -99,3 +106,7 @@ def _masters(brokers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {
         each["brokerName"]: each["brokerAddrs"][_MASTER] for each in brokers if _MASTER in each["brokerAddrs"]
     }
+
+
+def _readable(queues: Mapping[str, Any]) -> int:
+    return int(queues["readQueueNums"]) if int(queues["perm"]) & READ else 0

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import secrets
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -10,16 +11,18 @@ from typing import Any, Final
 import click
 
 from mocketmq.calling.call import ClusterError, NoAnswerError
+from mocketmq.cli.amounts import counted
 from mocketmq.cli.cluster_access import access_of, access_options
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.options import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.progress_line import ProgressLine
 from mocketmq.cli.signals import EXIT_CODES, at_stop_signals
+from mocketmq.cli.text import harmless
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.instant import parse_instant_ms
+from mocketmq.instant import format_instant, parse_instant_ms
 from mocketmq.message.names import check_topic_name
 from mocketmq.recording.cluster_recorder import Begin, ClusterRecorder, Progress, RecordingPlan
 from mocketmq.recording.masks import Masks
@@ -41,28 +44,42 @@ def _begin(_context: click.Context, _option: click.Parameter, text: str | None) 
         return Begin()
     if re.fullmatch("[0-9]{1,12}", text):  # instants in milliseconds have 13 digits
         return Begin(offset=int(text))
-    return Begin(from_ms=_moment_ms(text, f"{_MOMENTS}; or an offset such as 1000"))
+    return Begin(from_ms=moment_ms(text, f"{_MOMENTS}; or an offset such as 1000"))
 
 
 def _until(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    return None if text is None else _moment_ms(text, f"{_MOMENTS}, or +10m to wait for new messages")
+    return None if text is None else moment_ms(text, f"{_MOMENTS}, or +10m to wait for new messages")
 
 
-def _moment_ms(text: str, allowed: str) -> int:
+def moment_ms(text: str, allowed: str) -> int:
     """Parse a moment into epoch milliseconds. Raises click.BadParameter."""
     now_us = wall_us()
     try:
         if re.fullmatch("[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?", text):
-            now = datetime.fromtimestamp(now_us / US_PER_S).astimezone()
-            hour, minute, second = ([int(each) for each in text.split(":")] + [0])[:3]
-            at = now.replace(hour=hour, minute=minute, second=second, microsecond=0)
-            return round((at - timedelta(days=at > now)).timestamp() * 1_000)
+            return _last_time_ms([int(each) for each in text.split(":")], now_us)
         if text[:1] in ("-", "+"):
             us = parse_duration_us(text[1:])
             return (now_us + us if text[0] == "+" else now_us - us) // US_PER_MS
         return parse_instant_ms(text)
     except (InvalidArgumentError, ValueError):
         raise click.BadParameter(f"{text!r}; allowed: {allowed}") from None
+
+
+def _last_time_ms(time: Sequence[int], now_us: int) -> int:
+    """The last time that clocks here showed this hour, minute and second. Raises ValueError.
+
+    Some days have 23 or 25 hours, so the time of day is found in local time, and converted last.
+    """
+    hour, minute, second = [*time, 0][:3]
+    today = datetime.fromtimestamp(now_us / US_PER_S).replace(  # noqa: DTZ006 - local time
+        hour=hour, minute=minute, second=second, microsecond=0
+    )
+    seconds = [
+        (today - timedelta(days=days)).replace(fold=fold).astimezone().timestamp()
+        for days in (0, 1)
+        for fold in (0, 1)
+    ]
+    return round(max(each for each in seconds if each * US_PER_S <= now_us) * 1_000)
 
 
 def _rate(_context: click.Context, _option: click.Parameter, text: str) -> int:
@@ -125,7 +142,7 @@ def _key(path: Path | None) -> bytes:
     "masks",
     multiple=True,
     metavar="PLACE[=hash]",
-    help="Star, or hash, what must not leave: body.phone, properties.NAME, keys, …; may be repeated.",
+    help="Mask or hash these values: body.phone, properties.NAME, keys, …; may be repeated.",
 )
 @click.option(
     "--mask-key",
@@ -133,7 +150,7 @@ def _key(path: Path | None) -> bytes:
     help="File with the key of hashes, for equal hashes in several recordings.  [default: a random key]",
 )
 @click.option(
-    "--rate", default="1000/s", show_default=True, callback=_rate, help="Messages to read a second, at most."
+    "--rate", default="1000/s", show_default=True, callback=_rate, help="Maximum messages read per second."
 )
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
@@ -169,25 +186,36 @@ def record(
         masking = Masks(masks, _key(mask_key))
     except InvalidArgumentError as error:
         raise click.UsageError(str(error)) from error
+    if until_ms is not None and begin.from_ms is not None and until_ms <= begin.from_ms:
+        until, start = (format_instant(ms * US_PER_MS) for ms in (until_ms, begin.from_ms))
+        raise click.UsageError(f"--until is {until}; allowed: a time after that of --from, which is {start}")
     credentials, tls = access_of(**access, checks_host=False)
     plan = RecordingPlan(tuple(dict.fromkeys(topics)), begin, until_ms, limit, rate)
+    recorder = ClusterRecorder(name_servers, plan, masking, credentials, tls)
+    summary = recorder.summary
     try:
         with ProgressLine() as progress:
-            code, recorder = asyncio.run(
-                _run(name_servers, plan, masking, credentials, tls, file, resumes=resume, progress=progress)
-            )
+            code = asyncio.run(_run(recorder, file, resumes=resume, progress=progress))
     except ClusterError as error:
         code = Exit.NOT_READY if isinstance(error, NoAnswerError) else Exit.REFUSED
         raise Failure(str(error), code) from error
     except RecordingError as error:
         raise Failure(str(error), Exit.USAGE) from error
-    summary = recorder.summary
-    counts = {what: count for what, count in summary.counts.items() if count}
+    finally:
+        if summary.messages:
+            _warn(masking, file)
+    if code and not summary.is_begun:
+        click.echo(f"nothing was recorded into {file}: the recording ended before it began", err=True)
+        raise click.exceptions.Exit(code)
+    notes = {what: count for what, count in summary.counts.items() if count}
+    if summary.messages:
+        notes |= {f"matches of --mask {text}": 0 for text, count in masking.matches.items() if not count}
+    recorded = counted(summary.messages, "message")
     Output(as_json).show(
-        {"recording": str(file), "messages": summary.messages, "delayed": summary.delayed, "notes": counts},
-        f"recorded {summary.messages} messages into {file}, of which {summary.delayed} were delayed",
-        *(f"{count} {what}" for what, count in counts.items()),
-        f"play them: mocketmq replay {file}",
+        {"recording": str(file), "messages": summary.messages, "delayed": summary.delayed, "notes": notes},
+        f"recorded {recorded} into {file}, {summary.delayed:,} of them delayed",
+        *(f"{count:,} {what}" for what, count in notes.items()),
+        f"Replay: mocketmq replay {file}",
     )
     if code:
         raise click.exceptions.Exit(code)
@@ -195,17 +223,17 @@ def record(
         raise Failure("no message was found", Exit.NOTHING)
 
 
-async def _run(
-    name_servers: str,
-    plan: RecordingPlan,
-    masks: Masks,
-    *access: Any,
-    resumes: bool,
-    progress: Progress,
-) -> tuple[int, ClusterRecorder]:
-    """Record until the plan is fulfilled or a signal arrives. Returns the exit code and the recorder."""
-    credentials, tls, file = access
-    recorder, codes = ClusterRecorder(name_servers, plan, masks, credentials, tls), [0]
+def _warn(masks: Masks, file: Path) -> None:
+    """Name masks that found nothing, because what they should hide may be in the recording."""
+    for text, count in masks.matches.items():
+        if not count:
+            sentence = f"warning: --mask {text} matched nothing, so what it was to hide may be in {file}"
+            click.echo(harmless(sentence, "\n"), err=True)
+
+
+async def _run(recorder: ClusterRecorder, file: Path, *, resumes: bool, progress: Progress) -> int:
+    """Record until the plan is fulfilled or a signal arrives. Returns the exit code of the signal."""
+    codes = [0]
     task = asyncio.ensure_future(recorder.run(file, resumes=resumes, progress=progress))
 
     def end(number: int) -> None:
@@ -216,4 +244,4 @@ async def _run(
     await asyncio.wait([task])
     if not task.cancelled():
         task.result()
-    return codes[-1], recorder
+    return codes[-1]

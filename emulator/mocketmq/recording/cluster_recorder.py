@@ -17,9 +17,10 @@ from mocketmq.calling.call import ClusterError, Credentials
 from mocketmq.calling.connection import ClientConnection
 from mocketmq.calling.name_servers import BrokerQueues, NameServers
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
-from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.properties import REAL_QID, REAL_TOPIC, TIMER_DEL_UNIQKEY, UNIQ_KEY
 from mocketmq.recording.masks import Masks
+from mocketmq.recording.parked_messages import DELAY_TOPICS, ParkedMessages
 from mocketmq.recording.queue_reader import QueueReader, ReadMessage, merged
 from mocketmq.recording.recorded_message import INFLATED, UNPLAYED, AskedDelay, Sending, asked_delay, recorded
 from mocketmq.recording.recording import (
@@ -35,10 +36,8 @@ from mocketmq.relay.rocketmq.brokers import RemoteBroker, RemoteBrokers
 from mocketmq.relay.rocketmq.queue import RemoteQueue
 from mocketmq.remoting.wire.record import decode_properties
 
-_DELAY_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)
 _NO_GROUP: Final = ""
 _ROLLED: Final = "TIMER_ROLL_TIMES"
-_MOST_PARKED: Final = 1_000_000
 _WRITTEN_TOGETHER: Final = 256
 _BYTES_TOGETHER: Final = 1 << 20
 _POLL_S: Final = 1.0
@@ -68,9 +67,10 @@ class RecordingPlan(NamedTuple):
 
 
 class RecordingSummary:
-    """What a recording has. ``counts`` has what it has not, in words."""
+    """Counts of a recording; ``counts`` has what is missing or changed in it, by description."""
 
     def __init__(self) -> None:
+        self.is_begun = False
         self.messages = 0
         self.delayed = 0
         self.counts: Counter[str] = Counter()
@@ -97,7 +97,7 @@ class ClusterRecorder:
         self._brokers = RemoteBrokers(connect)
         self._bases: dict[tuple[str, str], int] = {}  # first number of the queues of a topic on a broker
         self._sources: list[QueueReader] = []
-        self._parked: Counter[str] = Counter()  # unique keys of delayed messages whose delivery was not read
+        self._parked = ParkedMessages()
         self._read = 0
         self._paced_us = 0
 
@@ -106,6 +106,7 @@ class ClusterRecorder:
         try:
             routes = {topic: await self._route(topic) for topic in self._plan.topics}
             writer, read = self._open(path, self._header(routes), resumes=resumes)
+            self.summary.is_begun = True
             try:
                 await self._find_queues(routes, read)
                 await self._record(writer, progress)
@@ -159,10 +160,12 @@ class ClusterRecorder:
                     continue
                 first = first or message.sent_ms
                 read[origin.broker, origin.topic, origin.queue_id] = origin.offset + 1
-                if origin.topic in _DELAY_TOPICS and message.message_id:
-                    self._parked[message.message_id] += 1
+                self._parked.reread(message)
+            self._parked.begin()
             self._begin = Begin(found.header.from_ms or first, found.header.from_offset)
             return RecordingWriter.behind(found, found.whole), read
+        except InvalidArgumentError as error:
+            raise RecordingError(f"{path}: {error}") from None
         finally:
             found.close()
 
@@ -172,6 +175,8 @@ class ClusterRecorder:
         route = await self._name_servers.route(topic)
         if route is None:
             raise ClusterError(f"topic {topic} does not exist")
+        for broker, queues in self._name_servers.without_master.get(topic, {}).items():
+            self.summary.counts[f"queues of {broker} left out, as it has no master"] += queues
         return sorted((each for each in route if each.readable), key=lambda each: each.broker)
 
     async def _find_queues(
@@ -188,7 +193,7 @@ class ClusterRecorder:
                         QueueReader(queue, await self._start_of(queue) if start is None else start)
                     )
         from_ms = await self._first_ms()
-        for topic in _DELAY_TOPICS:
+        for topic in DELAY_TOPICS:
             for each in await self._name_servers.route(topic) or ():
                 if each.broker not in brokers:
                     continue
@@ -240,7 +245,7 @@ class ClusterRecorder:
                     "messages that the broker deleted before they were read": sum(
                         source.lost for source in self._sources
                     ),
-                    "bodies that are not JSON, which a mask starred whole": self._masks.broken,
+                    "non-JSON bodies masked entirely": self._masks.broken,
                 }
             )
 
@@ -269,7 +274,7 @@ class ClusterRecorder:
             return None
         counts, asked = self.summary.counts, AskedDelay()
         queue_id = record.queue_id
-        if topic in _DELAY_TOPICS:
+        if topic in DELAY_TOPICS:
             topic = properties.get(REAL_TOPIC, "")
             if (topic, broker) not in self._bases or _ROLLED in properties:
                 return None
@@ -283,16 +288,8 @@ class ClusterRecorder:
                 return None
             self.summary.delayed += 1
             if key:
-                self._parked[key] += 1
-                if len(self._parked) > _MOST_PARKED:
-                    raise ClusterError(
-                        f"more than {_MOST_PARKED} delayed messages wait for their delivery; record less time"
-                        " with --from and --until"
-                    )
-        elif key in self._parked:
-            self._parked[key] -= 1
-            if not self._parked[key]:
-                del self._parked[key]
+                self._parked.park(topic, key)
+        elif self._parked.deliver(topic, key) or record.store_ms < self._parked.passed_ms:
             return None
         if any(name in properties for name in UNPLAYED):
             counts["messages whose priority or lite topic is left out"] += 1
@@ -319,11 +316,12 @@ class ClusterRecorder:
             counts[f"bodies that stay compressed with {message.compression}, which a replay refuses"] += 1
         return message
 
-    async def _pace(self, count: int) -> None:
-        """Wait so that no more than ``rate`` messages are read a second."""
+    async def _pace(self) -> None:
+        """Wait until the next message may be read, so that no more than ``rate`` are read a second."""
         now_us = steady_us()
-        self._paced_us = max(self._paced_us, now_us) + count * US_PER_S // self._plan.rate
-        await asyncio.sleep(max(self._paced_us - now_us, 0) / US_PER_S)
+        at_us = max(self._paced_us, now_us)
+        self._paced_us = at_us + US_PER_S // self._plan.rate
+        await asyncio.sleep((at_us - now_us) / US_PER_S)
 
 
 _HEADINGS: Final = {"queues": "topics or queues", "masks": "masks", "key_check": "key of the masks"}

@@ -23,8 +23,8 @@ _ENTRIES: Final = 32
 _TOGETHER_BYTES: Final = 1 << 20
 """Size of messages that are requested together, unless the first alone is larger."""
 
-Pace = Callable[[int], Awaitable[None]]
-"""Waits until this many more messages may be read."""
+Pace = Callable[[], Awaitable[None]]
+"""Waits until one more message may be read."""
 
 
 class QueueReader:
@@ -57,8 +57,7 @@ class QueueReader:
         """Return the next message, without passing it; None at the known end. Raises ClusterError."""
         while not self._ahead and self.next_offset < self.end:
             positions = await self._positions()
-            self._ahead.extend(await asyncio.gather(*map(self._view, positions)))
-            await pace(len(positions))
+            self._ahead.extend(await asyncio.gather(*(self._view(position, pace) for position in positions)))
             if not positions:
                 oldest = await self.queue.oldest()
                 if oldest <= self.next_offset:
@@ -91,8 +90,9 @@ class QueueReader:
             raise ClusterError(f"{queue.name} cannot be read: {answer.reason}")
         return positions
 
-    async def _view(self, position: int) -> WireRecord:
+    async def _view(self, position: int, pace: Pace) -> WireRecord:
         queue = self.queue
+        await pace()
         answer = await queue.broker.requests.call(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(position)})
         if answer.code != ResponseCode.SUCCESS:
             raise ClusterError(f"a message of {queue.name} cannot be read: {answer.reason}")

@@ -194,9 +194,12 @@ class RecordingReader:
 class RecordingWriter:
     """Appends to a recording. Raises RecordingError."""
 
-    def __init__(self, path: Path, file: BinaryIO) -> None:
+    def __init__(self, path: Path, file: BinaryIO, header: RecordingHeader | None = None) -> None:
+        """Write to a locked file, and begin with the header if there is one."""
         self._path = path
         self._file = file
+        if header is not None:
+            self._append([_encode(header)])
 
     @classmethod
     def create(cls, path: Path, header: RecordingHeader) -> Self:
@@ -208,9 +211,7 @@ class RecordingWriter:
         except OSError as error:
             raise _unwritable(path, error) from None
         _lock(file, path)
-        writer = cls(path, file)
-        writer._append([_encode(header)])
-        return writer
+        return cls(path, file, header)
 
     @classmethod
     def behind(cls, reader: RecordingReader, end: int) -> Self:
