@@ -138,7 +138,12 @@ async def test_sentences_with_names_and_figures_are_wholly_chinese(tmp_path: Pat
     async with open_page() as page:
         await page.show(path, 1_180)
         await page.evaluate("document.getElementById('language').click()")
+        chosen = "#comparison strong[translate], #chart-comparison .keys li"
+        names = await page.evaluate(
+            f"[...document.querySelectorAll('{chosen}')].map((one) => one.textContent)"
+        )
         texts = [text.strip() for text in await page.evaluate(TEXTS)]
     left = {text for text in texts if {*re.findall("[A-Za-z]{2,}", text)} - LATIN - NAMES}
     assert sorted(left) == [UNKNOWN]
     assert SENTENCES - {*texts} == set()
+    assert names == ["exact", "exact", "rocketmq4"]

@@ -33,7 +33,10 @@ def lab_charts(lab: LabReport) -> Iterator[Chart]:
     """Make all charts that have data."""
     keys = {
         each.name: LegendEntry(
-            figures.harmless(each.name), f"var(--c{number % _COLORS})", _SHAPES[number % len(_SHAPES)]
+            figures.harmless(each.name),
+            f"var(--c{number % _COLORS})",
+            _SHAPES[number % len(_SHAPES)],
+            is_name=True,
         )
         for number, each in enumerate(lab.subjects)
     }
@@ -126,7 +129,7 @@ def _throughput(subjects: Sequence[Subject]) -> Chart:
     spec = {
         "height": _BAR * len(rows),
         "x": {name: _axis([row[name] for row in rows], f"{name} a second") for name in values},
-        "y": {"bands": [row["of"] for row in rows], "title": "scheme"},
+        "y": {"bands": [row["of"] for row in rows], "areNames": True, "title": "scheme"},
         "choice": {"options": list(values), "value": "saves"},
         "marks": [mark("bar", bars, y="of", color="kind", colors=colors([key]), tip=tip)],
     }

@@ -44,6 +44,7 @@ class LegendEntry(NamedTuple):
     label: str
     color: str
     shape: Shape
+    is_name: bool = False  # which is the same in all languages
 
 
 class Tip(NamedTuple):

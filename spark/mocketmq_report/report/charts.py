@@ -150,7 +150,7 @@ def _stages(
         "x": {
             figure: duration_axis(_longest(parts, figure), "time in each stage") for figure in _STAGE_FIGURES
         },
-        "y": {"bands": groups, "title": "group" if of_consumers else "level"},
+        "y": {"bands": groups, "areNames": of_consumers, "title": "group" if of_consumers else "level"},
         "choice": {"options": _STAGE_FIGURES, "value": "mean"},
         "marks": [mark("bar", parts, y="group", color="stage", colors=colors(keys), tip=tip)],
     }

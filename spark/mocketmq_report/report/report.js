@@ -102,7 +102,7 @@ function scaled(axis, from, to) {
 }
 
 function ticks(axis) {
-  return axis.bands ? axis.bands.map((name) => [name, t(name)]) : axis.ticks.map(([value, label]) => [value, t(label)]);
+  return axis.bands ? axis.bands.map((name) => [name, axis.areNames ? name : t(name)]) : axis.ticks.map(([value, label]) => [value, t(label)]);
 }
 
 // The width of a text in pixels; a Chinese character is as wide as two letters.
@@ -139,7 +139,8 @@ function drawLeft(svg, axis, at, { left, right }) {
     if (!axis.bands) svg.append(make("path", { d: `M${left} ${y}H${right}`, class: "axis" }));
     if (!axis.bands && y + 12 > taken) continue;
     taken = y;
-    const text = make("text", { x: left - 6, y: y + 4, "text-anchor": "end", class: "tick" }, fitting(label, left - 6));
+    const place = { x: left - 6, y: y + 4, "text-anchor": "end", class: "tick", translate: axis.areNames ? "no" : undefined };
+    const text = make("text", place, fitting(label, left - 6));
     text.append(make("title", {}, label));
     svg.append(text);
   }
@@ -195,7 +196,7 @@ function drawRow(mark, row, x, y, box, ends) {
 function draw(place, spec, chosen) {
   const width = place.clientWidth;
   const xAxis = spec.choice && chosen in spec.x ? spec.x[chosen] : spec.x;
-  const longest = Math.max(0, ...(spec.y.bands ?? []).map((name) => widthOf(t(name))));
+  const longest = Math.max(0, ...(spec.y.bands ? ticks(spec.y) : []).map(([, label]) => widthOf(label)));
   const left = Math.max(LEFT[language], Math.min(LONGEST, longest + 8));
   const box = { left, right: width - RIGHT, top: TOP, bottom: TOP + spec.height };
   const height = box.bottom + BOTTOM + (xAxis.title ? LINE + 4 : 0);

@@ -72,7 +72,10 @@ def comparison_chart(comparison: Comparison) -> Chart | None:
     delays = {(row.dimension, row.name): row.delay for row in comparison.changes}
     keys = [
         LegendEntry(
-            figures.harmless(side.name), f"var(--c{number % _COLORS})", _SHAPES[number % len(_SHAPES)]
+            figures.harmless(side.name),
+            f"var(--c{number % _COLORS})",
+            _SHAPES[number % len(_SHAPES)],
+            is_name=True,
         )
         for number, side in enumerate(comparison.sides)
     ]
