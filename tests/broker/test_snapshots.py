@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
-from mocketmq.errors import StoreUnavailableError
+from mocketmq.broker.snapshots import snapshots
+from mocketmq.errors import SnapshotQuotaError, StoreUnavailableError
 from mocketmq.faults.rule import FaultRule
 from mocketmq.schedule.timed_scheme import KeptRecord
 from tests.broker import half_messages as popped
@@ -185,6 +186,25 @@ async def test_a_comparison_whose_client_goes_away_leaves_the_store_usable(
         assert (await broker.snapshots.save("later")).manifest.messages == 1
         await broker.snapshots.restore("here")
         assert (await visible(broker), broker.pending.count) == ([], 1)
+
+
+async def test_a_store_that_is_too_large_is_refused_before_it_is_copied(
+    anywhere: Path | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(anywhere) as broker:
+        await broker.snapshots.save("here")
+        monkeypatch.setattr(snapshots, "MAX_BYTES", await broker.store.database.used_bytes() + 50_000)
+        await send_in(broker, 60_000, "x" * 60_000)
+        for copy in (broker.snapshots.save("later"), broker.snapshots.differences("here", None)):
+            with pytest.raises(SnapshotQuotaError, match="or more; allowed: "):
+                await copy
+        await send(broker, "x" * 60_000)
+        monkeypatch.setattr(broker.store.database, "attached", None)
+        for copy in (broker.snapshots.save("later"), broker.snapshots.differences("here", None)):
+            with pytest.raises(SnapshotQuotaError, match="or more; allowed: "):
+                await copy
+        monkeypatch.undo()
+        assert (await broker.snapshots.save("later")).manifest.pending == 1
 
 
 async def test_a_snapshot_that_a_failure_left_attached_is_detached(anywhere: Path | str) -> None:

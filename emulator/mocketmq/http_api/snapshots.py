@@ -187,7 +187,7 @@ SNAPSHOTS = RouteGroup(
             "Say what happened since a snapshot",
             DifferenceList,
             DifferencesOf,
-            errors=_UNREADABLE,
+            errors=(*_UNREADABLE, SnapshotQuotaError),
         ),
         Route(
             "DELETE",

@@ -51,6 +51,11 @@ CACHE_KB: Final = 2_000
 LARGE_CACHE_KB: Final = 32 << 10
 """Size while a snapshot is attached, so that replacing all rows writes most pages to the log only once."""
 
+_USED_BYTES: Final = (
+    "SELECT (page_count - freelist_count) * page_size"
+    " FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()"
+)
+
 _sync: Final = getattr(os, "fdatasync", os.fsync)
 
 _FEW_ROWS: Final = TransactionSize()
@@ -142,6 +147,11 @@ class Database:
             raise StoreUnavailableError(f"the store cannot be read: {error}") from error
         finally:
             self._idle.put_nowait(reader)
+
+    async def used_bytes(self) -> int:
+        """The bytes of all pages in use. Raises the errors of :meth:`rows`."""
+        [(size,)] = await self.rows(_USED_BYTES)
+        return int(size)
 
     @contextmanager
     def reading_at_once(self) -> Iterator[None]:

@@ -29,10 +29,6 @@ SELECT wall_us, at_us, clock FROM (
  SELECT started_wall_us AS wall_us, started_us AS at_us, clock FROM runs
  UNION ALL SELECT wall_us, to_us, clock FROM clock_moves JOIN runs USING (run)
 ) WHERE wall_us <= ? ORDER BY wall_us DESC, at_us DESC LIMIT 1"""
-_BYTES = (
-    "SELECT (page_count - freelist_count) * page_size"
-    " FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()"
-)
 _STORED_FROM = "SELECT log_offset, store_us FROM messages WHERE log_offset >= ? ORDER BY log_offset LIMIT 1"
 _OLDEST = "SELECT log_offset, queue_key, queue_offset, unique_key, properties FROM messages"
 _EMPTIED_TO = (
@@ -79,7 +75,7 @@ class Retention(Chore):
             while (step := await self._remove_oldest(end)) and not self.is_closing:
                 removed += step
         while self._max_bytes and not self.is_closing:
-            [(size,)] = await self._database.rows(_BYTES)
+            size = await self._database.used_bytes()
             end = self._writer.next_log_offset if size > self._max_bytes else 0
             step = await self._remove_oldest(end)
             if not step:

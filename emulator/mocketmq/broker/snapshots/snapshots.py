@@ -21,7 +21,7 @@ answers again.
 import asyncio
 import sqlite3
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -160,7 +160,7 @@ class Snapshots:
     async def differences(self, name: str, other: str | None) -> "list[StateDifference]":
         """What happened from a snapshot to another one, or until now.
 
-        Raises the errors of :meth:`find_snapshot`.
+        Raises the errors of :meth:`find_snapshot`, and SnapshotQuotaError if the state now is too large.
         """
         before = await self._read(name)
         if other is None:
@@ -220,8 +220,7 @@ class Snapshots:
             raise SnapshotQuotaError(
                 f"there are {len(names)} snapshots; allowed: {MAX_SNAPSHOTS}. Delete some"
             )
-        if size > MAX_BYTES:
-            raise SnapshotQuotaError(f"the snapshot would have {size} bytes; allowed: {MAX_BYTES}")
+        _check_size(size)
         total = size + sum(map(self.shelf.size, others))
         if total > MAX_TOTAL_BYTES:
             raise SnapshotQuotaError(
@@ -229,9 +228,14 @@ class Snapshots:
             )
 
     async def _capture(self) -> tuple[Manifest, bytes]:
-        """Copy the state into a database, and return its file."""
+        """Copy the state into a database, and return its file.
+
+        Raises SnapshotQuotaError before much is copied, because the copy is in memory.
+        """
         await self._committed.save_reported()
         database = self._store.database
+        size = await database.used_bytes()
+        _check_size(size)
         async with database.attached(empty_snapshot()) as connection, self._timer.intervention():
 
             def work(batch: Batch) -> tuple[int, int, Sequence[_Chosen]]:
@@ -241,9 +245,16 @@ class Snapshots:
 
             now_us, pending, chosen = await self._store.writer.commit(work, alone=True, until="visible")
 
-            def finish() -> tuple[bytes, tuple[int, int, int]]:
+            def kept_rows() -> Iterator[tuple[object, ...]]:
+                total = size
                 for scheme, read in chosen:
-                    connection.executemany(_KEEP, ((scheme, *record) for record in read()))
+                    for record in read():
+                        total += len(record.content)
+                        _check_size(total)
+                        yield scheme, *record
+
+            def finish() -> tuple[bytes, tuple[int, int, int]]:
+                connection.executemany(_KEEP, kept_rows())
                 connection.commit()
                 counts = [
                     connection.execute(f"SELECT count(*) FROM snapshot.{table}").fetchone()[0]
@@ -405,6 +416,14 @@ def _shelf_of(settings: Settings) -> SnapshotShelf:
     if settings.snapshots is not None:
         return FileShelf(Path(settings.snapshots))
     return MemoryShelf() if settings.data == MEMORY else FileShelf(Path(settings.data, FOLDER))
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_BYTES:
+        raise SnapshotQuotaError(
+            f"the snapshot would have {size} bytes or more; allowed: {MAX_BYTES}. Remove messages, or begin"
+            " with an empty store"
+        )
 
 
 def _check_name(name: str) -> None:
