@@ -1,20 +1,32 @@
 """Restores of what is kept in memory: transactions, held deliveries, lite topics, waiting consumers."""
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
-from mocketmq.broker.snapshots import snapshots
+from mocketmq.broker.snapshots import differences, snapshots
 from mocketmq.errors import SnapshotQuotaError, StoreUnavailableError
 from mocketmq.faults.rule import FaultRule
 from mocketmq.schedule.timed_scheme import KeptRecord
+from mocketmq.store.snapshot_rows import empty_snapshot
 from tests.broker import half_messages as popped
 from tests.broker.test_checked_halves import prepare
-from tests.support.brokers import S, acknowledge, bodies, give_back, receive, running_broker, send, visible
+from tests.support.brokers import (
+    S,
+    acknowledge,
+    bodies,
+    give_back,
+    receive,
+    running_broker,
+    send,
+    visible,
+)
 from tests.support.patience import PATIENCE_S
 from tests.support.second_directories import scheme_of, send_in
 
@@ -205,6 +217,18 @@ async def test_a_store_that_is_too_large_is_refused_before_it_is_copied(
                 await copy
         monkeypatch.undo()
         assert (await broker.snapshots.save("later")).manifest.pending == 1
+
+
+def test_pending_messages_are_compared_by_the_key_of_their_table() -> None:
+    """Otherwise the time grows with the square of their number."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for name in ("a", "b"):
+            connection.execute(f"ATTACH ':memory:' AS {name}")
+            connection.deserialize(empty_snapshot(), name=name)
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {differences._KEPT.format('b', 'a')}").fetchall()
+        assert [row[3] for row in plan if row[3].startswith(("SCAN o", "SEARCH o"))] == [
+            "SEARCH o USING PRIMARY KEY (due_ms=? AND number=? AND key_hash=?)"
+        ]
 
 
 async def test_a_snapshot_that_a_failure_left_attached_is_detached(anywhere: Path | str) -> None:

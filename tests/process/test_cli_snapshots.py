@@ -22,7 +22,7 @@ async def test_a_state_is_saved_compared_restored_and_deleted() -> None:
         assert said == (await shell("snapshot", "diff", "here")).stdout
         assert said.splitlines()[1:] == [
             "1 message was delivered to orders",
-            "0 messages wait for the due time, 1 did before",
+            "pending messages: 0 (was 1)",
         ]
         restored = await shell("snapshot", "restore", "here")
         assert restored == (0, f"restored here: 1 records, 1 messages pending, the clock at {now}\n", "")

@@ -127,7 +127,7 @@ async def test_differences_say_what_happened(kept: Api) -> None:
         "1 message was sent to invoices",
         "1 message was sent to orders",
         "1 message was delivered to orders",
-        "0 messages wait for the due time, 1 did before",
+        "pending messages: 0 (was 1)",
         "the group billing was added",
         "the group billing moved in orders: queue 0 from 0 to 1",
         "the group billing has 1 of orders in flight, 0 before",
@@ -226,6 +226,16 @@ async def test_a_cluster_restores_snapshots_of_as_many_brokers(tmp_path: Path) -
             assert {each["state"] for each in (await api.ok("GET", "/v1/brokers"))["brokers"]} == {"running"}
             await api.ok("POST", "/v1/clock/advance", {"by": "1s"})
             assert [one["body"] for one in await receive(api)] == ["late"]
+
+
+async def test_a_message_whose_broker_is_down_is_held_without_a_fault() -> None:
+    async with running_api(brokers=2) as api:
+        await send(api, "late", delay="1s")
+        await save(api)
+        for each in (await api.ok("GET", "/v1/brokers"))["brokers"]:
+            await api.ok("POST", f"/v1/brokers/{each['name']}/crash")
+        await api.ok("POST", "/v1/clock/advance", {"by": "1s"})
+        assert "1 message was held in orders" in await differences(api)
 
 
 async def test_a_broker_with_more_levels_restores_a_snapshot_with_fewer(tmp_path: Path) -> None:

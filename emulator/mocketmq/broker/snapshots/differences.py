@@ -4,7 +4,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -27,6 +27,10 @@ class StateDifference(NamedTuple):
     messages: int | None = None
 
 
+class _Header(msgspec.Struct):
+    topic: str
+
+
 # Records that only one snapshot has. The unique key counts, too, because log offsets repeat after a restore.
 _RECORDS: Final = """
 SELECT m.kind, q.topic, r.topic, count(*) FROM {0}.messages m JOIN {0}.queues q ON q.key = m.queue_key
@@ -36,7 +40,8 @@ WHERE NOT EXISTS (SELECT 1 FROM {1}.messages o
 GROUP BY 1, 2, 3 ORDER BY 2, 3, 1"""
 _KEPT: Final = """
 SELECT content FROM {0}.kept_records k WHERE NOT EXISTS
- (SELECT 1 FROM {1}.kept_records o WHERE o.number = k.number AND o.key_hash = k.key_hash)"""
+ (SELECT 1 FROM {1}.kept_records o WHERE o.due_ms = k.due_ms AND o.number = k.number
+  AND o.key_hash = k.key_hash)"""
 _DELIVERED_SINCE: Final = """
 SELECT topic, count(*) FROM b.deliveries d WHERE scheme <> 'levels' AND NOT EXISTS
  (SELECT 1 FROM a.deliveries o WHERE o.delivered_offset = d.delivered_offset AND o.unique_key = d.unique_key)
@@ -59,7 +64,7 @@ _VERBS: Final = {
     "retried": "given back, to be delivered again in",
     "delivered": "delivered to",
     "cancelled": "cancelled in",
-    "held": "held by an injected fault in",
+    "held": "held in",
 }
 
 
@@ -114,7 +119,8 @@ def _messages(connection: sqlite3.Connection) -> Iterator[StateDifference]:
         else:
             counts["sent" if kind == "parked" else kind, real_topic or topic] += count
     for (content,) in connection.execute(_KEPT.format("b", "a")):
-        counts["sent", _topic_of(content)] += 1
+        if (topic := _topic_of(content)) is not None:
+            counts["sent", topic] += 1
     for topic, count in connection.execute(_DELIVERED_SINCE):
         counts["sent", topic] += count
     for (kind, topic), count in sorted(
@@ -135,10 +141,12 @@ def _messages(connection: sqlite3.Connection) -> Iterator[StateDifference]:
         )
 
 
-def _topic_of(content: bytes) -> str:
-    """The topic of a message that a delay scheme keeps: the header is the second line."""
-    header: dict[str, Any] = msgspec.json.decode(content.split(b"\n", 2)[1])
-    return str(header["topic"])
+def _topic_of(content: bytes) -> str | None:
+    """The topic of a message that a delay scheme keeps, None if damaged: the header is the second line."""
+    try:
+        return msgspec.json.decode(content.split(b"\n", 2)[1], type=_Header).topic
+    except (IndexError, msgspec.MsgspecError):
+        return None
 
 
 def _many(count: int) -> str:
@@ -148,8 +156,7 @@ def _many(count: int) -> str:
 def _pending(before: SnapshotState, after: SnapshotState) -> Iterator[StateDifference]:
     count, was = after.manifest.pending, before.manifest.pending
     if count != was:
-        wait = "1 message waits" if count == 1 else f"{count} messages wait"
-        yield StateDifference("pending", f"{wait} for the due time, {was} did before", messages=count)
+        yield StateDifference("pending", f"pending messages: {count} (was {was})", messages=count)
 
 
 def _progress(connection: sqlite3.Connection) -> Iterator[StateDifference]:
