@@ -1,6 +1,7 @@
 """``mocketmq snapshot``: what its commands print and do."""
 
 import json
+from pathlib import Path
 
 from mocketmq.cli.exit_codes import Exit
 from tests.support.command_line import Shell
@@ -34,3 +35,16 @@ async def test_a_state_is_saved_compared_restored_and_deleted() -> None:
         missing = await shell("snapshot", "restore", "here")
         assert missing.code == Exit.NOTHING
         assert "no snapshot has the name here; there are none" in missing.stderr
+
+
+async def test_the_list_names_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "broken.snapshot").write_bytes(b"nothing")
+    async with forked_broker("--snapshots", str(tmp_path)) as process:
+        shell = Shell(process.url)
+        said = (await shell("snapshot", "list")).stdout.splitlines()
+        assert said[0] == "no snapshots"
+        assert said[1].startswith("cannot read broken: snapshot broken is no snapshot of mocketmq")
+        [damaged] = json.loads((await shell("snapshot", "list", "--json")).stdout)["damaged"]
+        assert damaged["name"] == "broken"
+        assert await shell("snapshot", "rm", "broken") == (0, "deleted broken\n", "")
+        assert await shell("snapshot", "list") == (0, "no snapshots\n", "")

@@ -39,12 +39,13 @@ def restore(broker: BlockingClient, output: Output, name: str) -> None:
 @snapshot.command("list", epilog=examples("snapshot list"))
 @with_broker
 def list_(broker: BlockingClient, output: Output) -> None:
-    """List the snapshots."""
-    found = broker.snapshots()
+    """List the snapshots, and the files among them that cannot be read."""
+    found, damaged = broker.snapshots(), broker.damaged_snapshots()
     counts = ("messages", "pending", "bytes", "version")
     rows = [(each["name"], _time(each["clock_ms"]), *map(each.get, counts)) for each in found]
     table = Table(("name", "clock", ">messages", ">pending", ">bytes", "version"), rows, cut=("name",))
-    output.show({"snapshots": found}, table if found else "no snapshots")
+    reasons = [f"cannot read {each['name']}: {each['reason']}" for each in damaged]
+    output.show({"snapshots": found, "damaged": damaged}, table if found else "no snapshots", *reasons)
 
 
 @snapshot.command(epilog=examples("snapshot diff orders-waiting", "snapshot diff before after"))

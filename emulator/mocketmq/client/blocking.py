@@ -206,6 +206,7 @@ class BlockingClient:
     save_snapshot = _blocking(Operations.save_snapshot)
     restore_snapshot = _blocking(Operations.restore_snapshot)
     snapshots = _blocking(Operations.snapshots)
+    damaged_snapshots = _blocking(Operations.damaged_snapshots)
     delete_snapshot = _blocking(Operations.delete_snapshot)
     snapshot_differences = _blocking(Operations.snapshot_differences)
     info = _blocking(Operations.info)

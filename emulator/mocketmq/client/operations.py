@@ -452,6 +452,10 @@ class Operations(Expecting):
         """Return the snapshots, by name."""
         return _list(await self._get(api_path("snapshots")), "snapshots")
 
+    async def damaged_snapshots(self) -> list[JsonObject]:
+        """Return the snapshots' files that cannot be read, each with its ``name`` and the ``reason``."""
+        return _list(await self._get(api_path("snapshots")), "damaged")
+
     async def delete_snapshot(self, name: str) -> JsonObject:
         """Delete a snapshot, and return what it was."""
         return await self._call("DELETE", api_path("snapshots", name))

@@ -110,7 +110,7 @@ async def snapshots(call: ApiCall, _: NoInput) -> SnapshotList:
 
 
 async def snapshot(call: ApiCall, path: SnapshotPath) -> SnapshotOut:
-    """Returns what the snapshot is of."""
+    """Returns the times, counts and size of a snapshot."""
     return _out(await call.broker.snapshots.find_snapshot(path.snapshot))
 
 
@@ -125,7 +125,7 @@ async def restore_snapshot(call: ApiCall, path: SnapshotPath, _: NoInput) -> Res
 
 
 async def delete_snapshot(call: ApiCall, path: SnapshotPath) -> SnapshotOut:
-    """Returns what was deleted."""
+    """Returns what was deleted. Of a damaged file, that is its name and size; all else is 0 or empty."""
     return _out(await call.broker.snapshots.remove(path.snapshot))
 
 
@@ -196,7 +196,7 @@ SNAPSHOTS = RouteGroup(
             "Delete a snapshot",
             SnapshotOut,
             SnapshotPath,
-            errors=_UNREADABLE,
+            errors=[SnapshotNotFoundError],
         ),
     ],
 )

@@ -1,6 +1,7 @@
 """Snapshots over HTTP: what they keep and say, their files, limits and refusals."""
 
 import json
+import os
 import sqlite3
 import zipfile
 from contextlib import closing
@@ -281,6 +282,42 @@ async def test_damaged_files_are_listed_and_refused(tmp_path: Path) -> None:
     async with running_api(snapshots=str(tmp_path)) as api:
         problem = await api.refused(409, "POST", f"{SNAPSHOTS}/here/restore")
         assert "has another digest than its manifest" in problem["detail"]
+
+
+async def test_other_things_in_the_directory_are_no_snapshots(tmp_path: Path) -> None:
+    """Only a file under a snapshot's name is one; the list and saves ignore the rest."""
+    file = await saved_file(tmp_path)
+    (tmp_path / "directory.snapshot").mkdir()
+    (tmp_path / "dangling.snapshot").symlink_to(tmp_path / "nothing")
+    (tmp_path / "linked.snapshot").symlink_to(file)
+    async with running_api(snapshots=str(tmp_path)) as api:
+        await save(api, "later")
+        found = await api.ok("GET", SNAPSHOTS)
+        assert [each["name"] for each in found["snapshots"]] == ["here", "later", "linked"]
+        assert found["damaged"] == []
+        for name in ("directory", "dangling"):
+            problem = await api.refused(404, "DELETE", f"{SNAPSHOTS}/{name}")
+            assert problem["detail"].endswith("there are here, later, linked")
+
+
+async def test_a_damaged_file_can_be_deleted(tmp_path: Path) -> None:
+    (tmp_path / "broken.snapshot").write_bytes(b"nothing")
+    async with running_api(snapshots=str(tmp_path)) as api:
+        [damaged] = (await api.ok("GET", SNAPSHOTS))["damaged"]
+        assert damaged["name"] == "broken"
+        deleted = await api.ok("DELETE", f"{SNAPSHOTS}/broken")
+        assert (deleted["name"], deleted["version"], deleted["bytes"]) == ("broken", "", 7)
+        assert await api.ok("GET", SNAPSHOTS) == {"snapshots": [], "damaged": []}
+        await api.refused(404, "DELETE", f"{SNAPSHOTS}/broken")
+
+
+async def test_a_save_removes_temporary_files_that_a_kill_has_left(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.saving", tmp_path / "new.saving"
+    for file in (old, new):
+        file.write_bytes(b"begun")
+    os.utime(old, (0, 0))
+    await saved_file(tmp_path)
+    assert (old.exists(), new.exists()) == (False, True)
 
 
 async def test_files_of_newer_versions_and_with_other_tables_are_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final, NamedTuple, Protocol
 
 from mocketmq.broker.snapshots.snapshot_file import (
@@ -15,6 +16,7 @@ from mocketmq.broker.snapshots.snapshot_file import (
     read_archive,
     read_manifest,
 )
+from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.errors import SnapshotNotFoundError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
 from mocketmq.store.sync_path import sync_path
@@ -23,6 +25,8 @@ SUFFIX: Final = ".snapshot"
 NAMES: Final = "1 to 64 letters, digits, '-', '_' and '.', beginning with a letter or digit"
 NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
 _TEMPORARY: Final = ".saving"
+_STALE_US: Final = 3600 * US_PER_S
+"""Age from which a temporary file is one that a kill has left, not one that another broker is writing."""
 _CACHED_BYTES: Final = 32 << 20
 """Largest database that stays in memory after a read, because tests restore one snapshot many times."""
 
@@ -38,7 +42,7 @@ class SnapshotShelf(Protocol):
     """A place of snapshots. The methods block."""
 
     def names(self) -> list[str]:
-        """The names of all snapshots, sorted."""
+        """The names of all snapshots, sorted. Raises StoreUnavailableError."""
 
     def size(self, name: str) -> int:
         """The bytes that a snapshot takes. Raises SnapshotNotFoundError."""
@@ -114,7 +118,7 @@ class FileShelf:
         try:
             for entry in self.directory.iterdir():
                 name = entry.name.removesuffix(SUFFIX)
-                if name != entry.name and NAME.fullmatch(name):
+                if name != entry.name and NAME.fullmatch(name) and entry.is_file():
                     yield name
         except FileNotFoundError:
             return
@@ -147,6 +151,7 @@ class FileShelf:
         temporary = self.directory / f"{name}{_TEMPORARY}"
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
+            self._remove_stale()
             with temporary.open("wb") as out:
                 out.write(file)
                 out.flush()
@@ -168,16 +173,26 @@ class FileShelf:
         except OSError as error:
             raise self._refusal("removed", error) from error
 
+    def _remove_stale(self) -> None:
+        """Remove temporary files that kills have left."""
+        for path in self.directory.glob(f"*{_TEMPORARY}"):
+            with suppress(OSError):
+                if path.stat().st_mtime_ns // 1_000 < wall_us() - _STALE_US:
+                    path.unlink()
+
     def _path(self, name: str) -> Path:
         return self.directory / f"{name}{SUFFIX}"
 
     def _stat(self, name: str) -> os.stat_result:
         try:
-            return self._path(name).stat()
+            found = self._path(name).stat()
         except FileNotFoundError:
             raise _unknown(name, self.names()) from None
         except OSError as error:
             raise self._refusal("read", error) from error
+        if not S_ISREG(found.st_mode):
+            raise _unknown(name, self.names())
+        return found
 
     def _refusal(self, done: str, error: OSError) -> StoreUnavailableError:
         return StoreUnavailableError(

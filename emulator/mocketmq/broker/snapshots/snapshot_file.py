@@ -75,6 +75,11 @@ def new_manifest(**given: int | str) -> Manifest:
     return Manifest(FORMAT, __version__, HEAD_REVISION, **given)  # type: ignore[arg-type]
 
 
+def unreadable_manifest(size: int) -> Manifest:
+    """Make a manifest in place of one that cannot be read, of a file with ``size`` bytes."""
+    return Manifest(0, "", "", 0, 0, "", 0, 0, 0, 0, bytes=size)
+
+
 def write_archive(manifest: Manifest, content: bytes) -> tuple[Manifest, bytes]:
     """Make the file. Return it, and the manifest with the database's size and digest."""
     digest = hashlib.sha256(content).hexdigest()

@@ -43,6 +43,7 @@ from mocketmq.broker.snapshots.snapshot_file import (
     Manifest,
     SnapshotState,
     new_manifest,
+    unreadable_manifest,
     write_archive,
 )
 from mocketmq.broker.transactions.half_messages import HalfMessages
@@ -51,7 +52,9 @@ from mocketmq.errors import (
     InvalidArgumentError,
     SnapshotDamagedError,
     SnapshotExistsError,
+    SnapshotNotFoundError,
     SnapshotQuotaError,
+    StoreUnavailableError,
 )
 from mocketmq.faults.rule_set import FaultRules
 from mocketmq.message.identity import BROKER, CLUSTER
@@ -148,7 +151,9 @@ class Snapshots:
         for name in self.shelf.names()[:MAX_SNAPSHOTS]:
             try:
                 found.append(Kept(name, self.shelf.manifest(name)))
-            except SnapshotDamagedError as error:
+            except SnapshotNotFoundError:
+                continue  # somebody has removed it meanwhile
+            except (SnapshotDamagedError, StoreUnavailableError) as error:
                 damaged[name] = str(error)
         return found, damaged
 
@@ -178,12 +183,22 @@ class Snapshots:
         return await asyncio.to_thread(self.shelf.read, name)
 
     async def remove(self, name: str) -> Kept:
-        """Delete a snapshot. Raises SnapshotNotFoundError, or a StoreError."""
+        """Delete a snapshot. Raises SnapshotNotFoundError, or a StoreError.
+
+        Of a file that cannot be read, the result has only the name and the size.
+        """
         _check_name(name)
         async with self._busy:
-            kept = Kept(name, await asyncio.to_thread(self.shelf.manifest, name))
-            await asyncio.to_thread(self.shelf.remove, name)
-        return kept
+            return await asyncio.to_thread(self._remove, name)
+
+    def _remove(self, name: str) -> Kept:
+        size = self.shelf.size(name)
+        try:
+            manifest = self.shelf.manifest(name)
+        except (SnapshotDamagedError, StoreUnavailableError):
+            manifest = unreadable_manifest(size)
+        self.shelf.remove(name)
+        return Kept(name, manifest)
 
     # Save
 
@@ -221,11 +236,17 @@ class Snapshots:
                 f"there are {len(names)} snapshots; allowed: {MAX_SNAPSHOTS}. Delete some"
             )
         _check_size(size)
-        total = size + sum(map(self.shelf.size, others))
+        total = size + sum(map(self._size_of, others))
         if total > MAX_TOTAL_BYTES:
             raise SnapshotQuotaError(
                 f"all snapshots together would have {total} bytes; allowed: {MAX_TOTAL_BYTES}. Delete some"
             )
+
+    def _size_of(self, name: str) -> int:
+        try:
+            return self.shelf.size(name)
+        except SnapshotNotFoundError:
+            return 0  # somebody has removed it meanwhile
 
     async def _capture(self) -> tuple[Manifest, bytes]:
         """Copy the state into a database, and return its file.
