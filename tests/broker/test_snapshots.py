@@ -231,6 +231,27 @@ def test_pending_messages_are_compared_by_the_key_of_their_table() -> None:
         ]
 
 
+async def test_a_failure_after_the_restore_says_that_the_state_was_replaced(
+    anywhere: Path | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(anywhere) as broker:
+        await send(broker, "one", level=1)
+        await broker.snapshots.save("here")
+        await send(broker, "two")
+
+        async def refuse() -> None:
+            raise StoreUnavailableError("the disk is full")
+
+        monkeypatch.setattr(broker.half_messages, "load", refuse)
+        with pytest.raises(StoreUnavailableError, match=r"here was restored, but .*: the disk is full"):
+            await broker.snapshots.restore("here")
+        assert await visible(broker) == []
+        monkeypatch.undo()
+        await broker.snapshots.restore("here")
+        await broker.mover.advance(2 * S)
+        assert bodies(await visible(broker)) == ["one"]
+
+
 async def test_a_snapshot_that_a_failure_left_attached_is_detached(anywhere: Path | str) -> None:
     async with running_broker(anywhere) as broker:
         broker.store.database._direct.execute("ATTACH ':memory:' AS snapshot")

@@ -49,6 +49,7 @@ from mocketmq.broker.snapshots.snapshot_file import (
 from mocketmq.broker.transactions.half_messages import HalfMessages
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.errors import (
+    EmulatorError,
     InvalidArgumentError,
     SnapshotDamagedError,
     SnapshotExistsError,
@@ -301,7 +302,8 @@ class Snapshots:
     async def restore(self, name: str) -> Restored:
         """Go back to the snapshot. Durable on return.
 
-        Raises SnapshotNotFoundError, SnapshotDamagedError, or a StoreError, and then changes nothing.
+        Raises SnapshotNotFoundError, SnapshotDamagedError, or a StoreError, and then changes nothing, unless
+        the error says that the snapshot was restored: what the broker does next, as at a start, has failed.
         """
         _check_name(name)
         return await run_to_completion(self._restore(name))
@@ -323,9 +325,18 @@ class Snapshots:
                 await stack.enter_async_context(self._retention.removing)
                 vanishing = {topic.name for topic in self._registry.topics} - topics
                 await stack.enter_async_context(self._registry.topics.unchanging(vanishing))
-                await self._store.writer.commit(lambda _batch: None, until="visible")  # sends to them so far
+                # Waits until earlier sends to these topics are stored.
+                await self._store.writer.commit(lambda _batch: None, until="visible")
                 moved = await self._replace(state.manifest, self._by_scheme(records))
-            await self._continue(moved)
+            try:
+                await self._continue()
+            except EmulatorError as error:
+                raise StoreUnavailableError(
+                    f"snapshot {name} was restored, but the broker could not finish starting from it:"
+                    f" {error}. Restore it again"
+                ) from error
+            finally:
+                self._notify(moved)
         return Restored(Kept(name, state.manifest), self._store.clock.now_us())
 
     def _by_scheme(
@@ -393,8 +404,8 @@ class Snapshots:
         live = self._registry.clients.find_connected_group(group)
         return live is not None and live.model != BROADCASTING
 
-    async def _continue(self, moved: Iterable[GroupQueue]) -> None:
-        """Do what is done after the state is loaded at a start, and notify connected consumers."""
+    async def _continue(self) -> None:
+        """Do what is done after the state is loaded at a start. Each step may be repeated after a failure."""
         topics = self._registry.topics
         await self._schemes.reload_lines(topics.queue)
         await self._half_messages.load()
@@ -402,6 +413,9 @@ class Snapshots:
         await self._start_brokers()
         await topics.set_auto_create(is_on=topics.auto_create)
         await declare(self._settings, topics, self._registry.groups, only_missing=True)
+
+    def _notify(self, moved: Iterable[GroupQueue]) -> None:
+        """Notify the timer, and connected consumers of their restored offsets."""
         self._timer.changed()
         offsets: defaultdict[tuple[str, str], dict[int, int]] = defaultdict(dict)
         for position in moved:
