@@ -46,7 +46,6 @@ _RANGES: Final = {
     ("topics", "perm"): (0, 7),
     ("groups", "max_retries"): (-1, _LARGEST),
     ("groups", "retry_queues"): (0, MAX_RETRY_QUEUES),
-    ("queues", "queue_id"): (0, _LARGEST),
     ("queues", "min_offset"): (0, _LARGEST),
     ("queues", "next_offset"): (0, _LARGEST),
     ("messages", "log_offset"): (0, _LARGEST),
