@@ -8,7 +8,7 @@ group that consumes in order (ChangeInvisibleTimeProcessor.java, 5.3.3).
 from typing import Any, Final
 
 from mocketmq.clock import US_PER_MS
-from mocketmq.errors import ReceiptError
+from mocketmq.errors import BrokerDownError, EmulatorError, ReceiptError
 from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, name_of, set_status
 from mocketmq.grpc_proxy.messages import message_class, us_of
@@ -40,9 +40,16 @@ async def acknowledge(call: Call) -> Any:
     handles = [entry.receipt_handle for entry in call.request.entries]
     if not handles:
         raise GrpcError(Code.INTERNAL_SERVER_ERROR, "the request has no entries")
-    settled = await call.broker.receiver.acknowledge(group, list(dict.fromkeys(handles)))
+    failed: dict[str, EmulatorError] = {}
+    for handle in dict.fromkeys(handles):
+        try:
+            call.broker.receiver.check_broker(group, handle)
+        except (BrokerDownError, ReceiptError) as refusal:
+            failed[handle] = refusal
+    handles = [handle for handle in dict.fromkeys(handles) if handle not in failed]
+    settled = await call.broker.receiver.acknowledge(group, handles)
     call.broker.renewals.drop(group, handles)
-    failed = dict(settled.failed)
+    failed |= settled.failed
     answer, codes = _AckAnswer(), []
     for given in call.request.entries:
         entry = answer.entries.add(message_id=given.message_id, receipt_handle=given.receipt_handle)
@@ -68,13 +75,14 @@ async def change_invisible_duration(call: Call) -> Any:
         return set_status(answer, error.code, str(error))
     is_in_order = call.broker.registry.groups.is_in_order(group)
     try:
+        call.broker.receiver.check_broker(group, handle)
         if call.request.suspend:
             await call.broker.receiver.suspend(group, handle, invisible_us)
         else:
             answer.receipt_handle = await call.broker.receiver.change(
                 group, handle, invisible_us, same_handle=is_in_order
             )
-    except ReceiptError as error:
+    except (BrokerDownError, ReceiptError) as error:
         set_status(answer, code_of(error), str(error))
     call.broker.renewals.drop(group, [handle])
     return answer
@@ -83,6 +91,7 @@ async def change_invisible_duration(call: Call) -> Any:
 async def forward_to_dead_letters(call: Call) -> Any:
     """Make a message a dead letter at once, after its FIFO consumer has retried it locally."""
     group, handle = _group(call), call.request.receipt_handle
+    call.broker.receiver.check_broker(group, handle)
     settled = await call.broker.receiver.give_back(group, [handle], _DEAD)
     call.broker.renewals.drop(group, [handle])
     answer = set_status(_ForwardAnswer())

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mocketmq.broker.consuming.pops import ALL_QUEUES, PopTarget
 from mocketmq.broker.lite.subscriptions import LiteStart, StartKind
-from mocketmq.errors import BrokerDownError, InvalidArgumentError
+from mocketmq.errors import InvalidArgumentError
 from mocketmq.grpc_proxy.call import Call, group_of, topic_of
 from mocketmq.grpc_proxy.codes import Code, GrpcError
 from mocketmq.grpc_proxy.messages import message_class
@@ -95,14 +95,11 @@ async def target(call: Call, group_name: str, topic_name: str) -> PopTarget:
 
 
 def _share(call: Call) -> BrokerShare:
-    """The broker that the client names, if there are several. Raises BrokerDownError if it is down."""
+    """The broker that the client names, or ``ALONE``. Raises BrokerDownError if it is down."""
     brokers, name = call.broker.registry.brokers, call.request.message_queue.broker.name
-    if len(brokers) == 1 or name not in brokers.names:
-        return ALONE
-    registered = brokers.get(name)
-    if registered.state != "running":
-        raise BrokerDownError(f"{name} is {registered.state}; start it again")
-    return registered.share
+    share = brokers.get(name).share if name in brokers.names else ALONE
+    brokers.check_is_running(share)
+    return share
 
 
 def set_limits(subscription: Any, quota: int) -> None:

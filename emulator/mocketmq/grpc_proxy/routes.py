@@ -1,5 +1,6 @@
 """QueryRoute and QueryAssignment (RouteActivity.java, 5.3.3)."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from mocketmq.broker.registry.brokers import RegisteredBroker
@@ -65,10 +66,9 @@ async def routed_topic(call: Call, name: str) -> Topic:
     return await registry.topics.for_route(name, is_needed=True)
 
 
-def _routed(call: Call, topic: Topic) -> list[RegisteredBroker]:
+def _routed(call: Call, topic: Topic) -> Sequence[RegisteredBroker]:
     """The brokers that the name server lists for the topic. Raises TopicNotFoundError without any."""
-    brokers = call.broker.registry.brokers.routed()
-    found = [each for each in brokers if each.share.position < topic.brokers]
+    found = call.broker.registry.brokers.routed(topic.brokers)
     if not found:
         raise TopicNotFoundError(f"no broker of topic {topic.name} is in a route; start one of them again")
     return found

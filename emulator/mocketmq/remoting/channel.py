@@ -70,7 +70,11 @@ class RemotingChannel:
         self.ask(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
     def reset_offsets(self, reset: OffsetReset, language: str) -> None:
-        """Make the client reset its offsets. C++ clients need a different encoding of the request."""
+        """Make the client reset its offsets of the broker that it has reached, if any of them changed.
+
+        C++ clients need a different encoding. Java clients suspend themselves for seconds even for an empty
+        table.
+        """
         ext = {
             "topic": reset.topic,
             "group": reset.group,
@@ -78,6 +82,8 @@ class RemotingChannel:
             "isForce": str(reset.is_forced).lower(),
         }
         offsets = list(queue_offsets(reset, self.share))
+        if not offsets:
+            return
         table: object = object_keys(offsets)
         if language == "CPP":
             table = [{**queue, "offset": offset} for queue, offset in offsets]

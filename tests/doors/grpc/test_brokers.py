@@ -1,8 +1,13 @@
 """Several brokers as gRPC clients see them: routes name the broker of each queue."""
 
+import asyncio
 from collections import Counter
 
+import pytest
+
 from mocketmq.clock import US_PER_S
+from mocketmq.message.broker_share import broker_names
+from tests.doors.remoting.gates import until
 from tests.support.brokers import TOPIC
 from tests.support.grpc import FIFO, running_grpc
 
@@ -69,3 +74,33 @@ async def test_a_broker_that_is_down_gets_nothing_and_gives_nothing() -> None:
         answer = await client.call("QueryRoute", topic={"name": TOPIC})
         assert answer.status.code == TOPIC_NOT_FOUND
         assert (await client.send(client.message("lost"))).status.code == FAILED
+
+
+@pytest.mark.parametrize("brokers", [1, 2])
+async def test_a_receive_that_waits_fails_when_its_broker_crashes(brokers: int) -> None:
+    async with running_grpc(brokers=brokers) as (emulator, client):
+        await client.call("QueryRoute", topic={"name": TOPIC})
+        name = broker_names(brokers)[-1]
+        receive = client.try_receive("billing", TOPIC, wait_s=60, message_queue=queue_of(name))
+        waiting = asyncio.create_task(receive)
+        await until(lambda: emulator.broker.polls.count == 1)
+        await emulator.broker.broker_lives.crash(name)
+        status, _ = await waiting
+        assert (status.code, f"{name} is crashed" in status.message) == (FAILED, True)
+        status, _ = await client.try_receive("billing", TOPIC, message_queue=queue_of(name))
+        assert status.code == FAILED
+
+
+async def test_messages_of_a_broker_that_is_down_cannot_be_settled() -> None:
+    async with running_grpc(brokers=2) as (emulator, client):
+        for number in range(40):
+            await client.send(client.message(str(number)))
+        [at_a, *_], [at_b, other, *_] = [
+            await client.receive(message_queue=queue_of(name)) for name in (A, B)
+        ]
+        await emulator.broker.broker_lives.crash(B)
+        answer = await client.ack(at_a, at_b)
+        assert [entry.status.code for entry in answer.entries] == [OK, FAILED]
+        assert (await client.change(other, 60)).status.code == FAILED
+        await emulator.broker.broker_lives.start(B)
+        assert (await client.ack(at_b, other)).status.code == OK

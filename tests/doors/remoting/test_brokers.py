@@ -197,6 +197,21 @@ async def test_a_reset_moves_the_offsets_of_its_broker(pair: Pair) -> None:
     assert offsets == ["1", "0"]
 
 
+async def test_a_reset_is_pushed_at_its_broker_only(pair: Pair) -> None:
+    consumer = {"groupName": GROUP, "subscriptionDataSet": [{"topic": TOPIC, "subString": "*"}]}
+    consumer |= {"consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
+    beat = json.dumps({"clientID": "one", "consumerDataSet": [consumer]}).encode()
+    for client in (pair.a, pair.b):
+        await send(client, "one")
+        await client.ok(34, body=beat)
+    await pair.b.ok(222, {"topic": TOPIC, "group": GROUP, "timestamp": "0", "isForce": "true"})
+    pushed = {}
+    for client, name in ((pair.a, A), (pair.b, B)):
+        await client.ok(106)  # pushes that were sent before have then arrived
+        pushed[name] = [client.pushes.get_nowait().code for _ in range(client.pushes.qsize())]
+    assert [pushed[name].count(220) for name in (A, B)] == [0, 1]
+
+
 async def test_write_permission_is_wiped_for_one_broker(pair: Pair) -> None:
     await pair.a.ok(205, {"brokerName": B})
     route = await pair.remoting.route(TOPIC)
@@ -317,6 +332,19 @@ async def test_assignments_are_of_all_brokers(pair: Pair) -> None:
     assert [(each["brokerName"], each["queueId"]) for each in queues] == [(A, 0), (A, 1), (B, 0), (B, 1)]
 
 
+async def test_a_topic_of_the_first_broker_is_assigned_there_or_not_at_all(pair: Pair) -> None:
+    topic = "SCHEDULE_TOPIC_XXXX"
+    wanted = {"topic": topic, "consumerGroup": GROUP, "clientId": "one", "messageModel": "BROADCASTING"}
+
+    async def names() -> set[str]:
+        answer = json.loads((await pair.b.ok(400, body=json.dumps(wanted).encode())).body)
+        return {each["messageQueue"]["brokerName"] for each in answer["messageQueueAssignments"]}
+
+    assert await names() == {A}
+    await pair.broker.broker_lives.shut_down(A)
+    assert await names() == set()
+
+
 async def test_a_producer_is_asked_at_the_broker_of_its_half_message(pair: Pair) -> None:
     beat = json.dumps({"clientID": "one", "producerDataSet": [{"groupName": "makers"}]}).encode()
     for client in (pair.a, pair.b):
@@ -351,6 +379,17 @@ async def test_a_crash_ends_connections_and_leaves_the_route_for_two_minutes(pai
     await pair.broker.mover.advance(1)
     assert await pair.names() == [A]
     await send(pair.a, "still served")
+
+
+async def test_a_crash_answers_no_long_poll_at_the_vip_port(pair: Pair) -> None:
+    vip_port = pair.broker.registry.brokers.get(B).vip_port
+    assert vip_port
+    async with pair.remoting.another(vip_port) as client:
+        waiting = client.ask(POP, pop_of(60_000))
+        await client.ok(106)
+        await pair.broker.broker_lives.crash(B)
+        with pytest.raises(ClosedError):
+            await waiting
 
 
 async def test_a_broker_that_is_shut_down_leaves_the_route_at_once(pair: Pair) -> None:

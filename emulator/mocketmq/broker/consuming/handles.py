@@ -90,6 +90,11 @@ def find_receipt(group: ConsumingGroup, handle: str | PopHandle, now_us: int) ->
     return receipt
 
 
+def log_offset_in(handle: str) -> int:
+    """The log offset of the message with this handle. Raises ReceiptError."""
+    return _parts(handle)[0]
+
+
 def _find_popped(group: ConsumingGroup, handle: PopHandle, now_us: int) -> Receipt:
     queue, queue_offset, pop_ms, queue_id = handle
     name = f"the message popped from {queue.topic}, queue {queue_id}, offset {queue_offset}"

@@ -22,7 +22,14 @@ from typing import Generic, NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.expiries import Expiry
-from mocketmq.broker.consuming.handles import Handle, find_receipt, handle_of, next_pop_ms, renewed
+from mocketmq.broker.consuming.handles import (
+    Handle,
+    find_receipt,
+    handle_of,
+    log_offset_in,
+    next_pop_ms,
+    renewed,
+)
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
 from mocketmq.broker.consuming.receipts import Receipts
@@ -134,10 +141,15 @@ class Receiver:
     async def receive_request(
         self, request: ReceiveRequest, invisible_us: int, wait_s: float = 0.0
     ) -> list[InFlightMessage]:
-        """Like ``receive``, but also for groups and topics that clients may not use."""
+        """Like ``receive``, but also for groups and topics that clients may not use.
+
+        Raises BrokerDownError for a pop from a broker that is or goes down.
+        """
         group, topic_name = request.group, request.topic.name
 
         async def look() -> list[InFlightMessage]:
+            if request.popped and self._topics.brokers.down:
+                self._topics.brokers.check_is_running(request.share)
             limit = min(request.limit, self._room(request))
             if not limit and wait_s <= 0:
                 in_flight = f"Messages of {topic_name} in flight for {group.name}: {self._most_in_flight}"
@@ -347,6 +359,14 @@ class Receiver:
             )
             settled.done.append(handle)
         return settled
+
+    def check_broker(self, group_name: str, handle: str) -> None:
+        """Raise BrokerDownError if the message with this handle is of a broker that is down."""
+        brokers = self._topics.brokers
+        if brokers.down:
+            receipt = self._groups.of_client(group_name).receipts.get(log_offset_in(handle))
+            if receipt is not None and brokers.is_down(receipt.queue):
+                brokers.check_is_running(brokers.of(receipt.queue).share)
 
     async def change(
         self, group_name: str, handle: Handle, invisible_us: int, *, same_handle: bool = False

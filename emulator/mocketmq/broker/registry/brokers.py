@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from mocketmq.clock import US_PER_S, Clock
-from mocketmq.errors import BrokerNotFoundError
+from mocketmq.errors import BrokerDownError, BrokerNotFoundError
 from mocketmq.message.broker_share import ALONE, BrokerShare, is_shared_out
 from mocketmq.store.queue import Queue
 
@@ -90,9 +90,14 @@ class ClusterBrokers:
             return self._clock.now_us() < broker.crashed_us + ROUTE_LIFETIME_US
         return broker.state == "running"
 
-    def routed(self) -> Sequence[RegisteredBroker]:
-        """The brokers that the name server lists."""
-        return [each for each in self._all if self.is_routed(each)]
+    def routed(self, brokers: int | None = None) -> Sequence[RegisteredBroker]:
+        """The brokers that the name server lists, out of all or the first ``brokers``."""
+        return [each for each in self._all[:brokers] if self.is_routed(each)]
+
+    def check_is_running(self, share: BrokerShare) -> None:
+        """Raise BrokerDownError if the broker with this share is down. ``ALONE`` in a cluster names none."""
+        if share.position in self.down and len(share.names) == len(self._all):
+            raise BrokerDownError(f"{share.name} is {self._all[share.position].state}; start it again")
 
     def of(self, queue: Queue) -> RegisteredBroker:
         """The broker that has the queue. The first one has the queues that are not shared out."""

@@ -49,9 +49,7 @@ def _queues(
     )
     if topic is None or not topic.readable:
         return None
-    names = [each.name for each in broker.registry.brokers.routed()]
-    if topic.brokers == 1:
-        names = names[:1]
+    names = [each.name for each in broker.registry.brokers.routed(topic.brokers)]
     # In the order of MessageQueue.compareTo: by broker, then by id
     queues = [(name, queue_id) for name in names for queue_id in range(topic.read_queues)]
     if is_broadcast:

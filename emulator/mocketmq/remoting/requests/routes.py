@@ -75,7 +75,7 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
     except TopicNotFoundError as error:
         _log_miss(call, error)
         raise _no_route(name) from None
-    routed = [each for each in registry.brokers.routed() if each.share.position < topic.brokers]
+    routed = registry.brokers.routed(topic.brokers)
     if not routed:
         raise _no_route(name)
     queues = [
