@@ -1,9 +1,9 @@
-"""Ends and starts the brokers of a cluster, as a test of fail-over asks for.
+"""Crashes brokers of a cluster, shuts them down and starts them again, for tests of fail-over.
 
-A broker that is down has closed ports. Its messages stay in the store. Delayed ones that fall due meanwhile
-are held (``schedule/held_deliveries.py``), and delivered when the broker starts again, with its name in the
-ledger as the reason for being late. Routes still name a broker that has crashed, for 120 s by the broker's
-clock (``broker/registry/brokers.py``); one that was shut down has left the name server.
+A broker that is down has closed ports. Its messages stay in the store. Delayed messages that become due
+meanwhile are held (``schedule/held_deliveries.py``) and delivered when the broker starts again. The ledger
+names its downtime as the reason why they are late. Routes still name a broker that has crashed, for 120 s by
+the broker's clock (``broker/registry/brokers.py``); one that was shut down has left the name server.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class BrokerLives:
         self._lock = asyncio.Lock()
 
     async def load(self) -> None:
-        """Release what brokers held that were down when the process ended, because all of them run now."""
+        """Release messages held for brokers that were down when the process ended. All brokers run now."""
         held = await self._held.counts()
         await self._release([each for each in self._brokers if each.downtime in held])
 
@@ -62,21 +62,21 @@ class BrokerLives:
 
     async def _end(self, name: str, state: BrokerState) -> RegisteredBroker:
         async with self._lock:
-            broker = self._brokers.get(name)
+            broker = self._brokers.broker_named(name)
             if broker.state != "running":
                 raise BrokerStateError(f"{name} is {broker.state}; allowed: running. Start it first")
             async with self._changed_to(state, [broker]):
                 await self._outage.update()
 
             def is_lost(queue: TopicQueue) -> bool:
-                return broker.share.has(*queue)
+                return broker.share.has_queue(*queue)
 
             self._locks.forget(is_lost)
             self._end_polls()  # only now, so that clients of the broker get no answer; those over gRPC do
             return broker
 
     async def start(self, name: str) -> RegisteredBroker:
-        """Start a broker again on its ports, and deliver what fell due while it was down.
+        """Start a broker again on its ports, and deliver the messages that became due while it was down.
 
         Raises BrokerNotFoundError, and BrokerStateError if the broker runs.
         """
@@ -84,9 +84,11 @@ class BrokerLives:
 
     async def _start_one(self, name: str) -> RegisteredBroker:
         async with self._lock:
-            broker = self._brokers.get(name)
+            broker = self._brokers.broker_named(name)
             if broker.state == "running":
-                raise BrokerStateError(f"{name} is running; allowed: crashed or shut-down")
+                raise BrokerStateError(
+                    f"{name} is running; allowed: crashed or shut-down. Crash it or shut it down first"
+                )
             await self._start([broker])
             return broker
 

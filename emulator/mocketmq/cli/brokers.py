@@ -51,7 +51,7 @@ def shutdown(broker: BlockingClient, output: Output, name: str) -> None:
 @_NAME
 @with_broker
 def start(broker: BlockingClient, output: Output, name: str) -> None:
-    """Start a broker again on its port; what fell due meanwhile is delivered."""
+    """Start a broker again on its port, and deliver the messages that became due while it was down."""
     _show(output, broker.start_broker(name))
 
 

@@ -24,7 +24,7 @@ def snapshot() -> None:
 @with_broker
 def save(broker: BlockingClient, output: Output, name: str, replace: bool) -> None:
     """Save messages, offsets, transactions, faults, topics, groups and the clock under NAME."""
-    output.show(saved := broker.save_snapshot(name, replace=replace), f"saved {_told(saved)}")
+    output.show(saved := broker.save_snapshot(name, replace=replace), f"saved {_summary(saved)}")
 
 
 @snapshot.command(epilog=examples("snapshot restore orders-waiting"))
@@ -33,7 +33,7 @@ def save(broker: BlockingClient, output: Output, name: str, replace: bool) -> No
 def restore(broker: BlockingClient, output: Output, name: str) -> None:
     """Go back to the snapshot NAME. Clients stay connected, and continue with what it has."""
     restored = broker.restore_snapshot(name)
-    output.show(restored, f"restored {_told(restored['snapshot'])}")
+    output.show(restored, f"restored {_summary(restored['snapshot'])}")
 
 
 @snapshot.command("list", epilog=examples("snapshot list"))
@@ -67,7 +67,7 @@ def rm(broker: BlockingClient, output: Output, names: tuple[str, ...]) -> None:
     output.show({"snapshots": deleted}, *(f"deleted {each['name']}" for each in deleted))
 
 
-def _told(one: JsonObject) -> str:
+def _summary(one: JsonObject) -> str:
     counts = f"{one['messages']} records, {one['pending']} messages pending"
     return f"{one['name']}: {counts}, the clock at {_time(one['clock_ms'])}"
 

@@ -97,7 +97,7 @@ async def target(call: Call, group_name: str, topic_name: str) -> PopTarget:
 def _share(call: Call) -> BrokerShare:
     """The broker that the client names, or ``ALONE``. Raises BrokerDownError if it is down."""
     brokers, name = call.broker.registry.brokers, call.request.message_queue.broker.name
-    share = brokers.get(name).share if name in brokers.names else ALONE
+    share = brokers.broker_named(name).share if name in brokers.names else ALONE
     brokers.check_is_running(share)
     return share
 

@@ -44,7 +44,7 @@ class BrokerShare(NamedTuple):
         """The name of the broker that has the queue with this number."""
         return self.names[number % len(self.names)]
 
-    def has(self, topic: str, number: int) -> bool:
+    def has_queue(self, topic: str, number: int) -> bool:
         """Whether the queue belongs to this broker. Queues that are not shared out belong to each.
 
         Those of lite topics, whose numbers are negative, belong to the first.
@@ -52,7 +52,7 @@ class BrokerShare(NamedTuple):
         brokers = len(self.names)
         return brokers == 1 or max(number, 0) % brokers == self.position or not is_shared_out(topic)
 
-    def of(self, topic: str, queues: Sequence[T]) -> Sequence[T]:
+    def own_queues(self, topic: str, queues: Sequence[T]) -> Sequence[T]:
         """This broker's share of a topic's queues, which are in order of their numbers."""
         if len(self.names) == 1 or not is_shared_out(topic):
             return queues

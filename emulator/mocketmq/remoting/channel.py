@@ -216,7 +216,7 @@ def _client_answer(answer: Command) -> ClientAnswer:
 def queue_offsets(reset: OffsetReset, share: BrokerShare) -> Iterator[tuple[dict[str, str | int], int]]:
     """Each queue of a broker, in the form that clients use, with its new offset."""
     for number, offset in reset.offsets.items():
-        if share.has(reset.topic, number):
+        if share.has_queue(reset.topic, number):
             yield queue_name(share, reset.topic, number), offset
 
 

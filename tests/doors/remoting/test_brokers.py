@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mocketmq.app import running_emulator
@@ -43,7 +45,7 @@ class Pair:
 
     @property
     def port_of_b(self) -> int:
-        return self.broker.registry.brokers.get(B).port
+        return self.broker.registry.brokers.broker_named(B).port
 
     async def advance(self, seconds: float) -> None:
         await self.broker.mover.advance(int(seconds * US_PER_S))
@@ -68,7 +70,7 @@ class Pair:
 async def running_pair(**changed: Any) -> AsyncIterator[Pair]:
     settings = {"brokers": 2, "topic_queues": QUEUES, **changed}
     async with running_remoting(**settings) as remoting:
-        port = remoting.broker.registry.brokers.get(B).port
+        port = remoting.broker.registry.brokers.broker_named(B).port
         async with remoting.another(port) as b:
             yield Pair(remoting, remoting.client, b)
 
@@ -382,7 +384,7 @@ async def test_a_crash_ends_connections_and_leaves_the_route_for_two_minutes(pai
 
 
 async def test_a_crash_answers_no_long_poll_at_the_vip_port(pair: Pair) -> None:
-    vip_port = pair.broker.registry.brokers.get(B).vip_port
+    vip_port = pair.broker.registry.brokers.broker_named(B).vip_port
     assert vip_port
     async with pair.remoting.another(vip_port) as client:
         waiting = client.ask(POP, pop_of(60_000))
@@ -392,8 +394,12 @@ async def test_a_crash_answers_no_long_poll_at_the_vip_port(pair: Pair) -> None:
             await waiting
 
 
-async def test_a_broker_that_is_shut_down_leaves_the_route_at_once(pair: Pair) -> None:
+async def test_a_broker_that_is_shut_down_leaves_the_route_at_once(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     await pair.broker.broker_lives.shut_down(B)
+    assert f"closing connection from {pair.b.address}: port closed: broker-b down" in caplog.messages
     assert await pair.names() == [A]
     await pair.b.closed()
 
@@ -417,7 +423,9 @@ async def test_without_a_broker_there_is_no_route(pair: Pair) -> None:
 
 async def test_a_state_allows_some_changes_only(pair: Pair) -> None:
     lives = pair.broker.broker_lives
-    with pytest.raises(BrokerStateError, match="broker-b is running; allowed: crashed or shut-down"):
+    with pytest.raises(
+        BrokerStateError, match=r"broker-b is running; allowed: crashed or shut-down\. Crash it or"
+    ):
         await lives.start(B)
     await lives.crash(B)
     with pytest.raises(BrokerStateError, match="broker-b is crashed; allowed: running"):
@@ -431,11 +439,11 @@ async def test_a_start_that_fails_leaves_the_broker_down(pair: Pair, monkeypatch
     await send(pair.b, "held", DELAY="1")
     await lives.crash(B)
     await pair.advance(5)
-    crashed_us = pair.broker.registry.brokers.get(B).crashed_us
+    crashed_us = pair.broker.registry.brokers.broker_named(B).crashed_us
     async with Refusing(pair.broker, monkeypatch):
         with pytest.raises(StoreUnavailableError):
             await lives.start(B)
-    registered = pair.broker.registry.brokers.get(B)
+    registered = pair.broker.registry.brokers.broker_named(B)
     assert (registered.state, registered.crashed_us) == ("crashed", crashed_us)
     async with pair.back() as b:
         await pair.advance(0.001)
@@ -456,7 +464,7 @@ async def test_a_cancelled_start_opens_the_ports(pair: Pair) -> None:
 
 
 async def test_a_cancelled_crash_closes_every_port(pair: Pair) -> None:
-    registered = pair.broker.registry.brokers.get(B)
+    registered = pair.broker.registry.brokers.broker_named(B)
     await cancelled(pair.broker.broker_lives.crash(B))
     with pytest.raises(BrokerStateError):  # the crash has ended
         await pair.broker.broker_lives.crash(B)
@@ -551,6 +559,12 @@ async def test_the_ledger_names_the_broker_that_was_down(pair: Pair) -> None:
     [(fault, due_us, delivered_us)] = rows
     assert fault == "broker-b down"
     assert delivered_us - due_us >= 4 * US_PER_S
+
+
+async def test_no_fault_rule_has_the_name_of_a_downtime(pair: Pair) -> None:
+    name = pair.broker.registry.brokers.broker_named(B).downtime
+    with pytest.raises(msgspec.ValidationError, match=r"a-zA-Z0-9.* at `\$.name`"):
+        msgspec.convert({"do": "hold", "name": name}, FaultRule)
 
 
 async def test_a_message_held_by_a_rule_waits_for_its_broker_too(pair: Pair) -> None:

@@ -59,7 +59,11 @@ class PopTarget(NamedTuple):
         """The queues to pop from, without those of the retry topic."""
         if self.lites is not None:
             return self.lites
-        return self.share.of(self.topic.name, self.topic.readable) if self.queue is None else [self.queue]
+        return (
+            self.share.own_queues(self.topic.name, self.topic.readable)
+            if self.queue is None
+            else [self.queue]
+        )
 
     @property
     def is_in_order(self) -> bool:

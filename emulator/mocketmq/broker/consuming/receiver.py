@@ -366,7 +366,7 @@ class Receiver:
         if brokers.down:
             receipt = self._groups.of_client(group_name).receipts.get(log_offset_in(handle))
             if receipt is not None and brokers.is_down(receipt.queue):
-                brokers.check_is_running(brokers.of(receipt.queue).share)
+                brokers.check_is_running(brokers.broker_of_queue(receipt.queue).share)
 
     async def change(
         self, group_name: str, handle: Handle, invisible_us: int, *, same_handle: bool = False

@@ -80,10 +80,10 @@ class Retries:
 
         A missing topic is created. Raises NoPermissionError if the retry topic is not writable.
         """
-        share = self._topics.brokers.of(of).share
+        share = self._topics.brokers.broker_of_queue(of).share
         if is_dead:
             dead = await self._topics.ensure(dead_letter_topic(group.name), 1)
-            return share.of(dead.name, dead.queues)[0]
+            return share.own_queues(dead.name, dead.queues)[0]
         topic = await self._topics.ensure(retry_topic(group.name), group.retry_queues)
         if topic.write_queues < group.retry_queues:  # the group's number has been raised
             topic = await self._topics.put(
@@ -91,7 +91,7 @@ class Retries:
             )
         if not topic.perm & PERM_WRITE:
             raise NoPermissionError(f"the topic[{topic.name}] sending message is forbidden")
-        return random.choice(share.of(topic.name, topic.queues)[: group.retry_queues])  # noqa: S311 - spreads load
+        return random.choice(share.own_queues(topic.name, topic.queues)[: group.retry_queues])  # noqa: S311 - spreads load
 
     def copy(self, group: Group, message: StoredMessage, queue: Queue, level: int) -> Retry:
         """Copy a message that failed, for a queue from :meth:`queue_for`. Level 0 makes a dead letter."""

@@ -179,7 +179,7 @@ class Selection:
 
     def _is_wanted(self, receipt: Receipt) -> bool:
         request, queue = self._request, receipt.queue
-        if request.share is not ALONE and not request.share.has(queue.topic, queue.queue_id):
+        if request.share is not ALONE and not request.share.has_queue(queue.topic, queue.queue_id):
             return False
         if queue.topic == request.topic.name:
             # A pop of any queue gets all retries, as upstream, where retries are in a separate topic.
@@ -308,7 +308,7 @@ class Selection:
 
 
 def _readable(request: ReceiveRequest, topic: Topic) -> Sequence[Queue]:
-    return request.share.of(topic.name, topic.readable)
+    return request.share.own_queues(topic.name, topic.readable)
 
 
 def known_topic(queue: Queue, properties: str) -> str:

@@ -175,7 +175,7 @@ class Histories:
         queue_keys = {
             queue.key
             for queue in (self._topics.queues_with_lites(topic) if topic else ())
-            if share.has(queue.topic, queue.queue_id)
+            if share.has_queue(queue.topic, queue.queue_id)
         }
 
         def is_wanted(record: StoredMessage) -> bool:

@@ -28,7 +28,7 @@ class Recalls:
         if handle.topic != topic:
             raise NotPendingError("recall failed, topic not match")
         brokers = self._topics.brokers
-        if handle.broker not in brokers.names or brokers.get(handle.broker).state != "running":
+        if handle.broker not in brokers.names or brokers.broker_named(handle.broker).state != "running":
             raise NotPendingError("recall failed, broker service not available")
         if handle.due_ms * US_PER_MS <= self._clock.now_us():
             raise NotPendingError("recall failed, timestamp invalid")

@@ -40,7 +40,10 @@ class RegisteredBroker:
 
     @property
     def downtime(self) -> str:
-        """The reason for late deliveries of the broker, as in the ledger."""
+        """The reason why the broker's messages are late, as the ledger names it: ``broker-b down``.
+
+        No fault rule has such a name, because names of rules have no spaces.
+        """
         return f"{self.name} down"
 
 
@@ -65,7 +68,7 @@ class ClusterBrokers:
     def __getitem__(self, index: int) -> RegisteredBroker:
         return self._all[index]
 
-    def get(self, name: str) -> RegisteredBroker:
+    def broker_named(self, name: str) -> RegisteredBroker:
         """The broker. Raises BrokerNotFoundError."""
         for each in self._all:
             if each.name == name:
@@ -99,7 +102,7 @@ class ClusterBrokers:
         if share.position in self.down and len(share.names) == len(self._all):
             raise BrokerDownError(f"{share.name} is {self._all[share.position].state}; start it again")
 
-    def of(self, queue: Queue) -> RegisteredBroker:
+    def broker_of_queue(self, queue: Queue) -> RegisteredBroker:
         """The broker that has the queue. The first one has the queues that are not shared out."""
         return self._all[self.index_of(queue)]
 
@@ -114,8 +117,8 @@ class ClusterBrokers:
         return self._all[0].share.queue_id(queue.topic, queue.queue_id)
 
     def downtime(self, queue: Queue) -> str | None:
-        """What makes a delivery to the queue wait, as the ledger names it; None if its broker runs."""
-        return self.of(queue).downtime if self.is_down(queue) else None
+        """The downtime that holds deliveries to the queue, as the ledger names it, or None."""
+        return self.broker_of_queue(queue).downtime if self.is_down(queue) else None
 
     def is_down(self, queue: Queue) -> bool:
         """Whether the queue's broker does not run."""

@@ -472,7 +472,7 @@ class Topics:
             raise WrongQueueError(topic.name, queue_id, count)
         queue = topic.queues[queue_id]
         if self.brokers.down and self.brokers.is_down(queue):
-            broker = self.brokers.of(queue)
+            broker = self.brokers.broker_of_queue(queue)
             raise BrokerDownError(
                 f"{broker.name}, which has the message's queue of {topic.name}, has {_ended(broker)};"
                 " start it again"

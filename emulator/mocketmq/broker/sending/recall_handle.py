@@ -59,5 +59,8 @@ def recall_handle_of(sent: SendResult, brokers: ClusterBrokers, *, of_levels: bo
     if due_us is None or topic.startswith(RETRY_PREFIX) or (sent.level and not of_levels):
         return None
     return RecallHandle(
-        topic, brokers.of(sent.queue).name, whole_ms_us(due_us) // US_PER_MS, sent.stored.unique_key
+        topic,
+        brokers.broker_of_queue(sent.queue).name,
+        whole_ms_us(due_us) // US_PER_MS,
+        sent.stored.unique_key,
     ).encode()

@@ -165,9 +165,11 @@ class RemotingServer:
         return registered.share, advertised
 
     def _cut(self, port: int) -> None:
+        broker = self._broker_of.get(port)
+        why = broker.downtime if broker is not None and _is_down(broker) else "injected fault"
         for connection in list(self.hub.connections):
             if connection.port == port:
-                connection.abort("port closed: injected fault, or the broker is down", logging.INFO)
+                connection.abort(f"port closed: {why}", logging.INFO)
 
     def _gone(self, channel: RemotingChannel) -> None:
         self._broker.registry.clients.gone(channel)

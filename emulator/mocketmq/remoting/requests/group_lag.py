@@ -162,7 +162,7 @@ async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
     table = {
         str(share.queue_id(topic, number)): _LONG_MAX if offset is None else offset
         for number, offset in offsets.items()
-        if share.has(topic, number)
+        if share.has_queue(topic, number)
     }
     return Response(body=dumps({"correctionOffsets": table}))
 
@@ -234,7 +234,7 @@ def _consume_stats(found: Iterable[TopicProgress], share: BrokerShare) -> dict[s
 
 
 def _is_of(share: BrokerShare, queue: Queue) -> bool:
-    return share.has(queue.topic, queue.queue_id)
+    return share.has_queue(queue.topic, queue.queue_id)
 
 
 def _queue(share: BrokerShare, queue: Queue) -> dict[str, Any]:

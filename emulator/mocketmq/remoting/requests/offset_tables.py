@@ -28,7 +28,7 @@ async def consumer_offsets(call: RemotingCall[NoHeader]) -> Response:
     groups, share = call.broker.consuming_groups, call.channel.share
     for group in sorted(groups.with_offsets()):
         for queue, offset in groups.offsets_of(group).items():
-            if share.has(queue.topic, queue.queue_id):
+            if share.has_queue(queue.topic, queue.queue_id):
                 queue_id = share.queue_id(queue.topic, queue.queue_id)
                 offsets.setdefault(f"{queue.topic}@{group}", []).append((queue_id, offset))
     return _table({name: object_keys(sorted(queues)) for name, queues in offsets.items()})

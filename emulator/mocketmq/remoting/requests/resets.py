@@ -51,7 +51,7 @@ async def reset(call: RemotingCall[ResetOffsetHeader]) -> Response:
         timestamp_ms=header.timestamp,
         is_forced=header.is_force or has_offset or is_5,
         queue_id=queue_id,
-        is_wanted=None if share is ALONE else lambda queue: share.has(queue.topic, queue.queue_id),
+        is_wanted=None if share is ALONE else lambda queue: share.has_queue(queue.topic, queue.queue_id),
     )
     return Response(body=dumps({"offsetTable": object_keys(queue_offsets(done, share))}))
 
