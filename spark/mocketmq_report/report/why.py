@@ -29,6 +29,8 @@ _STRUCK: Final = {
     "twice": "answered twice",
     "broker-away": "cut off",
 }
+_DOWN: Final = " down"
+"""End of the name by which the ledger knows the downtime of a broker. Names of fault rules have no spaces."""
 _PARTS: Final = 3
 """Maximum number of kinds of requests that are listed for a fault."""
 
@@ -121,6 +123,8 @@ def _words(cause: Cause, report: Report) -> str:
         "slow": f"with a slow consumer{_groups(cause, 'of')}",
     }
     words = said[cause.cause]
+    if cause.cause == "fault" and cause.fault.endswith(_DOWN):
+        words = f"waited while {cause.fault.removesuffix(_DOWN)} was down"
     silent = [row for row in report.reconciliation if row.dimension == "level" and row.is_silent]
     if cause.cause == "overdue" and silent:
         names = figures.listed(figures.group(row.dimension, row.name, row.delay) for row in silent)

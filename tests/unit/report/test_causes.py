@@ -245,6 +245,13 @@ def test_a_fault_holds_messages_up_while_the_clock_is_moved() -> None:
     assert (cause.cause, cause.fault, cause.max_us) == ("fault", "deaf", HOUR_US - FAST + FAST)
 
 
+def test_messages_of_a_broker_that_was_down_hit_no_injected_fault() -> None:
+    held = [row(n, woke=5 * US_PER_S, fault="broker-b down") for n in range(3)]
+    (cause,) = made([*ON_TIME, *held]).causes
+    (said,) = why(sample_report(causes=[cause]))
+    assert said.reasons[0].words == "waited while broker-b was down, up to 5s"
+
+
 WAITING = [row(n, pulled=12 * US_PER_S, pulled_by="g") for n in range(20)]
 
 
