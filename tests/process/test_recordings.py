@@ -98,6 +98,49 @@ async def test_a_recording_is_continued_where_it_ended(tmp_path: Path) -> None:
     assert path.read_text() == whole.read_text()
 
 
+async def test_deliveries_are_not_recorded_again_by_a_run_that_continues(tmp_path: Path) -> None:
+    path = tmp_path / "orders.jsonl"
+    async with forked_broker("--clock", "manual") as broker, Client(broker.url) as client:
+        await client.create_topic("orders", queues=2)
+        await client.send("orders", "soon", delay_level=3, queue_id=1)
+        await client.advance("1m")
+        await client.send("orders", "late", delay_level=18, queue_id=1)
+        await client.advance("9h")
+        await client.send("orders", "recent", delay_level=3, queue_id=1)
+        await client.advance("30s")
+        await client.send("orders", "plain", queue_id=0)
+        server = server_of(broker)
+        assert (await recorded(server, path))["messages"] == 4
+        # A broker takes the times in requests for wall time, so let the next run begin by an offset instead.
+        path.write_text(path.read_text().replace('"from_offset":null', '"from_offset":0'))
+        await client.send("orders", "later", delay_level=3, queue_id=1)
+        await client.advance("30s")
+        assert (await recorded(server, path, "--resume"))["messages"] == 1
+    assert [each["body"] for each in lines(path)] == ["soon", "late", "recent", "plain", "later"]
+
+
+async def test_a_recording_has_one_writer(tmp_path: Path) -> None:
+    path = tmp_path / "orders.jsonl"
+    async with forked_broker("--record", str(path)) as broker:
+        second = await ended("serve", "--port", "0", "--data", ":memory:", "--record", str(path))
+        assert second.code == 2
+        resumed = await ended(
+            *(
+                "record",
+                "--name-server",
+                server_of(broker),
+                "--topic",
+                "TBW102",
+                "--to",
+                str(path),
+                "--resume",
+            )
+        )
+        assert resumed.code == 2
+    for each in (second, resumed):
+        assert f"{path} is being written by another process" in each.stderr
+
+
 async def test_from_until_and_offsets_limit_what_is_recorded(tmp_path: Path) -> None:
     async with forked_broker() as broker, Client(broker.url) as client:
         await client.create_topic("orders", queues=1)

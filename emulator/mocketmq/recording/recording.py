@@ -264,9 +264,12 @@ def _lock(file: BinaryIO, path: Path) -> None:
     """Lock the file, or close it. Raises RecordingError."""
     try:
         lock_file(file.fileno(), _LOCKED_BYTE)
-    except OSError:
+    except (BlockingIOError, PermissionError):
         file.close()
         raise RecordingError(f"{path} is being written by another process; give another name") from None
+    except OSError as error:
+        file.close()
+        raise RecordingError(f"{path} cannot be locked: {error.strerror}") from None
 
 
 def _unwritable(path: Path, error: OSError) -> RecordingError:

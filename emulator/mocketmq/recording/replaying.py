@@ -172,7 +172,12 @@ class Replaying:
             else:
                 by_topic.setdefault(topic, []).append((line, message))
         for topic, messages in by_topic.items():
-            await self._send_topic(topic, messages)
+            sending = asyncio.ensure_future(self._send_topic(topic, messages))
+            try:
+                await asyncio.shield(sending)
+            except asyncio.CancelledError:
+                await sending  # the broker may have stored these messages, so count them
+                raise
 
     async def _send_topic(self, topic: str, messages: list[tuple[Line, JsonObject]]) -> None:
         """Send messages by one request or, if one of them is refused, one by one."""
