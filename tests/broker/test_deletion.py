@@ -228,6 +228,7 @@ async def test_send_checked_before_the_deletion_is_refused_after_it(
 
         with monkeypatch.context() as patched:
             patched.setattr(broker.sender.intake, "accept", before_the_deletion)
+            patched.setattr(broker.sender.intake, "accept_at_once", lambda _message, **_how: None)
             with pytest.raises(TopicNotFoundError):
                 await SENDS[way](broker)
         assert (broker.pending.count, broker.half_messages.open()) == (
