@@ -13,7 +13,7 @@ from mocketmq.store.database import MEMORY
 from mocketmq_compat.delay.schemes import SCHEMES
 from tests.broker.test_checked_halves import prepare
 from tests.support.brokers import GROUP, S, bodies, receive, running_broker, send, visible
-from tests.support.second_directories import send_in
+from tests.support.second_directories import message_files, no_removal_left, send_in
 
 OTHERS = {"directories": "wheel", "wheel": "slots", "slots": "sorted", "sorted": "directories"}
 
@@ -191,6 +191,27 @@ async def test_a_half_message_of_before_is_committed_and_delivered_once_after_ea
             return
     async with running_broker(tmp_path, timed_scheme=scheme) as broker:
         await broker.half_messages.decide("half", commit=True)
+        await broker.mover.advance(120 * S)
+        assert bodies(await visible(broker)) == ["half"]
+
+
+async def test_a_half_message_is_open_after_a_restore_whose_old_file_a_kill_has_left(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, timed_scheme="directories") as broker:
+        due_ms = broker.clock.now_us() // US_PER_MS + 60_000
+        await prepare(broker, __STARTDELIVERTIME=str(due_ms), UNIQ_KEY="half")
+        await broker.snapshots.save("here")
+        await broker.half_messages.decide("half", commit=True)
+        [file] = message_files(tmp_path)
+        content = file.read_bytes()
+        await broker.snapshots.restore("here")
+        await no_removal_left(broker)
+        assert message_files(tmp_path) == []
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(content)
+    async with running_broker(tmp_path, timed_scheme="directories") as broker:
+        assert len(broker.half_messages.open()) == 1
+        await broker.half_messages.decide("half", commit=True)
+        assert broker.pending.count == 1
         await broker.mover.advance(120 * S)
         assert bodies(await visible(broker)) == ["half"]
 
