@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
-from mocketmq.broker.snapshots import differences, snapshots
+from mocketmq.broker.snapshots import captured_state, differences
 from mocketmq.errors import SnapshotQuotaError, StoreUnavailableError
 from mocketmq.faults.rule import FaultRule
 from mocketmq.schedule.timed_scheme import KeptRecord
@@ -205,7 +205,7 @@ async def test_a_store_that_is_too_large_is_refused_before_it_is_copied(
 ) -> None:
     async with running_broker(anywhere) as broker:
         await broker.snapshots.save("here")
-        monkeypatch.setattr(snapshots, "MAX_BYTES", await broker.store.database.used_bytes() + 50_000)
+        monkeypatch.setattr(captured_state, "MAX_BYTES", await broker.store.database.used_bytes() + 50_000)
         await send_in(broker, 60_000, "x" * 60_000)
         for copy in (broker.snapshots.save("later"), broker.snapshots.differences("here", None)):
             with pytest.raises(SnapshotQuotaError, match="or more; allowed: "):

@@ -21,7 +21,7 @@ answers again.
 import asyncio
 import sqlite3
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -36,18 +36,17 @@ from mocketmq.broker.lite.subscriptions import LiteSubscriptions
 from mocketmq.broker.registry.clients import BROADCASTING, OffsetReset
 from mocketmq.broker.registry.registry import Registry, declare
 from mocketmq.broker.removal.retention import Retention
+from mocketmq.broker.snapshots.captured_state import capture_state, check_size
 from mocketmq.broker.snapshots.differences import StateDifference, differences
 from mocketmq.broker.snapshots.shelf import NAME, NAMES, FileShelf, Kept, MemoryShelf, SnapshotShelf
 from mocketmq.broker.snapshots.snapshot_file import (
-    MAX_BYTES,
     Manifest,
     SnapshotState,
-    new_manifest,
     unreadable_manifest,
     write_archive,
 )
 from mocketmq.broker.transactions.half_messages import HalfMessages
-from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.clock import US_PER_MS
 from mocketmq.errors import (
     EmulatorError,
     InvalidArgumentError,
@@ -71,7 +70,7 @@ from mocketmq.settings import Settings
 from mocketmq.store.counters import read_past
 from mocketmq.store.database import MEMORY
 from mocketmq.store.message_keys import MessageKeys
-from mocketmq.store.snapshot_rows import empty_snapshot, restore_rows, save_rows
+from mocketmq.store.snapshot_rows import restore_rows
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
@@ -81,7 +80,6 @@ MAX_TOTAL_BYTES: Final = 1 << 30
 FOLDER: Final = "snapshots"
 _OWN_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC, CLUSTER, BROKER)
 
-_KEEP: Final = "INSERT OR IGNORE INTO snapshot.kept_records VALUES (?, ?, ?, ?, ?)"
 _KEPT: Final = "SELECT scheme, due_ms, number, key_hash, content FROM kept_records ORDER BY scheme, number"
 _TOPICS: Final = "SELECT name FROM topics"
 _BROKERS: Final = "SELECT coalesce((SELECT value FROM counters WHERE name = 'brokers'), 1)"
@@ -236,7 +234,7 @@ class Snapshots:
             raise SnapshotQuotaError(
                 f"there are {len(names)} snapshots; allowed: {MAX_SNAPSHOTS}. Delete some"
             )
-        _check_size(size)
+        check_size(size)
         total = size + sum(map(self._size_of, others))
         if total > MAX_TOTAL_BYTES:
             raise SnapshotQuotaError(
@@ -250,52 +248,8 @@ class Snapshots:
             return 0  # somebody has removed it meanwhile
 
     async def _capture(self) -> tuple[Manifest, bytes]:
-        """Copy the state into a database, and return its file.
-
-        Raises SnapshotQuotaError before much is copied, because the copy is in memory.
-        """
         await self._committed.save_reported()
-        database = self._store.database
-        size = await database.used_bytes()
-        _check_size(size)
-        async with database.attached(empty_snapshot()) as connection, self._timer.intervention():
-
-            def work(batch: Batch) -> tuple[int, int, Sequence[_Chosen]]:
-                chosen = [_Chosen(one.name, one.choose_records()) for one in self._schemes.all_timed]
-                save_rows(batch, list(self._levels.delay_offsets))
-                return batch.now_us, self._schemes.pending, chosen
-
-            now_us, pending, chosen = await self._store.writer.commit(work, alone=True, until="visible")
-
-            def kept_rows() -> Iterator[tuple[object, ...]]:
-                total = size
-                for scheme, read in chosen:
-                    for record in read():
-                        total += len(record.content)
-                        _check_size(total)
-                        yield scheme, *record
-
-            def finish() -> tuple[bytes, tuple[int, int, int]]:
-                connection.executemany(_KEEP, kept_rows())
-                connection.commit()
-                counts = [
-                    connection.execute(f"SELECT count(*) FROM snapshot.{table}").fetchone()[0]
-                    for table in ("topics", "groups", "messages")
-                ]
-                return connection.serialize(name="snapshot"), (counts[0], counts[1], counts[2])
-
-            async with database.exclusively():
-                content, (topics, groups, messages) = await asyncio.to_thread(finish)
-        manifest = new_manifest(
-            saved_us=wall_us(),
-            now_us=now_us,
-            clock=self._store.clock.mode,
-            topics=topics,
-            groups=groups,
-            messages=messages,
-            pending=pending,
-        )
-        return manifest, content
+        return await capture_state(self._store, self._timer, self._schemes, self._levels)
 
     # Restore
 
@@ -427,13 +381,6 @@ class Snapshots:
             self._registry.clients.push_offsets(OffsetReset(group, topic, timestamp_ms, True, found))
 
 
-class _Chosen(NamedTuple):
-    """The pending messages of a scheme, chosen but not read."""
-
-    scheme: str
-    read: Callable[[], Iterable[KeptRecord]]
-
-
 def _rows_of(content: bytes) -> tuple[set[str], int, Sequence[tuple[str, KeptRecord]]]:
     """The topics of a snapshot, its number of brokers, and kept messages with the names of their schemes."""
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -451,14 +398,6 @@ def _shelf_of(settings: Settings) -> SnapshotShelf:
     if settings.snapshots is not None:
         return FileShelf(Path(settings.snapshots))
     return MemoryShelf() if settings.data == MEMORY else FileShelf(Path(settings.data, FOLDER))
-
-
-def _check_size(size: int) -> None:
-    if size > MAX_BYTES:
-        raise SnapshotQuotaError(
-            f"the snapshot would have {size} bytes or more; allowed: {MAX_BYTES}. Remove messages, or begin"
-            " with an empty store"
-        )
 
 
 def _check_name(name: str) -> None:
