@@ -42,7 +42,7 @@ _NUMBERS = (int, float, Decimal)
 @click.argument("query")
 @click.argument("data", nargs=-1)
 def sql(form: str | None, limit: int, query: str, data: tuple[str, ...]) -> None:
-    """QueryAnswer a question about the ledger: QUERY, in DuckDB's SQL. `-` reads it from the standard input.
+    """Answer a question about the ledger: QUERY, in DuckDB's SQL. `-` reads it from the standard input.
 
     DATA is as for `mocketmq report`: data directories (by default mocketmq-data), exports and files. The
     tables are deliveries, runs, moves and faults; docs/ledger-format.md describes their columns, and
