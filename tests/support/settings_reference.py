@@ -34,11 +34,11 @@ of [FaultIn](json-api-reference.md#faultin).
 def page() -> str:
     """Return the text of the page."""
     blocks = [_INTRODUCTION.rstrip()]
-    blocks += table(("setting", "meaning", "allowed", "default"), map(_setting, _declared(Settings)))
+    blocks += table(("setting", "meaning", "allowed"), map(_setting, _declared(Settings)))
     blocks.append(_IN_FILE.rstrip())
     for name, kind in (("topics", TopicDeclaration), ("groups", GroupDeclaration)):
         blocks.append(f"### `[[{name}]]`")
-        blocks += table(("field", "meaning", "allowed", "default"), map(_field, _declared(kind)))
+        blocks += table(("field", "meaning", "allowed"), map(_field, _declared(kind)))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -57,12 +57,11 @@ def _setting(declared: tuple[str, Any]) -> tuple[str, ...]:
 
 def _field(declared: tuple[str, Any]) -> tuple[str, ...]:
     name, metadata = declared
-    default = metadata.get("default", "")
+    default = f"<br>default `{metadata['default']}`" if metadata.get("default") else ""
     return (
         f"`{name}`",
         sentence_case(marked_up(metadata.get("help", ""))),
-        marked_up(metadata["rule"].allowed),
-        f"`{default}`" if default else "",
+        f"{marked_up(metadata['rule'].allowed)}{default}",
     )
 
 
