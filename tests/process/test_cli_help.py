@@ -6,7 +6,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -14,24 +13,13 @@ import pytest
 
 from mocketmq.cli import commands
 from tests.support.command_line import runner
+from tests.support.command_line_reference import walk
 from tests.support.process import clean_environment
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 
 
-def walk(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
-    """Yield the names of all commands and subcommands."""
-    if path:
-        yield path
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            below = command.get_command(context, name)
-            assert below is not None
-            yield from walk(below, *path, name)
-
-
-@pytest.mark.parametrize("path", list(walk(commands)), ids=" ".join)
+@pytest.mark.parametrize("path", [path for path, _ in walk(commands)], ids=" ".join)
 def test_help_fits_a_terminal_and_its_examples_parse(
     path: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,9 +16,9 @@ from mocketmq.cli import commands
 from mocketmq.cli.text import harmless_json
 from tests.doors.remoting.consuming import HEART_BEAT, beat, consumer, subscription
 from tests.doors.remoting.producing import sent
-from tests.process.test_cli_help import walk
 from tests.support.brokers import GROUP, TOPIC
 from tests.support.command_line import Ended, Shell
+from tests.support.command_line_reference import walk
 from tests.support.delayed_files import made
 from tests.support.process import forked_broker
 from tests.support.remoting import Remoting, RemotingClient, connected, running_remoting
@@ -208,7 +208,7 @@ def test_json_stays_the_same_value(text: str) -> None:
 
 def test_every_command_is_listed() -> None:
     shown = {each.removesuffix(" in files").removesuffix(" consume") for each in SHOWING}
-    known = {" ".join(path) for path in walk(commands)}
+    known = {" ".join(path) for path, _ in walk(commands)}
     assert known == shown | WITHOUT
     assert not shown & WITHOUT
 
