@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mocketmq.remoting.channel import RemotingChannel
+from tests.doors.remoting.broker_pairs import QUEUES, Pair, running_pair
+from tests.support.brokers import TOPIC
 from tests.support.patience import PATIENCE_S
 from tests.support.remoting import Remoting, running_remoting
 
@@ -20,3 +22,10 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
 async def remoting() -> AsyncIterator[Remoting]:
     async with running_remoting() as remoting:
         yield remoting
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    async with running_pair() as pair:
+        await pair.broker.registry.topics.put(TOPIC, QUEUES, QUEUES, 6)
+        yield pair

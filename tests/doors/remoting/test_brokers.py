@@ -1,126 +1,40 @@
-"""Several brokers: each with its own port, queues, offsets, locks, pops and lives."""
+"""Several brokers over remoting: what each of them has of its own."""
 
-import asyncio
 import json
-import logging
 import re
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
 from mocketmq.app import running_emulator
-from mocketmq.broker.registry.brokers import ROUTE_LIFETIME_US, RegisteredBroker
-from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.clock import US_PER_MS
 from mocketmq.errors import (
     BrokerDownError,
-    BrokerNotFoundError,
-    BrokerStateError,
     SettingError,
-    StoreUnavailableError,
 )
-from mocketmq.faults.rule import FaultRule
 from mocketmq.message.message import Message
-from mocketmq.remoting.wire.record import WireRecord, decode_records
+from mocketmq.remoting.wire.record import decode_records
 from mocketmq.settings import Settings, TopicDeclaration
+from tests.doors.remoting.broker_pairs import (
+    COMMIT,
+    LOCK,
+    MAX_OFFSET,
+    PULL,
+    QUERY,
+    QUEUES,
+    SEND,
+    A,
+    B,
+    Pair,
+    bodies,
+    message_to,
+    pulled,
+    running_pair,
+    send,
+)
 from tests.doors.remoting.popping import POP, pop_of
-from tests.support.brokers import FREE_PORTS, GROUP, TOPIC, Refusing
-from tests.support.remoting import ClosedError, Remoting, RemotingClient, running_remoting
-
-A, B = "broker-a", "broker-b"
-SEND, PULL, QUERY, COMMIT, MAX_OFFSET, LOCK = 10, 11, 14, 15, 30, 41
-QUEUES = 2
-
-
-class Pair:
-    """Two brokers, with a client of each."""
-
-    def __init__(self, remoting: Remoting, a: RemotingClient, b: RemotingClient) -> None:
-        self.remoting = remoting
-        self.broker = remoting.broker
-        self.a, self.b = a, b
-
-    @property
-    def port_of_b(self) -> int:
-        return self.broker.registry.brokers.broker_named(B).port
-
-    async def advance(self, seconds: float) -> None:
-        await self.broker.mover.advance(int(seconds * US_PER_S))
-
-    async def names(self) -> list[str]:
-        """Return the brokers in the route of the topic."""
-        async with self.remoting.another(self.remoting.server.namesrv_port) as client:
-            answer = await client.call(105, {"topic": TOPIC})
-        if answer.code == 17:
-            return []
-        return [each["brokerName"] for each in json.loads(answer.body)["brokerDatas"]]
-
-    @asynccontextmanager
-    async def back(self) -> AsyncIterator[RemotingClient]:
-        """Start broker-b again, and connect to it."""
-        await self.broker.broker_lives.start(B)
-        async with self.remoting.another(self.port_of_b) as client:
-            yield client
-
-
-@asynccontextmanager
-async def running_pair(**changed: Any) -> AsyncIterator[Pair]:
-    settings = {"brokers": 2, "topic_queues": QUEUES, **changed}
-    async with running_remoting(**settings) as remoting:
-        port = remoting.broker.registry.brokers.broker_named(B).port
-        async with remoting.another(port) as b:
-            yield Pair(remoting, remoting.client, b)
-
-
-@pytest.fixture
-async def pair() -> AsyncIterator[Pair]:
-    async with running_pair() as pair:
-        await pair.broker.registry.topics.put(TOPIC, QUEUES, QUEUES, 6)
-        yield pair
-
-
-async def send(client: RemotingClient, body: str, queue: int = 0, /, **properties: str) -> dict[str, str]:
-    return dict((await client.ok(SEND, message_to(queue, **properties), body.encode())).ext)
-
-
-def message_to(queue: int, /, **properties: str) -> dict[str, str]:
-    return {
-        "producerGroup": "makers",
-        "topic": TOPIC,
-        "defaultTopic": "TBW102",
-        "defaultTopicQueueNums": str(QUEUES),
-        "queueId": str(queue),
-        "sysFlag": "0",
-        "bornTimestamp": "0",
-        "flag": "0",
-        "properties": "".join(f"{name}\x01{value}\x02" for name, value in properties.items()),
-    }
-
-
-async def pulled(client: RemotingClient, queue: int = 0, topic: str = TOPIC) -> list[WireRecord]:
-    ext = {
-        "consumerGroup": GROUP,
-        "topic": topic,
-        "queueId": str(queue),
-        "queueOffset": "0",
-        "maxMsgNums": "32",
-        "sysFlag": "0",
-        "commitOffset": "0",
-        "suspendTimeoutMillis": "0",
-        "subVersion": "0",
-    }
-    answer = await client.call(PULL, ext)
-    return decode_records(answer.body) if answer.code == 0 else []
-
-
-async def bodies(client: RemotingClient, queue: int = 0, topic: str = TOPIC) -> list[str]:
-    return [record.body.decode() for record in await pulled(client, queue, topic)]
-
-
-# Routes and queues
+from tests.support.brokers import FREE_PORTS, GROUP, TOPIC
+from tests.support.remoting import RemotingClient
 
 
 async def test_routes_name_each_broker_with_its_port(pair: Pair) -> None:
@@ -365,217 +279,6 @@ async def test_a_producer_is_asked_at_the_broker_of_its_half_message(pair: Pair)
 
 
 # Lives
-
-
-async def test_a_crash_ends_connections_and_leaves_the_route_for_two_minutes(pair: Pair) -> None:
-    waiting = pair.b.ask(POP, pop_of(60_000))
-    await pair.broker.broker_lives.crash(B)
-    await pair.b.closed()
-    with pytest.raises(ClosedError):
-        await waiting
-    with pytest.raises(ConnectionRefusedError):
-        async with pair.remoting.another(pair.port_of_b):
-            pass
-    await pair.broker.mover.advance(ROUTE_LIFETIME_US - 1)
-    assert await pair.names() == [A, B]
-    await pair.broker.mover.advance(1)
-    assert await pair.names() == [A]
-    await send(pair.a, "still served")
-
-
-async def test_a_crash_answers_no_long_poll_at_the_vip_port(pair: Pair) -> None:
-    vip_port = pair.broker.registry.brokers.broker_named(B).vip_port
-    assert vip_port
-    async with pair.remoting.another(vip_port) as client:
-        waiting = client.ask(POP, pop_of(60_000))
-        await client.ok(106)
-        await pair.broker.broker_lives.crash(B)
-        with pytest.raises(ClosedError):
-            await waiting
-
-
-async def test_a_broker_that_is_shut_down_leaves_the_route_at_once(
-    pair: Pair, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    await pair.broker.broker_lives.shut_down(B)
-    assert f"closing connection from {pair.b.address}: port closed: broker-b down" in caplog.messages
-    assert await pair.names() == [A]
-    await pair.b.closed()
-
-
-async def test_a_broker_starts_again_on_its_port_with_its_messages(pair: Pair) -> None:
-    port = pair.port_of_b
-    await send(pair.b, "before")
-    await pair.broker.broker_lives.crash(B)
-    async with pair.back() as b:
-        assert pair.port_of_b == port
-        assert await pair.names() == [A, B]
-        await send(b, "after")
-        assert await bodies(b) == ["before", "after"]
-
-
-async def test_without_a_broker_there_is_no_route(pair: Pair) -> None:
-    for name in (A, B):
-        await pair.broker.broker_lives.shut_down(name)
-    assert await pair.names() == []
-
-
-async def test_a_state_allows_some_changes_only(pair: Pair) -> None:
-    lives = pair.broker.broker_lives
-    with pytest.raises(
-        BrokerStateError, match=r"broker-b is running; allowed: crashed or shut-down\. Crash it or"
-    ):
-        await lives.start(B)
-    await lives.crash(B)
-    with pytest.raises(BrokerStateError, match="broker-b is crashed; allowed: running"):
-        await lives.shut_down(B)
-    with pytest.raises(BrokerNotFoundError, match="'broker-c'; allowed: broker-a or broker-b"):
-        await lives.crash("broker-c")
-
-
-async def test_a_start_that_fails_leaves_the_broker_down(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    lives = pair.broker.broker_lives
-    await send(pair.b, "held", DELAY="1")
-    await lives.crash(B)
-    await pair.advance(5)
-    crashed_us = pair.broker.registry.brokers.broker_named(B).crashed_us
-    async with Refusing(pair.broker, monkeypatch):
-        with pytest.raises(StoreUnavailableError):
-            await lives.start(B)
-    registered = pair.broker.registry.brokers.broker_named(B)
-    assert (registered.state, registered.crashed_us) == ("crashed", crashed_us)
-    async with pair.back() as b:
-        await pair.advance(0.001)
-        assert await bodies(b) == ["held"]
-
-
-async def test_a_cancelled_start_opens_the_ports(pair: Pair) -> None:
-    lives = pair.broker.broker_lives
-    await send(pair.b, "held", DELAY="1")
-    await lives.crash(B)
-    await pair.advance(5)
-    await cancelled(lives.start(B))
-    with pytest.raises(BrokerStateError):  # the start has ended
-        await lives.start(B)
-    await pair.advance(0.001)
-    async with pair.remoting.another(pair.port_of_b) as b:
-        assert await bodies(b) == ["held"]
-
-
-async def test_a_cancelled_crash_closes_every_port(pair: Pair) -> None:
-    registered = pair.broker.registry.brokers.broker_named(B)
-    await cancelled(pair.broker.broker_lives.crash(B))
-    with pytest.raises(BrokerStateError):  # the crash has ended
-        await pair.broker.broker_lives.crash(B)
-    assert registered.vip_port
-    for port in (registered.port, registered.vip_port):
-        with pytest.raises(ConnectionRefusedError):
-            async with pair.remoting.another(port):
-                pass
-
-
-async def cancelled(change: Coroutine[Any, Any, RegisteredBroker]) -> None:
-    """Cancel the caller of a change in its middle, as a client that disconnects does."""
-    caller = asyncio.create_task(change)
-    for _ in range(3):
-        await asyncio.sleep(0)
-    caller.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await caller
-
-
-async def test_a_full_reset_starts_all_brokers(pair: Pair) -> None:
-    await pair.broker.broker_lives.crash(B)
-    await pair.broker.full_reset.run(None, forget=False)
-    assert await pair.names() == [A, B]
-    async with pair.remoting.another(pair.port_of_b) as b:
-        await send(b, "served")
-
-
-async def test_a_fault_rule_does_not_open_the_ports_of_a_broker_that_is_down(pair: Pair) -> None:
-    await pair.broker.broker_lives.crash(B)
-    await pair.broker.outage.update()
-    with pytest.raises(ConnectionRefusedError):
-        async with pair.remoting.another(pair.port_of_b):
-            pass
-
-
-# Messages of a broker that is down
-
-
-@pytest.mark.parametrize(
-    "delay", [{"DELAY": "3"}, {"__STARTDELIVERTIME": "10000"}], ids=["level", "absolute"]
-)
-async def test_a_due_message_waits_for_its_broker(pair: Pair, delay: dict[str, str]) -> None:
-    now_ms = pair.broker.clock.now_us() // US_PER_MS
-    if "__STARTDELIVERTIME" in delay:
-        wall_ms = now_ms - pair.broker.clock.from_wall(0) // US_PER_MS
-        delay = {"__STARTDELIVERTIME": str(wall_ms + 10_000)}
-    for client, name in ((pair.a, A), (pair.b, B)):
-        await send(client, name, 0, **delay)
-    await pair.broker.broker_lives.crash(B)
-    await pair.advance(3600)
-    assert await bodies(pair.a) == [A]
-    assert pair.broker.held.pending == 1
-    async with pair.back() as b:
-        await pair.advance(0.001)
-        assert await bodies(b) == [B]
-        assert pair.broker.held.pending == 0
-        await pair.advance(3600)
-        assert (await bodies(b), await bodies(pair.a)) == ([B], [A])
-
-
-async def test_a_message_is_not_early_after_a_short_outage(pair: Pair) -> None:
-    await send(pair.b, "later", DELAY="5")  # 1 min
-    await pair.broker.broker_lives.crash(B)
-    await pair.advance(30)
-    async with pair.back() as b:
-        await pair.advance(29.999)
-        assert await bodies(b) == []
-        await pair.advance(0.001)
-        assert await bodies(b) == ["later"]
-
-
-async def test_what_waited_is_delivered_by_the_next_process(tmp_path: Path) -> None:
-    data = str(tmp_path)
-    async with running_pair(data=data) as pair:
-        await send(pair.b, "waits", DELAY="1")
-        await pair.broker.broker_lives.crash(B)
-        await pair.advance(5)
-        assert pair.broker.held.pending == 1
-    async with running_pair(data=data) as pair:
-        await pair.advance(0.001)
-        assert await bodies(pair.b) == ["waits"]
-
-
-async def test_the_ledger_names_the_broker_that_was_down(pair: Pair) -> None:
-    await send(pair.b, "late", DELAY="1")
-    await pair.broker.broker_lives.shut_down(B)
-    await pair.advance(5)
-    async with pair.back():
-        await pair.advance(0.001)
-        rows = await pair.broker.store.database.rows("SELECT fault, due_us, delivered_us FROM deliveries")
-    [(fault, due_us, delivered_us)] = rows
-    assert fault == "broker-b down"
-    assert delivered_us - due_us >= 4 * US_PER_S
-
-
-async def test_no_fault_rule_has_the_name_of_a_downtime(pair: Pair) -> None:
-    name = pair.broker.registry.brokers.broker_named(B).downtime
-    with pytest.raises(msgspec.ValidationError, match=r"a-zA-Z0-9.* at `\$.name`"):
-        msgspec.convert({"do": "hold", "name": name}, FaultRule)
-
-
-async def test_a_message_held_by_a_rule_waits_for_its_broker_too(pair: Pair) -> None:
-    await pair.broker.faults.add_rule(FaultRule(do="deliver-late", by="10s"))
-    await send(pair.b, "late", DELAY="1")
-    await pair.advance(1)
-    await pair.broker.broker_lives.crash(B)
-    await pair.advance(60)
-    async with pair.back() as b:
-        await pair.advance(0.001)
-        assert await bodies(b) == ["late"]
 
 
 async def test_other_doors_send_to_brokers_that_run(pair: Pair) -> None:
