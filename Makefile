@@ -34,9 +34,10 @@ run: setup  ## start the emulator (ARGS="--port 0")
 demo: setup-report  ## a day of delayed messages in under two minutes, and a report of it in mocketmq-report
 	@$(BIN)/mocketmq demo --report mocketmq-report $(ARGS)
 
-pictures: setup-dev  ## make the pictures in docs/images anew, with a Chromium
+pictures: setup-dev  ## make the pictures and the film in docs/images anew, with a Chromium
 	@$(BIN)/python -m tests.support.screenshots docs/images
 	@$(BIN)/python -m tests.support.console_pictures docs/images
+	@$(BIN)/python -m tests.support.console_film docs/images
 
 report: setup-report  ## how late were the broker's deliveries? Opens the page (DATA=dir, ARGS="--threshold …")
 	@$(BIN)/mocketmq report $(DATA) --open $(ARGS)

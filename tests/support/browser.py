@@ -65,13 +65,18 @@ async def console_page(
     dark: bool = False,
     zone: str = "UTC",
     locale: str = "en",
+    scale: float = 1,
     user: "HttpCredentials | None" = None,
 ) -> "AsyncIterator[Page]":
-    """Open the console at this width; fails if the page logs an error or makes a foreign request."""
+    """Open the console at this width; fails if the page logs an error or makes a foreign request.
+
+    Screenshots are ``scale`` times as wide.
+    """
     context = await browser.new_context(
         viewport={"width": width, "height": 900},
         color_scheme="dark" if dark else "light",
         has_touch=width < 500,
+        device_scale_factor=scale,
         timezone_id=zone,
         locale=locale,
         http_credentials=user,

@@ -20,6 +20,7 @@ _HEADING = re.compile(r"(#+) ")
 _STARTS = re.compile(r"\||!\[|<(?!http)")
 _ITEM = re.compile(r" *(?:-|\d+\.) ")
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]*)\)")
+_PICTURE = re.compile(r'\b(?:src|srcset)="([^"]*)"')
 _CODE = re.compile(r"`([^`]+)`")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _TAG = re.compile(r"</?\w+>")
@@ -145,8 +146,10 @@ class Translation:
         yield "links", self._links(self.english, one.text), self._links(self.chinese, other.text)
 
     def _links(self, page: str, text: str) -> set[str]:
-        """Return the targets of links, with Chinese pages and headings under their English names."""
-        return {self._target(page, unquote(target)) for _, target in _LINK.findall(_CODE.sub("", text))}
+        """Return the targets of links and pictures, those of Chinese pages under their English names."""
+        plain = _CODE.sub("", text)
+        targets = [*(target for _, target in _LINK.findall(plain)), *_PICTURE.findall(plain)]
+        return {self._target(page, unquote(target)) for target in targets}
 
     def _target(self, page: str, target: str) -> str:
         if "://" in target:
