@@ -166,7 +166,7 @@ def test_every_output_format_shows_the_findings() -> None:
     Console(file=out, width=160).print(summary(report))
     assert sentence in out.getvalue()
     assert "750ms later" in out.getvalue()
-    assert "By its delay limits" not in html(sample_report())
+    assert "By its delay limits, Amazon SQS" not in html(sample_report())
 
 
 def test_delay_limits_without_effect_are_reported_so() -> None:
