@@ -19,13 +19,11 @@ from tests.support.grpc import touch
 from tests.support.patience import PATIENCE_S
 from tests.support.process import broker_process
 from tests.support.remoting import connected
-from tests.upstream.jars import V5_5
+from tests.upstream.jars import V5
 from tests.upstream.process import HOST, SMALL, running_upstream
 
 GROUPS = ("g-closing", "g-idle")
 """The programs' groups."""
-CLOSING_BY_CHANCE = ("java-5.2-grpc",)
-"""Clients whose waiting receive, when they close, stays open or ends without messages, as seen with 5.5.0."""
 RECEIVES_SLACK = 2
 """Number of answers allowed beyond twice the real proxy's, because polls end at different moments."""
 CPU_SLACK_S = 0.5
@@ -45,7 +43,11 @@ class Side(NamedTuple):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def theirs(jars: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Side]:  # noqa: ARG001
-    """Run the newest RocketMQ with its proxy, which logs its answers."""
+    """Run RocketMQ 5.3.3 with its proxy, which logs its answers.
+
+    With 5.5.0 two outcomes are chance: how a waiting receive of Java 5.2 ends, and whether a receive fails as
+    the proxy does not have the settings of its client yet.
+    """
     home = tmp_path_factory.mktemp("leaving") / "upstream"
 
     async def receives() -> int:
@@ -53,7 +55,7 @@ async def theirs(jars: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncI
         return log.count("delivery_timestamp {")  # ends each answer to a receive, and no other
 
     settings = {**SMALL, "brokerFastFailureEnable": "false"}
-    async with running_upstream(home, V5_5, settings, {}, levels={"RocketmqProxy": "DEBUG"}) as upstream:
+    async with running_upstream(home, V5, settings, {}, levels={"RocketmqProxy": "DEBUG"}) as upstream:
         ports = upstream.namesrv_port, upstream.broker_port, upstream.grpc_port
         yield Side(*ports, upstream.pids[1], receives)
 
@@ -88,10 +90,7 @@ async def test_clients_close_and_idle_as_with_a_real_proxy(
     there, here = await asyncio.gather(
         *(_played(client, side, tmp_path_factory.mktemp("client")) for side in (theirs, ours))
     )
-    if client in CLOSING_BY_CHANCE:
-        assert {here.receive, there.receive} <= {"open", "empty"}
-    else:
-        assert here.receive == there.receive
+    assert here.receive == there.receive
     assert here.uncaught == there.uncaught
     if not there.sends.open:  # a closed rocketmq-python-client never ends its sends and blocks its event loop
         assert here.sends.open == 0
