@@ -94,4 +94,4 @@ class PipeliningSide(Side):
             "records": records_seen(decode_records(answer.body), self.names),
             "code": answer.code,
         }
-        return seen, int(answer.ext["nextBeginOffset"])
+        return seen, int(answer.ext.get("nextBeginOffset", begun))  # none if the pull is refused
