@@ -171,15 +171,11 @@ def stream(own: SparkSession, tmp_path: Path) -> Stream:
     return Stream(own, tmp_path)
 
 
-def test_a_stream_has_each_delivery_once(stream: Stream, tmp_path: Path) -> None:
-    store = MadeStore(tmp_path / "data")
-    for number in (1, 3, 5):
-        store.deliver(number)
-    assert stream.read(store.data) == [1, 3, 5]
-    assert stream.read(store.data) == []
+def begin_next_day(store: MadeStore, run: int) -> None:
+    """Add a run that began a day after the first."""
     store.put(
         "runs",
-        run=2,
+        run=run,
         started_wall_us=START_US + DAY_US,
         started_us=START_US,
         version="0.1.0",
@@ -189,6 +185,15 @@ def test_a_stream_has_each_delivery_once(stream: Stream, tmp_path: Path) -> None
         levels="1s",
         durability="full",
     )
+
+
+def test_a_stream_has_each_delivery_once(stream: Stream, tmp_path: Path) -> None:
+    store = MadeStore(tmp_path / "data")
+    for number in (1, 3, 5):
+        store.deliver(number)
+    assert stream.read(store.data) == [1, 3, 5]
+    assert stream.read(store.data) == []
+    begin_next_day(store, run=2)
     store.deliver(9, run=2)
     store.deliver(10, run=2)
     assert stream.read(store.data) == [9, 10]
@@ -216,18 +221,7 @@ def test_a_stream_does_not_go_on_in_another_store(stream: Stream, tmp_path: Path
     assert stream.read(store.data) == [1]
     shutil.rmtree(store.data)
     other = MadeStore(tmp_path / "data", runs=0)
-    other.put(
-        "runs",
-        run=1,
-        started_wall_us=START_US + DAY_US,
-        started_us=START_US,
-        version="0.1.0",
-        host="there",
-        profile="exact",
-        clock="real",
-        levels="1s",
-        durability="full",
-    )
+    begin_next_day(other, run=1)
     other.deliver(5)
     with pytest.raises(StreamingQueryException, match="but the stream began on the store 20261101T000000"):
         stream.read(other.data)

@@ -58,7 +58,7 @@ async def add_fault(call: ApiCall, _: NoInput, rule: FaultIn) -> FaultOut:
 
 
 async def faults(call: ApiCall, _: NoInput) -> FaultList:
-    """Returns all rules, including those that are spent or over."""
+    """Returns all rules, including spent and expired ones."""
     held = await call.broker.held.counts()
     return FaultList([_out(call, fault, held) for fault in call.broker.faults])
 

@@ -51,7 +51,7 @@ DELIVERY_COLUMNS: Final = (
     LedgerColumn(
         "parked_offset",
         _LONG,
-        "number of the delayed message in its store; all deliveries of one message have the same",
+        "number of the delayed message in its store, the same in each of its deliveries",
         "messages are told apart by `message_id` and `attempt`",
     ),
     LedgerColumn("delivered_offset", _LONG, "number of the delivery in its store, in order of delivery"),

@@ -118,7 +118,7 @@ def _opened(file: Path | io.BytesIO, name: str) -> zipfile.ZipFile:
             raise SnapshotDamagedError(
                 f"snapshot {name} has {file.stat().st_size} bytes; allowed: up to {MAX_BYTES}"
             )
-        return zipfile.ZipFile(file)
+        return zipfile.ZipFile(file)  # NotImplementedError: an archive of several disks
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         raise SnapshotDamagedError(
             f"snapshot {name} is no snapshot of mocketmq, or is damaged: {error}"
@@ -146,7 +146,7 @@ def _member(archive: zipfile.ZipFile, member: str, most: int, name: str) -> byte
             raise SnapshotDamagedError(
                 f"snapshot {name} has a member {member} that is compressed or larger than {most} bytes"
             )
-        return archive.read(info)
+        return archive.read(info)  # RuntimeError: encrypted; NotImplementedError: otherwise compressed
     except KeyError:
         raise SnapshotDamagedError(f"snapshot {name} has no member {member}") from None
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
