@@ -23,6 +23,8 @@ from tests.support.process import BrokerProcess
 GROUP = "GID_faults"
 SEND_TIMEOUT_MS = 3_000
 """Default send timeout of each remoting client, in milliseconds. Most drivers use a longer timeout."""
+ONE_THREAD = {"threads": 1}
+"""Option of clients that consume with many threads, which take messages in order but report them in any."""
 HERE = Path(__file__).parent
 
 
@@ -160,7 +162,7 @@ def _java(client: str) -> Open:
     async def opened(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
         command = (*java_command(client, home), "rocketmq.RocketmqDriver")
         driver = running_driver(command, home, name_server=_address(process), send_timeout_ms=SEND_TIMEOUT_MS)
-        return Driven(await stack.enter_async_context(driver))
+        return Driven(await stack.enter_async_context(driver), **ONE_THREAD)
 
     return opened
 
@@ -168,12 +170,13 @@ def _java(client: str) -> Open:
 async def _go(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
     program = go_versions.FOLDER / "build" / "driver"
     driver = running_driver((str(program),), home, name_server=_address(process))
-    return Driven(await stack.enter_async_context(driver))
+    return Driven(await stack.enter_async_context(driver), **ONE_THREAD)
 
 
 async def _python(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
     options = {"name_server": _address(process), "send_timeout_ms": SEND_TIMEOUT_MS}
-    return Driven(await stack.enter_async_context(running_driver(PYTHON, home, **options)))
+    driver = running_driver(PYTHON, home, **options)
+    return Driven(await stack.enter_async_context(driver), **ONE_THREAD)
 
 
 async def _node(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:

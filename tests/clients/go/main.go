@@ -38,6 +38,7 @@ type command struct {
 	Orderly      bool       `json:"orderly"`
 	Broadcasting bool       `json:"broadcasting"`
 	Member       string     `json:"member"`
+	Threads      int        `json:"threads"` // one keeps the order of messages
 }
 
 type options struct {
@@ -172,6 +173,9 @@ func (d *driver) consume(c command) error {
 	if c.Broadcasting {
 		options = append(options, consumer.WithConsumerModel(consumer.BroadCasting),
 			consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset))
+	}
+	if c.Threads != 0 {
+		options = append(options, consumer.WithConsumeGoroutineNums(c.Threads))
 	}
 	made, err := rocketmq.NewPushConsumer(options...)
 	if err != nil {

@@ -147,11 +147,15 @@ def consume(
     broadcasting: bool = False,
     member: str | None = None,
     hangs: bool = False,
+    threads: int | None = None,
 ) -> None:
+    """Listen. One thread keeps the order of messages."""
     model = MessageModel.BROADCASTING if broadcasting else MessageModel.CLUSTERING
     consumer = configured(PushConsumer(group, orderly=orderly, message_model=model))
     # Only the first consumer of an instance name starts at once; a ten-second timer starts the others.
     consumer.set_instance_name(member or group)
+    if threads is not None:
+        consumer.set_thread_count(threads)
 
     def on_message(_consumer: c_void_p, handle: c_void_p) -> int:
         message = RecvMessage(handle)

@@ -120,6 +120,10 @@ public final class RocketmqDriver {
         if (command.containsKey("commit_every_ms")) { // after 10 s for the first time
             consumer.setPersistConsumerOffsetInterval(command.getIntValue("commit_every_ms"));
         }
+        if (command.containsKey("threads")) { // one keeps the order of messages
+            consumer.setConsumeThreadMin(command.getIntValue("threads"));
+            consumer.setConsumeThreadMax(command.getIntValue("threads"));
+        }
         Listener.listen(consumer, name, command);
         pushing.put(name, consumer);
         return null;
