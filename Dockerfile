@@ -2,8 +2,11 @@
 # as well. `docker buildx bake` builds both for all platforms (docker-bake.hcl).
 #
 # The emulator's image has the bundle (docs/install.md), the C library, and nothing else: no shell, no package manager.
-ARG PYTHON=python:3.13-slim
-ARG JAVA=eclipse-temurin:17-jre
+#
+# Bases are named by tag and digest, so that a build does not change until these lines do. The digests are those of the
+# index for all platforms; `docker buildx imagetools inspect python:3.13-slim` prints the tag's current one as `Digest`.
+ARG PYTHON=python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
+ARG JAVA=eclipse-temurin:17-jre@sha256:207ecae0b2b104dfc6dfa763d1e9cd2041cb344800a180e24cb1a28ed533ff90
 
 FROM ${JAVA} AS java
 

@@ -132,9 +132,9 @@ def test_report_image_installs_the_same_packages_as_make() -> None:
     assert "--require-hashes -r requirements-report.lock" in STAGES["build-report"]
 
 
-def test_images_are_named_by_a_version() -> None:
-    bases = dict(re.findall(r"^ARG (PYTHON|JAVA)=(\S+)$", DOCKERFILE, re.MULTILINE))
-    assert {name: base.partition("@")[0] for name, base in bases.items()} == {
+def test_bases_are_named_by_version_and_digest() -> None:
+    bases = dict(re.findall(r"^ARG (PYTHON|JAVA)=(\S+)@sha256:[0-9a-f]{64}$", DOCKERFILE, re.MULTILINE))
+    assert bases == {
         "PYTHON": "python:3.13-slim",
         "JAVA": "eclipse-temurin:17-jre",
     }
