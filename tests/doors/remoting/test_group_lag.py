@@ -6,6 +6,8 @@ import pytest
 
 from mocketmq.broker.consuming.pull import Pulled
 from mocketmq.message.properties import java_hash
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.rocketmq_versions import V4_9_8, V5_0_0
 from tests.doors.remoting.consuming import RETRY, commit, join, pull
 from tests.doors.remoting.inspection import (
     ALL_CONSUME_STATS,
@@ -110,6 +112,23 @@ async def test_topics_without_subscribed_members_are_left_out() -> None:
             "brokerAddr": f"127.0.0.1:{remoting.server.broker_port}",
             "topicList": ["old", TOPIC],
         }
+
+
+@pytest.mark.parametrize(("server_version", "shown"), [(V4_9_8, {TOPIC}), (V5_0_0, {"own", TOPIC})])
+async def test_a_filter_in_a_pull_counts_as_a_subscription_in_version_5(
+    server_version: int, shown: set[str]
+) -> None:
+    async with running_remoting(server_version=server_version) as remoting:
+        for topic in ("own", TOPIC):
+            await send(remoting.broker, topic=topic, queue=0)
+            await commit(remoting.client, 1, topic=topic)
+        await join(remoting.client)
+        assert {topic for topic, _ in await progress(remoting)} == {TOPIC}
+        await pull(remoting.client, 0, topic="own")
+        assert {topic for topic, _ in await progress(remoting)} == shown
+        await remoting.client.ok(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "own"})
+        await send(remoting.broker, topic="own", queue=0)
+        assert not await progress(remoting, "own")
 
 
 async def test_groups_of_a_topic_have_members_or_offsets() -> None:

@@ -44,6 +44,7 @@ class ConsumingGroup:
         self.receipts: dict[int, Receipt] = {}  # all open receipts, by log offset
         self.available: dict[int, Receipt] = {}  # the free ones among them
         self.lock = asyncio.Lock()
+        self.filtered_by_pull: set[str] = set()  # topics of pulls that brought their own filter
         self._turns: dict[str, int] = {}  # number of the next receive, modulo 100, by topic of type priority
         self._watching: set[asyncio.Event] = set()
 
@@ -109,6 +110,7 @@ class ConsumingGroup:
     def forget(self, queues: Iterable[Queue]) -> None:
         """Close the receipts of these emptied queues, and continue at the ends of the queues."""
         for queue in queues:
+            self.filtered_by_pull.discard(queue.topic)
             self.pulled.pop(queue, None)
             self.uncommitted.pop(queue, None)
             group_queue = self.queues.get(queue)

@@ -142,20 +142,25 @@ class GroupProgress:
         times = await self._times((queue, queue.next_offset - 1) for queue in queues)
         return [(queue, times.get((queue.key, queue.next_offset - 1), 0)) for queue in queues]
 
-    async def of_group(self, group_name: str, topic_name: str | None = None) -> list[TopicProgress]:
+    async def of_group(
+        self, group_name: str, topic_name: str | None = None, *, is_of_5: bool
+    ) -> list[TopicProgress]:
         """The group's progress in a topic, or in all topics that it has consumed.
 
-        If the group has connected members, topics that they do not subscribe to are omitted, as upstream.
+        If the group has connected members, topics that they do not subscribe to are omitted, as upstream. In
+        RocketMQ 5 a pull with its own filter counts as a subscription.
         """
         names = self.topics_of(group_name) if topic_name is None else [topic_name]
         live = self._clients.find_connected_group(group_name)
-        wanted = live.subscriptions if live else {}
+        group = self._groups.find_group(group_name)
+        wanted = set(live.subscriptions) if live else set()
+        if wanted and group and is_of_5:
+            wanted |= group.filtered_by_pull
         topics = [
             topic
             for name in names
             if (topic := self._topics.find_topic(name)) and (not wanted or topic.name in wanted)
         ]
-        group = self._groups.find_group(group_name)
         return [await self._in_topic(group_name, group, topic) for topic in topics]
 
     async def _in_topic(self, name: str, group: ConsumingGroup | None, topic: Topic) -> TopicProgress:

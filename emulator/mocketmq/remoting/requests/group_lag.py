@@ -68,8 +68,7 @@ class QueryConsumeQueueHeader(NamedTuple):
 async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
     """Return the first and next offset of each queue of a topic, and the time of its newest message."""
     statistics, share = call.broker.registry.statistics, call.channel.share
-    is_of_5 = call.settings.server_version >= V5_0_0
-    queues = await call.broker.group_progress.of_topic(call.header.topic, is_of_5=is_of_5)
+    queues = await call.broker.group_progress.of_topic(call.header.topic, is_of_5=_is_of_5(call))
     table = object_keys(
         (
             _queue(share, queue),
@@ -91,7 +90,7 @@ async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
 async def consume_stats(call: RemotingCall[ConsumeStatsHeader]) -> Response:
     """Return a group's committed offsets and lag."""
     group, topic = call.header
-    found = await call.broker.group_progress.of_group(group, topic.strip() or None)
+    found = await call.broker.group_progress.of_group(group, topic.strip() or None, is_of_5=_is_of_5(call))
     return Response(body=dumps(_consume_stats(found, call.channel.share)))
 
 
@@ -100,7 +99,7 @@ async def broker_consume_stats(call: RemotingCall[BrokerConsumeStatsHeader]) -> 
     groups, share = [], call.channel.share
     diff = inflight_diff = 0
     for group in call.broker.registry.groups:
-        found = await call.broker.group_progress.of_group(group.name)
+        found = await call.broker.group_progress.of_group(group.name, is_of_5=_is_of_5(call))
         if call.header.is_order:
             found = [each for each in found if each.topic.config.order]
         groups.append({group.name: [_consume_stats([each], share) for each in found]})
@@ -231,6 +230,10 @@ def _consume_stats(found: Iterable[TopicProgress], share: BrokerShare) -> dict[s
         if _is_of(share, one.queue)
     )
     return {"consumeTps": sum(each.given_per_second for each in found), "offsetTable": table}
+
+
+def _is_of_5(call: RemotingCall[Any]) -> bool:
+    return call.settings.server_version >= V5_0_0
 
 
 def _is_of(share: BrokerShare, queue: Queue) -> bool:

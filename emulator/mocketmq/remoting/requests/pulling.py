@@ -51,8 +51,10 @@ async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
     """Return the messages of a queue from an offset on, as soon as there are any."""
     header, reader = call.header, call.broker.pull
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
-    await reader.admit(group, topic, queue_id)
+    consuming, _ = await reader.admit(group, topic, queue_id)
     tag_filter = _filter_of_pull(call.broker, header)
+    if header.sys_flag & _SUBSCRIPTION:
+        consuming.filtered_by_pull.add(topic)
     if header.sys_flag & _COMMIT_OFFSET:
         await call.broker.committed_offsets.report(
             group, topic, queue_id, header.commit_offset, is_durable=False
