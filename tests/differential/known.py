@@ -206,6 +206,12 @@ def _pull_beyond_end(difference: Difference) -> bool:
     return difference.path == ("ext", "nextBeginOffset") and difference.codes == (21, 21)
 
 
+def _pull_before_beginning(difference: Difference) -> bool:
+    remarks = tuple(seen.get("remark") for seen in difference.seen)
+    is_empty = remarks == ("NO_MESSAGE_IN_QUEUE", "NO_MATCHED_MESSAGE") and difference.codes == (21, 20)
+    return is_empty and difference.op.name == "pull"
+
+
 def _group_names(difference: Difference) -> bool:
     return difference.given("consumerGroup") in ("", "a b") and difference.codes[1] == 1
 
@@ -388,6 +394,7 @@ RULES: Final = (
     Rule("no-queues", _no_queues, ends=True),
     Rule("half-flag-alone", _half_flag, ends=True),
     Rule("pull-beyond-end", _pull_beyond_end),
+    Rule("pull-before-beginning", _pull_before_beginning),
     Rule("group-names", _group_names),
     Rule("unique-key-any-time", _unique_key_any_time),
     Rule("repeated-keys", _repeated_keys),

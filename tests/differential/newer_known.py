@@ -1,6 +1,7 @@
 """Deliberate differences from RocketMQ 5.5.0 in general sequences, beside those of :mod:`known`."""
 
-from typing import Final
+import re
+from typing import Any, Final
 
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.differential.difference import Difference
@@ -15,6 +16,10 @@ _FIELDS: Final = frozenset(
 )
 _OF_BATCH: Final = ((("properties", "CLUSTER"), "DefaultCluster"), (("properties", "common"), "c"))
 _PLACE: Final = (("properties", "REAL_QID"), ("properties", "REAL_TOPIC"))
+_SHORTENED: Final = re.compile(r"… \((\d+) characters")
+_MOST: Final = 256 << 10
+_OTHERWISE_STORED: Final = 4 << 10
+"""Limit on the bytes of a pull, and how much less the bodies of a full one have."""
 _TRACING: Final = (("properties", "MSG_REGION"), ("properties", "TRACE_ON"))
 
 
@@ -45,6 +50,21 @@ def _committed_halves(difference: Difference) -> bool:
 
 def _batch(difference: Difference) -> bool:
     return (difference.path[-2:], difference.ours) in _OF_BATCH
+
+
+def _bytes_of_records(difference: Difference) -> bool:
+    if difference.op.name != "pull" or difference.codes != (0, 0):
+        return False
+    fewer, more = sorted((seen["records"] for seen in difference.seen), key=len)
+    is_cut = len(fewer) < len(more) and all(
+        one["queueOffset"] == other["queueOffset"] for one, other in zip(fewer, more, strict=False)
+    )
+    return is_cut and 0 <= _MOST - sum(map(_body_bytes, fewer)) <= _OTHERWISE_STORED
+
+
+def _body_bytes(record: dict[str, Any]) -> int:
+    shortened = _SHORTENED.search(record["body"])
+    return int(shortened[1]) if shortened else len(record["body"])
 
 
 def _overtaking(difference: Difference) -> bool:
@@ -91,6 +111,7 @@ NEWER_RULES: Final = (
     Rule("offsets-of-empty-queues", _empty_queues, versions=(V5_5,)),
     Rule("check-backs-of-5", _check_backs, versions=(V5_5,)),
     Rule("properties-of-batches", _batch, versions=(V5_5,)),
+    Rule("bytes-of-records", _bytes_of_records, versions=(V5_5,)),
     Rule("queries-overtake", _overtaking, versions=(V5_5,)),
     Rule("places-of-halves", _committed_halves, versions=(V5_5,)),
     Rule("recall-of-half", _recall_of_half, versions=(V5_5,)),
