@@ -6,6 +6,7 @@ from typing import Any, Final
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.differential.difference import Difference
 from tests.differential.known import Rule
+from tests.differential.values import GROUPS
 from tests.upstream.jars import V5_5
 
 _FIELDS: Final = frozenset(
@@ -87,6 +88,13 @@ def _pushed_resets(difference: Difference) -> bool:
     return rest == (difference.theirs or [])
 
 
+def _former_subscribers(difference: Difference) -> bool:
+    if difference.path[:2] != ("body", "groupList"):
+        return False
+    theirs, ours = (set(seen["body"]["groupList"]) for seen in difference.seen)
+    return bool(theirs - ours) and theirs - ours <= set(GROUPS)
+
+
 def _rates(difference: Difference) -> bool:
     return difference.path[-1] == "topicPutTps"
 
@@ -117,6 +125,7 @@ NEWER_RULES: Final = (
     Rule("recall-of-half", _recall_of_half, versions=(V5_5,)),
     Rule("pull-offsets", _pull_offset, versions=(V5_5,)),
     Rule("pushed-resets", _pushed_resets, versions=(V5_5,)),
+    Rule("former-subscribers", _former_subscribers, versions=(V5_5,)),
     Rule("rates", _rates, versions=(V5_5,)),
     Rule("offsets-of-no-group", _unknown_group, ends=True, versions=(V5_5,)),
     Rule("empty-bodies", _empty_body, ends=True, versions=(V5_5,)),
