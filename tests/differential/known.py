@@ -338,7 +338,7 @@ def _reset_offline(difference: Difference) -> bool:
 
 def _unwritable(difference: Difference) -> bool:
     theirs, ours = difference.codes
-    return difference.op.name in ("send", "send_batch") and ours == 16 and theirs in (0, 1)
+    return difference.op.name in ("send", "send_batch") and ours == 16 and theirs in (0, 1, 29)
 
 
 def _order(difference: Difference) -> bool:
