@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Callable, Iterable
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from mocketmq import DEFAULT_URL
-from mocketmq.client.answer import JsonObject
-from mocketmq.client.blocking import BlockingClient
 from mocketmq.errors import EmulatorError
+
+if TYPE_CHECKING:
+    from mocketmq.client.answer import JsonObject
+    from mocketmq.client.blocking import BlockingClient
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 """Type of click's parameter ``shell_complete``."""
@@ -60,8 +62,10 @@ def complete_fault_kinds(context: click.Context, parameter: click.Parameter, beg
     return complete_words(get_args(Kind))(context, parameter, begun)
 
 
-def _ask(context: click.Context, act: Callable[[BlockingClient], list[JsonObject]]) -> list[JsonObject]:
+def _ask(context: click.Context, act: "Callable[[BlockingClient], list[JsonObject]]") -> "list[JsonObject]":
     """Ask the broker that the command would use. Returns an empty list if no broker answers."""
+    from mocketmq.client.blocking import BlockingClient  # noqa: PLC0415 - `serve` completes, but needs no client
+
     url = context.params.get("url") or os.environ.get("MOCKETMQ_URL") or DEFAULT_URL
     token = context.params.get("token") or os.environ.get("MOCKETMQ_TOKEN")
     try:
