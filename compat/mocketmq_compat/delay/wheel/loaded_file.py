@@ -1,54 +1,59 @@
 """A loaded file of the wheel: its pending messages as slots of the timing wheel, one sorted slot per second.
 
 A message takes 32 bytes: its entry, and the offset of its record. Removing a message only clears its offset,
-because deleting its numbers would move the rest of the slot each time. A slot is compacted when more than
+because deleting it would move the rest of the slot each time. A slot is compacted when more than
 half of its messages are removed.
 """
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
+from itertools import compress
 from typing import Final
 
 from mocketmq_compat.delay.delayed_file import Entry
 
-_FIELDS: Final = 4
 _GONE: Final = -1
 
 
 class _Slot:
-    """The messages of one second."""
+    """The messages of one second, in columns, in which ``bisect`` searches without a call of Python code."""
 
     def __init__(self) -> None:
-        self.numbers: array[int] = array("q")  # due time, number, key hash and offset of each
+        self.due_ms: array[int] = array("q")
+        self.numbers: array[int] = array("q")
+        self.key_hashes: array[int] = array("q")
+        self.offsets: array[int] = array("q")
         self.waiting = 0
 
+    @property
+    def columns(self) -> "tuple[array[int], ...]":
+        """The columns of an entry, in the order of its fields, and the offsets."""
+        return self.due_ms, self.numbers, self.key_hashes, self.offsets
+
     def __iter__(self) -> Iterator[Entry]:
-        numbers = iter(self.numbers)
-        for due_ms, number, key_hash, offset in zip(numbers, numbers, numbers, numbers, strict=True):
+        for *fields, offset in zip(*self.columns, strict=True):
             if offset != _GONE:
-                yield Entry(due_ms, number, key_hash)
+                yield Entry(*fields)
 
     def place(self, entry: Entry) -> tuple[int, bool]:
-        """Return the index of the message's numbers, or where to insert them, and whether they exist."""
-        numbers = self.numbers
-        if not numbers or Entry(*numbers[-_FIELDS:-1]) < entry:  # the usual case
-            return len(numbers), False
-        index = bisect_left(range(len(numbers) // _FIELDS), entry, key=self._entry_at)
-        is_there = index * _FIELDS < len(numbers) and self._entry_at(index) == entry
-        return index * _FIELDS, is_there
-
-    def _entry_at(self, index: int) -> Entry:
-        return Entry(*self.numbers[index * _FIELDS : index * _FIELDS + _FIELDS - 1])
+        """Return the message's place, or where to insert it, and whether it is there."""
+        due_ms, number, key_hash = entry
+        low = bisect_left(self.due_ms, due_ms)
+        high = bisect_right(self.due_ms, due_ms, low)
+        place = bisect_left(self.numbers, number, low, high)
+        while place < high and self.numbers[place] == number:  # several only after two folders were merged
+            if self.key_hashes[place] >= key_hash:
+                return place, self.key_hashes[place] == key_hash
+            place += 1
+        return place, False
 
     def compact(self) -> None:
         """Delete the numbers of removed messages, if these take more than half of the slot."""
-        if len(self.numbers) > 2 * _FIELDS * self.waiting:
-            numbers, left = self.numbers, array("q")
-            for place in range(0, len(numbers), _FIELDS):
-                if numbers[place + _FIELDS - 1] != _GONE:
-                    left.extend(numbers[place : place + _FIELDS])
-            self.numbers = left
+        if len(self.offsets) > 2 * self.waiting:
+            is_left = [offset != _GONE for offset in self.offsets]
+            for column in self.columns:
+                column[:] = array("q", compress(column, is_left))
 
 
 class LoadedFile:
@@ -77,12 +82,12 @@ class LoadedFile:
         if slot is None:
             return None
         place, is_there = slot.place(entry)
-        offset = slot.numbers[place + _FIELDS - 1] if is_there else _GONE
+        offset = slot.offsets[place] if is_there else _GONE
         return None if offset == _GONE else offset
 
     def matching(self, field: int, value: int) -> list[Entry]:
         """Return the entries with this value in a field."""
-        some = [slot for slot in self._slots.values() if value in slot.numbers]
+        some = [slot for slot in self._slots.values() if value in slot.columns[field]]
         return [entry for slot in some for entry in slot if entry[field] == value]
 
     def add(self, entry: Entry, offset: int) -> None:
@@ -90,19 +95,22 @@ class LoadedFile:
         slot = self._slots.setdefault(entry.second, _Slot())
         place, is_there = slot.place(entry)
         if not is_there:
-            slot.numbers[place:place] = array("q", (*entry, _GONE))
-        if slot.numbers[place + _FIELDS - 1] == _GONE:
+            for column, value in zip(slot.columns, (*entry, _GONE), strict=True):
+                column.insert(place, value)
+        if slot.offsets[place] == _GONE:
             slot.waiting += 1
-        slot.numbers[place + _FIELDS - 1] = offset
+        slot.offsets[place] = offset
 
-    def remove(self, entry: Entry) -> None:
-        """Remove a message, if it is pending."""
-        if self.offset(entry) is None:
-            return
-        slot = self._slots[entry.second]
-        slot.numbers[slot.place(entry)[0] + _FIELDS - 1] = _GONE
+    def remove(self, entry: Entry) -> bool:
+        """Remove a message. Returns whether it was pending."""
+        slot = self._slots.get(entry.second)
+        place, is_there = (0, False) if slot is None else slot.place(entry)
+        if slot is None or not is_there or slot.offsets[place] == _GONE:
+            return False
+        slot.offsets[place] = _GONE
         slot.waiting -= 1
         if slot.waiting:
             slot.compact()
         else:
             del self._slots[entry.second]
+        return True
