@@ -7,6 +7,7 @@ from tests.clients.recipes.pages import KITS, run, write
 
 JAVA_PROJECTS = {
     "junit5": "junit5",
+    "kotlin": "junit5",
     "spring-boot": "junit5",
     "spring-cloud-stream": "spring-cloud-stream",
     "camel": "camel",
