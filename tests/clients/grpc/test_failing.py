@@ -16,10 +16,13 @@ from tests.clients.grpc.versions import FOLDER
 from tests.clients.remoting.driver import WAIT_S
 from tests.support.brokers import FREE_PORTS
 from tests.support.grpc import touch
+from tests.support.patience import HANGING_S
 
 pytestmark = pytest.mark.interop
 
 TOPIC, FAILING, HANGING = "payments", "failing", "hanging"
+LONGEST = f"{HANGING_S:g}s"
+"""Also the longest pause, because a slow client would otherwise count as hanging."""
 
 
 class Application:
@@ -40,7 +43,10 @@ class Application:
 
 async def test_what_is_shown_is_what_the_consumers_did(tmp_path: Path) -> None:
     program = await asyncio.to_thread(python, FOLDER / "python" / "failing.py", tmp_path)
-    settings = Settings(data=":memory:", clock="manual", max_long_poll_us=US_PER_S, **FREE_PORTS)
+    longest_us = int(HANGING_S * US_PER_S)
+    settings = Settings(
+        data=":memory:", clock="manual", max_long_poll_us=US_PER_S, max_wait_us=longest_us, **FREE_PORTS
+    )
     async with running_emulator(settings) as emulator, Client(emulator.url) as control:
         for group in (FAILING, HANGING):
             await control.put_group(group, max_retries=2)
@@ -62,7 +68,9 @@ async def test_what_is_shown_is_what_the_consumers_did(tmp_path: Path) -> None:
             states = {one["group"]: one["state"] for one in await control.leaks()}
             assert states == {FAILING: "postponed", HANGING: "in flight"}
 
-            [dead] = await control.assert_dead(TOPIC, 1, group=FAILING, advance="30m", wait="30s")
+            [dead] = await control.assert_dead(
+                TOPIC, 1, group=FAILING, advance="30m", wait=LONGEST, pause=LONGEST
+            )
             assert dead["message_id"] == sent["message_id"]
             await application.follow(FAILING, 3)
             seen = await shown(control, sent["message_id"])

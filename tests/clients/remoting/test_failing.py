@@ -26,7 +26,7 @@ async def group_with(broker: RemotingBroker, name: str, **figures: int) -> Any:
 
 async def test_what_is_shown_is_what_the_consumers_did(home: Path, python_client: tuple[str, ...]) -> None:
     async with (
-        running_remoting_broker() as broker,
+        running_remoting_broker("--max-wait", "5m") as broker,
         running_driver(python_client, home, name_server=broker.name_server) as driver,
     ):
         control = broker.control
@@ -44,7 +44,7 @@ async def test_what_is_shown_is_what_the_consumers_did(home: Path, python_client
         states = {one["group"]: one["state"] for one in await control.leaks()}
         assert states == {FAILING: "to be retried", HANGING: "in flight"}
 
-        [dead] = await control.assert_dead(TOPIC, 1, group=FAILING, advance="1d", wait="30s")
+        [dead] = await control.assert_dead(TOPIC, 1, group=FAILING, advance="1d", wait="5m", pause="5m")
         assert dead["message_id"] == sent["message_id"]
         attempts = 1 + len(driver.received[FAILING])
         assert attempts == 3
