@@ -140,7 +140,7 @@ async def test_a_failed_message_is_told_from_one_in_flight(door: str, state: str
         await consumers.fail(door)
         [leak] = (await consumers.api.ok("GET", f"/v1/leaks?group={GROUP}"))["leaks"]
         assert leak["state"] == state
-        assert re.search(rf"{state} at {GROUP}, until [0-9:]+, in 10s$", leak["text"])
+        assert re.search(rf"{state} at {GROUP}, until [0-9: -]+, in 10s$", leak["text"])
 
 
 async def kinds_of_life(consumers: Consumers, message_id: str) -> list[str]:

@@ -163,7 +163,7 @@ async def test_leaks_are_named_by_group_and_state(api: Api) -> None:
         3,
         {"in flight": "in flight", "retried": "to be retried", "not taken": "not taken"},
     )
-    in_flight = r"orders 'in flight': in flight at billing, until [0-9:]+, in 30s$"
+    in_flight = r"orders 'in flight': in flight at billing, until [0-9: -]+, in 30s$"
     assert re.match(in_flight, leaks["leaks"][0]["text"])
     await api.refused(404, "GET", "/v1/leaks?group=audit")
     await api.ok("POST", "/v1/clock/advance", {"by": "30s"})
