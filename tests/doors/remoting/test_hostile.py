@@ -122,6 +122,7 @@ async def test_invalid_bytes_close_only_their_connection(veteran: Victim, garbag
         assert (await client.call(105, {"topic": "TBW102"})).code == 0
         client.write(garbage)
         await client.closed()
+    await veteran.process.logs(f"closing connection from {client.address}")
     assert veteran.process.stderr[said:].count(f"closing connection from {client.address}") == 1
 
 
