@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from random import Random
 
 import pytest
 import pytest_asyncio
@@ -11,6 +10,7 @@ from aiohttp import ClientError, ClientSession
 
 from tests.support.brokers import GROUP, TOPIC
 from tests.support.metered import COMMITTED, VISIBLE, Scrape, play, wait_for_the_delayed_message
+from tests.support.network import quiet_port
 from tests.support.patience import PATIENCE_S
 from tests.support.process import broker_process
 from tests.support.remoting import connected
@@ -36,7 +36,7 @@ async def scraped(url: str, name: str) -> Scrape:
 
 @pytest_asyncio.fixture
 async def both(jars: None, tmp_path: Path) -> AsyncIterator[tuple[Scrape, Scrape]]:  # noqa: ARG001
-    port = Random().choice(range(19_000, 19_900))
+    port = quiet_port()
     settings = {**SMALL, "metricsExporterType": "PROM", "metricsPromExporterPort": str(port)}
     settings |= {"metricsPromExporterHost": HOST, "timerWheelEnable": "true"}
     proxy = {"metricsExporterType": "PROM"}
