@@ -15,7 +15,7 @@ from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay.schemes import SCHEMES
 from tests.support.brokers import S, bodies, receive, running_broker, send, visible
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import HANGING_S
 from tests.support.second_directories import send_in
 
 OF_RESTORES = ("snapshots.noted", "snapshots.staged", "snapshots.restored")
@@ -61,7 +61,7 @@ async def killed(what: str, data: Path, scheme: str, failpoint: str) -> bool:
         *(sys.executable, "-m", "tests.crash.restoring", what, str(data), scheme),
         env={**os.environ, ENVIRONMENT: failpoint},
     )
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(HANGING_S):
         status = await process.wait()
     assert status in (0, -signal.SIGKILL)
     return status != 0

@@ -96,7 +96,7 @@ async def test_questions_are_found_by_search() -> None:
             await page.goto(f"{url}/")
             await page.wait_for_load_state("networkidle")
             await page.locator(".md-search__button").first.click()
-            await page.keyboard.type(question)
+            await page.locator("input[aria-label=Search]").press_sequentially(question)
             async with asyncio.timeout(PATIENCE_S):
                 while url + section not in (await results(page))[:FIRST]:
                     await page.wait_for_timeout(50)
