@@ -15,7 +15,7 @@ SPRING = (*SPRING_BOOT, "stream")
 ALL = (*SPRING, "camel")
 TIMERS = "Timers: `TIMER_DELAY_SEC`, `TIMER_DELAY_MS`, `TIMER_DELIVER_MS`"
 HALF_AN_HOUR_MS = 1_800_000
-LONG_MS = 30_000
+LONG_MS = 200_000
 
 
 @pytest.mark.feature("Send and wait", *ALL)

@@ -10,7 +10,7 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/producer"
 )
 
-const replyWithin = 30 * time.Second
+const replyWithin = 200 * time.Second
 
 func (d *driver) request(message *primitive.Message) (any, error) {
 	reply, err := d.producer.Request(d.background, replyWithin, message)

@@ -23,7 +23,7 @@ final class Routes extends RouteBuilder {
 
         from("direct:price").marshal().json()
             .to(ExchangePattern.InOut, "rocketmq:prices?producerGroup=asking"
-                + "&replyToTopic=replies&replyToConsumerGroup=asking-replies&requestTimeoutMillis=30000");
+                + "&replyToTopic=replies&replyToConsumerGroup=asking-replies&requestTimeoutMillis=200000");
 
         from("rocketmq:prices?consumerGroup=pricing").unmarshal().json(Order.class)
             .setHeader(OVERRIDE_MESSAGE_KEY, header(KEY))

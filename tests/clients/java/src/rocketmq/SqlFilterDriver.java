@@ -19,7 +19,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 
 /** Consumers of rocketmq-client, of 4.9 or 5.5, that filter by SQL92. */
 public final class SqlFilterDriver {
-    private static final long WAIT_MS = 15_000;
+    private static final long WAIT_MS = 200_000;
 
     private final String nameServer;
 

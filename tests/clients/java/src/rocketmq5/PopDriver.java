@@ -97,7 +97,7 @@ public final class PopDriver {
         header.setMaxMsgNums(command.getIntValue("count"));
         header.setInvisibleTime(60_000);
         header.setPollTime(command.getIntValue("wait_ms"));
-        header.setBornTime(System.currentTimeMillis());
+        // Without a born time, because a broker refuses a pop that takes half a second to arrive.
         header.setExpType("TAG");
         header.setExp("*");
         header.setOrder(command.getBooleanValue("orderly"));
