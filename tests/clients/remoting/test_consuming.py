@@ -11,6 +11,7 @@ from tests.clients.remoting.arrivals import arrive_by_tag
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import WAIT_S, Driver
 from tests.clients.remoting.early_consumers import gets_the_first_message
+from tests.clients.remoting.restarts import committed
 from tests.clients.remoting.sharing import share_the_queues
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -89,10 +90,13 @@ async def test_broadcasting(broker: RemotingBroker, driver: Driver, topic: str) 
 
 
 @pytest.mark.feature("Offsets survive a restart of the consumer", "python", "node")
-async def test_a_consumer_continues_at_its_offset(driver: Driver, topic: str) -> None:
+async def test_a_consumer_continues_at_its_offset(
+    broker: RemotingBroker, driver: Driver, topic: str
+) -> None:
     await driver.call("send", topic=topic, body="before")
     await driver.call("consume", group=topic, topic=topic)
     assert await driver.bodies(topic, 1) == ["before"]
+    await committed(broker, topic)
     await driver.call("close", member=topic)
     await driver.call("send", topic=topic, body="meanwhile")
     await driver.call("consume", group=topic, topic=topic)
