@@ -35,7 +35,7 @@ class Listener(MessageListener):  # type: ignore[misc]  # the SDK has no types
         return ConsumeResult.SUCCESS
 
 
-configuration = ClientConfiguration(endpoints, Credentials())
+configuration = ClientConfiguration(endpoints, Credentials(), request_timeout=30)
 producer = Producer(configuration, (topic,))
 producer.startup()
 consumer = LitePushConsumer(configuration, group, topic, Listener())

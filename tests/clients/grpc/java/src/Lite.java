@@ -1,4 +1,5 @@
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.Set;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
@@ -17,7 +18,8 @@ public final class Lite {
 
     public static void main(String[] args) throws Exception {
         ClientConfiguration configuration =
-            ClientConfiguration.newBuilder().setEndpoints(args[0]).enableSsl(false).build();
+            ClientConfiguration.newBuilder().setEndpoints(args[0]).enableSsl(false)
+                .setRequestTimeout(Duration.ofSeconds(30)).build();
         String topic = args[1];
         Set<String> failed = ConcurrentHashMap.newKeySet();
         Producer producer =
