@@ -25,9 +25,7 @@ from tests.bench.saved import save
 def main() -> int:
     """Run the chosen benchmarks, and print their figures."""
     options = _options()
-    os.environ.pop(
-        "PYTHONDONTWRITEBYTECODE", None
-    )  # users have compiled modules
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # users have compiled modules
     console = Console(width=None if sys.stdout.isatty() else 140)
     results: dict[str, list[Figure]] = {}
     for name in options.names or BENCHES:

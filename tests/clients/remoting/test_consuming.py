@@ -90,9 +90,7 @@ async def test_broadcasting(broker: RemotingBroker, driver: Driver, topic: str) 
 
 
 @pytest.mark.feature("Offsets survive a restart of the consumer", "python", "node")
-async def test_a_consumer_continues_at_its_offset(
-    broker: RemotingBroker, driver: Driver, topic: str
-) -> None:
+async def test_a_consumer_continues_at_its_offset(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     await driver.call("send", topic=topic, body="before")
     await driver.call("consume", group=topic, topic=topic)
     assert await driver.bodies(topic, 1) == ["before"]
