@@ -59,7 +59,7 @@ RUN pip install --no-cache-dir --require-hashes -r requirements-bundle.lock
 COPY . .
 RUN pip install --no-cache-dir --no-deps --no-build-isolation ./kits/python . \
     && python kits/bundle/build.py --folder /image/opt/mocketmq
-RUN kits/image/root.sh /image
+RUN kits/image/root.sh /image && mkdir -p /volume/data
 
 FROM scratch
 ARG VERSION=
@@ -73,8 +73,9 @@ COPY --from=build /image /
 ENV PATH=/opt/mocketmq SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
     MOCKETMQ_HOST=0.0.0.0 MOCKETMQ_DATA=/data container=oci
 
-# A volume takes over the owner of the directory it is mounted on.
-COPY --from=build --chown=10001:10001 /image/data /data
+# A volume takes over the owner of the directory it is mounted on. The directory is copied as an entry of its parent:
+# engines do not change the owner of one that exists.
+COPY --from=build --chown=10001:10001 /volume /
 USER 10001:10001
 WORKDIR /data
 VOLUME /data

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Completes the root file system of the emulator's image, whose bundle is in ROOT/opt/mocketmq already: adds the
-# system's libraries that the bundle does not bring (of glibc, and zlib), certificates, the user, and directories.
+# system's libraries that the bundle does not bring (of glibc, and zlib), certificates, the user, and /tmp.
 #   kits/image/root.sh ROOT
 set -eu
 root=$1
@@ -18,7 +18,7 @@ find "$bundle" -type f \( -name mocketmq -o -name '*.so*' \) -exec ldd {} + 2>/d
         cp -L "$library" "$root$folder/$name"
     done
 
-mkdir -p "$root/etc/ssl/certs" "$root/data" "$root/tmp"
+mkdir -p "$root/etc/ssl/certs" "$root/tmp"
 chmod 1777 "$root/tmp"
 cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 echo 'hosts: files dns' >"$root/etc/nsswitch.conf"

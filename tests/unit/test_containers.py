@@ -163,7 +163,8 @@ def test_both_images_are_built_for_both_kinds_of_machines() -> None:
 def test_both_run_as_the_owner_of_the_data() -> None:
     assert "useradd --uid 10001" in STAGES["report"]
     assert "\nUSER mocketmq\n" in STAGES["report"]
-    assert "COPY --from=build --chown=10001:10001 /image/data /data\nUSER 10001:10001\n" in STAGES["emulator"]
+    assert "mkdir -p /volume/data\n" in STAGES["build"]
+    assert "COPY --from=build --chown=10001:10001 /volume /\nUSER 10001:10001\n" in STAGES["emulator"]
     assert "mocketmq:x:10001:10001::" in (ROOT / "kits/image/root.sh").read_text()
 
 
