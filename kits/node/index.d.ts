@@ -103,6 +103,7 @@ export interface FaultRule {
     | 'name-server-away' | 'deliver-late' | 'deliver-shuffled' | 'hold' | 'throttle' | 'deliver-again';
   name?: string;
   door?: 'remoting' | 'grpc' | 'http' | 'aliyun';
+  broker?: string;
   operation?: string;
   topic?: string;
   group?: string;

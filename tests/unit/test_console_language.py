@@ -31,6 +31,7 @@ LATIN: Final = frozenset(
         "max",
         "mocketmq",
         "Remoting",
+        "Broker",
         "gRPC",
         "HTTP",
     }

@@ -148,7 +148,10 @@ class AliyunDoor:
     async def _operate_faultily(self, call: AliyunCall, operation: _Operation) -> XmlAnswer:
         consumer = call.parameters.get("consumer")
         group = in_namespace(call.parameters.get("ns"), consumer) if consumer else None
-        attributes = RequestAttributes(_DOOR, _NAMES[operation], call.topic, group, clients_of(call.request))
+        clients, only_broker = clients_of(call.request), self._broker.registry.brokers.only_name
+        attributes = RequestAttributes(
+            _DOOR, _NAMES[operation], call.topic, group, clients, broker=only_broker
+        )
         act = partial(operation, call)
         return await serve_with_faults(self._broker.faults, attributes, call.request, act, _message_id)
 

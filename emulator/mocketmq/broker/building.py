@@ -63,6 +63,7 @@ from mocketmq.clock import Clock, rate_of, start_instant_us, this_moment
 from mocketmq.delay_limits.delay_limits import DelayLimits
 from mocketmq.errors import SettingError
 from mocketmq.faults.rule_set import open_fault_rules
+from mocketmq.message.broker_share import broker_names
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.lateness_recording import open_playback
@@ -107,7 +108,7 @@ async def open_broker(
     async with AsyncExitStack() as stack:
         statistics = Statistics()
         started_us = await _open_store(broker, settings, database, store_host, table, statistics, stack)
-        broker.faults = await open_fault_rules(broker.store)
+        broker.faults = await open_fault_rules(broker.store, broker_names(settings.brokers))
         broker.registry = await open_registry(broker.store, settings, statistics, table.highest, access)
         await _open_schedule(broker, settings, started_us, table, delay_limits, delay_schemes, stack)
         await _open_consuming(broker, settings, delay_limits)
@@ -194,8 +195,7 @@ async def _open_schedule(
     broker.outage = Outage(store, faults, timer.changed, broker.polls.end)
     parked_queue = topics.get(TIMER_TOPIC).queues[0]
     held = broker.held = HeldDeliveries(
-        *(store, faults, ledger, topics, timer.changed, open_playback(settings)),
-        broker.registry.brokers.downtime,
+        *(store, faults, ledger, topics, timer.changed, broker.registry.brokers, open_playback(settings)),
     )
     context = SchemeContext(
         store,

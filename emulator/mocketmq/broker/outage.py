@@ -33,6 +33,7 @@ class _Place(NamedTuple):
     kind: OutageKind
     door: str
     listener: PortListener
+    broker: str | None
     is_down: Callable[[], bool]
 
 
@@ -62,10 +63,14 @@ class Outage:
         kind: OutageKind,
         door: str,
         listener: PortListener,
+        broker: str | None,
         is_down: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Add a port, which is closed in outages of this door, and while its broker ``is_down``."""
-        self._places.append(_Place(kind, door, listener, is_down))
+        """Add a port, which is closed in outages of this door, and while its broker ``is_down``.
+
+        ``broker`` is None for a port that does not belong to one broker of the cluster.
+        """
+        self._places.append(_Place(kind, door, listener, broker, is_down))
         await self.update()
 
     async def update(self, at_us: int = 0) -> None:
@@ -132,7 +137,8 @@ def _reach(reached_us: list[int], instant_us: int, batch: Batch) -> None:
 
 
 def _shuts(fault: FaultInjector, place: _Place) -> bool:
-    return fault.rule.do == place.kind and fault.rule.door in (UNSET, place.door)
+    rule = fault.rule
+    return rule.do == place.kind and rule.door in (UNSET, place.door) and rule.broker in (UNSET, place.broker)
 
 
 async def _has_resumed(listener: PortListener) -> bool:

@@ -49,7 +49,7 @@ def _field(text: str) -> tuple[str, object]:
     name, separator, value = text.partition("=")
     if not separator:
         raise click.UsageError(f"{text!r} is not a field; allowed: <field>=<value>")
-    if name in ("operation", "name", "topic", "group", "client"):
+    if name in ("operation", "name", "broker", "topic", "group", "client"):
         return name, value
     for kind in (int, float):
         try:

@@ -33,6 +33,7 @@ export function showFaults(view, place) {
     times: h("input", { type: "number", min: "1", value: "1" }),
     operation: select([["", t("faults.any")], ...["send", "receive", "ack", "give-back", "extend", "end-transaction"].map((one) => [one, term("operation", one)])], ""),
     door: select([["", t("faults.any")], ...["remoting", "grpc", "http", "aliyun"].map((one) => [one, term("door", one)])], ""),
+    broker: select([["", t("faults.any")]], ""),
     topic: h("input", { placeholder: t("faults.any-topic") }),
     group: h("input", { placeholder: t("faults.any") }),
     level: h("input", { type: "number", min: "1", placeholder: t("faults.any") }),
@@ -42,11 +43,12 @@ export function showFaults(view, place) {
   };
   const fields = Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, field(t(`fault-field.${name}`), input)]));
   const submit = h("button", { type: "submit" }, t("faults.add"));
-  const shown = () => new Set([...KINDS[kind.value], ...(DELIVERIES.has(kind.value) ? ["topic", "level"] : WITHOUT_PLACE.has(kind.value) ? ["topic"] : ["operation", "door", "topic", "group"]), "next", "probability", "lasts"]);
+  const shown = () => new Set([...KINDS[kind.value], ...(DELIVERIES.has(kind.value) ? ["topic", "level"] : WITHOUT_PLACE.has(kind.value) ? ["topic"] : ["operation", "door", "topic", "group"]), "broker", "next", "probability", "lasts"]);
 
   function choose() {
     const wanted = shown();
     for (const [name, one] of Object.entries(fields)) one.hidden = !wanted.has(name);
+    if (inputs.broker.length <= 2) fields.broker.hidden = true; // "any" and the only one
   }
 
   const run = doing(async () => {
@@ -65,6 +67,10 @@ export function showFaults(view, place) {
       h("div", { class: "fields" }, field(t("faults.make"), kind), Object.values(fields)), h("div", { class: "row" }, submit)),
     h("h2", {}, t("faults.rules")), list);
   choose();
+  get("/v1/brokers").then(({ brokers }) => {
+    inputs.broker.append(...brokers.map(({ name }) => h("option", { value: name }, name)));
+    choose();
+  }, () => {}); // the list below shows why
 
   const said = (fault) => Object.entries(fault).filter(([name]) => !COUNTS.has(name) && name !== "do").map(([name, value]) => h("span", { class: "tag" }, `${term("rule", name)} ${visible(Array.isArray(value) ? value.join(", ") : term(name, value))}`));
   const ruleOf = (fault) => Object.fromEntries(Object.entries(fault).filter(([name]) => name === "name" || !COUNTS.has(name)));

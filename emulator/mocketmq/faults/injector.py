@@ -27,7 +27,10 @@ _WRITES: Final[Mapping[str, tuple[Operation, ...]]] = {
 
 
 class RequestAttributes(NamedTuple):
-    """The attributes of a request that rules match. ``operations`` has all names of the operation."""
+    """The attributes of a request that rules match. ``operations`` has all names of the operation.
+
+    ``broker`` is None for a request that does not tell which broker of a cluster it is for.
+    """
 
     door: str
     operations: tuple[str, ...]
@@ -35,6 +38,7 @@ class RequestAttributes(NamedTuple):
     group: str | None
     clients: tuple[str, ...]  # id, host:port, host
     unique_key: str | None = None  # unique key of the request's message
+    broker: str | None = None
 
 
 class Injection(NamedTuple):
@@ -115,16 +119,21 @@ class FaultInjector:
             return False
         return (
             rule.door in (UNSET, request.door)
+            and rule.broker in (UNSET, request.broker)
             and (self._operations is None or any(each in self._operations for each in request.operations))
             and (rule.topic is UNSET or (topic is not None and fnmatchcase(topic, rule.topic)))
             and (rule.group is UNSET or (group is not None and fnmatchcase(group, rule.group)))
             and (rule.client is UNSET or any(fnmatchcase(each, rule.client) for each in request.clients))
         )
 
-    def matches_delivery(self, topic: str, level: int | None) -> bool:
+    def matches_delivery(self, broker: str, topic: str, level: int | None) -> bool:
         """Whether the rule matches the delivery of the message."""
         rule = self.rule
-        return (rule.topic is UNSET or fnmatchcase(topic, rule.topic)) and rule.level in (UNSET, level)
+        return (
+            rule.broker in (UNSET, broker)
+            and (rule.topic is UNSET or fnmatchcase(topic, rule.topic))
+            and rule.level in (UNSET, level)
+        )
 
     @property
     def repeats(self) -> int:

@@ -37,8 +37,9 @@ Operation = Literal["send", "receive", "ack", "give-back", "extend", "end-transa
 Stage = Literal["before", "after"]
 OutageKind = Literal["name-server-away", "broker-away"]
 
-_WHERE: Final = ("door", "operation", "topic", "group", "client")
-_DELIVERIES: Final = ("topic", "level")
+_WHERE: Final = ("door", "broker", "operation", "topic", "group", "client")
+_WRITES_WHERE: Final = ("door", "broker", "topic", "group", "client")
+_DELIVERIES: Final = ("broker", "topic", "level")
 _WHEN: Final = ("name", "from_ms", "to_ms", "lasts", "seed")
 _OF_MANY: Final = ("next", "every", "probability")
 _TAKES: Final[dict[str, tuple[str, ...]]] = {
@@ -47,10 +48,10 @@ _TAKES: Final[dict[str, tuple[str, ...]]] = {
     "never": (*_WHERE, "stage"),
     "twice": _WHERE,
     "close": (*_WHERE, "stage"),
-    "read-only": ("door", "topic", "group", "client"),
-    "disk-full": ("door", "topic", "group", "client"),
+    "read-only": _WRITES_WHERE,
+    "disk-full": _WRITES_WHERE,
     "name-server-away": ("back_after",),
-    "broker-away": ("door", "back_after"),
+    "broker-away": ("door", "broker", "back_after"),
     "deliver-again": (*_DELIVERIES, "times", "by"),
     "deliver-late": (*_DELIVERIES, "by"),
     "deliver-shuffled": (*_DELIVERIES, "by"),
@@ -96,12 +97,13 @@ _ARGUMENTS: Final = {"uniform": 2, "normal": 2, "exponential": 1}
 class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What to break (`do`), where, when and how; by default a rule matches everything, always.
 
-    `door` is `remoting`, `grpc`, `http` or `aliyun`. `operation` is a word that all doors share, such as
-    `send`, or a door's own name of a request. `next` limits the rule to that many matches, `every` to each
-    nth match, and `probability` to matches drawn with `seed`. `from_ms`, `to_ms` and `lasts` are on the
-    broker's clock. `by` is a duration, a distribution such as `uniform(1s, 5s)`, or a list of durations to
-    draw from. `stage` says whether the fault happens before or after the request is carried out.
-    `back_after` ends an outage: real time until the ports are open again.
+    `door` is `remoting`, `grpc`, `http` or `aliyun`; `broker` is the name of a broker of the cluster.
+    `operation` is a word that all doors share, such as `send`, or a door's own name of a request. `next`
+    limits the rule to that many matches, `every` to each nth match, and `probability` to matches drawn with
+    `seed`. `from_ms`, `to_ms` and `lasts` are on the broker's clock. `by` is a duration, a distribution such
+    as `uniform(1s, 5s)`, or a list of durations to draw from. `stage` says whether the fault happens before
+    or after the request is carried out. `back_after` ends an outage: real time until the ports are open
+    again.
     """
 
     do: Kind
@@ -110,6 +112,7 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         | UnsetType
     ) = UNSET
     door: str | UnsetType = UNSET
+    broker: str | UnsetType = UNSET
     operation: str | UnsetType = UNSET
     topic: _Pattern | UnsetType = UNSET
     group: _Pattern | UnsetType = UNSET

@@ -39,13 +39,17 @@ T = TypeVar("T")
 
 
 class FaultRules:
-    """All rules, each with its injector. Changes are durable when their methods return."""
+    """All rules, each with its injector. Changes are durable when their methods return.
 
-    def __init__(self, store: Store) -> None:
+    ``brokers`` has the names of the cluster's brokers.
+    """
+
+    def __init__(self, store: Store, brokers: Sequence[str]) -> None:
         self.of_requests: tuple[FaultInjector, ...] = ()
         self.of_deliveries: tuple[FaultInjector, ...] = ()
         self.of_outages: tuple[FaultInjector, ...] = ()
         self._store = store
+        self._brokers = brokers
         self._by_name: dict[str, FaultInjector] = {}
         self._operations: dict[str, frozenset[str]] = {}
         self._while_removed: list[Callable[[Batch, FaultInjector], None]] = []
@@ -136,12 +140,14 @@ class FaultRules:
         return f"fault-{number}"
 
     def _check_place(self, rule: FaultRule) -> None:
-        """Raise InvalidArgumentError for an unknown protocol or operation."""
+        """Raise InvalidArgumentError for an unknown protocol, broker or operation."""
         doors = self._operations
         if rule.door is not UNSET:
             if rule.door not in doors:
                 raise InvalidArgumentError("door", rule.door, ", ".join(doors))
             doors = {rule.door: doors[rule.door]}
+        if rule.broker is not UNSET and rule.broker not in self._brokers:
+            raise InvalidArgumentError("broker", rule.broker, " or ".join(self._brokers))
         if rule.do == "twice" and "remoting" not in doors:
             raise InvalidArgumentError("door", rule.door, "remoting: over HTTP no request has two answers")
         if rule.do == "name-server-away" and "remoting" not in self._operations:
@@ -289,8 +295,8 @@ class FaultRules:
         return answer  # type: ignore[return-value]
 
 
-async def open_fault_rules(store: Store) -> FaultRules:
+async def open_fault_rules(store: Store, brokers: Sequence[str]) -> FaultRules:
     """Load the rules of the last run. Raises a StoreError."""
-    faults = FaultRules(store)
+    faults = FaultRules(store, brokers)
     await faults.load()
     return faults

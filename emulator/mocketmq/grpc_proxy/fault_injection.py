@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mocketmq.broker.broker import Broker
+from mocketmq.errors import EmulatorError
 from mocketmq.faults.injector import RequestAttributes, Unanswered
 from mocketmq.faults.rule import Operation
 from mocketmq.host_port import peer_host
@@ -43,7 +45,7 @@ async def serve_with_faults(
     """
     if not broker.faults.of_requests:
         return await act()
-    attributes = _request_attributes(rpc, exchange, request)
+    attributes = _request_attributes(broker, rpc, exchange, request)
     injection = broker.faults.injection_for(attributes)
     if injection is None:
         return await act()
@@ -56,7 +58,7 @@ async def serve_with_faults(
         raise
 
 
-def _request_attributes(rpc: str, exchange: "Exchange", request: Any) -> RequestAttributes:
+def _request_attributes(broker: Broker, rpc: str, exchange: "Exchange", request: Any) -> RequestAttributes:
     names = (_WORDS[rpc], rpc) if rpc in _WORDS else (rpc,)
     remote = exchange.remote
     key = None
@@ -75,4 +77,18 @@ def _request_attributes(rpc: str, exchange: "Exchange", request: Any) -> Request
         group.name if group and group.name else None,
         (exchange.client_id, remote, peer_host(remote)),
         key or None,
+        broker.registry.brokers.only_name or _broker_name(broker, request),
     )
+
+
+def _broker_name(broker: Broker, request: Any) -> str | None:
+    """The broker that a request names by its queue, or by the first of its receipt handles, if any."""
+    queue = getattr(request, "message_queue", None)
+    if queue is not None:
+        return queue.broker.name or None
+    entries = getattr(request, "entries", None)
+    handle = entries[0].receipt_handle if entries else getattr(request, "receipt_handle", "")
+    registered = None
+    with suppress(EmulatorError):  # the request will be refused for the same reason
+        registered = broker.receiver.broker_of(request.group.name, handle) if handle else None
+    return None if registered is None else registered.name

@@ -58,7 +58,8 @@ class GrpcServer:
                 " choose another port by --grpc-port, or none by --no-grpc"
             ) from error
         self._broker.faults.declare(DOOR, operations())
-        await self._broker.outage.add_listener("broker-away", DOOR, self._port_listener)
+        brokers = self._broker.registry.brokers
+        await self._broker.outage.add_listener("broker-away", DOOR, self._port_listener, brokers.only_name)
         self._tick_later()
 
     def _tick_later(self) -> None:

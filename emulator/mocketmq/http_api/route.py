@@ -196,6 +196,7 @@ class Endpoint:
             find_field(inputs, "group"),
             clients_of(request),
             find_field(inputs, "message_id"),
+            call.broker.registry.brokers.only_name,
         )
         return await serve_with_faults(
             call.broker.faults,

@@ -156,7 +156,10 @@ class HttpServer:
             ) from error
         self._doors[listener.door] = OpenPort(opened, f"http://{with_port(host, opened)}")
         if listener.door != "http":  # the API's own port stays open, because the API removes the rule
-            await self._api.broker.outage.add_listener("broker-away", listener.door, port_listener)
+            broker = self._api.broker
+            await broker.outage.add_listener(
+                "broker-away", listener.door, port_listener, broker.registry.brokers.only_name
+            )
 
     def _tick(self) -> None:
         """Close connections with late clients, and return freed memory to the system after a flood."""

@@ -22,6 +22,9 @@ Door = Annotated[
     Literal["remoting", "grpc", "http", "aliyun"] | None,
     Field(description="Only requests by this protocol; all by default. These tools use http themselves"),
 ]
+Broker = Annotated[
+    str | None, Field(description="Only this broker of a cluster, such as broker-b; all by default")
+]
 Operation = Annotated[
     str | None,
     Field(

@@ -156,6 +156,7 @@ class BrokerTools:
         kind: fault.FaultKind,
         name: fault.RuleName = None,
         door: fault.Door = None,
+        broker: fault.Broker = None,
         operation: fault.Operation = None,
         topic: fault.TopicPattern = None,
         group: fault.GroupPattern = None,

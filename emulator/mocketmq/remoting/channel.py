@@ -31,7 +31,7 @@ class RemotingChannel:
     ``store_host`` is ``advertised`` as IPv4, for records and message ids. ``lane`` orders the requests.
     ``send`` writes a command; ``hang_up`` closes the connection for an injected fault, given its name.
     ``load`` counts the memory of the messages that the current request reads. ``share`` is the broker that
-    the client has reached.
+    the client has reached, unless it has reached a name server, whose number is ``name_server``.
     """
 
     door = "remoting"
@@ -47,6 +47,7 @@ class RemotingChannel:
         hang_up: Callable[[str], None],
         load: Callable[[], MemoryReservation],
         share: BrokerShare = ALONE,
+        name_server: int | None = None,
     ) -> None:
         self.send = write
         self.hang_up = hang_up
@@ -55,6 +56,7 @@ class RemotingChannel:
         self.advertised = advertised
         self.store_host = store_host
         self.share = share
+        self.name_server = name_server
         self.lane = Lane()
         self._opaques = itertools.count()
         self._calls: dict[int, asyncio.Future[Command]] = {}

@@ -56,6 +56,7 @@ def request_attributes(clients: Clients, channel: RemotingChannel, command: Comm
         _first(ext, _GROUP),
         tuple(filter(None, (client_id, channel.remote, peer_host(channel.remote)))),
         _unique_key(ext),
+        channel.share.name if channel.name_server is None else None,
     )
 
 

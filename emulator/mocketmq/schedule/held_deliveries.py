@@ -9,7 +9,7 @@ messages can be listed, cancelled and forced like all pending messages.
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from mocketmq.clock import LATEST_US
 from mocketmq.errors import NotPendingError
@@ -80,6 +80,16 @@ class Held(NamedTuple):
     size: int
 
 
+class QueueBrokers(Protocol):
+    """Tells which broker of the cluster has a queue."""
+
+    def name_of(self, queue: Queue) -> str:
+        """The name of the queue's broker."""
+
+    def downtime(self, queue: Queue) -> str | None:
+        """The downtime that holds deliveries to the queue, as the ledger names it, or None."""
+
+
 class HeldBy(NamedTuple):
     """Number of messages that a fault rule holds past their due time, and the earliest of their due times."""
 
@@ -108,13 +118,13 @@ class HeldDeliveries:
         ledger: LedgerWriter,
         topics: TopicLookup,
         changed: Callable[[], None],
+        brokers: QueueBrokers,
         playback: Playback | None = None,
-        downtime: Callable[[Queue], str | None] = lambda _queue: None,
     ) -> None:
         self.delivered = 0
         self.early = 0
         self._playback = playback
-        self._downtime = downtime
+        self._brokers = brokers
         self._clock = store.clock
         self._database = store.database
         self._faults = faults
@@ -153,12 +163,13 @@ class HeldDeliveries:
 
         Returns None if the message is not held, as by a rule that only schedules repeats.
         """
-        if (downtime := self._downtime(message.queue)) is not None:
+        if (downtime := self._brokers.downtime(message.queue)) is not None:
             record_offset, size = self._record(batch, message, content)
             self._hold(batch, [_row_of(message, scheme, downtime, record_offset, size)])
             return record_offset
         for fault in self._faults.of_deliveries:
-            if not fault.matches_delivery(message.queue.topic, message.level):
+            broker = self._brokers.name_of(message.queue)
+            if not fault.matches_delivery(broker, message.queue.topic, message.level):
                 continue
             before = fault.matched, fault.fired
             if fault.fires(fires_us):
@@ -286,7 +297,7 @@ class HeldDeliveries:
 
     def _deliver(self, row: Held, picked_us: int, batch: Batch) -> None:
         queue = self._queue_of(row.queue_key)
-        if (downtime := self._downtime(queue)) is not None:
+        if (downtime := self._brokers.downtime(queue)) is not None:
             self._postpone(batch, row, downtime)
             return
         log_offset = batch.copy(queue, row.record_offset, row.size)

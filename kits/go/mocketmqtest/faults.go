@@ -5,6 +5,7 @@ type Rule struct {
 	Do          string  `json:"do"`
 	Name        string  `json:"name,omitempty"`
 	Door        string  `json:"door,omitempty"`
+	Broker      string  `json:"broker,omitempty"`
 	Operation   string  `json:"operation,omitempty"`
 	Topic       string  `json:"topic,omitempty"`
 	Group       string  `json:"group,omitempty"`

@@ -36,6 +36,7 @@ from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.retries import Retries, Retry
 from mocketmq.broker.consuming.selection import MemoryReservation, ReceiveRequest, Selection
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
+from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us
 from mocketmq.delay_limits.delay_limits import DelayLimits
@@ -362,11 +363,13 @@ class Receiver:
 
     def check_broker(self, group_name: str, handle: str) -> None:
         """Raise BrokerDownError if the message with this handle is of a broker that is down."""
-        brokers = self._topics.brokers
-        if brokers.down:
-            receipt = self._groups.of_client(group_name).receipts.get(log_offset_in(handle))
-            if receipt is not None and brokers.is_down(receipt.queue):
-                brokers.check_is_running(brokers.broker_of_queue(receipt.queue).share)
+        if self._topics.brokers.down and (registered := self.broker_of(group_name, handle)) is not None:
+            self._topics.brokers.check_is_running(registered.share)
+
+    def broker_of(self, group_name: str, handle: str) -> RegisteredBroker | None:
+        """The broker of the message with this handle, or None. Raises ReceiptError for an invalid handle."""
+        receipt = self._groups.of_client(group_name).receipts.get(log_offset_in(handle))
+        return None if receipt is None else self._topics.brokers.broker_of_queue(receipt.queue)
 
     async def change(
         self, group_name: str, handle: Handle, invisible_us: int, *, same_handle: bool = False

@@ -68,6 +68,11 @@ class ClusterBrokers:
     def __getitem__(self, index: int) -> RegisteredBroker:
         return self._all[index]
 
+    @property
+    def only_name(self) -> str | None:
+        """The name of the only broker, which all requests are for; None in a cluster of several."""
+        return self.names[0] if len(self._all) == 1 else None
+
     def broker_named(self, name: str) -> RegisteredBroker:
         """The broker. Raises BrokerNotFoundError."""
         for each in self._all:
@@ -105,6 +110,10 @@ class ClusterBrokers:
     def broker_of_queue(self, queue: Queue) -> RegisteredBroker:
         """The broker that has the queue. The first one has the queues that are not shared out."""
         return self._all[self.index_of(queue)]
+
+    def name_of(self, queue: Queue) -> str:
+        """The name of the broker that has the queue."""
+        return self.broker_of_queue(queue).name
 
     def index_of(self, queue: Queue) -> int:
         """The index of the broker that has the queue. Lite topics belong to the first."""

@@ -53,6 +53,17 @@ class ConnectionLimits(NamedTuple):
     """Limits on waiting long polls. Further ones are answered at once, so that heartbeats are still read."""
 
 
+class Reached(NamedTuple):
+    """Where a client has connected to: a broker, whose address is ``advertised``, or a name server.
+
+    The first broker stands for ``name_server``, the number of a name server from 0 on.
+    """
+
+    share: BrokerShare
+    advertised: AdvertisedAddress
+    name_server: int | None
+
+
 class ConnectionHub:
     """The state that all connections share.
 
@@ -65,7 +76,7 @@ class ConnectionHub:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        reached: Callable[[tuple[str, int], str], tuple[BrokerShare, AdvertisedAddress]],
+        reached: Callable[[tuple[str, int], str], Reached],
         gone: Callable[[RemotingChannel], None],
         tls: Tls,
         version: int,
@@ -120,11 +131,12 @@ class RemotingConnection(asyncio.BufferedProtocol):
         if not local or not peer:  # the client closed the connection before the accept
             self._transport.abort()
             local = peer = ("127.0.0.1", 0)
-        share, advertised = self._hub.reached(local[:2], peer[0])
+        share, advertised, name_server = self._hub.reached(local[:2], peer[0])
         self.peer, self.port = with_port(*peer[:2]), local[1]
         self._channel = RemotingChannel(
             *(self.write, self.peer, advertised.address, advertised.store_host, self.hang_up, self._load),
             share,
+            name_server,
         )
         self._transport.set_write_buffer_limits(high=UNREAD_BYTES)
         self._hub.connections.add(self)

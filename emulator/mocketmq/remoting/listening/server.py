@@ -17,18 +17,16 @@ from mocketmq.connections.freed_memory import give_back
 from mocketmq.connections.tls import Tls
 from mocketmq.faults.rule import OutageKind
 from mocketmq.host_port import with_port
-from mocketmq.message.broker_share import BrokerShare
 from mocketmq.open_ports import BrokerDoors, OpenPort
 from mocketmq.port_listener import PortListener
 from mocketmq.remoting.access_rule import Guard
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
 from mocketmq.remoting.listening.advertised_address import (
-    AdvertisedAddress,
     Advertiser,
     container_gateway,
 )
-from mocketmq.remoting.listening.connection import ConnectionHub, RemotingConnection
+from mocketmq.remoting.listening.connection import ConnectionHub, Reached, RemotingConnection
 from mocketmq.remoting.listening.ports import Ports, cannot_listen
 from mocketmq.remoting.request_attributes import DOOR
 from mocketmq.remoting.requests.families import REQUESTS
@@ -151,18 +149,20 @@ class RemotingServer:
                 raise cannot_listen(self._settings.host, port, error, option) from error
         for port, port_listener in self._port_listeners.items():
             outage: OutageKind = "name-server-away"
+            name: str | None = None
             is_down: Callable[[], bool] = _never
-            if port in self._broker_of:
-                outage, is_down = "broker-away", partial(_is_down, self._broker_of[port])
-            await self._broker.outage.add_listener(outage, DOOR, port_listener, is_down)
+            if registered := self._broker_of.get(port):
+                outage, name, is_down = "broker-away", registered.name, partial(_is_down, registered)
+            await self._broker.outage.add_listener(outage, DOOR, port_listener, name, is_down)
         self._tick_later()
 
-    def _reached(self, local: tuple[str, int], peer: str) -> tuple[BrokerShare, AdvertisedAddress]:
-        """The broker at a local port, and its address. The name server's port stands for the first broker."""
+    def _reached(self, local: tuple[str, int], peer: str) -> Reached:
+        """What a client has reached at a local port."""
         host, port = local
-        registered = self._broker_of.get(port, self._brokers[0])
+        at_port = self._broker_of.get(port)
+        registered = at_port or self._brokers[0]
         advertised = self._advertiser.address_for(host, peer, registered.port)
-        return registered.share, advertised
+        return Reached(registered.share, advertised, None if at_port else 0)
 
     def _cut(self, port: int) -> None:
         broker = self._broker_of.get(port)
