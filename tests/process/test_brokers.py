@@ -60,6 +60,16 @@ async def test_lives_of_a_broker_by_api_and_clock(url: str) -> None:
         assert await states(client) == [(A, "running", True), (B, "running", True)]
 
 
+async def test_conditions_of_a_broker_by_api(url: str) -> None:
+    async with Client(url) as client:
+        cut = await client.cut_off_broker(B, "name-servers")
+        assert cut["in_routes_until_ms"] == (await client.clock())["now_ms"] + 120_000
+        assert (await client.cut_off_broker(B, "clients"))["cut_off_from"] == ["clients", "name-servers"]
+        assert (await client.reconnect_broker(B))["cut_off_from"] == []
+        assert (await client.set_broker_read_only(B))["read_only"] is True
+        assert (await client.set_broker_read_only(B, read_only=False))["read_only"] is False
+
+
 async def test_due_messages_wait_for_their_broker(url: str) -> None:
     async with Client(url) as client:
         await client.create_topic("orders")
@@ -92,5 +102,10 @@ async def test_the_command_line_shows_and_changes_brokers(url: str) -> None:
     ]
     assert (await shell("brokers", "start", B)).stdout == "broker-b is running, in routes\n"
     assert (await shell("brokers", "shutdown", B)).stdout == "broker-b is shut-down, not in routes\n"
+    cut = "broker-a is running, cut off from clients, in routes\n"
+    assert (await shell("brokers", "cut-off", A, "clients")).stdout == cut
+    assert (await shell("brokers", "reconnect", A)).stdout == "broker-a is running, in routes\n"
+    assert (await shell("brokers", "read-only", A)).stdout == "broker-a is running, read-only, in routes\n"
+    assert (await shell("brokers", "writable", A)).stdout == "broker-a is running, in routes\n"
     refused = await shell("brokers", "shutdown", B)
     assert (refused.code, "broker-b is shut-down; allowed: running" in refused.stderr) == (1, True)

@@ -1,9 +1,12 @@
-"""Crashes brokers of a cluster, shuts them down and starts them again, for tests of fail-over.
+"""Changes the conditions of brokers, for tests of fail-over: crashes them, cuts them off, starts them again.
 
 A broker that is down has closed ports. Its messages stay in the store. Delayed messages that become due
 meanwhile are held (``schedule/held_deliveries.py``) and delivered when the broker starts again. The ledger
 names its downtime as the reason why they are late. Routes still name a broker that has crashed, for 120 s by
 the broker's clock (``broker/registry/brokers.py``); one that was shut down has left the name server.
+
+A broker that is cut off runs. Cut off from clients, it keeps their connections and answers nothing, as in a
+network that loses all packets. Cut off from name servers, it serves its clients until routes forget it.
 """
 
 import asyncio
@@ -14,7 +17,14 @@ from typing import Final
 
 from mocketmq.broker.consuming.queue_locks import QueueLocks, TopicQueue
 from mocketmq.broker.outage import Outage
-from mocketmq.broker.registry.brokers import BrokerState, ClusterBrokers, RegisteredBroker
+from mocketmq.broker.registry.brokers import (
+    HEALTHY,
+    BrokerState,
+    ClusterBrokers,
+    Condition,
+    CutOff,
+    RegisteredBroker,
+)
 from mocketmq.errors import BrokerStateError
 from mocketmq.run_to_completion import run_to_completion
 from mocketmq.schedule.held_deliveries import HeldDeliveries
@@ -25,7 +35,7 @@ log: Final = logging.getLogger(__name__)
 
 
 class BrokerLives:
-    """Changes the states of brokers, one at a time."""
+    """Changes the conditions of brokers, one at a time."""
 
     def __init__(
         self,
@@ -36,6 +46,7 @@ class BrokerLives:
         outage: Outage,
         end_polls: Callable[[], None],
     ) -> None:
+        self._clock = store.clock
         self._writer = store.writer
         self._brokers = brokers
         self._held = held
@@ -62,10 +73,9 @@ class BrokerLives:
 
     async def _end(self, name: str, state: BrokerState) -> RegisteredBroker:
         async with self._lock:
-            broker = self._brokers.broker_named(name)
-            if broker.state != "running":
-                raise BrokerStateError(f"{name} is {broker.state}; allowed: running. Start it first")
-            async with self._changed_to(state, [broker]):
+            broker = self._running(name)
+            silent_us = self._silent_us(broker) if state == "crashed" else None
+            async with self._changed_to(Condition(state, silent_us), [broker]):
                 await self._outage.update()
 
             def is_lost(queue: TopicQueue) -> bool:
@@ -74,6 +84,48 @@ class BrokerLives:
             self._locks.forget(is_lost)
             self._end_polls()  # only now, so that clients of the broker get no answer; those over gRPC do
             return broker
+
+    def _running(self, name: str) -> RegisteredBroker:
+        broker = self._brokers.broker_named(name)
+        if broker.state != "running":
+            raise BrokerStateError(f"{name} is {broker.state}; allowed: running. Start it first")
+        return broker
+
+    def _silent_us(self, broker: RegisteredBroker) -> int:
+        silent_us = broker.condition.silent_us
+        return self._clock.now_us() if silent_us is None else silent_us
+
+    async def cut_off(self, name: str, side: CutOff) -> RegisteredBroker:
+        """Cut a broker off from its clients or from the name servers. Raises like ``crash``."""
+        async with self._lock:
+            broker = self._running(name)
+            condition = broker.condition
+            silent_us = self._silent_us(broker) if side == "name-servers" else condition.silent_us
+            self._set(
+                broker,
+                condition._replace(cut_off_from=condition.cut_off_from | {side}, silent_us=silent_us),
+            )
+            if side == "clients":
+                self._end_polls()  # those over gRPC fail
+            return broker
+
+    async def reconnect(self, name: str) -> RegisteredBroker:
+        """End what cuts a broker off. It registers again at once. Raises like ``crash``."""
+        async with self._lock:
+            broker = self._running(name)
+            self._set(broker, broker.condition._replace(cut_off_from=frozenset(), silent_us=None))
+            return broker
+
+    async def set_read_only(self, name: str, *, is_read_only: bool) -> RegisteredBroker:
+        """Let a broker refuse sends, or take them again. Raises like ``crash``."""
+        async with self._lock:
+            broker = self._running(name)
+            self._set(broker, broker.condition._replace(is_read_only=is_read_only))
+            return broker
+
+    def _set(self, broker: RegisteredBroker, condition: Condition) -> None:
+        self._brokers.set_condition(broker, condition)
+        log.info("%s: %s", broker.name, condition)
 
     async def start(self, name: str) -> RegisteredBroker:
         """Start a broker again on its ports, and deliver the messages that became due while it was down.
@@ -93,12 +145,12 @@ class BrokerLives:
             return broker
 
     async def start_all(self) -> None:
-        """Start every broker that is down."""
+        """Start every broker that is down, and end all that troubles the others."""
         await run_to_completion(self._start_all())
 
     async def _start_all(self) -> None:
         async with self._lock:
-            await self._start([each for each in self._brokers if each.state != "running"])
+            await self._start([each for each in self._brokers if each.condition != HEALTHY])
 
     async def start_restored(self) -> None:
         """Start every broker that is down, and release what brokers held in a restored snapshot."""
@@ -107,27 +159,27 @@ class BrokerLives:
 
     async def _start(self, brokers: Sequence[RegisteredBroker]) -> None:
         if brokers:
-            async with self._changed_to("running", brokers):
+            async with self._changed_to(HEALTHY, brokers):
                 await self._release(brokers)
                 await self._outage.update()
 
     @asynccontextmanager
     async def _changed_to(
-        self, state: BrokerState, brokers: Sequence[RegisteredBroker]
+        self, condition: Condition, brokers: Sequence[RegisteredBroker]
     ) -> AsyncIterator[None]:
-        """Change the state of brokers. If the rest of the change fails, restore states and ports."""
-        former = [(each, each.state, each.crashed_us) for each in brokers]
+        """Change the condition of brokers. If the rest of the change fails, restore conditions and ports."""
+        former = [(each, each.condition) for each in brokers]
         for each in brokers:
-            self._brokers.set_state(each, state)
+            self._brokers.set_condition(each, condition)
         try:
             yield
         except BaseException:
-            for each, before, crashed_us in former:
-                self._brokers.set_state(each, before, crashed_us)
+            for each, before in former:
+                self._brokers.set_condition(each, before)
             await self._outage.update()
             raise
         for each in brokers:
-            log.info("%s: %s", each.name, state)
+            log.info("%s: %s", each.name, condition.state)
 
     async def _release(self, brokers: Sequence[RegisteredBroker]) -> None:
         def work(batch: Batch) -> None:

@@ -50,7 +50,7 @@ _COMMANDS = {
     "client": ("mocketmq.cli.clients", "Show what a consumer does, or have it consume a message."),
     "brokers": (
         "mocketmq.cli.brokers",
-        "List the cluster's brokers; crash them, shut them down, start them.",
+        "List the cluster's brokers; crash them, cut them off, start them.",
     ),
     "faults": ("mocketmq.cli.faults", "Inject faults; list and end fault rules."),
     "snapshot": (

@@ -1,6 +1,6 @@
-"""``mocketmq brokers``, which lists a cluster's brokers, crashes them, shuts them down and starts them."""
+"""``mocketmq brokers``, which lists a cluster's brokers and changes their conditions."""
 
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -16,7 +16,7 @@ _NAME = click.argument("name", metavar="BROKER", shell_complete=complete_brokers
 
 @click.group(epilog=examples("brokers ls", "brokers crash broker-b"))
 def brokers() -> None:
-    """List the cluster's brokers; crash them, shut them down, start them again."""
+    """List the cluster's brokers; crash them, cut them off, start them again."""
 
 
 @brokers.command("ls", epilog=examples("brokers ls"))
@@ -25,7 +25,7 @@ def ls(broker: BlockingClient, output: Output) -> None:
     """List the brokers: their states, ports, and due messages that wait for them."""
     found = broker.brokers()
     rows = [
-        (each["name"], each["state"], "yes" if each["in_routes"] else "no", each["port"], each["held"])
+        (each["name"], _condition(each), "yes" if each["in_routes"] else "no", each["port"], each["held"])
         for each in found
     ]
     output.show({"brokers": found}, Table(("name", "state", "in routes", ">port", ">held"), rows))
@@ -55,6 +55,50 @@ def start(broker: BlockingClient, output: Output, name: str) -> None:
     _show(output, broker.start_broker(name))
 
 
+@brokers.command("cut-off", epilog=examples("brokers cut-off broker-b clients"))
+@_NAME
+@click.argument("side", type=click.Choice(["clients", "name-servers"]))
+@with_broker
+def cut_off(
+    broker: BlockingClient, output: Output, name: str, side: Literal["clients", "name-servers"]
+) -> None:
+    """Cut a running broker off.
+
+    From clients: they get no answer. From name-servers: routes name it for another 120 s by the broker's
+    clock.
+    """
+    _show(output, broker.cut_off_broker(name, side))
+
+
+@brokers.command("reconnect", epilog=examples("brokers reconnect broker-b"))
+@_NAME
+@with_broker
+def reconnect(broker: BlockingClient, output: Output, name: str) -> None:
+    """Reconnect a broker that is cut off."""
+    _show(output, broker.reconnect_broker(name))
+
+
+@brokers.command("read-only", epilog=examples("brokers read-only broker-b"))
+@_NAME
+@with_broker
+def read_only(broker: BlockingClient, output: Output, name: str) -> None:
+    """Make a broker refuse sends. Routes say so at once."""
+    _show(output, broker.set_broker_read_only(name))
+
+
+@brokers.command("writable", epilog=examples("brokers writable broker-b"))
+@_NAME
+@with_broker
+def writable(broker: BlockingClient, output: Output, name: str) -> None:
+    """Make a read-only broker take sends again."""
+    _show(output, broker.set_broker_read_only(name, read_only=False))
+
+
+def _condition(found: dict[str, Any]) -> str:
+    sides = [f"cut off from {side}" for side in found["cut_off_from"]]
+    return ", ".join((found["state"], *sides, *(["read-only"] if found["read_only"] else [])))
+
+
 def _show(output: Output, found: dict[str, Any]) -> None:
     routes = "in routes" if found["in_routes"] else "not in routes"
-    output.show(found, f"{found['name']} is {found['state']}, {routes}")
+    output.show(found, f"{found['name']} is {_condition(found)}, {routes}")

@@ -376,6 +376,18 @@ class Operations(Expecting):
         """Start a broker again, which delivers what became due while it was down."""
         return await self._call("POST", api_path("brokers", name, "start"))
 
+    async def cut_off_broker(self, name: str, side: Literal["clients", "name-servers"]) -> JsonObject:
+        """Cut a broker off from its clients, who get no answer, or from the name servers."""
+        return await self._call("POST", api_path("brokers", name, f"cut-off-from-{side}"))
+
+    async def reconnect_broker(self, name: str) -> JsonObject:
+        """Reconnect a broker that is cut off."""
+        return await self._call("POST", api_path("brokers", name, "reconnect"))
+
+    async def set_broker_read_only(self, name: str, *, read_only: bool = True) -> JsonObject:
+        """Make a broker read-only, or writable again. Routes say so at once."""
+        return await self._call("POST", api_path("brokers", name, "read-only" if read_only else "writable"))
+
     # Injected faults
 
     async def add_fault(self, do: str, /, **rule: object) -> JsonObject:

@@ -98,7 +98,7 @@ def _share(call: Call) -> BrokerShare:
     """The broker that the client names, or ``ALONE``. Raises BrokerDownError if it is down."""
     brokers, name = call.broker.registry.brokers, call.request.message_queue.broker.name
     share = brokers.broker_named(name).share if name in brokers.names else ALONE
-    brokers.check_is_running(share)
+    brokers.check_is_reachable(share)
     return share
 
 

@@ -28,7 +28,7 @@ async def query_route(call: Call) -> Any:
     answer = _RouteAnswer()
     for registered in _routed(call, topic):
         for queue_id in range(max(topic.read_queues, topic.write_queues)):
-            permission = _permission(topic, queue_id)
+            permission = _permission(topic, registered, queue_id)
             if permission:
                 queue = answer.message_queues.add(accept_message_types=types_of(topic))
                 queue.MergeFrom(_queue(call, registered.name, queue_id, permission))
@@ -47,8 +47,8 @@ async def query_assignment(call: Call) -> Any:
     is_in_order = call.broker.registry.groups.is_in_order(group_name)
     queue_ids = range(topic.read_queues) if is_in_order and not topic.config.is_lite else (ALL_QUEUES,)
     answer = _AssignmentAnswer()
-    permission = _READ_WRITE if topic.perm & PERM_WRITE else _READ
     for registered in _routed(call, topic):
+        permission = _READ_WRITE if registered.permits(topic.perm) & PERM_WRITE else _READ
         for queue_id in queue_ids:
             queue = _queue(call, registered.name, queue_id, permission)
             answer.assignments.add().message_queue.CopyFrom(queue)
@@ -74,9 +74,10 @@ def _routed(call: Call, topic: Topic) -> Sequence[RegisteredBroker]:
     return found
 
 
-def _permission(topic: Topic, queue_id: int) -> int:
-    may_read = topic.perm & PERM_READ and queue_id < topic.read_queues
-    may_write = topic.perm & PERM_WRITE and queue_id < topic.write_queues
+def _permission(topic: Topic, registered: RegisteredBroker, queue_id: int) -> int:
+    perm = registered.permits(topic.perm)
+    may_read = perm & PERM_READ and queue_id < topic.read_queues
+    may_write = perm & PERM_WRITE and queue_id < topic.write_queues
     if may_read and may_write:
         return _READ_WRITE
     return _READ if may_read else _WRITE if may_write else 0

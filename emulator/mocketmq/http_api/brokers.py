@@ -1,4 +1,4 @@
-"""Routes for the brokers of the cluster: list them, crash one, shut it down, start it again."""
+"""Routes for the brokers of the cluster: list them, and change the condition of one."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mocketmq.broker.registry.brokers import ROUTE_LIFETIME_US, BrokerState, RegisteredBroker
+from mocketmq.broker.registry.brokers import BrokerState, CutOff, RegisteredBroker
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import BrokerNotFoundError, BrokerStateError
 from mocketmq.http_api.fields import Input, NoInput
@@ -16,13 +16,16 @@ from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 class BrokerOut(msgspec.Struct, frozen=True):
     """A broker of the cluster.
 
-    `in_routes` says whether the name server lists it: always while it runs, and after a crash until
-    `in_routes_until_ms` by the broker's clock, which is null otherwise. `held` counts delayed messages that
-    are due and wait for the broker to start again. `port` is null without remoting.
+    `in_routes` says whether the name server lists it: while it runs, and after a crash or while it is cut off
+    from the name servers until `in_routes_until_ms` by the broker's clock, which is null otherwise. `held`
+    counts delayed messages that are due and wait for the broker to start again. `port` is null without
+    remoting.
     """
 
     name: str
     state: BrokerState
+    cut_off_from: list[CutOff]
+    read_only: bool
     in_routes: bool
     in_routes_until_ms: int | None
     held: int
@@ -65,18 +68,45 @@ async def start_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
     return await _answer(call, await call.broker.broker_lives.start(path.broker))
 
 
+async def cut_off_from_clients(call: ApiCall, path: BrokerPath) -> BrokerOut:
+    """The broker keeps its connections, and answers nothing, as in a network that loses all packets."""
+    return await _answer(call, await call.broker.broker_lives.cut_off(path.broker, "clients"))
+
+
+async def cut_off_from_name_servers(call: ApiCall, path: BrokerPath) -> BrokerOut:
+    """The broker serves its clients. Routes name it for another 120 s by the broker's clock."""
+    return await _answer(call, await call.broker.broker_lives.cut_off(path.broker, "name-servers"))
+
+
+async def reconnect_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
+    """Serves what clients have sent meanwhile, and lists the broker in routes again."""
+    return await _answer(call, await call.broker.broker_lives.reconnect(path.broker))
+
+
+async def make_read_only(call: ApiCall, path: BrokerPath) -> BrokerOut:
+    """Routes say so at once (`perm` 4), and the broker refuses sends."""
+    return await _answer(call, await call.broker.broker_lives.set_read_only(path.broker, is_read_only=True))
+
+
+async def make_writable(call: ApiCall, path: BrokerPath) -> BrokerOut:
+    """The broker takes sends again, and routes say so."""
+    return await _answer(call, await call.broker.broker_lives.set_read_only(path.broker, is_read_only=False))
+
+
 async def _answer(call: ApiCall, registered: RegisteredBroker) -> BrokerOut:
     return _out(call, registered, await call.broker.held.counts())
 
 
 def _out(call: ApiCall, registered: RegisteredBroker, held: Mapping[str, int]) -> BrokerOut:
-    is_routed = call.broker.registry.brokers.is_routed(registered)
-    until_us = registered.crashed_us + ROUTE_LIFETIME_US
+    brokers, condition = call.broker.registry.brokers, registered.condition
+    is_routed, until_us = brokers.is_routed(registered), brokers.routed_until_us(registered)
     return BrokerOut(
         registered.name,
-        registered.state,
+        condition.state,
+        sorted(condition.cut_off_from),
+        condition.is_read_only,
         is_routed,
-        until_us // US_PER_MS if is_routed and registered.state == "crashed" else None,
+        until_us // US_PER_MS if is_routed and until_us is not None else None,
         held.get(registered.downtime, 0),
         registered.port or None,
     )
@@ -102,5 +132,12 @@ BROKERS = RouteGroup(
         _life("crash", "Crash a broker", crash_broker),
         _life("shutdown", "Shut a broker down", shut_down_broker),
         _life("start", "Start a broker again", start_broker),
+        _life("cut-off-from-clients", "Cut a broker off from its clients", cut_off_from_clients),
+        _life(
+            "cut-off-from-name-servers", "Cut a broker off from the name servers", cut_off_from_name_servers
+        ),
+        _life("reconnect", "Reconnect a broker that is cut off", reconnect_broker),
+        _life("read-only", "Make a broker read-only", make_read_only),
+        _life("writable", "Make a read-only broker writable again", make_writable),
     ],
 )

@@ -95,12 +95,12 @@ async def test_a_start_that_fails_leaves_the_broker_down(pair: Pair, monkeypatch
     await send(pair.b, "held", DELAY="1")
     await lives.crash(B)
     await pair.advance(5)
-    crashed_us = pair.broker.registry.brokers.broker_named(B).crashed_us
+    condition = pair.broker.registry.brokers.broker_named(B).condition
     async with Refusing(pair.broker, monkeypatch):
         with pytest.raises(StoreUnavailableError):
             await lives.start(B)
-    registered = pair.broker.registry.brokers.broker_named(B)
-    assert (registered.state, registered.crashed_us) == ("crashed", crashed_us)
+    assert pair.broker.registry.brokers.broker_named(B).condition == condition
+    assert condition.state == "crashed"
     async with pair.back() as b:
         await pair.advance(0.001)
         assert await bodies(b) == ["held"]

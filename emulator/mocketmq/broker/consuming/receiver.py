@@ -144,13 +144,13 @@ class Receiver:
     ) -> list[InFlightMessage]:
         """Like ``receive``, but also for groups and topics that clients may not use.
 
-        Raises BrokerDownError for a pop from a broker that is or goes down.
+        Raises BrokerDownError for a pop from a broker that clients do not reach.
         """
         group, topic_name = request.group, request.topic.name
 
         async def look() -> list[InFlightMessage]:
-            if request.popped and self._topics.brokers.down:
-                self._topics.brokers.check_is_running(request.share)
+            if request.popped and self._topics.brokers.unreachable:
+                self._topics.brokers.check_is_reachable(request.share)
             limit = min(request.limit, self._room(request))
             if not limit and wait_s <= 0:
                 in_flight = f"Messages of {topic_name} in flight for {group.name}: {self._most_in_flight}"
@@ -362,9 +362,9 @@ class Receiver:
         return settled
 
     def check_broker(self, group_name: str, handle: str) -> None:
-        """Raise BrokerDownError if the message with this handle is of a broker that is down."""
-        if self._topics.brokers.down and (registered := self.broker_of(group_name, handle)) is not None:
-            self._topics.brokers.check_is_running(registered.share)
+        """Raise BrokerDownError if clients do not reach the broker of the message with this handle."""
+        if self._topics.brokers.unreachable and (found := self.broker_of(group_name, handle)) is not None:
+            self._topics.brokers.check_is_reachable(found.share)
 
     def broker_of(self, group_name: str, handle: str) -> RegisteredBroker | None:
         """The broker of the message with this handle, or None. Raises ReceiptError for an invalid handle."""

@@ -6,32 +6,67 @@ forgets: all brokers then run.
 """
 
 import random
-from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Literal, NamedTuple
 
+from mocketmq.broker.registry.topic import PERM_WRITE
 from mocketmq.clock import US_PER_S, Clock
-from mocketmq.errors import BrokerDownError, BrokerNotFoundError
+from mocketmq.errors import BrokerDownError, BrokerNotFoundError, NoPermissionError
 from mocketmq.message.broker_share import ALONE, BrokerShare, is_shared_out
 from mocketmq.store.queue import Queue
 
 ROUTE_LIFETIME_US: Final = 120 * US_PER_S
-"""Time on the broker's clock for which routes name a broker that has crashed (brokerChannelExpiredTime)."""
+"""Time on the broker's clock for which routes name a broker that is silent (brokerChannelExpiredTime)."""
 
 BrokerState = Literal["running", "crashed", "shut-down"]
+CutOff = Literal["clients", "name-servers"]
+"""What the network does not let a running broker reach."""
+
+
+class Condition(NamedTuple):
+    """The condition of a broker; by default it runs, and all is well.
+
+    ``silent_us`` is the instant by the broker's clock since which the name servers hear nothing of it.
+    """
+
+    state: BrokerState = "running"
+    silent_us: int | None = None
+    cut_off_from: frozenset[CutOff] = frozenset()
+    is_read_only: bool = False
+
+
+HEALTHY: Final = Condition()
 
 
 class RegisteredBroker:
-    """A broker and its state. ``port`` is 0 without remoting.
-
-    ``crashed_us`` is the instant of its crash by the broker's clock.
-    """
+    """A broker and its condition. ``port`` is 0 without remoting."""
 
     def __init__(self, share: BrokerShare) -> None:
         self.share = share
         self.port = 0
         self.vip_port: int | None = None
-        self.state: BrokerState = "running"
-        self.crashed_us = 0
+        self.condition = HEALTHY
+
+    @property
+    def state(self) -> BrokerState:
+        """Whether the broker runs, or how it has ended."""
+        return self.condition.state
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether clients reach the broker."""
+        return self.state == "running" and "clients" not in self.condition.cut_off_from
+
+    def permits(self, perm: int) -> int:
+        """The part of a topic's permission that the broker grants."""
+        return perm & ~PERM_WRITE if self.condition.is_read_only else perm
+
+    @property
+    def trouble(self) -> str:
+        """Why clients do not reach the broker, and what to do, in the words of a refusal that names it."""
+        if self.state == "running":
+            return "is cut off from clients; reconnect it"
+        return f"is {self.state}; start it again"
 
     @property
     def name(self) -> str:
@@ -48,7 +83,12 @@ class RegisteredBroker:
 
 
 class ClusterBrokers:
-    """All brokers, in the order of their indexes."""
+    """All brokers, in the order of their indexes.
+
+    ``down`` has the indexes of those that do not run, ``unreachable`` also of those that are cut off from
+    clients, and ``closed`` also of those that are read-only. The functions ``on_changed`` are called after
+    each change.
+    """
 
     def __init__(self, clock: Clock, names: tuple[str, ...]) -> None:
         self._clock = clock
@@ -58,6 +98,9 @@ class ClusterBrokers:
         self._all = [RegisteredBroker(share) for share in shares]
         self.names = names
         self.down: frozenset[int] = frozenset()
+        self.unreachable: frozenset[int] = frozenset()
+        self.closed: frozenset[int] = frozenset()
+        self.on_changed: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
         return len(self._all)
@@ -80,32 +123,54 @@ class ClusterBrokers:
                 return each
         raise BrokerNotFoundError(name, self.names)
 
-    def set_state(self, broker: RegisteredBroker, state: BrokerState, crashed_us: int | None = None) -> None:
-        """Set a broker's state. A crash is at the current instant unless ``crashed_us`` is given."""
-        if state == "crashed":
-            broker.crashed_us = self._clock.now_us() if crashed_us is None else crashed_us
-        broker.state = state
-        self.down = frozenset(each.share.position for each in self._all if each.state != "running")
+    def set_condition(self, broker: RegisteredBroker, condition: Condition) -> None:
+        """Set a broker's condition."""
+        broker.condition = condition
+        self.down = self._where(lambda each: each.state != "running")
+        self.unreachable = self._where(lambda each: not each.is_reachable)
+        self.closed = self.unreachable | self._where(lambda each: each.condition.is_read_only)
+        for act in self.on_changed:
+            act()
 
-    def running_index(self) -> int:
-        """The index of a random broker that runs; that of the first one if none does."""
-        running = [index for index in range(len(self._all)) if index not in self.down]
-        return random.choice(running) if running else 0  # noqa: S311 - spreads load
+    def _where(self, applies: Callable[[RegisteredBroker], bool]) -> frozenset[int]:
+        return frozenset(each.share.position for each in self._all if applies(each))
+
+    def open_index(self) -> int:
+        """The index of a random broker that takes sends; that of the first one if none does."""
+        opened = [index for index in range(len(self._all)) if index not in self.closed]
+        return random.choice(opened) if opened else 0  # noqa: S311 - spreads load
 
     def is_routed(self, broker: RegisteredBroker) -> bool:
         """Whether the name server lists the broker."""
-        if broker.state == "crashed":
-            return self._clock.now_us() < broker.crashed_us + ROUTE_LIFETIME_US
-        return broker.state == "running"
+        until_us = self.routed_until_us(broker)
+        return broker.state != "shut-down" and (until_us is None or self._clock.now_us() < until_us)
+
+    def routed_until_us(self, broker: RegisteredBroker) -> int | None:
+        """The instant until which the name server lists a silent broker, or None."""
+        silent_us = broker.condition.silent_us
+        return None if silent_us is None else silent_us + ROUTE_LIFETIME_US
 
     def routed(self, brokers: int | None = None) -> Sequence[RegisteredBroker]:
         """The brokers that the name server lists, out of all or the first ``brokers``."""
         return [each for each in self._all[:brokers] if self.is_routed(each)]
 
-    def check_is_running(self, share: BrokerShare) -> None:
-        """Raise BrokerDownError if the broker with this share is down. ``ALONE`` in a cluster names none."""
-        if share.position in self.down and len(share.names) == len(self._all):
-            raise BrokerDownError(f"{share.name} is {self._all[share.position].state}; start it again")
+    def check_is_reachable(self, share: BrokerShare) -> None:
+        """Raise BrokerDownError if clients do not reach the broker with this share.
+
+        ``ALONE`` in a cluster names none.
+        """
+        if share.position in self.unreachable and len(share.names) == len(self._all):
+            raise BrokerDownError(f"{share.name} {self._all[share.position].trouble}")
+
+    def check_takes_sends(self, queue: Queue) -> None:
+        """Raise BrokerDownError or NoPermissionError if the queue's broker takes no messages of clients."""
+        broker = self.broker_of_queue(queue)
+        if broker.share.position in self.unreachable:
+            raise BrokerDownError(
+                f"{broker.name}, which has the message's queue of {queue.topic}, {broker.trouble}"
+            )
+        if broker.share.position in self.closed:
+            raise NoPermissionError(f"the broker[{broker.name}] sending message is forbidden")
 
     def broker_of_queue(self, queue: Queue) -> RegisteredBroker:
         """The broker that has the queue. The first one has the queues that are not shared out."""

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from mocketmq.broker.registry.brokers import ClusterBrokers, RegisteredBroker
+from mocketmq.broker.registry.brokers import ClusterBrokers
 from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.broker.registry.lite_topics import LiteTopics
 from mocketmq.broker.registry.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, PLAIN, Topic, TopicConfig
@@ -461,34 +461,30 @@ class Topics:
     def queue_for_send(self, topic: Topic, queue_id: int | None) -> Queue:
         """The queue for a message. For None or a negative id, a random writable queue, as upstream.
 
-        Raises WrongQueueError, and BrokerDownError if the queue's broker is down.
+        Raises WrongQueueError; BrokerDownError or NoPermissionError if the queue's broker takes no messages.
         """
         if queue_id is None or queue_id < 0:
-            if self.brokers.down:
-                return self._running_queue(topic)
+            if self.brokers.closed:
+                return self._open_queue(topic)
             return topic.queues[int(random.random() * topic.writable_count)]  # noqa: S311 - spreads load
         count = max(topic.readable_count, topic.writable_count)
         if queue_id >= count:
             raise WrongQueueError(topic.name, queue_id, count)
         queue = topic.queues[queue_id]
-        if self.brokers.down and self.brokers.is_down(queue):
-            broker = self.brokers.broker_of_queue(queue)
-            raise BrokerDownError(
-                f"{broker.name}, which has the message's queue of {topic.name}, has {_ended(broker)};"
-                " start it again"
-            )
+        if self.brokers.closed:
+            self.brokers.check_takes_sends(queue)
         return queue
 
-    def _running_queue(self, topic: Topic) -> Queue:
-        """A random writable queue of a broker that runs. Raises BrokerDownError if none does."""
-        running = [queue for queue in topic.queues[: topic.writable_count] if not self.brokers.is_down(queue)]
-        if not running:
-            raise BrokerDownError(f"no broker of topic {topic.name} runs; start one of them again")
-        return random.choice(running)  # noqa: S311 - spreads load
-
-
-def _ended(broker: RegisteredBroker) -> str:
-    return "crashed" if broker.state == "crashed" else "been shut down"
+    def _open_queue(self, topic: Topic) -> Queue:
+        """A random writable queue of a broker that takes sends. Raises like ``queue_for_send``."""
+        queues, brokers = topic.queues[: topic.writable_count], self.brokers
+        reachable = [queue for queue in queues if brokers.index_of(queue) not in brokers.unreachable]
+        if not reachable:
+            raise BrokerDownError(f"no broker of topic {topic.name} can be reached; start or reconnect one")
+        opened = [queue for queue in reachable if brokers.index_of(queue) not in brokers.closed]
+        if not opened:
+            brokers.check_takes_sends(reachable[0])
+        return random.choice(opened)  # noqa: S311 - spreads load
 
 
 def _writable(topic: Topic) -> Topic:

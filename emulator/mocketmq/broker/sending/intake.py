@@ -136,7 +136,7 @@ class Intake:
         if topic.brokers == 1:
             return queue_id
         if given is None or given < 0:
-            given = self._topics.brokers.running_index()
+            given = self._topics.brokers.open_index()
         return queue_id * topic.brokers + given % topic.brokers
 
     def _claim(self, message: Message, level: int) -> Claim | None:

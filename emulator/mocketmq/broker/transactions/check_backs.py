@@ -137,7 +137,7 @@ class CheckBacks:
             return
         if self._half_messages.is_kept(receipt):
             self._half_messages.settle_kept(batch, receipt)
-        elif self._topics.brokers.is_down(half.queue):  # asks its producers once it is back
+        elif not self._topics.brokers.broker_of_queue(half.queue).is_reachable:  # asks once it is back
             next_us = batch.now_us + self._interval_us
             self._receipts.set_visible(batch, receipt, next_us, receipt.times, receipt.pop_ms)
         elif undecided and receipt.times >= self._most:

@@ -70,7 +70,8 @@ class ConnectionHub:
     ``connections`` are open; those in ``leaving`` are closed, with requests still running. ``gone`` is called
     with each closed channel after its last request. ``has_paused`` is set when a connection reaches a limit.
     ``version`` is RocketMQ's, in all that clients are sent. ``largest_answer`` is the limit on the bytes of
-    the messages in one response.
+    the messages in one response. ``cut_off`` has the ports of brokers that clients do not reach: nothing
+    gets through on their connections.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class ConnectionHub:
         self.leaving: set[RemotingConnection] = set()
         self.waiting_bytes = 0
         self.has_paused = False
+        self.cut_off: frozenset[int] = frozenset()
         memory = memoryview(bytearray(READ_BYTES))
         self.full, self.short = memory, memory[:SHORT_READ_BYTES]
 
@@ -116,6 +118,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self._on_fast_path: deque[int] = deque()  # sizes of requests running without a task
         self._fast_path_idle = asyncio.Event()
         self._out: list[bytes] = []
+        self._lost: list[Command] = []  # received while cut off; TCP brings them again afterwards
         self._ends_turn_soon = False
         self._is_new = True  # nothing has been received
         self._is_paused = False
@@ -199,6 +202,23 @@ class RemotingConnection(asyncio.BufferedProtocol):
                 why = WRONG_PORT
             log.warning("closing connection from %s: %s", self.peer, why)
         self.frames += len(commands)
+        if self._is_cut_off:
+            self._lost += commands
+        else:
+            self._take(commands)
+        self._account()
+
+    @property
+    def _is_cut_off(self) -> bool:
+        return bool(self._hub.cut_off) and self.port in self._hub.cut_off
+
+    def reconnected(self) -> None:
+        """Serve what has come while the broker was cut off, and send what it has answered meanwhile."""
+        commands, self._lost = self._lost, []
+        self._take(commands)
+        self._end_turn()
+
+    def _take(self, commands: Sequence[Command]) -> None:
         now_us = steady_us()
         for command in commands:
             if command.is_response:
@@ -206,7 +226,6 @@ class RemotingConnection(asyncio.BufferedProtocol):
             else:
                 command.received_us = now_us
                 self._start(command)
-        self._account()
 
     def _start(self, command: Command) -> None:
         size = _size_of(command)
@@ -311,7 +330,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
 
     def _end_turn(self) -> None:
         self._ends_turn_soon = False
-        if self._out:
+        if self._out and not self._is_cut_off:
             self._flush()
         self._account()
 
@@ -356,6 +375,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
             or self in self._hub.messages.unread
             or self._is_stopping
             or self._is_broken
+            or bool(self._lost)
             or len(self._running) + len(self._on_fast_path) >= limits.running
             or self._running_bytes >= limits.running_bytes
         )

@@ -154,7 +154,16 @@ class RemotingServer:
             if registered := self._broker_of.get(port):
                 outage, name, is_down = "broker-away", registered.name, partial(_is_down, registered)
             await self._broker.outage.add_listener(outage, DOOR, port_listener, name, is_down)
+        self._brokers.on_changed.append(self._cut_off)
         self._tick_later()
+
+    def _cut_off(self) -> None:
+        """Let nothing through at the ports of brokers that clients do not reach."""
+        before = self.hub.cut_off
+        self.hub.cut_off = frozenset(port for port, each in self._broker_of.items() if not each.is_reachable)
+        for connection in list(self.hub.connections):
+            if connection.port in before - self.hub.cut_off:
+                connection.reconnected()
 
     def _reached(self, local: tuple[str, int], peer: str) -> Reached:
         """What a client has reached at a local port."""

@@ -81,7 +81,7 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
     queues = [
         {
             "brokerName": each.name,
-            "perm": registry.name_server.perm(topic, each.name),
+            "perm": each.permits(registry.name_server.perm(topic, each.name)),
             "readQueueNums": topic.read_queues,
             "topicSysFlag": topic.config.sys_flag,
             "writeQueueNums": topic.write_queues,
