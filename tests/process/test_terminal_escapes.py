@@ -104,6 +104,7 @@ WITHOUT = {
     ),
     *("topics create", "topics delete", "groups create", "groups reset", "groups delete", "faults rm"),
     *("brokers", "brokers ls", "brokers crash", "brokers shutdown", "brokers start"),
+    *("brokers cut-off", "brokers reconnect", "brokers read-only", "brokers writable"),
     *("snapshot save", "snapshot restore", "snapshot list", "snapshot diff", "snapshot rm"),
     *("delayed", "transactions", "faults", "snapshot"),
 }
