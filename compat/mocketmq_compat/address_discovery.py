@@ -1,10 +1,12 @@
 """Address discovery for ONS clients: serves the name server's address (docs/protocol/aliyun.md §2.6, T-10).
 
-The response is one ``host:port`` and nothing else. Requests need no token, because ONS clients cannot send
-one, and the address is no secret to a client that has reached this port.
+The response is one ``host:port``, or several with semicolons between them, and nothing else. Requests need no
+token, because ONS clients cannot send one, and the address is no secret to a client that has reached this
+port.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from aiohttp import web
@@ -20,8 +22,8 @@ _PATH: Final = re.compile("/rocketmq/nsaddr(?:4client-internet|4client-internal)
 _PORT: Final = re.compile(":[0-9]*$")
 
 
-def address_discovery(namesrv_address: str | None, namesrv_port: int | None) -> HttpHandler:
-    """Return a handler that serves this address, or else this port of the host in the request."""
+def address_discovery(namesrv_address: str | None, namesrv_ports: Sequence[int]) -> HttpHandler:
+    """Return a handler that serves this address, or else these ports of the host in the request."""
 
     async def answer(request: web.BaseRequest) -> RoutedResponse:
         if not _PATH.fullmatch(request.rel_url.raw_path):
@@ -36,11 +38,12 @@ def address_discovery(namesrv_address: str | None, namesrv_port: int | None) -> 
             return RoutedResponse(
                 _TEMPLATE, web.Response(status=405, headers={"Allow": "GET"}, text="allowed: GET")
             )
-        if namesrv_address is None and namesrv_port is None:
+        if namesrv_address is None and not namesrv_ports:
             return RoutedResponse(
                 _TEMPLATE, web.Response(status=404, text="remoting is off, so there is no name server")
             )
-        address = namesrv_address or f"{_PORT.sub('', host_of(request))}:{namesrv_port}"
+        host = _PORT.sub("", host_of(request))
+        address = namesrv_address or ";".join(f"{host}:{port}" for port in namesrv_ports)
         return RoutedResponse(
             _TEMPLATE, web.Response(body=address.encode(errors="replace"), content_type="text/plain")
         )

@@ -27,6 +27,7 @@
     │   ├── LiteSubscriptionQuotaError a client would subscribe to too many lite topics
     │   ├── FaultNotFoundError         no fault rule has this name
     │   ├── BrokerNotFoundError        the cluster has no broker with this name
+    │   ├── NameServerNotFoundError    the cluster has no name server with this number
     │   ├── BrokerStateError           the broker's state does not allow the request
     │   ├── SeedError                  a file of seeds, or one of its messages, is refused
     │   ├── SnapshotNotFoundError      no snapshot has this name
@@ -188,6 +189,13 @@ class BrokerNotFoundError(RefusedError):
 
     def __init__(self, name: str, names: tuple[str, ...]) -> None:
         super().__init__(f"broker is {shorten(name)}; allowed: {' or '.join(names)}")
+
+
+class NameServerNotFoundError(RefusedError):
+    """The cluster has no name server with this number."""
+
+    def __init__(self, number: int, count: int) -> None:
+        super().__init__(f"name server is {number}; allowed: 1{f' to {count}' if count > 1 else ''}")
 
 
 class BrokerStateError(RefusedError):
@@ -364,6 +372,7 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     LiteSubscriptionQuotaError: WireCodes(429, 2018, "QpsLimitExceeded", 42902),
     FaultNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
     BrokerNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
+    NameServerNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
     BrokerStateError: WireCodes(409, 1, "InvalidArgument", 50001),
     BrokerDownError: WireCodes(503, 14, "InternalError", 50001),
     SeedError: WireCodes(400, 1, "InvalidArgument", 40000),

@@ -54,7 +54,8 @@ async def open_front_doors(
         if await _has_started(grpc):
             metrics.append(grpc.metrics)
             doors["grpc"] = grpc.door
-    others = OtherDoors(by_segment, listeners, metrics, doors, brokers)
+    name_servers = remoting.name_server_doors if remoting is not None else []
+    others = OtherDoors(by_segment, listeners, metrics, doors, brokers, name_servers)
     http = HttpServer(broker, settings, guard, bodies, others, access)
     stack.push_async_callback(http.close)
     await http.start()
@@ -85,12 +86,12 @@ def _protocols(
     bodies: Bodies,
 ) -> tuple[dict[str, HttpHandler], list[Listener]]:
     """Make the handlers for the JSON API's port, by first path segment, and the listeners on other ports."""
-    namesrv_port = None if remoting is None else remoting.namesrv_port
+    namesrv_ports = () if remoting is None else remoting.namesrv_ports
     aliyun = aliyun_http.AliyunDoor(broker, settings, access, bodies).answer
     by_segment = {
         aliyun_http.SEGMENT: aliyun,
         address_discovery.SEGMENT: address_discovery.address_discovery(
-            settings.namesrv_address, namesrv_port
+            settings.namesrv_address, namesrv_ports
         ),
     }
     port = settings.aliyun_port

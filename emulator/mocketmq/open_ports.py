@@ -21,6 +21,7 @@ class OpenPorts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The open ports: JSON API, Aliyun's extra port, name server, broker with its VIP channel, and gRPC.
 
     With several brokers, `broker` and `vip` are of the first one, and `brokers` has those of each by name.
+    With several name servers, `namesrv` is the first one, and `name_servers` has all of them.
     """
 
     http: OpenPort
@@ -30,3 +31,4 @@ class OpenPorts(msgspec.Struct, frozen=True, omit_defaults=True):
     vip: OpenPort | None = None
     grpc: OpenPort | None = None
     brokers: dict[str, BrokerDoors] = {}
+    name_servers: list[OpenPort] = []

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from mocketmq import invisible_time
 from mocketmq import setting_rules as rules
-from mocketmq.message.identity import MAX_BROKERS
+from mocketmq.message.identity import MAX_BROKERS, MAX_NAME_SERVERS
 from mocketmq.message.message_type import MessageType
 from mocketmq.settings_file import SettingsFile
 
@@ -118,6 +118,12 @@ class Settings:
         rules.whole_number(1, MAX_BROKERS),
         "number of brokers in the cluster: broker-a, broker-b and so on; the port of each is 10 above that of"
         " the one before (docs/brokers.md)",
+    )
+    name_servers: int = _setting(
+        "1",
+        rules.whole_number(1, MAX_NAME_SERVERS),
+        "number of name servers in the cluster; the port of each is 1 above that of the one before"
+        " (docs/brokers.md)",
     )
     grpc: bool = _setting("true", rules.BOOLEAN, "serve the clients of RocketMQ 5, which speak gRPC")
     grpc_port: int = _setting("8081", rules.PORT, "port for gRPC; 0 picks a free one")

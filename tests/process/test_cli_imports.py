@@ -40,6 +40,15 @@ COMMANDS = {
         "brokers read-only broker-a",
         "brokers writable broker-a",
     ],
+    "name-servers": [
+        "name-servers ls",
+        "name-servers stop 1",
+        "name-servers start 1",
+        "name-servers hide 1 broker-a",
+        "name-servers keep 1 broker-a",
+        "name-servers freeze 1",
+        "name-servers correct 1",
+    ],
     "faults": ["faults add late by=1ms next=1 --json", "faults ls", "faults rm --all"],
     "reset": ["reset --topic orders", "reset --clock start --forget"],
     "snapshot": [

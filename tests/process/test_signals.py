@@ -36,6 +36,7 @@ ASKING = {
     "groups": "groups",
     "clients": "clients",
     "brokers": "brokers ls",
+    "name-servers": "name-servers ls",
     "faults": "faults ls",
     "client": "client me@1 --group g",
     "reset": "reset",

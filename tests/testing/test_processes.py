@@ -65,6 +65,32 @@ def test_each_worker_has_a_broker(pytester: pytest.Pytester, run: Run) -> None:
     assert_gone(*(pid for _, _, pid in brokers))
 
 
+def test_a_cluster_that_died_has_its_ports_again(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makeini("[pytest]\nmocketmq_options = --brokers 3 --name-servers 2")
+    pytester.makepyfile(
+        """
+        import os, signal
+
+        ports = []
+
+        def opened(doors):
+            names = [door["port"] for door in doors["name_servers"]]
+            return [*names, *(door["port"] for each in doors["brokers"].values() for door in each.values())]
+
+        def test_dies(mocketmq):
+            ports.extend(opened(mocketmq.info()["doors"]))
+            assert mocketmq.name_server == f"127.0.0.1:{ports[0]};127.0.0.1:{ports[1]}"
+            os.kill(mocketmq.process.pid, signal.SIGKILL)
+            while mocketmq.process.is_running:
+                pass
+
+        def test_the_next_one(mocketmq):
+            assert opened(mocketmq.info()["doors"]) == ports
+        """
+    )
+    run().assert_outcomes(passed=2, errors=1)
+
+
 def test_a_broker_dies(pytester: pytest.Pytester, run: Run) -> None:
     doors = ("http", "namesrv", "broker", "grpc")
     ports = " ".join(f"--{door}-port {quiet_port()}" for door in doors)  # nobody else takes them

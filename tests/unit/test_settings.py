@@ -189,6 +189,8 @@ def test_port_0_opens_no_disabled_port() -> None:
         ("auto_create_topics", "maybe", "true, send or false"),
         ("brokers", "0", "1 to 8"),
         ("brokers", "9", "1 to 8"),
+        ("name_servers", "0", "1 to 8"),
+        ("name_servers", "9", "1 to 8"),
         ("topic_queues", "0", "1 to 1024"),
         ("max_message_bytes", "0", "from 1 to 15M"),
         ("max_message_bytes", "16M", "from 1 to 15M"),

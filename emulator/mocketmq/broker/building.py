@@ -36,6 +36,7 @@ from mocketmq.broker.life import Lives
 from mocketmq.broker.lite.expiry import LiteExpiry
 from mocketmq.broker.lite.lite_topic_list import LiteTopicList
 from mocketmq.broker.lite.subscriptions import LiteSubscriptions
+from mocketmq.broker.name_servers import NameServers
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import open_registry
 from mocketmq.broker.registry.statistics import Statistics
@@ -242,6 +243,7 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
         store, registry.brokers, broker.held, broker.queue_locks, broker.outage, polls.end
     )
     await broker.broker_lives.load()
+    broker.name_servers = NameServers(registry.brokers, broker.outage, settings.name_servers)
     broker.lite_expiry = LiteExpiry(registry.topics, groups)
     registry.topics.lites.on_made = timer.changed
     broker.lite_subscriptions = LiteSubscriptions(
@@ -316,9 +318,8 @@ def _make_removal(broker: Broker, settings: Settings) -> None:
     broker.reset = Reset(
         store, registry, groups, broker.polls, broker.timer, schemes, broker.lite_expiry, on_reset
     )
-    broker.full_reset = FullReset(
-        settings, registry, groups, broker.faults, broker.reset, broker.broker_lives.start_all
-    )
+    on_full_reset = [broker.broker_lives.start_all, broker.name_servers.correct_all]
+    broker.full_reset = FullReset(settings, registry, groups, broker.faults, broker.reset, on_full_reset)
     broker.retention = Retention(
         store, registry, groups, schemes, age_us=settings.retain_age_us, max_bytes=settings.retain_bytes
     )

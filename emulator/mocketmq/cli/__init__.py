@@ -52,6 +52,10 @@ _COMMANDS = {
         "mocketmq.cli.brokers",
         "List the cluster's brokers; crash them, cut them off, start them.",
     ),
+    "name-servers": (
+        "mocketmq.cli.name_servers",
+        "List the cluster's name servers; stop them, make them wrong about brokers.",
+    ),
     "faults": ("mocketmq.cli.faults", "Inject faults; list and end fault rules."),
     "snapshot": (
         "mocketmq.cli.snapshot",
@@ -98,7 +102,8 @@ class _Commands(click.Group):
             return None
         gc.disable()  # collections during imports would take a twentieth of the start time
         try:
-            command: click.Command = getattr(import_module(_COMMANDS[cmd_name][0]), cmd_name)
+            module = import_module(_COMMANDS[cmd_name][0])
+            command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         finally:
             gc.enable()
         return command

@@ -30,6 +30,8 @@ def info(broker: BlockingClient, output: Output) -> None:
     found = broker.info()
     opened: Mapping[str, Any] = found["doors"]
     doors = [(title, opened[name]["address"]) for name, title in _DOORS.items() if name in opened]
+    for number, port in enumerate(opened.get("name_servers", [])[1:], 2):
+        doors.append((f"name server {number}", port["address"]))
     for name, ports in opened.get("brokers", {}).items():
         doors.append((name, " ".join(port["address"] for port in ports.values())))
     settings = [

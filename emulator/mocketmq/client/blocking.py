@@ -194,6 +194,15 @@ class BlockingClient:
     reconnect_broker = _blocking(Operations.reconnect_broker)
     set_broker_read_only = _blocking(Operations.set_broker_read_only)
 
+    # Name servers of the cluster
+    name_servers = _blocking(Operations.name_servers)
+    stop_name_server = _blocking(Operations.stop_name_server)
+    start_name_server = _blocking(Operations.start_name_server)
+    freeze_name_server = _blocking(Operations.freeze_name_server)
+    hide_broker = _blocking(Operations.hide_broker)
+    keep_broker = _blocking(Operations.keep_broker)
+    correct_name_server = _blocking(Operations.correct_name_server)
+
     # Injected faults
     add_fault = _blocking(Operations.add_fault)
     faults = _blocking(Operations.faults)

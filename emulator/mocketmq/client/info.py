@@ -34,12 +34,14 @@ class BrokerDoors(_OptionalBrokerPorts):
 
 class _SeveralBrokers(TypedDict, total=False):
     brokers: dict[str, BrokerDoors]
+    name_servers: list[OpenPort]
 
 
 class OpenPorts(_OptionalPorts, _SeveralBrokers):
     """The open ports: JSON API, Aliyun's extra port, name server, broker, its VIP channel, and gRPC.
 
     With several brokers, ``broker`` and ``vip`` are of the first one, and ``brokers`` has those of each.
+    With several name servers, ``namesrv`` is the first one, and ``name_servers`` has all of them.
     """
 
     http: OpenPort

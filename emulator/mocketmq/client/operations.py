@@ -388,6 +388,39 @@ class Operations(Expecting):
         """Make a broker read-only, or writable again. Routes say so at once."""
         return await self._call("POST", api_path("brokers", name, "read-only" if read_only else "writable"))
 
+    # Name servers of the cluster
+
+    async def name_servers(self) -> list[JsonObject]:
+        """Return the name servers, with the brokers that each lists."""
+        return _list(await self._get(api_path("name-servers")), "name_servers")
+
+    async def stop_name_server(self, number: int) -> JsonObject:
+        """Stop the name server with this number, from 1 on."""
+        return await self._change_name_server(number, "stop")
+
+    async def start_name_server(self, number: int) -> JsonObject:
+        """Start a name server again."""
+        return await self._change_name_server(number, "start")
+
+    async def freeze_name_server(self, number: int) -> JsonObject:
+        """Make a name server stale: it goes on listing the brokers that it lists now."""
+        return await self._change_name_server(number, "freeze")
+
+    async def hide_broker(self, number: int, broker: str) -> JsonObject:
+        """Make a name server leave out a broker."""
+        return await self._change_name_server(number, "hide", broker)
+
+    async def keep_broker(self, number: int, broker: str) -> JsonObject:
+        """Make a name server list a broker even while the broker is down."""
+        return await self._change_name_server(number, "keep", broker)
+
+    async def correct_name_server(self, number: int) -> JsonObject:
+        """Make a name server tell the truth again about all brokers."""
+        return await self._change_name_server(number, "correct")
+
+    async def _change_name_server(self, number: int, *action: str) -> JsonObject:
+        return await self._call("POST", api_path("name-servers", str(number), *action))
+
     # Injected faults
 
     async def add_fault(self, do: str, /, **rule: object) -> JsonObject:

@@ -211,6 +211,13 @@ TABLE: Final[Mapping[str, Needs]] = {
     "consume": _CLUSTER_UPDATE,  # an id does not name a topic
     "reconnect": _CLUSTER_UPDATE,
     "brokers": _CLUSTER_GET,
+    "name_servers": _CLUSTER_GET,
+    "stop_name_server": _CLUSTER_UPDATE,
+    "start_name_server": _CLUSTER_UPDATE,
+    "freeze_name_server": _CLUSTER_UPDATE,
+    "hide_broker": _CLUSTER_UPDATE,
+    "keep_broker": _CLUSTER_UPDATE,
+    "correct_name_server": _CLUSTER_UPDATE,
     "crash_broker": _CLUSTER_UPDATE,
     "shut_down_broker": _CLUSTER_UPDATE,
     "start_broker": _CLUSTER_UPDATE,

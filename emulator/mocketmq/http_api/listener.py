@@ -70,3 +70,4 @@ class OtherDoors(NamedTuple):
     metrics: Sequence[Callable[[], Iterable[Any]]]
     doors: Mapping[str, OpenPort]  # ports that are already open, by name
     brokers: Mapping[str, BrokerDoors]  # those of each broker, if there are several
+    name_servers: Sequence[OpenPort]  # likewise

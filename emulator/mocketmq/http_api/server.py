@@ -30,6 +30,7 @@ from mocketmq.http_api.groups import GROUPS
 from mocketmq.http_api.listener import UNMATCHED, Listener, OtherDoors, RoutedResponse
 from mocketmq.http_api.live import LIVE
 from mocketmq.http_api.lookup import LOOKUP
+from mocketmq.http_api.name_servers import NAME_SERVERS
 from mocketmq.http_api.operations import OPERATIONS
 from mocketmq.http_api.page_guard import PageGuard
 from mocketmq.http_api.problem import HttpError, problem_response
@@ -71,7 +72,7 @@ class HttpServer:
     ) -> None:
         self._settings = settings
         self._doors = dict(others.doors)
-        self._broker_doors = dict(others.brokers)
+        self._broker_doors, self._name_server_doors = dict(others.brokers), list(others.name_servers)
         self._api = Api(broker, settings, bodies, route_groups(settings), others.metrics, lambda: self.doors)
         self._guard = ApiGuard(settings.token, access if settings.acl else None)
         self._router: Router[Endpoint] = Router()
@@ -113,7 +114,7 @@ class HttpServer:
     @property
     def doors(self) -> OpenPorts:
         """All open ports of the broker. Available after the start of this server."""
-        return OpenPorts(**self._doors, brokers=self._broker_doors)
+        return OpenPorts(**self._doors, brokers=self._broker_doors, name_servers=self._name_server_doors)
 
     async def start(self) -> None:
         """Open all ports, or raise ListenError and open none."""
@@ -246,6 +247,7 @@ def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
         GROUPS,
         CLIENTS,
         BROKERS,
+        NAME_SERVERS,
         FAULTS,
         LIVE,
         REPORTS,

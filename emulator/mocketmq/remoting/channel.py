@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from mocketmq.broker.consuming.selection import MemoryReservation
+from mocketmq.broker.name_servers import NameServerView
 from mocketmq.broker.registry.clients import ClientAnswer, OffsetReset, PushedReply
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ClientFailedError, ClientOfflineError, ClientTimeoutError, InvalidArgumentError
@@ -31,7 +32,7 @@ class RemotingChannel:
     ``store_host`` is ``advertised`` as IPv4, for records and message ids. ``lane`` orders the requests.
     ``send`` writes a command; ``hang_up`` closes the connection for an injected fault, given its name.
     ``load`` counts the memory of the messages that the current request reads. ``share`` is the broker that
-    the client has reached, unless it has reached a name server, whose number is ``name_server``.
+    the client has reached, unless it has reached the name server ``name_server``.
     """
 
     door = "remoting"
@@ -47,7 +48,7 @@ class RemotingChannel:
         hang_up: Callable[[str], None],
         load: Callable[[], MemoryReservation],
         share: BrokerShare = ALONE,
-        name_server: int | None = None,
+        name_server: NameServerView | None = None,
     ) -> None:
         self.send = write
         self.hang_up = hang_up

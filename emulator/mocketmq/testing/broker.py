@@ -39,8 +39,11 @@ class Broker(BlockingClient):
 
     @property
     def name_server(self) -> str:
-        """``host:port`` of the name server, for RocketMQ's clients."""
-        return self._address("namesrv")
+        """``host:port`` of the name server, for RocketMQ's clients; of several, with semicolons between."""
+        first = self._address("namesrv")
+        host = first.rpartition(":")[0]
+        others = [f"{host}:{door['port']}" for door in self.doors.get("name_servers", [])[1:]]
+        return ";".join((first, *others))
 
     @property
     def grpc_endpoint(self) -> str:

@@ -1,6 +1,6 @@
 """The full reset between tests: removes fault rules, messages, and undeclared topics and groups."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
@@ -22,24 +22,25 @@ class FullReset:
         groups: ConsumingGroups,
         faults: FaultRules,
         reset: Reset,
-        start_brokers: Callable[[], Awaitable[None]],
+        heal_cluster: Sequence[Callable[[], Awaitable[None]]],
     ) -> None:
         self._settings = settings
         self._registry = registry
         self._groups = groups
         self._faults = faults
         self._reset = reset
-        self._start_brokers = start_brokers
+        self._heal_cluster = heal_cluster
 
     async def run(self, begin_us: int | None, *, forget: bool) -> None:
-        """Remove all fault rules and messages, and start brokers that are down. Raises ClockError.
+        """Remove all fault rules and messages, and heal the cluster. Raises ClockError.
 
         ``forget`` also removes topics and groups. Rules are removed first, so that no rule delays or refuses
         the rest. ``begin_us``, if given, sets the clock.
         """
         self._reset.check_beginning(begin_us)
         await self._faults.clear()
-        await self._start_brokers()
+        for heal in self._heal_cluster:
+            await heal()
         await self._reset.all(begin_us)
         if forget:
             await self.forget_undeclared()

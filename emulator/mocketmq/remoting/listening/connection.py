@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, cast
 
+from mocketmq.broker.name_servers import NameServerView
 from mocketmq.clock import steady_us
 from mocketmq.connections.budget import FREE_BYTES, Budget
 from mocketmq.connections.tls import Tls, TlsLayer, TlsModeError
@@ -56,12 +57,12 @@ class ConnectionLimits(NamedTuple):
 class Reached(NamedTuple):
     """Where a client has connected to: a broker, whose address is ``advertised``, or a name server.
 
-    The first broker stands for ``name_server``, the number of a name server from 0 on.
+    The first broker stands for each name server.
     """
 
     share: BrokerShare
     advertised: AdvertisedAddress
-    name_server: int | None
+    name_server: NameServerView | None
 
 
 class ConnectionHub:

@@ -1,12 +1,13 @@
 """Binds the ports for RocketMQ clients, before the broker is created, because message ids need its port."""
 
+import errno
 import ipaddress
 import logging
 import os
 import socket
 import sys
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from mocketmq.errors import ListenError, SettingError
 from mocketmq.host_port import split_address, with_port
@@ -18,10 +19,12 @@ log = logging.getLogger(__name__)
 VIP_OFFSET: Final = -2
 """Difference between the port of the VIP channel and the broker's port, as upstream."""
 BETWEEN_BROKERS: Final = 10
-"""Difference between the ports of one broker and of the next, if they are fixed."""
+"""Difference between the ports of one broker and of the next."""
+_HIGHEST: Final = 65_535
 _TRIES: Final = 16
 _REUSES: Final = os.name == "posix" and sys.platform != "cygwin"
 
+T = TypeVar("T")
 Sockets = Sequence[socket.socket]
 """Sockets bound to the same port, one at each address of a host."""
 
@@ -54,11 +57,13 @@ class Ports:
     """Ports bound by :func:`bind_ports` but not listening yet.
 
     ``brokers`` has those of each broker; ``broker_port``, ``vip_port`` and ``broker_ip`` are of the first.
+    ``namesrv_ports`` has one for each name server.
     """
 
-    def __init__(self, namesrv: Sockets, brokers: Sequence[BrokerSockets]) -> None:
-        self.sockets = (*(one for each in brokers for one in each.sockets), *namesrv)
-        self.namesrv_port = _port_of(namesrv)
+    def __init__(self, name_servers: Sequence[Sockets], brokers: Sequence[BrokerSockets]) -> None:
+        of_brokers = (one for each in brokers for one in each.sockets)
+        self.sockets = (*of_brokers, *(one for each in name_servers for one in each))
+        self.namesrv_ports = [_port_of(each) for each in name_servers]
         self.brokers = [each.ports for each in brokers]
         self.broker_port, self.vip_port = self.brokers[0]
         self.broker_ip: str = brokers[0].broker[0].getsockname()[0]
@@ -75,16 +80,54 @@ def bind_ports(settings: Settings) -> Ports:
     """
     if settings.brokers > 1 and settings.advertise and split_address(settings.advertise, 0)[1]:
         raise SettingError("advertise", settings.advertise, "a host without a port, with several brokers")
-    brokers: list[BrokerSockets] = []
+    host = settings.host
+    brokers = _bind_row(
+        settings.broker_port,
+        settings.brokers,
+        BETWEEN_BROKERS,
+        lambda port, is_picked: _bind_broker(host, port, is_picked=is_picked),
+        lambda bound: bound.sockets,
+    )
     try:
-        for index in range(settings.brokers):
-            fixed = settings.broker_port and settings.broker_port + index * BETWEEN_BROKERS
-            brokers.append(_bind_broker(settings.host, fixed))
-        return Ports(_bind(settings.host, settings.namesrv_port, "--namesrv-port"), brokers)
+        name_servers = _bind_row(
+            settings.namesrv_port,
+            settings.name_servers,
+            1,
+            lambda port, is_picked: _bind(host, port, "--namesrv-port", is_picked=is_picked),
+            lambda bound: bound,
+        )
     except BaseException:
         for each in brokers:
             _close(each.sockets)
         raise
+    return Ports(name_servers, brokers)
+
+
+def _bind_row(
+    first: int,
+    count: int,
+    distance: int,
+    bind: Callable[[int, bool], T],
+    sockets_of: Callable[[T], Sockets],
+) -> list[T]:
+    """Bind ports at equal distances, from ``first`` on. If it is 0, find a free row.
+
+    So a later start with the first port alone finds the others. Raises ListenError.
+    """
+    for is_last in (*[False] * _TRIES, True):
+        bound: list[T] = []
+        try:
+            for index in range(count):
+                port = _port_of(sockets_of(bound[0])) + index * distance if bound else first
+                bound.append(bind(port, bool(bound) and not first))
+        except BaseException as error:
+            for each in bound:
+                _close(sockets_of(each))
+            if first or is_last or not isinstance(error, ListenError):
+                raise
+        else:
+            break
+    return bound
 
 
 def store_host_of(settings: Settings, ports: Ports | None) -> str:
@@ -105,19 +148,22 @@ def cannot_listen(host: str, port: int, error: OSError, option: str) -> ListenEr
     )
 
 
-def _bind_broker(host: str, fixed: int) -> BrokerSockets:
+def _bind_broker(host: str, fixed: int, *, is_picked: bool) -> BrokerSockets:
     """Bind a broker's port and its VIP channel. If ``fixed`` is 0, free ports are picked.
 
-    If the broker's port is fixed and the VIP channel's is taken, the broker starts without a VIP channel. If
-    it is not fixed, pairs of ports are tried.
+    If the broker's port is fixed and the VIP channel's is taken, the broker starts without a VIP channel, or
+    raises ListenError if ``is_picked``. If it is not fixed, pairs of ports are tried.
     """
     for is_last in (*[False] * _TRIES, True):
-        broker = _bind(host, fixed, "--broker-port")
+        broker = _bind(host, fixed, "--broker-port", is_picked=is_picked)
         vip_port = max(_port_of(broker) + VIP_OFFSET, 1)
         try:
             vip = _bind(host, vip_port, "--broker-port", is_picked=not fixed)
             return BrokerSockets(broker, vip)
         except ListenError as error:
+            if is_picked:
+                _close(broker)
+                raise
             if fixed:
                 log.warning("VIP channel disabled: %s", error)
             if fixed or is_last:
@@ -129,6 +175,8 @@ def _bind_broker(host: str, fixed: int) -> BrokerSockets:
 def _bind(host: str, port: int, option: str, *, is_picked: bool = False) -> Sockets:
     bound: list[socket.socket] = []
     try:
+        if port > _HIGHEST:  # getaddrinfo would take another one
+            raise OSError(errno.EADDRNOTAVAIL, f"ports end at {_HIGHEST}")
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, protocol, _, address in dict.fromkeys(found):
             one = socket.socket(family, kind, protocol)

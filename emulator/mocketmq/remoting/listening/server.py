@@ -5,13 +5,14 @@ Each port serves every request, because the request codes of name server and bro
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.selection import MAX_RECEIVED_BYTES
+from mocketmq.broker.name_servers import NameServerView
 from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.connections.freed_memory import give_back
 from mocketmq.connections.tls import Tls
@@ -50,9 +51,12 @@ class RemotingServer:
     def __init__(
         self, broker: Broker, settings: Settings, ports: Ports, tls: Tls, access: Access | None = None
     ) -> None:
-        self.namesrv_port = ports.namesrv_port
+        self.namesrv_ports = ports.namesrv_ports
         self._brokers = broker.registry.brokers
         self._broker_of = self._add_brokers(ports)
+        self._name_server_of = dict(zip(ports.namesrv_ports, broker.name_servers, strict=True))
+        for port, each in self._name_server_of.items():
+            each.port = port
         self.broker_port = ports.broker_port
         self.vip_port = ports.vip_port
         guard = None if access is None else Guard(access)
@@ -71,7 +75,7 @@ class RemotingServer:
         make = partial(RemotingConnection, self.hub)
         self._port_listeners = {
             port: PortListener(make, partial(self._cut, port))
-            for port in (*self._broker_of, self.namesrv_port)
+            for port in (*self._broker_of, *self._name_server_of)
         }
 
     def _add_brokers(self, ports: Ports) -> dict[int, RegisteredBroker]:
@@ -83,8 +87,13 @@ class RemotingServer:
         return found
 
     @property
+    def namesrv_port(self) -> int:
+        """The port of the first name server."""
+        return self.namesrv_ports[0]
+
+    @property
     def namesrv_address(self) -> str:
-        """``host:port`` of the name server."""
+        """``host:port`` of the first name server."""
         return with_port(self._settings.host, self.namesrv_port)
 
     @property
@@ -110,6 +119,12 @@ class RemotingServer:
             each.name: BrokerDoors(opened[each.port], opened.get(each.vip_port or 0))
             for each in self._brokers
         }
+
+    @property
+    def name_server_doors(self) -> list[OpenPort]:
+        """The open port of each name server; empty if there is only one."""
+        ports = self.namesrv_ports if len(self.namesrv_ports) > 1 else []
+        return [OpenPort(port, with_port(self._settings.host, port)) for port in ports]
 
     @property
     def connections(self) -> int:
@@ -145,15 +160,17 @@ class RemotingServer:
             try:
                 await self._port_listeners[port].listen(sock)
             except OSError as error:  # since the bind, another process has begun to listen
-                option = "--namesrv-port" if port == self.namesrv_port else "--broker-port"
+                option = "--namesrv-port" if port in self._name_server_of else "--broker-port"
                 raise cannot_listen(self._settings.host, port, error, option) from error
         for port, port_listener in self._port_listeners.items():
-            outage: OutageKind = "name-server-away"
-            name: str | None = None
-            is_down: Callable[[], bool] = _never
             if registered := self._broker_of.get(port):
-                outage, name, is_down = "broker-away", registered.name, partial(_is_down, registered)
-            await self._broker.outage.add_listener(outage, DOOR, port_listener, name, is_down)
+                place: tuple[OutageKind, str | None] = "broker-away", registered.name
+                is_down = partial(_is_down, registered)
+            else:
+                place = "name-server-away", None
+                is_down = partial(_is_stopped, self._name_server_of[port])
+            kind, name = place
+            await self._broker.outage.add_listener(kind, DOOR, port_listener, name, is_down)
         self._brokers.on_changed.append(self._cut_off)
         self._tick_later()
 
@@ -171,7 +188,7 @@ class RemotingServer:
         at_port = self._broker_of.get(port)
         registered = at_port or self._brokers[0]
         advertised = self._advertiser.address_for(host, peer, registered.port)
-        return Reached(registered.share, advertised, None if at_port else 0)
+        return Reached(registered.share, advertised, self._name_server_of.get(port))
 
     def _cut(self, port: int) -> None:
         broker = self._broker_of.get(port)
@@ -219,8 +236,8 @@ class RemotingServer:
         await asyncio.gather(*closing)
 
 
-def _never() -> bool:
-    return False
+def _is_stopped(name_server: NameServerView) -> bool:
+    return name_server.is_stopped
 
 
 def _is_down(registered: RegisteredBroker) -> bool:

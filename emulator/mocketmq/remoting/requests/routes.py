@@ -1,7 +1,7 @@
 """Requests to the name server about routes, topics and the cluster (docs/protocol/remoting.md §2.1)."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -75,7 +75,7 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
     except TopicNotFoundError as error:
         _log_miss(call, error)
         raise _no_route(name) from None
-    routed = registry.brokers.routed(topic.brokers)
+    routed = _routed(call, topic.brokers)
     if not routed:
         raise _no_route(name)
     queues = [
@@ -96,7 +96,7 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
 
 async def cluster_info(call: RemotingCall[NoHeader]) -> Response:
     """List the brokers."""
-    table = {each.name: _broker_data(call, each) for each in call.broker.registry.brokers.routed()}
+    table = {each.name: _broker_data(call, each) for each in _routed(call)}
     return _json({"brokerAddrTable": table, "clusterAddrTable": {CLUSTER: list(table)}})
 
 
@@ -112,7 +112,7 @@ async def topics_of_cluster(call: RemotingCall[ClusterHeader]) -> Response:
 
 async def system_topics(call: RemotingCall[NoHeader]) -> Response:
     """List the names of clusters and brokers, which are reserved as topic names, and a broker's address."""
-    names = [each.name for each in call.broker.registry.brokers.routed()]
+    names = [each.name for each in _routed(call)]
     return _json({"brokerAddr": call.channel.advertised, "topicList": [CLUSTER, *names]})
 
 
@@ -236,6 +236,12 @@ def _no_route(topic: str) -> RemotingError:
     return RemotingError(
         ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {topic}{_FAQ}"
     )
+
+
+def _routed(call: RemotingCall[Any], brokers: int | None = None) -> Sequence[RegisteredBroker]:
+    """The brokers that the name server lists, or those that run if a client asks a broker."""
+    view = call.channel.name_server
+    return call.broker.registry.brokers.routed(brokers) if view is None else view.routed(brokers)
 
 
 def _broker_data(call: RemotingCall[Any], registered: RegisteredBroker) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""The cluster's name servers, each of which may be wrong about the brokers.
+
+By default a name server tells the truth, which is in ``broker/registry/brokers.py``. A test makes one stop,
+leave out a broker, keep one that has gone, or see nothing new. A restart of the process forgets this.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from mocketmq.broker.outage import Outage
+from mocketmq.broker.registry.brokers import ClusterBrokers, RegisteredBroker
+from mocketmq.errors import NameServerNotFoundError
+from mocketmq.run_to_completion import run_to_completion
+
+
+class NameServerView:
+    """One name server, by its ``number`` from 1 on, and what it tells of brokers.
+
+    ``port`` is 0 without remoting.
+    """
+
+    def __init__(self, number: int, brokers: ClusterBrokers) -> None:
+        self.number = number
+        self.port = 0
+        self.is_stopped = False
+        self._brokers = brokers
+        self._errors: dict[str, bool] = {}  # whether it lists the broker, where that may be wrong
+
+    @property
+    def hidden(self) -> list[str]:
+        """The brokers that it leaves out, whatever their condition."""
+        return [name for name, is_listed in self._errors.items() if not is_listed]
+
+    @property
+    def kept(self) -> list[str]:
+        """The brokers that it lists, whatever their condition."""
+        return [name for name, is_listed in self._errors.items() if is_listed]
+
+    def routed(self, brokers: int | None = None) -> Sequence[RegisteredBroker]:
+        """The brokers that it lists, out of all or the first ``brokers``."""
+        return [each for each in islice(self._brokers, brokers) if self._lists(each)]
+
+    def _lists(self, broker: RegisteredBroker) -> bool:
+        is_listed = self._errors.get(broker.name)
+        return self._brokers.is_routed(broker) if is_listed is None else is_listed
+
+    def freeze(self) -> None:
+        """Tell from now on what it tells now."""
+        self._errors = {each.name: self._lists(each) for each in self._brokers}
+
+    def set_listed(self, name: str, *, is_listed: bool) -> None:
+        """List a broker or leave it out, whatever its condition. Raises BrokerNotFoundError."""
+        self._errors[self._brokers.broker_named(name).name] = is_listed
+
+    def correct(self) -> None:
+        """Tell the truth again."""
+        self._errors.clear()
+
+
+class NameServers:
+    """All name servers. ``outage`` closes the ports of those that are stopped."""
+
+    def __init__(self, brokers: ClusterBrokers, outage: Outage, count: int) -> None:
+        self._all = [NameServerView(index + 1, brokers) for index in range(count)]
+        self._outage = outage
+        self._lock = asyncio.Lock()
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[NameServerView]:
+        return iter(self._all)
+
+    def numbered(self, number: int) -> NameServerView:
+        """The name server with this number, from 1 on. Raises NameServerNotFoundError."""
+        if not 1 <= number <= len(self._all):
+            raise NameServerNotFoundError(number, len(self._all))
+        return self._all[number - 1]
+
+    async def set_stopped(self, number: int, *, is_stopped: bool) -> NameServerView:
+        """Close the port of a name server and end its connections, or open it again."""
+        found = self.numbered(number)
+        await run_to_completion(self._set_stopped(found, is_stopped))
+        return found
+
+    async def _set_stopped(self, view: NameServerView, is_stopped: bool) -> None:
+        async with self._lock:
+            view.is_stopped = is_stopped
+            await self._outage.update()
+
+    async def correct_all(self) -> None:
+        """Start every name server, and let all of them tell the truth."""
+        for each in self._all:
+            each.correct()
+            if each.is_stopped:
+                await self.set_stopped(each.number, is_stopped=False)
