@@ -104,7 +104,7 @@ WITHOUT = {
     ),
     *("topics create", "topics delete", "groups create", "groups reset", "groups delete", "faults rm"),
     *("brokers", "brokers ls", "brokers crash", "brokers shutdown", "brokers start"),
-    *("brokers cut-off", "brokers reconnect", "brokers read-only", "brokers writable"),
+    *("brokers cut-off", "brokers reconnect", "brokers read-only", "brokers writable", "brokers wipe"),
     *("name-servers", "name-servers ls", "name-servers stop", "name-servers start", "name-servers freeze"),
     *("name-servers hide", "name-servers keep", "name-servers correct"),
     *("snapshot save", "snapshot restore", "snapshot list", "snapshot diff", "snapshot rm"),

@@ -1,13 +1,16 @@
 """Random lives of three brokers under load: nothing is lost or early, and each message arrives once."""
 
 from collections import Counter
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
+from mocketmq.broker.registry.brokers import CutOff
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.errors import BrokerDownError, BrokerStateError
+from mocketmq.errors import BrokerDownError, BrokerStateError, EmulatorError, NoPermissionError
 from mocketmq.message.broker_share import broker_names
 from mocketmq.message.message import Message
 from mocketmq.message.properties import DELAY
@@ -38,8 +41,11 @@ class ClusterMachine(Machine):
         super().__init__()
         self.now_us = 0
         self.sent: dict[str, Expected] = {}
+        self.sends = 0
         self.is_up = [True] * BROKERS
-        self.crashed_us: list[int | None] = [None] * BROKERS
+        self.is_cut = [False] * BROKERS
+        self.is_read_only = [False] * BROKERS
+        self.silent_us: list[int | None] = [None] * BROKERS
 
     @initialize()
     def start(self) -> None:
@@ -63,15 +69,21 @@ class ClusterMachine(Machine):
 
     def _send(self, index: int, queue: int, delay_us: int, message: Message) -> None:
         message.queue_id = queue * BROKERS + index
-        message.body = (body := str(len(self.sent))).encode()
-        try:
-            self.do(self.broker.sender.send(message))
-        except BrokerDownError:
-            assert not self.is_up[index]
+        message.body = (body := str(self.sends)).encode()
+        self.sends += 1
+        if (refusal := self._refusal(index)) is not None:
+            with pytest.raises(refusal):
+                self.do(self.broker.sender.send(message))
         else:
-            assert self.is_up[index]
+            self.do(self.broker.sender.send(message))
             self.sent[body] = Expected(message.queue_id, self.now_us + delay_us if delay_us else 0)
         self._deliver()
+
+    def _refusal(self, index: int) -> type[EmulatorError] | None:
+        """Return the error with which the broker refuses a send, if any."""
+        if not self.is_up[index] or self.is_cut[index]:
+            return BrokerDownError
+        return NoPermissionError if self.is_read_only[index] else None
 
     @rule(by_us=st.sampled_from([1, US_PER_S, 5 * US_PER_S, 30 * US_PER_S, 60 * US_PER_S, ROUTE_US]))
     def move(self, by_us: int) -> None:
@@ -88,8 +100,49 @@ class ClusterMachine(Machine):
                 self.do(step)
             return
         self.do(step)
-        self.is_up[index] = False
-        self.crashed_us[index] = self.now_us if is_crash else None
+        silent_us = self.silent_us[index]
+        self._heal(index, is_up=False)
+        if is_crash:
+            self.silent_us[index] = self.now_us if silent_us is None else silent_us
+
+    def _heal(self, *indexes: int, is_up: bool = True) -> None:
+        for index in indexes:
+            self.is_up[index] = is_up
+            self.is_cut[index] = self.is_read_only[index] = False
+            self.silent_us[index] = None
+
+    @rule(index=indexes, side=st.sampled_from(["clients", "name-servers"]))
+    def cut_off(self, index: int, side: CutOff) -> None:
+        if self._changes(index, self.broker.broker_lives.cut_off(broker_names(BROKERS)[index], side)):
+            self.is_cut[index] |= side == "clients"
+            if side == "name-servers" and self.silent_us[index] is None:
+                self.silent_us[index] = self.now_us
+
+    @rule(index=indexes)
+    def reconnect(self, index: int) -> None:
+        if self._changes(index, self.broker.broker_lives.reconnect(broker_names(BROKERS)[index])):
+            self.is_cut[index], self.silent_us[index] = False, None
+
+    @rule(index=indexes, is_read_only=st.booleans())
+    def set_read_only(self, index: int, is_read_only: bool) -> None:
+        lives, name = self.broker.broker_lives, broker_names(BROKERS)[index]
+        if self._changes(index, lives.set_read_only(name, is_read_only=is_read_only)):
+            self.is_read_only[index] = is_read_only
+
+    @rule(index=indexes)
+    def wipe(self, index: int) -> None:
+        step = self.broker.broker_lives.wipe(broker_names(BROKERS)[index])
+        if self._changes(index, step, while_up=False):
+            self.sent = {body: each for body, each in self.sent.items() if each.queue_id % BROKERS != index}
+
+    def _changes(self, index: int, step: Coroutine[Any, Any, object], *, while_up: bool = True) -> bool:
+        """Take a step that is allowed while the broker is up, or only while it is down."""
+        if self.is_up[index] is while_up:
+            self.do(step)
+            return True
+        with pytest.raises(BrokerStateError):
+            self.do(step)
+        return False
 
     @rule(index=indexes)
     def begin(self, index: int) -> None:
@@ -99,14 +152,14 @@ class ClusterMachine(Machine):
                 self.do(step)
             return
         self.do(step)
-        self.is_up[index] = True
+        self._heal(index)
         self._settle()
 
     @rule()
     def restart(self) -> None:
         self.do(self.running.aclose())
         self.open()
-        self.is_up = [True] * BROKERS
+        self._heal(*range(BROKERS))
         self._settle()
 
     def _settle(self) -> None:
@@ -133,10 +186,10 @@ class ClusterMachine(Machine):
         )
 
     @invariant()
-    def routes_name_brokers_that_run_or_crashed_lately(self) -> None:
+    def routes_name_brokers_that_are_heard_or_were_lately(self) -> None:
         expected = [
-            is_up or (crashed_us is not None and self.now_us < crashed_us + ROUTE_US)
-            for is_up, crashed_us in zip(self.is_up, self.crashed_us, strict=True)
+            is_up if silent_us is None else self.now_us < silent_us + ROUTE_US
+            for is_up, silent_us in zip(self.is_up, self.silent_us, strict=True)
         ]
         brokers = self.broker.registry.brokers
         assert [brokers.is_routed(each) for each in brokers] == expected

@@ -11,9 +11,9 @@ network that loses all packets. Cut off from name servers, it serves its clients
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
 from mocketmq.broker.consuming.queue_locks import QueueLocks, TopicQueue
 from mocketmq.broker.outage import Outage
@@ -26,6 +26,7 @@ from mocketmq.broker.registry.brokers import (
     RegisteredBroker,
 )
 from mocketmq.errors import BrokerStateError
+from mocketmq.message.broker_share import BrokerShare
 from mocketmq.run_to_completion import run_to_completion
 from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.store.store import Store
@@ -45,6 +46,7 @@ class BrokerLives:
         locks: QueueLocks,
         outage: Outage,
         end_polls: Callable[[], None],
+        wipe: Callable[[BrokerShare], Awaitable[None]],
     ) -> None:
         self._clock = store.clock
         self._writer = store.writer
@@ -53,6 +55,7 @@ class BrokerLives:
         self._locks = locks
         self._outage = outage
         self._end_polls = end_polls
+        self._wipe = wipe
         self._lock = asyncio.Lock()
 
     async def load(self) -> None:
@@ -101,10 +104,8 @@ class BrokerLives:
             broker = self._running(name)
             condition = broker.condition
             silent_us = self._silent_us(broker) if side == "name-servers" else condition.silent_us
-            self._set(
-                broker,
-                condition._replace(cut_off_from=condition.cut_off_from | {side}, silent_us=silent_us),
-            )
+            sides = condition.cut_off_from | {side}
+            self._set(broker, f"cut off from {side}", cut_off_from=sides, silent_us=silent_us)
             if side == "clients":
                 self._end_polls()  # those over gRPC fail
             return broker
@@ -113,19 +114,19 @@ class BrokerLives:
         """End what cuts a broker off. It registers again at once. Raises like ``crash``."""
         async with self._lock:
             broker = self._running(name)
-            self._set(broker, broker.condition._replace(cut_off_from=frozenset(), silent_us=None))
+            self._set(broker, "reconnected", cut_off_from=frozenset(), silent_us=None)
             return broker
 
     async def set_read_only(self, name: str, *, is_read_only: bool) -> RegisteredBroker:
         """Let a broker refuse sends, or take them again. Raises like ``crash``."""
         async with self._lock:
             broker = self._running(name)
-            self._set(broker, broker.condition._replace(is_read_only=is_read_only))
+            self._set(broker, "read-only" if is_read_only else "writable", is_read_only=is_read_only)
             return broker
 
-    def _set(self, broker: RegisteredBroker, condition: Condition) -> None:
-        self._brokers.set_condition(broker, condition)
-        log.info("%s: %s", broker.name, condition)
+    def _set(self, broker: RegisteredBroker, what: str, **changed: Any) -> None:
+        self._brokers.set_condition(broker, broker.condition._replace(**changed))
+        log.info("%s: %s", broker.name, what)
 
     async def start(self, name: str) -> RegisteredBroker:
         """Start a broker again on its ports, and deliver the messages that became due while it was down.
@@ -136,12 +137,27 @@ class BrokerLives:
 
     async def _start_one(self, name: str) -> RegisteredBroker:
         async with self._lock:
-            broker = self._brokers.broker_named(name)
-            if broker.state == "running":
-                raise BrokerStateError(
-                    f"{name} is running; allowed: crashed or shut-down. Crash it or shut it down first"
-                )
+            broker = self._ended(name)
             await self._start([broker])
+            return broker
+
+    def _ended(self, name: str) -> RegisteredBroker:
+        broker = self._brokers.broker_named(name)
+        if broker.state == "running":
+            raise BrokerStateError(
+                f"{name} is running; allowed: crashed or shut-down. Crash it or shut it down first"
+            )
+        return broker
+
+    async def wipe(self, name: str) -> RegisteredBroker:
+        """Delete all that a broker has, as if its disk were lost. Raises like ``start``."""
+        return await run_to_completion(self._wipe_one(name))
+
+    async def _wipe_one(self, name: str) -> RegisteredBroker:
+        async with self._lock:
+            broker = self._ended(name)
+            await self._wipe(broker.share)
+            log.info("%s: wiped", name)
             return broker
 
     async def start_all(self) -> None:

@@ -43,6 +43,7 @@ from mocketmq.broker.registry.statistics import Statistics
 from mocketmq.broker.removal.full_reset import FullReset
 from mocketmq.broker.removal.reset import Reset
 from mocketmq.broker.removal.retention import Retention
+from mocketmq.broker.removal.wipe import Wipe
 from mocketmq.broker.seeding.seeder import Seeder
 from mocketmq.broker.sending.delay_limiter import DelayLimiter, delay_limits_of
 from mocketmq.broker.sending.intake import Intake
@@ -239,12 +240,13 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
     broker.offset_resets = Offsets(store, registry, groups, broker.committed_offsets)
     broker.pull = Pull(store, settings, registry, groups, polls, notes)
     broker.queue_locks = QueueLocks()
+    lite_expiry = broker.lite_expiry = LiteExpiry(registry.topics, groups)
+    wipe = Wipe(store, registry, groups, timer, broker.schemes, lite_expiry)
     broker.broker_lives = BrokerLives(
-        store, registry.brokers, broker.held, broker.queue_locks, broker.outage, polls.end
+        store, registry.brokers, broker.held, broker.queue_locks, broker.outage, polls.end, wipe.run
     )
     await broker.broker_lives.load()
     broker.name_servers = NameServers(registry.brokers, broker.outage, settings.name_servers)
-    broker.lite_expiry = LiteExpiry(registry.topics, groups)
     registry.topics.lites.on_made = timer.changed
     broker.lite_subscriptions = LiteSubscriptions(
         registry, groups, polls, broker.committed_offsets, broker.offset_resets

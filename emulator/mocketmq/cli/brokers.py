@@ -55,6 +55,14 @@ def start(broker: BlockingClient, output: Output, name: str) -> None:
     _show(output, broker.start_broker(name))
 
 
+@brokers.command("wipe", epilog=examples("brokers wipe broker-b"))
+@_NAME
+@with_broker
+def wipe(broker: BlockingClient, output: Output, name: str) -> None:
+    """Delete all messages and offsets of a broker that is down, as if its disk were lost."""
+    _show(output, broker.wipe_broker(name))
+
+
 @brokers.command("cut-off", epilog=examples("brokers cut-off broker-b clients"))
 @_NAME
 @click.argument("side", type=click.Choice(["clients", "name-servers"]))

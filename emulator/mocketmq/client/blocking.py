@@ -190,6 +190,7 @@ class BlockingClient:
     crash_broker = _blocking(Operations.crash_broker)
     shut_down_broker = _blocking(Operations.shut_down_broker)
     start_broker = _blocking(Operations.start_broker)
+    wipe_broker = _blocking(Operations.wipe_broker)
     cut_off_broker = _blocking(Operations.cut_off_broker)
     reconnect_broker = _blocking(Operations.reconnect_broker)
     set_broker_read_only = _blocking(Operations.set_broker_read_only)

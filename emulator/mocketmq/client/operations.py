@@ -376,6 +376,10 @@ class Operations(Expecting):
         """Start a broker again, which delivers what became due while it was down."""
         return await self._call("POST", api_path("brokers", name, "start"))
 
+    async def wipe_broker(self, name: str) -> JsonObject:
+        """Delete all messages and offsets of a broker that is down, as if its disk were lost."""
+        return await self._call("POST", api_path("brokers", name, "wipe"))
+
     async def cut_off_broker(self, name: str, side: Literal["clients", "name-servers"]) -> JsonObject:
         """Cut a broker off from its clients, who get no answer, or from the name servers."""
         return await self._call("POST", api_path("brokers", name, f"cut-off-from-{side}"))

@@ -221,6 +221,7 @@ TABLE: Final[Mapping[str, Needs]] = {
     "crash_broker": _CLUSTER_UPDATE,
     "shut_down_broker": _CLUSTER_UPDATE,
     "start_broker": _CLUSTER_UPDATE,
+    "wipe_broker": _CLUSTER_UPDATE,
     "cut_off_from_clients": _CLUSTER_UPDATE,
     "cut_off_from_name_servers": _CLUSTER_UPDATE,
     "reconnect_broker": _CLUSTER_UPDATE,

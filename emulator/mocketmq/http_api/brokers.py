@@ -68,6 +68,11 @@ async def start_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
     return await _answer(call, await call.broker.broker_lives.start(path.broker))
 
 
+async def wipe_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
+    """Deletes all messages and offsets of a broker that is down, whose offsets begin at 0 again."""
+    return await _answer(call, await call.broker.broker_lives.wipe(path.broker))
+
+
 async def cut_off_from_clients(call: ApiCall, path: BrokerPath) -> BrokerOut:
     """The broker keeps its connections, and answers nothing, as in a network that loses all packets."""
     return await _answer(call, await call.broker.broker_lives.cut_off(path.broker, "clients"))
@@ -132,6 +137,7 @@ BROKERS = RouteGroup(
         _life("crash", "Crash a broker", crash_broker),
         _life("shutdown", "Shut a broker down", shut_down_broker),
         _life("start", "Start a broker again", start_broker),
+        _life("wipe", "Wipe a broker that is down", wipe_broker),
         _life("cut-off-from-clients", "Cut a broker off from its clients", cut_off_from_clients),
         _life(
             "cut-off-from-name-servers", "Cut a broker off from the name servers", cut_off_from_name_servers

@@ -26,12 +26,12 @@ from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 _ALL = ("messages", "interventions", "deliveries", "receipts", "progress", "message_keys", "fault_hits")
-_EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ?, emptied_at = ? WHERE key = ?"
+EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ?, emptied_at = ? WHERE key = ?"
 _AGAIN_OF = f"""
 SELECT log_offset FROM queues JOIN messages ON queue_key = key
 WHERE (substr(topic, 1, 7) = '%RETRY%' OR substr(topic, 1, 5) = '%DLQ%') AND {IS_RETRY_OF}"""
 DELETE_MESSAGE = "DELETE FROM messages WHERE log_offset = ?"
-_DELETE_MESSAGES = "DELETE FROM messages WHERE queue_key = ?"
+DELETE_MESSAGES = "DELETE FROM messages WHERE queue_key = ?"
 _HALVES_OF = """
 SELECT log_offset FROM messages JOIN queues ON key = real_queue_key
 WHERE topic = ? AND due_us IS NULL AND queue_key IN (SELECT key FROM queues WHERE topic = ?)"""
@@ -138,7 +138,7 @@ class Reset:
                 self._lite_expiry.delete(batch, list(self._topics.lites.of(name)))
                 for queue in queues:
                     delete_receipts_of_queue(batch, queue)
-                    batch.sweep(_DELETE_MESSAGES, (queue.key,))
+                    batch.sweep(DELETE_MESSAGES, (queue.key,))
                 for log_offset in again:
                     delete_receipts(batch, log_offset)
                     batch.execute(DELETE_MESSAGE, (log_offset,))
@@ -154,7 +154,7 @@ class Reset:
     def _empty(self, batch: Batch, queues: list[Queue]) -> None:
         emptied_at = batch.next_log_offset
         for queue in queues:
-            batch.execute(_EMPTIED, (queue.next_offset, queue.next_offset, emptied_at, queue.key))
+            batch.execute(EMPTIED, (queue.next_offset, queue.next_offset, emptied_at, queue.key))
 
         def apply() -> None:
             for queue in queues:
