@@ -1,6 +1,7 @@
 // The view of injected faults: add rules, switch them, see them fire.
 
 import { get, path, post, remove } from "./api.js";
+import { showBrokers } from "./brokers.js";
 import { button, cut, empty, field, h, select, table } from "./dom.js";
 import { visible } from "./format.js";
 import { follow } from "./follow.js";
@@ -67,10 +68,11 @@ export function showFaults(view, place) {
       h("div", { class: "fields" }, field(t("faults.make"), kind), Object.values(fields)), h("div", { class: "row" }, submit)),
     h("h2", {}, t("faults.rules")), list);
   choose();
-  get("/v1/brokers").then(({ brokers }) => {
+  view.append(showBrokers(place, (brokers) => {
+    if (inputs.broker.length > 1) return;
     inputs.broker.append(...brokers.map(({ name }) => h("option", { value: name }, name)));
     choose();
-  }, () => {}); // the list below shows why
+  }));
 
   const said = (fault) => Object.entries(fault).filter(([name]) => !COUNTS.has(name) && name !== "do").map(([name, value]) => h("span", { class: "tag" }, `${term("rule", name)} ${visible(Array.isArray(value) ? value.join(", ") : term(name, value))}`));
   const ruleOf = (fault) => Object.fromEntries(Object.entries(fault).filter(([name]) => name === "name" || !COUNTS.has(name)));

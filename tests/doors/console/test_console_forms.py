@@ -264,3 +264,35 @@ async def test_each_step_of_a_report_is_shown_while_it_is_made(
             held.go_on.set()
         await expect((await opened.value).get_by_role("heading")).to_have_text("The report")
         await expect(status).to_contain_text("Open the report of")
+
+
+async def test_brokers_of_a_cluster_crash_and_start_by_buttons(browser: "Browser") -> None:
+    async with running_grpc(brokers=2) as (emulator, _), ClientSession() as session:
+        brokers = emulator.broker.registry.brokers
+        async with console_page(browser, Api(emulator, session).emulator.url, "faults") as page:
+            row = page.get_by_role("row", name=re.compile("broker-b"))
+            await expect(row).to_contain_text("running")
+            await row.get_by_role("button", name="Crash: broker-b").click()
+            await expect(row).to_contain_text("crashed")
+            assert brokers[1].state == "crashed"
+            await row.get_by_role("button", name="Start: broker-b").click()
+            await expect(row).to_contain_text("running")
+            await row.get_by_role("button", name="Cut off from clients: broker-b").click()
+            await expect(row).to_contain_text("cut off from clients")
+            await row.get_by_role("button", name="Make read-only: broker-b").click()
+            await expect(row).to_contain_text("cut off from clients · read-only")
+            await row.get_by_role("button", name="Reconnect: broker-b").click()
+            await expect(row).not_to_contain_text("cut off from clients")
+            assert (brokers[1].is_reachable, brokers[1].condition.is_read_only) == (True, True)
+            await page.get_by_role("combobox", name="Broker", exact=True).select_option("broker-b")
+            await page.get_by_role("button", name="Add the rule").click()
+            await expect(page.get_by_text("broker broker-b")).to_be_visible()
+        [fault] = emulator.broker.faults
+        assert fault.rule.broker == "broker-b"
+
+
+async def test_a_single_broker_has_no_buttons(browser: "Browser", api: Api) -> None:
+    async with console_page(browser, api.emulator.url, "faults") as page:
+        await expect(page.get_by_role("heading", name="Rules")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Brokers")).to_be_hidden()
+        await expect(page.get_by_role("combobox", name="Broker", exact=True)).to_have_count(0)

@@ -1,0 +1,47 @@
+// The brokers of a cluster with their conditions, and buttons that change them; hidden for a single broker.
+
+import { get, path, post } from "./api.js";
+import { button, h, table } from "./dom.js";
+import { follow } from "./follow.js";
+import { count, t, term } from "./language.js";
+import { confirmed, doing, notice } from "./notice.js";
+
+const DANGERS = new Set(["crash", "wipe"]);
+
+// What may be done with a broker in its condition: the last parts of the API's paths.
+function actions({ state, cut_off_from: sides, read_only: isReadOnly }) {
+  if (state !== "running") return ["start", "wipe"];
+  const cuts = ["clients", "name-servers"].filter((side) => !sides.includes(side)).map((side) => `cut-off-from-${side}`);
+  return ["crash", "shutdown", ...cuts, ...(sides.length ? ["reconnect"] : []), isReadOnly ? "writable" : "read-only"];
+}
+
+const troubles = (broker) => [...broker.cut_off_from.map((side) => `cut-off-from-${side}`), ...(broker.read_only ? ["read-only"] : [])];
+
+const kindOf = (broker) => (broker.state !== "running" ? "over" : troubles(broker).length ? "waiting" : "active");
+
+// `onKnown(brokers)` is called with each state of them.
+export function showBrokers(place, onKnown) {
+  const list = h("div", {});
+  const section = h("section", { hidden: true }, h("h2", {}, t("brokers.title")), list);
+
+  async function act(broker, action) {
+    const does = t(`broker-action.${action}`);
+    if (action === "wipe" && !(await confirmed(t("brokers.confirm", { action: does, broker: broker.name }), t("brokers.wipe-means"), does))) return;
+    await post(path`/v1/brokers/${broker.name}/${action}`);
+    notice(t("brokers.done", { action: does, broker: broker.name }));
+    await reload();
+  }
+
+  const buttons = (broker) => h("div", { class: "row" }, actions(broker).map((action) => button(t(`broker-action.${action}`), doing(() => act(broker, action)), {
+    class: DANGERS.has(action) ? "small danger" : "small", "aria-label": t("brokers.label", { action: t(`broker-action.${action}`), broker: broker.name }) })));
+
+  const reload = follow(place, () => get("/v1/brokers"), ({ brokers }) => {
+    section.hidden = brokers.length === 1;
+    list.replaceChildren(table(t("brokers.table"), [t("column.name"), t("column.state"), t("brokers.routes"), [t("faults.holds"), "number"], ["", "actions"]], brokers.map((broker) => [
+      h("span", { class: "mono" }, broker.name),
+      h("span", { class: `kind ${kindOf(broker)}` }, [term("broker-state", broker.state), ...troubles(broker).map((one) => term("broker-trouble", one))].join(" · ")),
+      t(broker.in_routes ? "brokers.in-routes" : "brokers.not-in-routes"), count(broker.held), buttons(broker)])));
+    onKnown(brokers);
+  });
+  return section;
+}
