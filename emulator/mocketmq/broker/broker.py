@@ -26,7 +26,7 @@ from mocketmq.broker.inspection.recalls import Recalls
 from mocketmq.broker.lite.expiry import LiteExpiry
 from mocketmq.broker.lite.lite_topic_list import LiteTopicList
 from mocketmq.broker.lite.subscriptions import LiteSubscriptions
-from mocketmq.broker.name_servers import NameServers
+from mocketmq.broker.name_servers import NameServerViews
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.removal.full_reset import FullReset
@@ -93,7 +93,7 @@ class Broker:
     pull: Pull
     queue_locks: QueueLocks
     broker_lives: BrokerLives
-    name_servers: NameServers
+    name_servers: NameServerViews
     lite_expiry: LiteExpiry
     lite_subscriptions: LiteSubscriptions
     lite_topic_list: LiteTopicList

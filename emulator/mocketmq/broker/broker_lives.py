@@ -19,9 +19,9 @@ from mocketmq.broker.consuming.queue_locks import QueueLocks, TopicQueue
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.brokers import (
     HEALTHY,
+    BrokerCondition,
     BrokerState,
     ClusterBrokers,
-    Condition,
     CutOff,
     RegisteredBroker,
 )
@@ -78,7 +78,7 @@ class BrokerLives:
         async with self._lock:
             broker = self._running(name)
             silent_us = self._silent_us(broker) if state == "crashed" else None
-            async with self._changed_to(Condition(state, silent_us), [broker]):
+            async with self._changed_to(BrokerCondition(state, silent_us), [broker]):
                 await self._outage.update()
 
             def is_lost(queue: TopicQueue) -> bool:
@@ -181,7 +181,7 @@ class BrokerLives:
 
     @asynccontextmanager
     async def _changed_to(
-        self, condition: Condition, brokers: Sequence[RegisteredBroker]
+        self, condition: BrokerCondition, brokers: Sequence[RegisteredBroker]
     ) -> AsyncIterator[None]:
         """Change the condition of brokers. If the rest of the change fails, restore conditions and ports."""
         former = [(each, each.condition) for each in brokers]

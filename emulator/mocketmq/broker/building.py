@@ -36,7 +36,7 @@ from mocketmq.broker.life import Lives
 from mocketmq.broker.lite.expiry import LiteExpiry
 from mocketmq.broker.lite.lite_topic_list import LiteTopicList
 from mocketmq.broker.lite.subscriptions import LiteSubscriptions
-from mocketmq.broker.name_servers import NameServers
+from mocketmq.broker.name_servers import NameServerViews
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import open_registry
 from mocketmq.broker.registry.statistics import Statistics
@@ -246,7 +246,7 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
         store, registry.brokers, broker.held, broker.queue_locks, broker.outage, polls.end, wipe.run
     )
     await broker.broker_lives.load()
-    broker.name_servers = NameServers(registry.brokers, broker.outage, settings.name_servers)
+    broker.name_servers = NameServerViews(registry.brokers, broker.outage, settings.name_servers)
     registry.topics.lites.on_made = timer.changed
     broker.lite_subscriptions = LiteSubscriptions(
         registry, groups, polls, broker.committed_offsets, broker.offset_resets

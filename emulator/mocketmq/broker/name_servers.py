@@ -58,7 +58,7 @@ class NameServerView:
         self._errors.clear()
 
 
-class NameServers:
+class NameServerViews:
     """All name servers. ``outage`` closes the ports of those that are stopped."""
 
     def __init__(self, brokers: ClusterBrokers, outage: Outage, count: int) -> None:

@@ -23,7 +23,7 @@ CutOff = Literal["clients", "name-servers"]
 """What the network does not let a running broker reach."""
 
 
-class Condition(NamedTuple):
+class BrokerCondition(NamedTuple):
     """The condition of a broker; by default it runs, and all is well.
 
     ``silent_us`` is the instant by the broker's clock since which the name servers hear nothing of it.
@@ -35,7 +35,7 @@ class Condition(NamedTuple):
     is_read_only: bool = False
 
 
-HEALTHY: Final = Condition()
+HEALTHY: Final = BrokerCondition()
 
 
 class RegisteredBroker:
@@ -123,7 +123,7 @@ class ClusterBrokers:
                 return each
         raise BrokerNotFoundError(name, self.names)
 
-    def set_condition(self, broker: RegisteredBroker, condition: Condition) -> None:
+    def set_condition(self, broker: RegisteredBroker, condition: BrokerCondition) -> None:
         """Set a broker's condition."""
         broker.condition = condition
         self.down = self._where(lambda each: each.state != "running")
