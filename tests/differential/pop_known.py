@@ -61,7 +61,8 @@ def _origin_group(difference: Difference) -> bool:
 
 
 def _bits_as_numbers(difference: Difference) -> bool:
-    return difference.op.name == "acks" and "BatchAck.setBitSet" in str(difference.seen[0].get("remark"))
+    remark = str(difference.seen[0].get("remark"))
+    return difference.op.name == "acks" and ("BatchAck.setBitSet" in remark or '"bitSet" is null' in remark)
 
 
 def _other_words(difference: Difference) -> bool:
