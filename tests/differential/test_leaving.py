@@ -45,8 +45,9 @@ class Side(NamedTuple):
 async def theirs(jars: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Side]:  # noqa: ARG001
     """Run RocketMQ 5.3.3 with its proxy, which logs its answers.
 
-    With 5.5.0 two outcomes are chance: how a waiting receive of Java 5.2 ends, and whether a receive fails as
-    the proxy does not have the settings of its client yet.
+    With 5.5.0 two outcomes are chance. The closed Java 5.2 sees the end of its poll in most runs, and stays
+    open in others. A receive fails if it overtakes the settings of its client, which ReceiveMessageActivity
+    uses without a check.
     """
     home = tmp_path_factory.mktemp("leaving") / "upstream"
 
