@@ -79,6 +79,19 @@ async def over_grpc(emulator: Emulator) -> Leave:
     return leave
 
 
+async def over_grpc_cancelled_late(emulator: Emulator) -> Leave:
+    """The streams of a lost connection are cancelled a few per turn of the event loop; here, in none."""
+    leave_in_time = await over_grpc(emulator)
+
+    async def leave() -> None:
+        fair_share = (await cast(Any, emulator.grpc)._engine)._fair_share
+        fair_share.wait = lambda _connection: None
+        await leave_in_time()
+        del fair_share.wait
+
+    return leave
+
+
 DOORS: dict[str, Ask] = {
     "JSON receive": over_http(f"POST /v1/groups/{GROUP}/receive", f'{{"topic":"{TOPIC}"}}'),
     "JSON browse": over_http(f"GET /v1/topics/{TOPIC}/queues/0/messages"),
@@ -89,6 +102,7 @@ DOORS: dict[str, Ask] = {
     "peek": over_remoting(PEEK, pop_of),
     "view": over_remoting(VIEW, lambda: {"offset": "0"}),
     "gRPC": over_grpc,
+    "gRPC, cancelled late": over_grpc_cancelled_late,
 }
 
 

@@ -83,7 +83,11 @@ class Exchange:
         """Do not wait: ``refuse`` is called if there is no room."""
 
     def reserve(self, most: int) -> int:
-        """Reserve memory for up to ``most`` bytes of stored messages; return the number of bytes reserved."""
+        """Reserve memory for up to ``most`` bytes of stored messages; return the number of bytes reserved.
+
+        Raises StatusError if the client has disconnected, so that nothing is read for it.
+        """
+        self.stream.check_connected()
         size = min(most, self._memory.room + self._unsent)
         self.settle(size)
         return size

@@ -71,12 +71,12 @@ class Http2:
         self.max_frame_bytes = MAX_FRAME_BYTES
         self.is_leaving = False  # the client or the server has sent GOAWAY
         self.is_behind = False  # frames wait to be handled
+        self.is_dead = False  # nothing that is written will reach the client
         self.serve = serve
         self._guard = FloodGuard()
         self._blocks = HeaderBlocks()
         self._frames = Http2FrameReader()
         self._has_settings = False
-        self._is_dead = False
         self._last_id = 0
         self._initial_window = DEFAULT_WINDOW
         self._send_window = DEFAULT_WINDOW
@@ -104,7 +104,7 @@ class Http2:
 
     def received(self, data: bytes) -> None:
         """Process bytes from the client."""
-        if self._is_dead:
+        if self.is_dead:
             return
         self._frames.feed(data)
         if not self.is_behind:
@@ -112,7 +112,7 @@ class Http2:
 
     def work(self, frames: int) -> int:
         """Handle up to this many frames, and wait again if more are left; return how many were not needed."""
-        if self._is_dead:
+        if self.is_dead:
             self._end_streams(frames)
             return 0
         try:
@@ -406,7 +406,7 @@ class Http2:
 
     def leave(self) -> None:
         """Accept no further streams, make waiting handlers finish early, and close after the last stream."""
-        if self.is_leaving or self._is_dead:
+        if self.is_leaving or self.is_dead:
             return
         self.is_leaving = True
         self.write(goaway_frame(self._last_id, Http2Code.NO_ERROR))
@@ -433,7 +433,7 @@ class Http2:
     def _die(self, error: Http2Error) -> None:
         """Send GOAWAY with the reason, and cancel the client's streams."""
         if not self._frames.has_preface:  # the client does not speak HTTP/2
-            self._is_dead = True
+            self.is_dead = True
             self.connection.abort(str(error))
             return
         self.write(goaway_frame(self._last_id, error.code, str(error)))
@@ -442,9 +442,9 @@ class Http2:
 
     def lost(self) -> None:
         """Cancel all streams of a lost connection, a few per turn of the event loop."""
-        if self._is_dead:
+        if self.is_dead:
             return
-        self._is_dead = True
+        self.is_dead = True
         self._frames.clear()
         self._handlers.clear()  # bound methods, which would keep this object until a collection
         self._ending = list(self.streams.values())

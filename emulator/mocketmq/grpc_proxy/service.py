@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -228,8 +229,10 @@ class Service:
 
 
 async def _write(exchange: Exchange, client: GrpcClient) -> None:
-    while True:
-        await exchange.send(await client.commands.get())
+    """Send the client's commands until it has disconnected."""
+    with suppress(StatusError):
+        while True:
+            await exchange.send(await client.commands.get())
 
 
 def _told(error: Exception) -> tuple[int, str]:

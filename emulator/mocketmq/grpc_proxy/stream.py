@@ -180,9 +180,13 @@ class Stream:
     # Sending
 
     async def send(self, message: bytes) -> None:
-        """Send a message as fast as the client reads; return when all of it is sent."""
+        """Send a message as fast as the client reads; return when all of it is sent.
+
+        Raises StatusError if the client has disconnected.
+        """
         while self._writing is not None and not self._writing.done():
             await asyncio.shield(self._writing)
+        self.check_connected()
         if not self.is_open:
             return
         self._begin()
@@ -192,6 +196,11 @@ class Stream:
         if self._rest and self.is_open:
             self._writing = asyncio.get_running_loop().create_future()
             await self._writing
+
+    def check_connected(self) -> None:
+        """Raise StatusError if the client has disconnected, although the handler is not cancelled yet."""
+        if self.http2.is_dead:
+            raise StatusError(Status.UNAVAILABLE, "the client has disconnected")
 
     def pump(self, room: int) -> int:
         """Write up to ``room`` pending bytes; return how many were written."""
