@@ -1,13 +1,15 @@
 """The app, which opens the store, the broker and the ports, and closes them in the opposite order."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import secrets
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mocketmq.access.access import access_of
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.building import open_broker
+from mocketmq.door_tap import DoorTap
 from mocketmq.emulator import Emulator
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.front_doors import open_front_doors
@@ -56,8 +58,8 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
             )
         telemetry = await stack.enter_async_context(_telemetry(broker, settings))
         await plant_declared(broker, settings)
-        await _start_recording(settings, broker, stack)
-        http, remoting, grpc = await open_front_doors(broker, settings, access, ports, stack)
+        tap = _start_recordings(settings, broker, stack)
+        http, remoting, grpc = await open_front_doors(broker, settings, access, ports, stack, tap)
         # Long polls and streams must end before the listeners wait for their handlers.
         stack.callback(broker.polls.close)
         stack.callback(broker.live.close)
@@ -99,21 +101,52 @@ async def _close_store(database: Database, lock: DirectoryLock | None) -> None:
         lock.is_settled = database.damage is None
 
 
-async def _start_recording(settings: Settings, broker: Broker, stack: AsyncExitStack) -> None:
-    """Record what clients send, if a file is set. Raises SettingError if it cannot be written."""
-    if settings.record is None:
-        return
+def _start_recordings(settings: Settings, broker: Broker, stack: AsyncExitStack) -> DoorTap | None:
+    """Record sent messages and requests, if files are set. Returns the tap that records requests.
+
+    Raises SettingError if a file cannot be written.
+    """
+    if settings.record is None and settings.record_requests is None:
+        if settings.record_mask is not None:
+            allowed = "nothing without record or record_requests"
+            raise SettingError("record_mask", settings.record_mask, allowed)
+        return None
     from mocketmq.recording.broker_recorder import BrokerRecorder  # noqa: PLC0415 - rarely used
-    from mocketmq.recording.recording import RecordingError  # noqa: PLC0415
+    from mocketmq.recording.masks import Masks  # noqa: PLC0415
+    from mocketmq.recording.requests.request_recorder import RequestRecorder  # noqa: PLC0415
+
+    texts = settings.record_mask.split(",") if settings.record_mask else []
+    try:
+        masks, masks_of_requests = [Masks(texts, secrets.token_bytes(32)) for _ in range(2)]
+    except InvalidArgumentError as error:
+        raise SettingError("record_mask", settings.record_mask, error.allowed) from None
+    if settings.record is not None:
+        with _naming_recording("record", settings.record):
+            of_messages = BrokerRecorder(Path(settings.record), broker.registry.topics, masks)
+        stack.push_async_callback(of_messages.close)
+        of_messages.start()
+        broker.sender.intake.on_sent = of_messages.note
+    if settings.record_requests is None:
+        return None
+    with _naming_recording("record_requests", settings.record_requests):
+        of_requests = RequestRecorder(
+            Path(settings.record_requests), broker.clock, broker.registry.topics, masks_of_requests
+        )
+    stack.push_async_callback(of_requests.close)
+    of_requests.start()
+    return of_requests
+
+
+@contextmanager
+def _naming_recording(field: str, path: str) -> Iterator[None]:
+    """Raise SettingError if a recording cannot be begun."""
+    from mocketmq.recording.recording import RecordingError  # noqa: PLC0415 - rarely used
 
     try:
-        recorder = BrokerRecorder(Path(settings.record), broker.registry.topics)
+        yield
     except RecordingError as error:
         allowed = f"a new file, or the recording of an earlier run ({error})"
-        raise SettingError("record", settings.record, allowed) from None
-    stack.push_async_callback(recorder.close)
-    recorder.start()
-    broker.sender.intake.on_sent = recorder.note
+        raise SettingError(field, path, allowed) from None
 
 
 async def _declare_faults(settings: Settings, broker: Broker) -> None:

@@ -9,6 +9,7 @@ from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.connections.certificate import certificate_of
 from mocketmq.connections.tls import Tls
+from mocketmq.door_tap import DoorTap
 from mocketmq.errors import ListenError
 from mocketmq.grpc_proxy.server import GrpcServer
 from mocketmq.http_api.bodies import Bodies
@@ -33,13 +34,14 @@ async def open_front_doors(
     access: Access | None,
     ports: Ports | None,
     stack: AsyncExitStack,
+    tap: DoorTap | None,
 ) -> tuple[HttpServer, RemotingServer | None, GrpcServer | None]:
     """Open the ports of all protocols; ``stack`` closes them. If ``ports`` is None, remoting is off.
 
-    Raises SettingError and ListenError.
+    ``tap`` records the requests. Raises SettingError and ListenError.
     """
     tls = Tls(settings.tls, certificate_of(settings))
-    remoting = None if ports is None else RemotingServer(broker, settings, ports, tls, access)
+    remoting = None if ports is None else RemotingServer(broker, settings, ports, tls, access, tap)
     if remoting is not None:
         stack.push_async_callback(remoting.close)
         await remoting.start()
@@ -48,7 +50,7 @@ async def open_front_doors(
     by_segment, listeners = _protocols(broker, settings, access, remoting, guard, bodies)
     metrics = [remoting.metrics] if remoting is not None else []
     doors, brokers = (remoting.doors, remoting.broker_doors) if remoting is not None else ({}, {})
-    grpc = GrpcServer(broker, settings, tls, access) if settings.grpc else None
+    grpc = GrpcServer(broker, settings, tls, access, tap) if settings.grpc else None
     if grpc is not None:
         stack.push_async_callback(grpc.close)
         if await _has_started(grpc):
@@ -56,7 +58,7 @@ async def open_front_doors(
             doors["grpc"] = grpc.door
     name_servers = remoting.name_server_doors if remoting is not None else []
     others = OtherDoors(by_segment, listeners, metrics, doors, brokers, name_servers)
-    http = HttpServer(broker, settings, guard, bodies, others, access)
+    http = HttpServer(broker, settings, guard, bodies, others, access, tap)
     stack.push_async_callback(http.close)
     await http.start()
     return http, remoting, grpc

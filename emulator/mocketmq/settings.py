@@ -146,6 +146,18 @@ class Settings:
     record: str | None = _setting(
         "", rules.TEXT, "file to which every sent message is recorded, for `mocketmq replay`"
     )
+    record_requests: str | None = _setting(
+        "",
+        rules.TEXT,
+        "file to which every request and its answer is recorded, for `mocketmq replay`"
+        " (docs/record-and-replay.md)",
+    )
+    record_mask: str | None = _setting(
+        "",
+        rules.TEXT,
+        "what to mask in both recordings, separated by commas: body.phone, properties.NAME, keys, tag, …;"
+        " =hash behind a place hashes its values",
+    )
     clock: str = _setting("real", rules.CLOCK, "how time runs: real, manual, or xN for N times as fast")
     profile: Profile = _setting(
         "exact", rules.choice(Profile), "timing of the delay levels: exact, or as rocketmq4"

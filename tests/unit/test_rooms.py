@@ -21,6 +21,7 @@ ROOMS = {
         "mocketmq.clock",
         "mocketmq.columns",
         "mocketmq.delay_limits",
+        "mocketmq.door_tap",
         "mocketmq.duration",
         "mocketmq.errors",
         "mocketmq.event_loop_turns",
@@ -92,7 +93,7 @@ ROOMS = {
                 "listener",
                 "page_guard",
             ),
-            *("problem", "request"),
+            *("problem", "request", "tap"),
         )
     },
     "json": {"mocketmq.http_api"},  # the rest of it
@@ -186,7 +187,7 @@ KNOWS = {
     "spark": "base document ledger compute judge report live",
     "otlp": f"base store schedule {BROKER} http json",
     "relay": "base store delay wire calling",
-    "recording": "base store registry sending wire calling client relay",
+    "recording": "base store registry sending wire calling protobuf client relay",
     "app": (
         f"base access store schedule delay {BROKER} connections listening grpc http json console"
         " discovery aliyun otlp recording"

@@ -1,10 +1,11 @@
-"""``mocketmq replay``, which sends a recording to a broker on its movable clock."""
+"""``mocketmq replay``, which plays a recording of messages or of requests on a broker."""
 
 import asyncio
 import math
+from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -26,8 +27,13 @@ from mocketmq.message.names import check_topic_name
 from mocketmq.recording.recording import RecordingError, RecordingReader
 from mocketmq.recording.replaying import Replaying
 
+if TYPE_CHECKING:
+    from mocketmq.recording.requests.request_replay import RequestReplay
+
 _SHOWN: Final = 10
 """Maximum number of refused messages that are named."""
+_KINDS: Final = 30
+"""Maximum number of kinds of differences that are printed."""
 _ERRORS: Final = (InvalidArgumentError, RecordingError, BrokerError, UnreachableError)
 
 
@@ -56,6 +62,7 @@ def _positive(_context: click.Context, _option: click.Parameter, speed: float | 
         "replay orders.jsonl",
         "replay orders.jsonl --speed 60",
         "replay orders.jsonl --topic-map orders=orders-test --json",
+        "replay requests.jsonl --url http://127.0.0.1:19877",
     )
 )
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
@@ -88,6 +95,9 @@ def replay(
 ) -> None:
     """Send the messages of a recording again, with their spacing on the broker's clock.
 
+    With a recording of requests (`mocketmq serve --record-requests`), ask them again and show which answers
+    differ from the recorded ones; the exit code is then 1.
+
     The replay moves the clock, or waits for it; on a manual clock the spacing is exact. Queues, order, keys
     and delays are kept. At the end, a clock that the replay moves is moved until all messages are delivered.
     """
@@ -97,21 +107,113 @@ def replay(
         recording = RecordingReader(file)
     except RecordingError as error:
         raise Failure(str(error), Exit.USAGE) from error
-    try:
-        with ProgressLine() as progress:
-            code, done, failure = asyncio.run(
-                _run(url, token, recording, topics, speed, progress, hurries=as_fast_as_possible)
-            )
-    finally:
-        recording.close()
+    plan = _Plan(url, token, speed, as_fast_as_possible)
+    output = Output(as_json)
+    with recording:
+        if recording.header.requests:
+            if topics:
+                raise click.UsageError("--topic-map maps topics of messages; this is a recording of requests")
+            _replay_requests(recording, plan, output)
+        else:
+            _replay_messages(recording, plan, topics, output)
+
+
+class _Plan(NamedTuple):
+    """The broker and the speed."""
+
+    url: str
+    token: str | None
+    speed: float | None
+    hurries: bool
+
+
+def _replay_messages(recording: RecordingReader, plan: _Plan, topics: dict[str, str], output: Output) -> None:
+    async def run(progress: Any) -> tuple[int, Replaying, EmulatorError | None]:
+        def refuse(sentence: str) -> None:
+            if done.refused <= _SHOWN:
+                click.echo(harmless(sentence, "\n"), err=True)
+
+        async with Client(plan.url, plan.token) as broker:
+            done = Replaying(broker, recording, topics, refuse, progress)
+            code, failure = await _until_signal(done.run(plan.speed, hurries=plan.hurries))
+            if done.began_ms and done.pending is None:
+                with suppress(BrokerError, UnreachableError):
+                    await done.look()
+        return code, done, failure
+
+    with ProgressLine() as progress:
+        code, done, failure = asyncio.run(run(progress))
     if done.began_ms or failure is None:
-        _show(done, Output(as_json))
+        _show(done, output)
+    _end(code, failure)
+    if done.refused:
+        raise Failure(f"the broker refused {counted(done.refused, 'message')}", Exit.REFUSED)
+
+
+def _replay_requests(recording: RecordingReader, plan: _Plan, output: Output) -> None:
+    from mocketmq.recording.requests.request_replay import (  # noqa: PLC0415 - rarely used
+        HttpTarget,
+        RequestReplay,
+    )
+
+    target = HttpTarget(plan.url.rstrip("/"), {"Authorization": f"Bearer {plan.token}"} if plan.token else {})
+
+    async def run(progress: Any) -> tuple[int, RequestReplay, EmulatorError | None]:
+        async with Client(plan.url, plan.token) as broker:
+            done = RequestReplay(broker, recording, target, progress)
+            code, failure = await _until_signal(done.run(plan.speed, hurries=plan.hurries))
+        return code, done, failure
+
+    with ProgressLine() as progress:
+        code, done, failure = asyncio.run(run(progress))
+    if done.pace.began_ms or failure is None:
+        _show_findings(done, output)
+    _end(code, failure)
+    if differing := done.findings.differing:
+        compared = counted(done.findings.compared, "answer")
+        raise Failure(f"{differing:,} of {compared} differ", Exit.REFUSED)
+
+
+def _end(code: int, failure: EmulatorError | None) -> None:
+    """End the command if a signal or an error ended the replay."""
     if failure is not None:
         raise _failure_of(failure) from failure
     if code:
         raise click.exceptions.Exit(code)
-    if done.refused:
-        raise Failure(f"the broker refused {counted(done.refused, 'message')}", Exit.REFUSED)
+
+
+def _show_findings(done: "RequestReplay", output: Output) -> None:
+    """Print how many answers were compared, and each kind of difference with an example."""
+    found = done.findings
+    notes = {what: count for what, count in found.notes.items() if count}
+    moved = {of: higher for of, higher in done.values.offsets.items() if higher}
+    sentences = [
+        f"{door}: {counted(count.compared, 'answer')} compared, {count.differing:,} differ"
+        for door, count in found.doors.items()
+    ]
+    for each in list(found.kinds.values())[:_KINDS]:
+        times = f" ({each.count:,} times)" if each.count > 1 else ""
+        sentences.append(f"{each.door}, {each.operation}, line {each.line}: {each.text}{times}")
+    if len(found.kinds) > _KINDS:
+        sentences.append(f"and {len(found.kinds) - _KINDS:,} more; --json shows all")
+    sentences += [
+        f"offsets of {of} were {higher:+,} from those recorded when the replay began"
+        for of, higher in moved.items()
+    ][:_SHOWN]
+    sentences += [f"{count:,} {what}" for what, count in notes.items()]
+    if not found.doors:
+        sentences.insert(0, "no request was replayed")
+    output.show(
+        {
+            "compared": found.compared,
+            "differing": found.differing,
+            "doors": {door: count._asdict() for door, count in found.doors.items()},
+            "differences": [each.as_dict() for each in found.kinds.values()],
+            "moved_offsets": moved,
+            "notes": notes,
+        },
+        *sentences,
+    )
 
 
 def _show(done: Replaying, output: Output) -> None:
@@ -140,39 +242,20 @@ def _failure_of(error: EmulatorError) -> Failure:
     return Failure(str(error), Exit.USAGE)
 
 
-async def _run(
-    url: str,
-    token: str | None,
-    recording: RecordingReader,
-    topics: dict[str, str],
-    speed: float | None,
-    progress: Any,
-    *,
-    hurries: bool,
-) -> tuple[int, Replaying, EmulatorError | None]:
-    """Replay to the end, an error or a signal. Returns the signal's exit code, the replay and the error."""
-    codes, failure = [0], None
+async def _until_signal(replaying: Coroutine[Any, Any, None]) -> tuple[int, EmulatorError | None]:
+    """Replay to the end, an error or a signal. Returns the signal's exit code, and the error."""
+    codes = [0]
+    task = asyncio.ensure_future(replaying)
 
-    def refuse(sentence: str) -> None:
-        if replaying.refused <= _SHOWN:
-            click.echo(harmless(sentence, "\n"), err=True)
+    def end(number: int) -> None:
+        codes.append(EXIT_CODES[number])
+        task.cancel()
 
-    async with Client(url, token) as broker:
-        replaying = Replaying(broker, recording, topics, refuse, progress)
-        task = asyncio.ensure_future(replaying.run(speed, hurries=hurries))
-
-        def end(number: int) -> None:
-            codes.append(EXIT_CODES[number])
-            task.cancel()
-
-        at_stop_signals(end)
-        await asyncio.wait([task])
-        if not task.cancelled():
-            try:
-                task.result()
-            except _ERRORS as error:
-                failure = error
-        if replaying.began_ms and replaying.pending is None:
-            with suppress(BrokerError, UnreachableError):
-                await replaying.look()
-    return codes[-1], replaying, failure
+    at_stop_signals(end)
+    await asyncio.wait([task])
+    if not task.cancelled():
+        try:
+            task.result()
+        except _ERRORS as error:
+            return codes[-1], error
+    return codes[-1], None

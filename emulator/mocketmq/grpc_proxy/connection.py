@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from mocketmq.clock import steady_us
 from mocketmq.connections.tls import Tls, TlsLayer, TlsModeError
+from mocketmq.door_tap import DoorTap
 from mocketmq.grpc_proxy.client_limits import BYTES_PER_TURN, LINGER_S
 from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.host_port import with_port
@@ -24,12 +25,14 @@ class GrpcConnection(asyncio.BufferedProtocol):
     """A client's connection. ``make`` creates its HTTP/2 protocol, for the first client after slow imports.
 
     ``running``, ``incoming`` and ``unread`` count the bytes that the connection occupies, for ``memory``.
-    ``quiet`` counts checks without an RPC.
+    ``quiet`` counts checks without an RPC. ``tap_number`` is its number in a recording of requests.
     """
 
     _buffer = memoryview(bytearray(READ_BYTES))  # shared, because each read is copied out at once
 
-    def __init__(self, tls: Tls, memory: Memory, make: MakeProtocol) -> None:
+    def __init__(self, tls: Tls, memory: Memory, make: MakeProtocol, tap: DoorTap | None = None) -> None:
+        self.tap_number = 0 if tap is None else tap.connected()
+        self._tap = tap
         self.running = self.incoming = self.unread = self.quiet = 0
         self.wrote_us = 0
         self._tls = tls
@@ -124,6 +127,8 @@ class GrpcConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         """Cancel the client's RPCs."""
+        if self._tap is not None:
+            self._tap.disconnected(self.tap_number)
         self._memory.connections.discard(self)
         self._lost.set()
         if self._making is not None:

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
+from mocketmq.door_tap import DoorTap
 from mocketmq.grpc_proxy.codes import Status, StatusError
 from mocketmq.grpc_proxy.fair_share import FairShare
 from mocketmq.grpc_proxy.frames import http_error_block
@@ -36,8 +37,15 @@ _UNITS_US: Final = {
 class GrpcEngine:
     """Makes the HTTP/2 protocol of each connection, and runs the handlers of its streams."""
 
-    def __init__(self, broker: Broker, settings: Settings, access: Access | None, memory: Memory) -> None:
-        self._service = Service(broker, settings, access, memory)
+    def __init__(
+        self,
+        broker: Broker,
+        settings: Settings,
+        access: Access | None,
+        memory: Memory,
+        tap: DoorTap | None = None,
+    ) -> None:
+        self._service = Service(broker, settings, access, memory, tap)
         self._rpcs = self._service.rpcs()
         self._memory = memory
         self._fair_share = FairShare()

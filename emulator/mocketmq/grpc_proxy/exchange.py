@@ -79,6 +79,9 @@ class Exchange:
         """Send a response that was serialized before."""
         return self.stream.send(message)
 
+    def finished(self) -> None:
+        """Called after the last response."""
+
     async def wait_for_room(self, is_needed: Callable[[], bool] | None = None) -> None:
         """Do not wait: ``refuse`` is called if there is no room."""
 

@@ -11,6 +11,7 @@ from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.connections.freed_memory import give_back
 from mocketmq.connections.tls import Tls
+from mocketmq.door_tap import DoorTap
 from mocketmq.errors import ListenError
 from mocketmq.grpc_proxy.client_limits import CHECKED_PER_TURN, GRACE_S, IDLE_S
 from mocketmq.grpc_proxy.connection import GrpcConnection
@@ -30,7 +31,15 @@ IDLE_TICKS: Final = int(IDLE_S / TICK_S)
 class GrpcServer:
     """The gRPC server, which the app starts and closes. Without ``access``, clients need no permissions."""
 
-    def __init__(self, broker: Broker, settings: Settings, tls: Tls, access: Access | None = None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        settings: Settings,
+        tls: Tls,
+        access: Access | None = None,
+        tap: DoorTap | None = None,
+    ) -> None:
+        self._tap = tap
         self.port = settings.grpc_port
         self._broker = broker
         self._settings = settings
@@ -38,7 +47,7 @@ class GrpcServer:
         self.memory = Memory()
         self._ticking: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
-        make = partial(GrpcConnection, tls, self.memory, self._protocol)
+        make = partial(GrpcConnection, tls, self.memory, self._protocol, tap)
         self._port_listener = PortListener(make, self._cut)
         self._engine: asyncio.Task[Any] | None = None
 
@@ -98,7 +107,7 @@ class GrpcServer:
 
     async def _start_engine(self) -> Any:
         engine = await asyncio.to_thread(import_module, "mocketmq.grpc_proxy.engine")
-        return engine.GrpcEngine(self._broker, self._settings, self._access, self.memory)
+        return engine.GrpcEngine(self._broker, self._settings, self._access, self.memory, self._tap)
 
     def metrics(self) -> Iterator[Any]:
         """Prometheus metrics of the gRPC server."""

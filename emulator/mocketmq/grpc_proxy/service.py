@@ -15,6 +15,7 @@ from typing import Any, Final
 from mocketmq.access.access import Access
 from mocketmq.access.accounts import Account
 from mocketmq.broker.broker import Broker
+from mocketmq.door_tap import DoorTap
 from mocketmq.errors import AccessError, InjectedError, RefusedError, as_emulator_error
 from mocketmq.grpc_proxy import acknowledging, lite, receiving, routes, sending, telemetry
 from mocketmq.grpc_proxy.access import needs, settings_needs, signer_of
@@ -29,6 +30,7 @@ from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.stream import Rpc, Stream
+from mocketmq.grpc_proxy.tapped_exchange import TappedExchange
 from mocketmq.host_port import peer_host
 from mocketmq.settings import Settings
 
@@ -54,12 +56,20 @@ UNARY: Final[dict[str, _Handle]] = {
 class Service:
     """The handlers of all RPCs; ``answered`` counts them by RPC and code."""
 
-    def __init__(self, broker: Broker, settings: Settings, access: Access | None, memory: Memory) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        settings: Settings,
+        access: Access | None,
+        memory: Memory,
+        tap: DoorTap | None = None,
+    ) -> None:
         self.answered: Counter[tuple[str, int]] = Counter()
         self._broker = broker
         self._settings = settings
         self._access = access
         self._memory = memory
+        self._tap = tap
         self._converter = receiving.Converter()
         self._clients = GrpcClients(broker.registry.clients)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -78,8 +88,13 @@ class Service:
         }
         return {f"/{SERVICE}/{name}": rpc for name, rpc in (unary | others).items()}
 
+    def _exchange(self, name: str, stream: Stream, kind: Any) -> Exchange:
+        if self._tap is None:
+            return Exchange(self._memory, stream, kind)
+        return TappedExchange(self._memory, stream, kind, self._tap, name)
+
     async def _unary(self, name: str, handle: _Handle, stream: Stream, kind: Any) -> None:
-        exchange = Exchange(self._memory, stream, kind)
+        exchange = self._exchange(name, stream, kind)
         try:
             request = await exchange.read_one()
             call = self._admit(name, exchange, request)
@@ -96,9 +111,10 @@ class Service:
             exchange.end()
         self._count(name, answer.status, exchange)
         await exchange.send(answer)
+        exchange.finished()
 
     async def _receive(self, stream: Stream, kind: Any) -> None:
-        exchange = Exchange(self._memory, stream, kind)
+        exchange = self._exchange("ReceiveMessage", stream, kind)
         try:
             request = await exchange.read_one()
             exchange.end()
@@ -123,9 +139,10 @@ class Service:
             self.answered["ReceiveMessage", code] += 1
         finally:
             exchange.settle(0)
+            exchange.finished()
 
     async def _telemetry(self, stream: Stream, kind: Any) -> None:
-        exchange = Exchange(self._memory, stream, kind)
+        exchange = self._exchange("Telemetry", stream, kind)
         try:
             self._admit("Telemetry", exchange, None)
         except RefusedError as error:

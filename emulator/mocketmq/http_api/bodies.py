@@ -5,6 +5,7 @@ incomplete bodies occupy too much memory, the API refuses further bodies and dro
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import StreamReader, web
@@ -74,6 +75,7 @@ class Bodies:
         self.still_us = int(TURN_S * US_PER_S)
         self.turns = EventLoopTurns()
         self.held = 0  # bytes of incomplete bodies
+        self.on_read: Callable[[web.BaseRequest, bytes], None] | None = None  # for the recording of requests
         self._high_water = HighWater()
         self._uploads: dict[_Upload, None] = {}  # longest stalled first
 
@@ -93,6 +95,8 @@ class Bodies:
             raise IncompleteBodyError(f"the body cannot be read: {error}") from None
         if len(content) > self.limit:
             raise BodyTooLargeError(self.limit)
+        if self.on_read is not None:
+            self.on_read(request, content)
         return content
 
     async def _read(self, payload: StreamReader) -> bytes:

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any, Final
 
 from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.door_tap import DoorTap
 
 HEADER_US: Final = 10 * US_PER_S
 """Time limit from the first byte of a request to the end of its header."""
@@ -13,9 +14,16 @@ TICK_S: Final = 5.0
 
 
 class HttpConnection(asyncio.Protocol):
-    """Wraps aiohttp's protocol ``inner`` to measure times, and passes all events on to it."""
+    """Wraps aiohttp's protocol ``inner`` to measure times, and passes all events on to it.
 
-    def __init__(self, inner: Any, open_ones: dict[Any, "HttpConnection"]) -> None:
+    ``tap_number`` is the connection's number in a recording of requests.
+    """
+
+    def __init__(
+        self, inner: Any, open_ones: dict[Any, "HttpConnection"], tap: DoorTap | None = None
+    ) -> None:
+        self.tap_number = 0 if tap is None else tap.connected()
+        self._tap = tap
         self.is_answering = False  # from the end of a header to the end of the response
         self._inner = inner
         self._open_ones = open_ones
@@ -52,6 +60,8 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Record that the connection is closed."""
         self._open_ones.pop(self._inner, None)
+        if self._tap is not None:
+            self._tap.disconnected(self.tap_number)
         self._inner.connection_lost(error)
 
     def eof_received(self) -> Any:

@@ -13,6 +13,7 @@ from aiohttp import web
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, steady_us
+from mocketmq.door_tap import DoorTap
 from mocketmq.errors import ListenError
 from mocketmq.host_port import with_port
 from mocketmq.http_api.access import ApiGuard
@@ -40,6 +41,7 @@ from mocketmq.http_api.router import Router
 from mocketmq.http_api.seeds import SEEDS
 from mocketmq.http_api.sending import SENDING
 from mocketmq.http_api.snapshots import SNAPSHOTS
+from mocketmq.http_api.tap import HttpTap
 from mocketmq.http_api.topics import TOPICS
 from mocketmq.http_api.transactions import TRANSACTIONS
 from mocketmq.open_ports import OpenPort, OpenPorts
@@ -69,8 +71,13 @@ class HttpServer:
         bodies: Bodies,
         others: OtherDoors,
         access: Access | None,
+        tap: DoorTap | None = None,
     ) -> None:
         self._settings = settings
+        self._tap = tap
+        self._http_tap = None if tap is None else HttpTap(tap)
+        if self._http_tap is not None:
+            bodies.on_read = self._http_tap.read
         self._doors = dict(others.doors)
         self._broker_doors, self._name_server_doors = dict(others.brokers), list(others.name_servers)
         self._api = Api(broker, settings, bodies, route_groups(settings), others.metrics, lambda: self.doors)
@@ -145,7 +152,7 @@ class HttpServer:
         await runner.setup()
         self._runners.append(runner)
         port_listener = PortListener(
-            lambda: HttpConnection(server(), self._connections), partial(_cut, server)
+            lambda: HttpConnection(server(), self._connections, self._tap), partial(_cut, server)
         )
         self._port_listeners.append(port_listener)
         try:
@@ -189,7 +196,10 @@ class HttpServer:
             connection.is_answering = True
         load = self._answers.begin_counting(cast(CountedRequest, request))
         try:
-            template, response = await listener.answer(request)
+            if self._http_tap is None or connection is None:
+                template, response = await listener.answer(request)
+            else:
+                template, response = await self._http_tap.answer(listener, request, connection.tap_number)
             await load.send(response)
         except ConnectionError:  # the client has disconnected
             raise

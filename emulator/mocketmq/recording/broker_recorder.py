@@ -34,7 +34,6 @@ _PERIOD_S: Final = 0.2
 _MOST_WAITING: Final = 4_096
 _MOST_WAITING_BYTES: Final = 8 << 20
 _GROUPS: Final = (RETRY_PREFIX, DLQ_PREFIX)
-_NO_MASKS: Final = Masks((), b"")
 
 
 class _Sent(NamedTuple):
@@ -53,10 +52,11 @@ class BrokerRecorder:
     it, so that at most twice 8 MiB and the last message are in memory.
     """
 
-    def __init__(self, path: Path, topics: Topics) -> None:
-        header = RecordingHeader(recording=VERSION, source="mocketmq", queues={})
+    def __init__(self, path: Path, topics: Topics, masks: Masks) -> None:
+        header = RecordingHeader(recording=VERSION, source="mocketmq", queues={}, masks=masks.texts)
         begin = RecordingWriter.reopen if path.exists() else RecordingWriter.create
         self._writer = begin(path, header)
+        self._masks = masks
         self._topics = topics
         self._waiting: list[_Sent] = []
         self._bytes = 0
@@ -134,7 +134,7 @@ class BrokerRecorder:
                     each.body,
                     decode_properties(each.properties),
                     each.asked,
-                    _NO_MASKS,
+                    self._masks,
                     limit=0,
                 )
                 for each in messages

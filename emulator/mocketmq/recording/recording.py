@@ -72,7 +72,8 @@ class RecordedMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 class RecordingHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The first line: the version of the format, the source, its topics' queues, and the masks.
 
-    ``key_check`` tells whether another run hashes by the same key. ``from_ms`` or ``from_offset`` is where
+    ``key_check`` tells whether another run hashes by the same key. With ``requests``, the lines are events of
+    requests instead of messages (``mocketmq.recording.requests``). ``from_ms`` or ``from_offset`` is where
     the recording begins, for a run that continues it.
     """
 
@@ -81,6 +82,7 @@ class RecordingHeader(msgspec.Struct, frozen=True, kw_only=True):
     queues: dict[str, int]
     masks: list[str] = []
     key_check: str = ""
+    requests: bool = False
     from_ms: int | None = None
     from_offset: int | None = None
 
@@ -132,9 +134,7 @@ class RecordingReader:
 
     def __iter__(self) -> Iterator[Line]:
         """All messages. A last line without a line feed is left out."""
-        number = 1
-        while data := self._line():
-            number += 1
+        for number, data in self.lines():
             try:
                 message = _message.decode(data)
                 _ = message.sent_ms
@@ -144,6 +144,18 @@ class RecordingReader:
                 allowed = "exactly one of body and body_base64"
                 raise RecordingError(f"{self.path}, line {number}: the body is wrong; allowed: {allowed}")
             yield Line(number, message)
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """All lines after the header, with their numbers. A last line without a line feed is left out."""
+        number = 1
+        while data := self._line():
+            number += 1
+            yield number, data
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the file goes on behind the lines that were read: its last line was cut off."""
+        return self.size > self.whole
 
     def end_of_lines(self) -> int:
         """Number of bytes up to the end of the last whole line."""
@@ -156,6 +168,12 @@ class RecordingReader:
                 return start + found + 1
             end = start
         return self.whole
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def release(self) -> BinaryIO:
         """Return the open file, with its lock, which the caller then has to close."""
@@ -231,14 +249,22 @@ class RecordingWriter:
         reader = RecordingReader(path, continues=True)
         try:
             if reader.header != header:
-                raise RecordingError(f"{path} is a recording of {reader.header.source}; give another name")
+                raise RecordingError(
+                    f"{path} is a recording of {reader.header.source} of another kind, or with other masks;"
+                    " give another name"
+                )
             return cls.behind(reader, reader.end_of_lines())
         finally:
             reader.close()
 
-    def write(self, messages: Iterable[RecordedMessage]) -> None:
-        """Append messages. They are in the file on return."""
-        self._append(map(_encode, messages))
+    def write(self, lines: Iterable[msgspec.Struct]) -> None:
+        """Append messages or events. They are in the file on return."""
+        self._append(map(_encode, lines))
+
+    @property
+    def size(self) -> int:
+        """Number of bytes of the file."""
+        return self._file.tell()
 
     def close(self) -> None:
         """Write the file to the disk, and close it."""

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from mocketmq.client.answer import BrokerError, JsonObject
 from mocketmq.client.asynchronous import Client
-from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
-from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError
+from mocketmq.errors import EmulatorError, IllegalMessageError
 from mocketmq.instant import parse_instant_ms
 from mocketmq.message.names import is_system_topic
+from mocketmq.recording.pace import Pace
 from mocketmq.recording.recorded_message import LARGEST_INFLATED, inflated
 from mocketmq.recording.recording import Line, RecordedMessage, RecordingError, RecordingReader
 
@@ -48,10 +48,8 @@ class Replaying:
         progress: Progress,
     ) -> None:
         self.sent = self.delayed = self.refused = self.skipped = 0
-        self.began_ms = self.now_ms = 0
         self.pending: int | None = None
-        self.moves = False
-        self._speed: float | None = None
+        self._pace = Pace(broker)
         self._broker = broker
         self._recording = recording
         self._topics = topics
@@ -59,8 +57,17 @@ class Replaying:
         self._refuse = refuse
         self._progress = progress
         self._unreadable: RecordingError | None = None
-        self._steady_us = 0
         self._last_due_ms = 0
+
+    @property
+    def began_ms(self) -> int:
+        """The broker's time at the begin; 0 before it."""
+        return self._pace.began_ms
+
+    @property
+    def now_ms(self) -> int:
+        """The broker's time when the replay last looked."""
+        return self._pace.now_ms
 
     async def run(self, speed: float | None, *, hurries: bool) -> None:
         """Send all messages; then move the clock, if the replay moves it, until all of them are delivered.
@@ -69,34 +76,27 @@ class Replaying:
         ``hurries``, or the clock is manual and no speed is given, it does not wait. Raises
         InvalidArgumentError, RecordingError, BrokerError, UnreachableError.
         """
-        clock = await self._broker.clock()
-        rate: float = clock["rate"]
-        if speed is None and not hurries:
-            speed = rate or None
-        if speed is not None and speed < rate:
-            raise InvalidArgumentError("speed", speed, f"at least {rate:g}, at which the broker's clock runs")
-        self._speed, self.moves = speed, speed != rate
+        await self._pace.plan(speed, hurries=hurries)
         for name, queues in self._recording.header.queues.items():
             topic = self._topics.get(name, name)
             if not is_system_topic(topic):
                 await self._prepare(topic, queues)
-        self.began_ms = self.now_ms = (await self._broker.clock())["now_ms"]
-        self._steady_us = steady_us()
+        await self._pace.begin()
         size = self._recording.size
         for target_ms, lines in self._turns():
-            await self._reach(target_ms)
+            await self._pace.reach(target_ms)
             await self._send_all(lines, target_ms)
             self._progress("replaying", self._recording.whole, size)
         if self._unreadable is not None:
             raise self._unreadable
-        if self.moves and self._last_due_ms > self.now_ms:
-            await self._reach(self._last_due_ms)
+        if self._pace.moves and self._last_due_ms > self.now_ms:
+            await self._pace.reach(self._last_due_ms)
         await self.look()
 
     async def look(self) -> None:
         """Ask for the broker's time, and how much is pending. Raises BrokerError, UnreachableError."""
         clock = await self._broker.clock()
-        self.now_ms, self.pending = clock["now_ms"], clock["pending"]
+        self._pace.now_ms, self.pending = clock["now_ms"], clock["pending"]
 
     async def _prepare(self, topic: str, queues: int) -> None:
         """Create a topic that does not exist, with the queues of the recording."""
@@ -111,17 +111,9 @@ class Replaying:
 
     def _turns(self) -> Iterator[tuple[int, list[Line]]]:
         """The messages, with their target times: those with the same one together."""
-        first_ms: int | None = None
-        target_ms = 0
-
-        def target_of(line: Line) -> int:
-            nonlocal first_ms, target_ms
-            sent_ms = line.message.sent_ms
-            first_ms = sent_ms if first_ms is None else first_ms
-            target_ms = max(target_ms, self.began_ms + sent_ms - first_ms)
-            return target_ms
-
-        for at_ms, together in groupby(self._lines(), target_of):
+        for at_ms, together in groupby(
+            self._lines(), lambda line: self._pace.target_ms(line.message.sent_ms)
+        ):
             lines, size = [], 0
             for number, message in together:
                 plain = inflated(message)
@@ -139,22 +131,6 @@ class Replaying:
             yield from self._recording
         except RecordingError as error:
             self._unreadable = error
-
-    async def _reach(self, target_ms: int) -> None:
-        """Wait for the real time of a target, then move the clock there, or wait until it is there."""
-        if self._speed is not None:
-            at_us = self._steady_us + (target_ms - self.began_ms) * US_PER_MS / self._speed
-            await asyncio.sleep(max(at_us - steady_us(), 0) / US_PER_S)
-        if not self.moves or target_ms <= self.now_ms:
-            return
-        try:
-            self.now_ms = (await self._broker.move_to(target_ms))["now_ms"]
-        except BrokerError as error:
-            if error.status != HTTPStatus.CONFLICT:
-                raise
-            self.now_ms = (await self._broker.clock())["now_ms"]
-            if self.now_ms < target_ms:
-                raise
 
     async def _send_all(self, lines: list[Line], target_ms: int) -> None:
         by_topic: dict[str, list[tuple[Line, JsonObject]]] = {}

@@ -16,6 +16,7 @@ from mocketmq.message.body import COMPRESSED_FLAG
 from mocketmq.message.message import Message
 from mocketmq.message.names import TRACE_TOPIC
 from mocketmq.recording.broker_recorder import BrokerRecorder
+from mocketmq.recording.masks import Masks
 from mocketmq.recording.recording import RecordedMessage, RecordingReader, RecordingWriter
 from tests.support.brokers import TOPIC, bodies, running_broker, send, visible
 
@@ -23,7 +24,7 @@ from tests.support.brokers import TOPIC, bodies, running_broker, send, visible
 @asynccontextmanager
 async def recorder_of(broker: Broker, path: Path) -> AsyncIterator[BrokerRecorder]:
     """Record the broker's sends until the end of the block."""
-    recorder = BrokerRecorder(path, broker.registry.topics)
+    recorder = BrokerRecorder(path, broker.registry.topics, Masks((), b""))
     broker.sender.intake.on_sent = recorder.note
     yield recorder
     await recorder.close()

@@ -10,6 +10,7 @@ from mocketmq.broker.name_servers import NameServerView
 from mocketmq.clock import steady_us
 from mocketmq.connections.budget import FREE_BYTES, Budget
 from mocketmq.connections.tls import Tls, TlsLayer, TlsModeError
+from mocketmq.door_tap import DoorTap
 from mocketmq.host_port import with_port
 from mocketmq.message.broker_share import BrokerShare
 from mocketmq.remoting.channel import RemotingChannel
@@ -72,7 +73,7 @@ class ConnectionHub:
     with each closed channel after its last request. ``has_paused`` is set when a connection reaches a limit.
     ``version`` is RocketMQ's, in all that clients are sent. ``largest_answer`` is the limit on the bytes of
     the messages in one response. ``cut_off`` has the ports of brokers that clients do not reach: nothing
-    gets through on their connections.
+    gets through on their connections. ``tap`` records the requests.
     """
 
     def __init__(
@@ -83,7 +84,9 @@ class ConnectionHub:
         tls: Tls,
         version: int,
         largest_answer: int,
+        tap: DoorTap | None = None,
     ) -> None:
+        self.tap = tap
         self.limits = ConnectionLimits()
         self.messages = MessageMemory(largest_answer)
         self.version = version
@@ -109,6 +112,8 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self.quiet = 0
         self.frames = 0
         self._hub = hub
+        self._tap = hub.tap
+        self._tapped = 0
         self._reader = FrameReader()
         self._running: dict[asyncio.Task[None], int] = {}
         self._reading: set[asyncio.Task[None]] = set()  # running requests that are useless without the client
@@ -137,6 +142,8 @@ class RemotingConnection(asyncio.BufferedProtocol):
             local = peer = ("127.0.0.1", 0)
         share, advertised, name_server = self._hub.reached(local[:2], peer[0])
         self.peer, self.port = with_port(*peer[:2]), local[1]
+        if self._tap is not None:
+            self._tapped = self._tap.connected(share.position)
         self._channel = RemotingChannel(
             *(self.write, self.peer, advertised.address, advertised.store_host, self.hang_up, self._load),
             share,
@@ -230,6 +237,8 @@ class RemotingConnection(asyncio.BufferedProtocol):
 
     def _start(self, command: Command) -> None:
         size = _size_of(command)
+        if self._tap is not None:
+            command.tap_number = self._tap.asked(self._tapped, command)
         if self._begin(command):
             self._on_fast_path.append(size)
             self._running_bytes += size
@@ -283,6 +292,8 @@ class RemotingConnection(asyncio.BufferedProtocol):
     def _answer(self, command: Command, answer: Command, began_us: int | None) -> None:
         if began_us is not None:
             log.debug(request_line(self.peer, command, answer, steady_us() - began_us))
+        if self._tap is not None:
+            self._tap.answered(command.tap_number, answer)
         if command.is_oneway:
             return
         try:
@@ -402,6 +413,8 @@ class RemotingConnection(asyncio.BufferedProtocol):
         """Cancel requests that only read. Other requests finish, because they change state."""
         log.debug("%s has disconnected (requests: %d)", self.peer, self.frames)
         hub = self._hub
+        if self._tap is not None:
+            self._tap.disconnected(self._tapped)
         hub.connections.discard(self)
         self._channel.end()
         hub.messages.has_read(self)

@@ -16,6 +16,7 @@ from mocketmq.broker.name_servers import NameServerView
 from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.connections.freed_memory import give_back
 from mocketmq.connections.tls import Tls
+from mocketmq.door_tap import DoorTap
 from mocketmq.faults.rule import OutageKind
 from mocketmq.host_port import with_port
 from mocketmq.open_ports import BrokerDoors, OpenPort
@@ -49,7 +50,13 @@ class RemotingServer:
     """
 
     def __init__(
-        self, broker: Broker, settings: Settings, ports: Ports, tls: Tls, access: Access | None = None
+        self,
+        broker: Broker,
+        settings: Settings,
+        ports: Ports,
+        tls: Tls,
+        access: Access | None = None,
+        tap: DoorTap | None = None,
     ) -> None:
         self.namesrv_ports = ports.namesrv_ports
         self._brokers = broker.registry.brokers
@@ -70,7 +77,7 @@ class RemotingServer:
         self._advertiser = Advertiser(settings.advertise, container_gateway())
         largest_answer = max(settings.max_message_bytes, settings.max_pull_bytes, MAX_RECEIVED_BYTES)
         self.hub = ConnectionHub(
-            self.dispatcher, self._reached, self._gone, tls, settings.server_version, largest_answer
+            *(self.dispatcher, self._reached, self._gone, tls, settings.server_version, largest_answer), tap
         )
         make = partial(RemotingConnection, self.hub)
         self._port_listeners = {

@@ -20,6 +20,7 @@ class Command(msgspec.Struct, kw_only=True):
 
     ``version`` is the sender's version of RocketMQ: as a client, mocketmq is a 4.9.8.
     ``received_us`` is the steady time at which the broker has read a request, otherwise 0.
+    ``tap_number`` is the request's number in a recording of requests.
     """
 
     code: int
@@ -32,6 +33,7 @@ class Command(msgspec.Struct, kw_only=True):
     version: int = V4_9_8
     serialization: int = JSON
     received_us: int = 0
+    tap_number: int = 0
 
     @property
     def is_response(self) -> bool:

@@ -1,0 +1,1 @@
+"""Recordings of what clients asked a broker and were answered, and their replay on another broker."""

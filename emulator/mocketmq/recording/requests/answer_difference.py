@@ -1,0 +1,159 @@
+"""What differs between a recorded answer and that of another broker, in words."""
+
+import html
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from mocketmq.errors import InvalidArgumentError, shorten
+from mocketmq.recording.requests.value_map import ValueMap, plain_name
+from mocketmq.remoting.wire import fastjson
+
+_VOLATILE: Final = frozenset(
+    (
+        *("dataversion", "version", "serverversion", "uptimems", "uptimeus", "pid", "tookms", "tookus"),
+        *("traceparent", "hostid", "aheadms", "lastupdatetimestamp", "run", "savedms"),
+    )
+)
+"""Fields that say something of the process rather than of its state, in the form of ``plain_name``."""
+_OFFSETS: Final = frozenset(
+    (
+        *("queueoffset", "nextbeginoffset", "maxoffset", "offset", "commitoffset"),
+        *("consumeroffset", "brokeroffset", "nextoffset", "end"),
+    )
+)
+_LOG_OFFSETS: Final = frozenset(("logoffset", "commitlogoffset", "preparedoffset"))
+"""Places in the log of all messages, which another broker gives out as it likes."""
+_ABSENT: Final = object()
+_LONGEST: Final = 80
+_XML: Final = re.compile(r"<(/?)(\w+)[^>]*>|<[?][^>]*>|([^<]+)")
+
+
+class AnswerDifference(NamedTuple):
+    """A difference. ``path`` says where in the answer, without numbers of entries."""
+
+    path: str
+    text: str
+
+
+def differences(
+    recorded: Mapping[str, Any], found: Mapping[str, Any], values: ValueMap, owner: str = ""
+) -> list[AnswerDifference]:
+    """All differences of an answer. ``owner`` is the queue whose offsets it has, if it is of one queue."""
+    return [
+        AnswerDifference(".".join(step for step in path if not step.isdecimal()), text)
+        for path, text in _parted((), recorded, found, values, owner)
+    ]
+
+
+def document_in(form: Mapping[str, Any]) -> dict[str, Any]:
+    """The form of an answer with its body as a document, if it is XML, or JSON of any dialect."""
+    body = form.get("body")
+    document = _document(body) if isinstance(body, str) else None
+    if not isinstance(document, dict | list):
+        return dict(form)
+    return {name: value for name, value in form.items() if name != "body"} | {"body": document}
+
+
+def _document(text: str) -> Any:
+    if text.startswith("<"):
+        return _elements(text)
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
+        return fastjson.loads(text.encode())
+    except InvalidArgumentError:
+        return None
+
+
+def _elements(text: str) -> dict[str, Any]:
+    """The elements of XML without attributes: lists of texts or of further elements, by name."""
+    around: list[dict[str, Any]] = [{}]
+    for closes, name, content in _XML.findall(text):
+        if content:
+            around[-1][""] = html.unescape(content)
+        elif name and not closes:
+            around.append({})
+        elif name and len(around) > 1:
+            element = around.pop()
+            only_text = element.pop("", "")
+            around[-1].setdefault(name, []).append(element or only_text)
+    return around[0]
+
+
+_Found = Iterator[tuple[tuple[str, ...], str]]
+
+
+def _parted(path: tuple[str, ...], recorded: Any, found: Any, values: ValueMap, owner: str) -> _Found:
+    name = next((step for step in reversed(path) if not step.isdecimal()), "")
+    if plain_name(name) in _VOLATILE:
+        return
+    if isinstance(recorded, dict) and isinstance(found, dict):
+        own = _owner_in(recorded, owner)
+        for key in sorted(recorded.keys() | found.keys(), key=str):
+            one, other = recorded.get(key, _ABSENT), found.get(key, _ABSENT)
+            yield from _parted((*path, str(key)), one, other, values, own)
+    elif isinstance(recorded, list) and isinstance(found, list):
+        yield from _lists(path, recorded, found, values, owner)
+    elif not _is_same(name, recorded, found, values, owner):
+        yield path, _sentence(path, recorded, found)
+
+
+def _lists(
+    path: tuple[str, ...], recorded: Sequence[Any], found: Sequence[Any], values: ValueMap, owner: str
+) -> _Found:
+    if len(recorded) != len(found):
+        yield path, f"{_place(path)} has {len(found)} entries, was {len(recorded)}"
+        return
+    are_scalars = all(isinstance(each, str | int) for each in (*recorded, *found))
+    if are_scalars and sorted(map(str, recorded)) == sorted(map(str, found)):
+        return  # most such lists are sets
+    for number, (one, other) in enumerate(zip(recorded, found, strict=True)):
+        yield from _parted((*path, str(number)), one, other, values, owner)
+
+
+def _is_same(name: str, recorded: Any, found: Any, values: ValueMap, owner: str) -> bool:
+    if recorded is _ABSENT or found is _ABSENT:
+        return False
+    plain = plain_name(name)
+    if plain in _LOG_OFFSETS:
+        return values.is_same_place(str(recorded), str(found))
+    if "/" in owner and plain in _OFFSETS:
+        return values.is_same_offset(owner, str(recorded), str(found))
+    return values.is_same(name, recorded, found)
+
+
+def _owner_in(document: Mapping[str, Any], around: str) -> str:
+    """The queue or topic that a document is about, as ``topic/queue`` or ``topic``, else that around it."""
+    topic = document.get("topic", document.get("name") if "queues" in document else None)
+    if isinstance(topic, dict):
+        topic = topic.get("name")
+    owner = topic if isinstance(topic, str) else around
+    queue = document.get("queue_id", document.get("queueId"))
+    return owner if queue is None or not owner else f"{owner.partition('/')[0]}/{queue}"
+
+
+def _sentence(path: tuple[str, ...], recorded: Any, found: Any) -> str:
+    place = _place(path)
+    if found is _ABSENT:
+        return f"{place} is missing, was {_shown(recorded)}"
+    if recorded is _ABSENT:
+        return f"{place} is new: {_shown(found)}"
+    return f"{place} is {_shown(found)}, was {_shown(recorded)}"
+
+
+def _place(path: tuple[str, ...]) -> str:
+    return (
+        "".join(f"[{step}]" if step.isdecimal() else f".{step}" for step in path).lstrip(".") or "the answer"
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return shorten(value)
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,0 +1,114 @@
+"""Requests that wait at the broker for messages: long polls of all protocols.
+
+A replay sends a poll when the recorded one came back. If that had found nothing, it is sent without its wait.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from mocketmq.clock import US_PER_MS
+from mocketmq.duration import parse_duration_us
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.recording.requests.http_form import object_in
+from mocketmq.remoting.wire.codes import RequestCode
+
+_CODES: Final = {
+    RequestCode.PULL_MESSAGE: "suspendTimeoutMillis",
+    RequestCode.LITE_PULL_MESSAGE: "suspendTimeoutMillis",
+    RequestCode.POP_MESSAGE: "pollTime",
+    RequestCode.NOTIFICATION: "pollTime",
+}
+"""Codes of polls, with the field of their time."""
+_OF_JSON: Final = ("/receive", "/wait")
+_WAIT_S: Final = re.compile(r"\bwaitseconds=(\d+)")
+
+_GRPC_WAIT: Final = "longPollingTimeout"
+_IDS: Final = re.compile(r'UNIQ_KEY\x01([^\x02]+)|"message_?[iI]d":\s*"([^"]+)"|<MessageId>([^<]+)')
+"""Ids of messages in requests and answers of sends."""
+
+Form = Mapping[str, Any]
+
+
+def wait_ms(door: str, form: Form) -> int:
+    """How long a request may wait, in milliseconds; 0 if it does not."""
+    match door:
+        case "remoting":
+            return _number(form["ext"].get(_CODES.get(form["code"], ""), "0"))
+        case "json":
+            return _wait_of_json(form)
+        case "grpc":
+            return _wait_of_grpc(form)
+        case "aliyun":
+            found = _WAIT_S.search(form["path"])
+            return 1_000 * int(found[1]) if found else 0
+    return 0
+
+
+def found_nothing(door: str, answer: Form) -> bool:
+    """Whether the answer to a poll says that its time was up."""
+    match door:
+        case "remoting":
+            return not answer.get("messages") and answer["ext"].get("hasMsg") != "true"
+        case "json":
+            document = object_in(answer)
+            return document.get("messages") == [] or document.get("reached") is False
+        case "grpc":
+            return not any("message" in each for each in answer.get("messages", ()))
+    return "<Message>" not in str(answer.get("body", ""))
+
+
+def without_wait(door: str, form: Form) -> Form:
+    """The same request, answered at once."""
+    match door:
+        case "remoting":
+            return {**form, "ext": {**form["ext"], _CODES[form["code"]]: "0"}}
+        case "grpc":
+            return {**form, "message": {**form["message"], _GRPC_WAIT: "0s"}}
+        case "json":
+            document = {name: value for name, value in object_in(form).items() if name != "wait"}
+            document["timeout_ms" if form["path"].endswith("/wait") else "wait_ms"] = 0
+            return {**form, "body": msgspec.json.encode(document).decode()}
+    return {**form, "path": _WAIT_S.sub("waitseconds=0", form["path"])}
+
+
+def ids_of_sent(request: Form, answer: Form) -> list[str]:
+    """The ids of the messages that a request sent; empty if it sent none, or they are not known."""
+    if "rpc" in request:
+        sent = request.get("message", {}).get("messages", ())
+        return [each["systemProperties"]["messageId"] for each in sent if "systemProperties" in each]
+    ext = request.get("ext", {})
+    texts = (ext.get("properties", ""), ext.get("i", ""), str(answer.get("body", "")))
+    return [next(filter(None, found)) for text in texts for found in _IDS.findall(text)]
+
+
+def _wait_of_grpc(form: Form) -> int:
+    """The time of a poll, which some clients give only in their settings."""
+    if form["rpc"] != "ReceiveMessage":
+        return 0
+    text = str(form.get("message", {}).get(_GRPC_WAIT, "30s"))
+    try:
+        return int(float(text.removesuffix("s")) * 1_000)
+    except ValueError:
+        return 0
+
+
+def _wait_of_json(form: Form) -> int:
+    if not form["path"].partition("?")[0].endswith(_OF_JSON):
+        return 0
+    document = object_in(form)
+    if "wait" in document:
+        try:
+            return parse_duration_us(str(document["wait"])) // US_PER_MS
+        except InvalidArgumentError:
+            return 0
+    if form["path"].endswith("/wait"):
+        return _number(document.get("timeout_ms", 5_000))
+    return _number(document.get("wait_ms", 0))
+
+
+def _number(value: object) -> int:
+    text = str(value)
+    return int(text) if text.isdecimal() and len(text) < 12 else 0

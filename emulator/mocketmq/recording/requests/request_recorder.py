@@ -1,0 +1,259 @@
+"""Records what clients ask a running broker and are answered, in the file of ``--record-requests``.
+
+The doors report requests and answers, which takes an entry in a list. A thread makes the lines and writes
+them five times a second, without a sync; after a kill, the last ones may be missing. If the disk is slower
+than the clients, events are left out, and the file says how many: no client waits for a recording.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.clock import US_PER_MS, Clock, wall_us
+from mocketmq.door_tap import GrpcAnswerMade, GrpcRequestRead, HttpAnswerMade, HttpRequestRead
+from mocketmq.recording.masks import Masks
+from mocketmq.recording.recording import VERSION, RecordingError, RecordingHeader, RecordingWriter
+from mocketmq.recording.requests import http_form, remoting_form
+from mocketmq.recording.requests.request_file import EventKind, RequestEvent
+from mocketmq.remoting.wire.command import Command
+
+log = logging.getLogger(__name__)
+
+_PERIOD_S: Final = 0.2
+MOST_WAITING_BYTES: Final = 16 << 20
+"""Approximate memory of events that are not in the file yet; further ones are left out."""
+MOST_BYTES: Final = 1 << 30
+"""Size of the file at which a recording ends."""
+_EVENT_BYTES: Final = 1 << 10
+_SAME_MS: Final = 1_000
+"""Difference from the wall clock up to which the broker's clock counts as the wall clock."""
+
+
+class _Happened(NamedTuple):
+    """An event that waits to be written, with what the door reported."""
+
+    kind: EventKind
+    at_us: int
+    wall_us: int
+    number: int
+    connection: int
+    reported: Any
+    broker: int = 0
+
+
+class _Unanswered(NamedTuple):
+    """A request without an answer so far. ``code`` is remoting's, ``rpc`` gRPC's."""
+
+    connection: int
+    code: int
+    rpc: str
+
+
+class RequestRecorder:
+    """A tap of the doors that records into a new file, or continues that of an earlier run.
+
+    Raises RecordingError.
+    """
+
+    def __init__(self, path: Path, clock: Clock, topics: Topics, masks: Masks) -> None:
+        header = RecordingHeader(
+            recording=VERSION, source="mocketmq", queues={}, masks=masks.texts, requests=True
+        )
+        begin = RecordingWriter.reopen if path.exists() else RecordingWriter.create
+        self._writer = begin(path, header)
+        self._clock = clock
+        self._masks = masks
+        self._connections = self._requests = self._lost = 0
+        self._waiting: list[_Happened] = []
+        self._bytes = self._bytes_in_thread = 0
+        self._has_ended = False
+        self._thread = ThreadPoolExecutor(1, "recording-requests")
+        self._writing: Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._unanswered: dict[int, _Unanswered] = {}
+        self._open: dict[int, set[int]] = {}  # numbers of unanswered requests, by connection
+        self._brokers: dict[int, int] = {}  # that connections reached, if it is not the first
+        begun = {
+            f"{each.topic}/{each.queue_id}": each.next_offset for each in topics.queues if each.next_offset
+        }
+        self._note("start", 0, 0, {"offsets": begun}, 0)
+
+    def start(self) -> None:
+        """Begin to write in the background."""
+        self._task = asyncio.create_task(self._write_on())
+
+    # The tap
+
+    def connected(self, broker: int = 0) -> int:
+        """Return the number of a new connection to a broker of this index."""
+        self._connections += 1
+        if broker:
+            self._brokers[self._connections] = broker
+        return self._connections
+
+    def disconnected(self, connection: int) -> None:
+        """Record that a connection has ended."""
+        self._brokers.pop(connection, None)
+        self._note("left", 0, connection, None, 0)
+
+    def asked(self, connection: int, request: Any) -> int:
+        """Record a request. Return its number, or 0 if it is left out."""
+        number = self._requests + 1
+        if not self._note("request", number, connection, request, len(request.body)):
+            return 0
+        self._requests = number
+        return number
+
+    def answered(self, number: int, answer: Any) -> None:
+        """Record the answer to a request."""
+        if number:
+            parts = answer.responses if isinstance(answer, GrpcAnswerMade) else (answer.body or b"",)
+            self._note("answer", number, 0, answer, sum(map(len, parts)))
+
+    # The rest
+
+    @property
+    def _grpc(self) -> Any:
+        """The forms of gRPC. Their import takes protobuf, which is loaded once a gRPC client has come."""
+        from mocketmq.recording.requests import grpc_form  # noqa: PLC0415
+
+        return grpc_form
+
+    def _note(self, kind: EventKind, number: int, connection: int, reported: Any, size: int) -> bool:
+        if self._has_ended:
+            return False
+        size += _EVENT_BYTES
+        if self._bytes + self._bytes_in_thread + size > MOST_WAITING_BYTES:
+            self._lost += 1
+            return False
+        self._bytes += size
+        self._waiting.append(
+            _Happened(
+                *(kind, self._clock.now_us(), wall_us(), number, connection, reported),
+                self._brokers.get(connection, 0),
+            )
+        )
+        return True
+
+    async def close(self) -> None:
+        """Write all that was recorded to the disk."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        self._write()
+        await asyncio.wrap_future(self._thread.submit(self._close))
+        self._thread.shutdown()
+
+    async def _write_on(self) -> None:
+        while True:
+            await asyncio.sleep(_PERIOD_S)
+            if self._writing is None or self._writing.done():
+                self._bytes_in_thread = 0
+                self._write()
+
+    def _write(self) -> None:
+        """Let the thread write what waits, after what it has begun to write."""
+        if not self._waiting and not self._lost:
+            return
+        waiting, lost = self._waiting, self._lost
+        if lost:
+            waiting.append(_Happened("lost", self._clock.now_us(), wall_us(), lost, 0, None))
+        self._bytes_in_thread += self._bytes
+        self._waiting, self._bytes, self._lost = [], 0, 0
+        self._writing = self._thread.submit(self._append, waiting)
+
+    # In the thread
+
+    def _append(self, events: Sequence[_Happened]) -> None:
+        if self._has_ended:
+            return
+        try:
+            lines = [line for event in events if (line := self._line(event)) is not None]
+            self._writer.write(lines)
+            if self._writer.size > MOST_BYTES:
+                self._has_ended = True
+                self._writer.write([RequestEvent(kind="full", at_ms=events[-1].at_us // US_PER_MS)])
+                log.warning("the recording of requests ends: it has %d MiB", MOST_BYTES >> 20)
+        except Exception as error:  # noqa: BLE001 - a recording must not harm the broker
+            self._fail(error)
+
+    def _line(self, event: _Happened) -> RequestEvent | None:
+        """The line of an event, if it has one."""
+        at_ms = event.at_us // US_PER_MS
+        match event.kind:
+            case "request":
+                door, content = self._request(event)
+                ahead_ms = at_ms - event.wall_us // US_PER_MS
+                return RequestEvent(
+                    kind="request",
+                    at_ms=at_ms,
+                    number=event.number,
+                    connection=event.connection,
+                    door=door,
+                    broker=event.broker,
+                    ahead_ms=ahead_ms if abs(ahead_ms) > _SAME_MS else 0,
+                    content=content,
+                )
+            case "answer":
+                asked = self._unanswered.pop(event.number, None)
+                if asked is None:  # its client has left
+                    return None
+                self._open[asked.connection].discard(event.number)
+                content = self._answer(event.reported, asked.code, asked.rpc)
+                return RequestEvent(kind="answer", at_ms=at_ms, number=event.number, content=content)
+            case "left":
+                unanswered = self._open.pop(event.connection, None)
+                if unanswered is None:  # it asked nothing
+                    return None
+                for number in unanswered:
+                    del self._unanswered[number]
+        return RequestEvent(
+            kind=event.kind,
+            at_ms=at_ms,
+            number=event.number,
+            connection=event.connection,
+            content=event.reported or {},
+        )
+
+    def _request(self, event: _Happened) -> tuple[str, dict[str, Any]]:
+        """The door and the form of a request, which is noted as unanswered."""
+        request = event.reported
+        code = request.code if isinstance(request, Command) else 0
+        rpc = request.rpc if isinstance(request, GrpcRequestRead) else ""
+        self._unanswered[event.number] = _Unanswered(event.connection, code, rpc)
+        self._open.setdefault(event.connection, set()).add(event.number)
+        match request:
+            case Command():
+                return "remoting", remoting_form.request_form(request, self._masks)
+            case GrpcRequestRead():
+                return "grpc", self._grpc.request_form(request, self._masks)
+            case HttpRequestRead():
+                return http_form.door_of(request), http_form.request_form(request, self._masks)
+        raise TypeError(type(request))
+
+    def _answer(self, answer: Any, code: int, rpc: str) -> dict[str, Any]:
+        match answer:
+            case GrpcAnswerMade():
+                return dict(self._grpc.answer_form(rpc, answer, self._masks))
+            case Command():
+                return remoting_form.answer_form(code, answer, self._masks)
+            case HttpAnswerMade():
+                return http_form.answer_form(answer, self._masks)
+        raise TypeError(type(answer))
+
+    def _close(self) -> None:
+        try:
+            self._writer.close()
+        except RecordingError as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Log the error. The broker continues without a recording."""
+        if not self._has_ended:
+            self._has_ended = True
+            is_known = isinstance(error, RecordingError)
+            log.error("the recording of requests ends: %s", error, exc_info=None if is_known else error)

@@ -1,0 +1,170 @@
+"""Recording requests: no client waits, nothing is lost in silence; and how a replay compares answers."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mocketmq.door_tap import HttpAnswerMade, HttpRequestRead
+from mocketmq.recording.masks import Masks
+from mocketmq.recording.recording import RecordingReader, RecordingWriter
+from mocketmq.recording.requests.answer_difference import differences, document_in
+from mocketmq.recording.requests.credentials import path_without_credentials, text_without_credentials
+from mocketmq.recording.requests.request_file import events_in
+from mocketmq.recording.requests.request_recorder import MOST_WAITING_BYTES, RequestRecorder
+from mocketmq.recording.requests.value_map import TOLERANCE_MS, ValueMap
+from tests.support.brokers import running_broker
+from tests.support.patience import HANGING_S
+
+NO_MASKS = Masks((), b"")
+NOW_MS = 1_896_102_000_000
+
+
+def asked(size: int) -> HttpRequestRead:
+    """A send with a body of this size."""
+    return HttpRequestRead("POST", "/v1/topics/orders/messages", "application/json", b"x" * size)
+
+
+async def test_a_slow_disk_loses_events_and_says_so_and_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, slow, write = tmp_path / "r.jsonl", threading.Event(), RecordingWriter.write
+    writers = set()
+
+    def slowly(writer: RecordingWriter, lines: Iterable[msgspec.Struct]) -> None:
+        writers.add(threading.get_ident())
+        slow.wait()
+        write(writer, lines)
+
+    monkeypatch.setattr(RecordingWriter, "write", slowly)
+    size = 1 << 20
+    async with running_broker() as broker:
+        recorder = RequestRecorder(path, broker.clock, broker.registry.topics, NO_MASKS)
+        connection = recorder.connected()
+        numbers = [recorder.asked(connection, asked(size)) for _ in range(20)]
+        kept = MOST_WAITING_BYTES // (size + 1_024)
+        assert numbers == [*range(1, kept + 1), *[0] * (20 - kept)]
+        recorder.answered(numbers[0], HttpAnswerMade(201, "application/json", b"{}"))
+        recorder.answered(0, HttpAnswerMade(201, "application/json", b"{}"))  # of a request that was left out
+        slow.set()
+        await recorder.close()
+    assert threading.get_ident() not in writers
+    with RecordingReader(path) as recording:
+        events = [event for _, event in events_in(recording)]
+    assert [event.number for event in events if event.kind == "request"] == [*range(1, kept + 1)]
+    assert [event.number for event in events if event.kind == "answer"] == [1]
+    assert [event.number for event in events if event.kind == "lost"] == [20 - kept]
+
+
+async def test_a_full_disk_ends_the_recording_and_not_the_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "r.jsonl"
+    async with running_broker() as broker:
+        recorder = RequestRecorder(path, broker.clock, broker.registry.topics, NO_MASKS)
+        recorder.start()
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(RecordingWriter, "write", full)
+        connection = recorder.connected()
+        async with asyncio.timeout(HANGING_S):
+            while recorder.asked(connection, asked(10)):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await recorder.close()
+    assert "the recording of requests ends" in caplog.text
+
+
+def same(recorded: Any, found: Any, values: ValueMap | None = None) -> list[str]:
+    """The differences between two answers with these bodies."""
+    forms = [document_in({"status": 200, "body": json.dumps(each)}) for each in (recorded, found)]
+    return [each.text for each in differences(forms[0], forms[1], values or ValueMap())]
+
+
+def test_an_id_stands_for_one_other_id_in_answers_and_in_later_requests() -> None:
+    values = ValueMap()
+    assert same({"message_id": "0A0000000001"}, {"message_id": "0B0000000001"}, values) == []
+    assert values.changed("/v1/messages/0A0000000001", 0) == "/v1/messages/0B0000000001"
+    assert same({"message_id": "0A0000000001"}, {"message_id": "0B0000000001"}, values) == []
+    assert same({"message_id": "0A0000000001"}, {"message_id": "0B0000000002"}, values) == [
+        "body.message_id is '0B0000000002', was '0A0000000001'"
+    ]
+    assert same({"message_id": "0A0000000009"}, {"message_id": "0B0000000001"}, values)
+    assert same({"body": "0A0000000001"}, {"body": "0C0000000001"}, ValueMap())
+
+
+def test_times_may_be_off_by_the_tolerance() -> None:
+    values = ValueMap()
+    values.shift_ms = 60_000
+    late_ms = NOW_MS + 60_000 + TOLERANCE_MS
+    assert same({"store_ms": NOW_MS}, {"store_ms": late_ms}, values) == []
+    assert same({"store_ms": NOW_MS + 1}, {"store_ms": late_ms + 2}, values) == [
+        f"body.store_ms is {late_ms + 2}, was {NOW_MS + 1}"
+    ]
+    assert same({"at": "2030-01-31T15:00:00.000Z"}, {"at": "2030-01-31T15:01:00.500Z"}, values) == []
+    assert same({"at": "2030-01-31T15:00:00.000Z"}, {"at": "2030-01-31T15:00:00.500Z"}, values)
+    assert values.changed(str(NOW_MS), 0) == str(late_ms)
+    assert values.changed(str(NOW_MS + 9), 5) == str(NOW_MS + 14)
+
+
+def test_offsets_are_higher_by_what_the_queue_had_at_the_begin() -> None:
+    values = ValueMap()
+    values.offsets = {"orders/0": 5}
+    message = {"topic": "orders", "queue_id": 0, "queue_offset": 1}
+    assert same(message, message | {"queue_offset": 6}, values) == []
+    assert same(message, message, values) == ["body.queue_offset is 1, was 1"]
+    assert values.moved_offset("orders/0", "2") == "7"
+    assert values.moved_offset("orders/1", "2") == "2"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "found", "said"),
+    [
+        ({"a": 1}, {"a": 2}, ["body.a is 2, was 1"]),
+        ({"a": 1}, {}, ["body.a is missing, was 1"]),
+        ({}, {"a": [1]}, ["body.a is new: [1]"]),
+        ({"a": ["x", "y"]}, {"a": ["y", "x"]}, []),
+        ({"a": [{}, {}]}, {"a": [{}]}, ["body.a has 1 entries, was 2"]),
+        ({"a": [{"b": True}]}, {"a": [{"b": 1}]}, ["body.a[0].b is 1, was true"]),
+        ({"version": "1.0"}, {"version": "1.1"}, []),
+    ],
+)
+def test_differences_are_told_in_words(recorded: Any, found: Any, said: list[str]) -> None:
+    assert same(recorded, found) == said
+
+
+def test_xml_is_compared_by_its_elements() -> None:
+    answers = [
+        f"<?xml version='1.0'?><Messages><Message><MessageId>{number}{'0' * 16}</MessageId>"
+        f"<MessageBody>a &amp; {number}</MessageBody></Message></Messages>"
+        for number in (1, 2)
+    ]
+    forms = [document_in({"status": 200, "body": each}) for each in answers]
+    assert [each.text for each in differences(forms[0], forms[1], ValueMap())] == [
+        "body.Messages[0].Message[0].MessageBody[0] is 'a & 2', was 'a & 1'"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ('{"username": "me", "password": "pw\\"x"}', '{"username": "me", "password": "***"}'),
+        ('{"secretKey":"s","accessKey":"a"}', '{"secretKey":"***","accessKey":"***"}'),
+        ('{"body": "{\\"password\\": \\"kept, a message\\"}"}',) * 2,
+        ("name=x\nfoo.token=abc\n", "name=x\nfoo.token=***\n"),
+    ],
+)
+def test_credentials_in_bodies_become_stars(text: str, hidden: str) -> None:
+    assert text_without_credentials(text) == hidden
+
+
+def test_credentials_in_queries_become_stars() -> None:
+    path = "/v1/x?token=abc&key=order-7&signature=%2F"
+    assert path_without_credentials(path) == "/v1/x?token=***&key=order-7&signature=***"
+    assert path_without_credentials("/v1/topics") == "/v1/topics"
