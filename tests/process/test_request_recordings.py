@@ -86,6 +86,10 @@ async def json_day(client: Client) -> None:
     await client.clock()
     with pytest.raises(BrokerError, match="not exist"):
         await client.topic("none")
+    await client.reset(clock="start")
+    await client.send("orders", "after a reset", delay="10s")
+    await client.advance("20s")
+    assert len(await client.receive("orders", group="billing")) == 1
 
 
 async def remoting_day(client: Client, remoting: RemotingClient) -> None:

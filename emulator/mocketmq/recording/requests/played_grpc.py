@@ -12,7 +12,7 @@ from mocketmq.door_tap import GrpcAnswerMade
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import Codec
 from mocketmq.recording.requests import grpc_form, http_form
-from mocketmq.recording.requests.players import NO_MASKS, Change, Form, PlayedConnection
+from mocketmq.recording.requests.players import NO_MASKS, Change, Form, PlayedConnection, retrieve
 
 
 class PlayedGrpc(PlayedConnection):
@@ -31,6 +31,7 @@ class PlayedGrpc(PlayedConnection):
         task = asyncio.create_task(ask(form, grpc_form.message_of(form, document)))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
+        task.add_done_callback(retrieve)
         return task
 
     async def _call(self, form: Form, message: Any) -> Form:

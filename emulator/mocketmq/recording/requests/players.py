@@ -25,6 +25,12 @@ Change = Callable[[str, str], str]
 """Puts a text of a request right for this broker, given the name of its field."""
 
 
+def retrieve(answer: "asyncio.Future[Form]") -> None:
+    """Mark an error as seen, because nobody waits for an answer that the recording does not have."""
+    if not answer.cancelled():
+        answer.exception()
+
+
 class PlayedConnection(ABC):
     """A connection. Requests on it begin in the order of the calls."""
 
@@ -57,6 +63,7 @@ class PlayedRemoting(PlayedConnection):
         command = remoting_form.command_of(form, next(self._opaques), change)
         command.ext = self._offsets(dict(command.ext))
         answer: asyncio.Future[Form] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(retrieve)
         self._waiting[command.opaque] = command.code, answer
         writer.write(encode(command))
         return answer
@@ -116,6 +123,7 @@ class PlayedHttp(PlayedConnection):
         task = asyncio.create_task(self._ask(self._session, form, change))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
+        task.add_done_callback(retrieve)
         return task
 
     async def _ask(self, session: aiohttp.ClientSession, form: Form, change: Change) -> Form:

@@ -37,6 +37,7 @@ _OF_PROCESS: Final = {
 }
 """Requests whose answers tell of the process: only their codes are compared."""
 _PATHS_OF_PROCESS: Final = ("/v1/info", "/v1/reports", "/v1/snapshots", "/v1/brokers")
+_RESET: Final = "/v1/reset"
 _STREAMS: Final = ("/v1/live", "/v1/reports")
 _WALL_FIELDS: Final = frozenset(("start_deliver_ms", "born_ms"))
 """Fields of JSON requests that have times of the client's clock; all others have the broker's."""
@@ -98,12 +99,8 @@ class RequestReplay:
         self._doors = (await self._broker.info())["doors"]
         self._scan()
         await self.pace.begin()
-        is_first = True
         try:
             for line in events_in(self._recording):
-                if is_first:
-                    self.values.shift_ms, is_first = self.pace.began_ms - line.event.at_ms, False
-                    self.values.offsets = await self._higher_offsets(line.event.content.get("offsets", {}))
                 await self._play(line)
                 self._progress("replaying", self._recording.whole, self._recording.size)
         finally:
@@ -132,6 +129,7 @@ class RequestReplay:
                 if event.kind == "start":
                     run += 1
                     running.clear()
+                    overtaken.clear()
                 elif event.kind == "request":
                     running[event.number] = event
                 elif event.kind == "answer" and (asked := running.pop(event.number, None)) is not None:
@@ -149,9 +147,11 @@ class RequestReplay:
 
     async def _play(self, line: EventLine) -> None:
         event = line.event
-        target_ms = self.pace.target_ms(event.at_ms)
+        target_ms = self._target_ms(event)
         match event.kind:
             case "start":
+                if not self._run:
+                    self.values.offsets = await self._higher_offsets(event.content.get("offsets", {}))
                 self._run += 1
                 await self._close_all()
                 self.findings.notes["requests without a recorded answer"] += len(self._asked)
@@ -162,6 +162,9 @@ class RequestReplay:
                 asked = self._asked.pop(event.number, None)
                 if asked is not None:
                     await self._answer(asked, event, target_ms)
+                    if asked.form.get("path") == _RESET:  # it may set the clock back
+                        await self.pace.begin()
+                        target_ms = self._target_ms(event)
                 await self.pace.reach(target_ms)
             case "left":
                 await self._leave(event.connection)
@@ -171,6 +174,12 @@ class RequestReplay:
                 )
             case "full":
                 self.findings.notes["end at the largest size of a recording"] += 1
+
+    def _target_ms(self, event: RequestEvent) -> int:
+        """The time of an event on this broker's clock. What a recorded time is here follows from it."""
+        target_ms = self.pace.target_ms(event.at_ms)
+        self.values.shift_ms = target_ms - event.at_ms
+        return target_ms
 
     async def _request(self, line: EventLine, target_ms: int) -> None:
         event = line.event

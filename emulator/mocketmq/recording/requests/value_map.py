@@ -14,8 +14,6 @@ from mocketmq.instant import format_instant, parse_instant_ms
 
 TOLERANCE_MS: Final = 1_000
 """How far a time in an answer may be from the recorded one. A request may have taken that long."""
-_FAR_MS: Final = 10 * 365 * 86_400_000
-"""Distance up to which a number of 13 digits counts as a time of the recording."""
 _IDENTITIES: Final = frozenset(
     (
         *("msgid", "msgids", "messageid", "messageids", "offsetmsgid", "offsetmessageid", "transactionid"),
@@ -26,7 +24,7 @@ _IDENTITIES: Final = frozenset(
 """Names of fields of ids and handles, in small letters and without other characters."""
 _SHORTEST: Final = 8
 """Length of the shortest text that is put in the place of another."""
-_PARTS: Final = re.compile(r"(\[?[\w.:-]+\]?:\d{1,5}(?!\d)|[^\W_]+(?:[\w+=-]*[\w+=-])?)")
+_PARTS: Final = re.compile(r"(\[?[\w.:-]{1,255}\]?:\d{1,5}(?!\d)|[^\W_]+(?:[\w+=-]*[\w+=-])?)")
 """Parts of a text that may stand for others: addresses with a port, and words."""
 _ADDRESS: Final = re.compile(r"\[?[0-9A-Za-z.:-]+\]?:\d{1,5}")
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
@@ -99,6 +97,8 @@ class ValueMap:
 
     def is_same_place(self, recorded: str, found: str) -> bool:
         """Whether a place in the log of all messages is the one that this recorded place stands for."""
+        if recorded == found:
+            return True
         known = self._places.setdefault(recorded, found)
         return known == found and self._recorded_places.setdefault(found, recorded) == recorded
 
