@@ -84,12 +84,14 @@ class Operations(Expecting):
         """Send a message, which is durable on return."""
         return await self._call("POST", api_path("topics", topic, "messages"), outgoing(body, **options))
 
-    async def send_batch(self, topic: str, messages: Sequence[JsonObject]) -> list[JsonObject]:
-        """Send up to 1,000 messages made by :func:`outgoing`, all or none."""
-        answer = await self._call(
-            "POST", api_path("topics", topic, "messages", "batch"), {"messages": messages}
-        )
-        return _list(answer, "sent")
+    async def send_batch(
+        self, topic: str, messages: Sequence[JsonObject], *, advance: Duration | None = None
+    ) -> list[JsonObject]:
+        """Send up to 1,000 messages made by :func:`outgoing`, all or none, after a move of the clock."""
+        body: JsonObject = {"messages": messages}
+        if advance is not None:
+            body["advance"] = duration_text(advance, "advance")
+        return _list(await self._call("POST", api_path("topics", topic, "messages", "batch"), body), "sent")
 
     async def seed(self, source: SeedSource) -> JsonObject:
         """Store messages with a past, all or none: the path of a TOML, JSON lines or CSV file, or messages.

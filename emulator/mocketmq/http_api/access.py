@@ -139,6 +139,12 @@ def _sends(find: Find) -> Iterable[Need]:
     return to_produce(find("topic") or "")
 
 
+def _sends_moving(find: Find) -> Iterator[Need]:
+    yield from _sends(find)
+    if find("advance") is not None:
+        yield from _CLUSTER_UPDATE(find)
+
+
 def _consumes(find: Find) -> Iterable[Need]:
     return to_consume(find("topic"), find("group"))
 
@@ -165,7 +171,7 @@ _CLUSTER_UPDATE: Final = _cluster(Action.UPDATE)
 
 TABLE: Final[Mapping[str, Needs]] = {
     "send": _sends,
-    "send_batch": _sends,
+    "send_batch": _sends_moving,
     "seed": _CLUSTER_UPDATE,
     "receive": _consumes,
     "acknowledge": _consumes,

@@ -191,9 +191,14 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class BatchIn(Input, frozen=True):
-    """Messages to store in one transaction, all or none."""
+    """Messages to store in one transaction, all or none.
+
+    With `advance`, the clock is moved by this duration first, as by `POST /v1/clock/advance`; it stays moved
+    even if the broker then refuses the messages.
+    """
 
     messages: Annotated[list[MessageIn], Meta(min_length=1, max_length=MAX_BATCH)]
+    advance: Duration | UnsetType = UNSET
 
 
 class SentBatch(msgspec.Struct, frozen=True):
@@ -216,9 +221,10 @@ async def send(call: ApiCall, path: TopicPath, message: MessageIn) -> Sent:
 async def send_batch(call: ApiCall, path: TopicPath, batch: BatchIn) -> SentBatch:
     """Answers once all messages are durable."""
     sender = call.sender
-    sent = await call.broker.sender.send_batch(
-        [message_of(sender, path.topic, one) for one in batch.messages]
-    )
+    messages = [message_of(sender, path.topic, one) for one in batch.messages]
+    if batch.advance is not UNSET:
+        await call.broker.mover.advance(parse_duration_us(batch.advance, "advance"))
+    sent = await call.broker.sender.send_batch(messages)
     return SentBatch([_sent(one) for one in sent])
 
 

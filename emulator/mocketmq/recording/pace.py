@@ -16,13 +16,13 @@ _RESET_MS: Final = 60_000
 class Pace:
     """Targets on the broker's clock, each as far after the begin as the line was recorded after the first.
 
-    ``began_ms`` and ``now_ms`` are times of the broker's clock in milliseconds; ``moves`` says whether the
-    replay moves that clock.
+    ``began_ms`` and ``now_ms`` are times of the broker's clock in milliseconds. ``moves`` says whether the
+    replay moves that clock, ``steps`` whether only the replay does, without waiting.
     """
 
     def __init__(self, broker: Client) -> None:
         self.began_ms = self.now_ms = 0
-        self.moves = False
+        self.moves = self.steps = False
         self._broker = broker
         self._speed: float | None = None
         self._steady_us = 0
@@ -41,6 +41,7 @@ class Pace:
         if speed is not None and speed < rate:
             raise InvalidArgumentError("speed", speed, f"at least {rate:g}, at which the broker's clock runs")
         self._speed, self.moves = speed, speed != rate
+        self.steps = speed is None and not rate
 
     async def begin(self) -> None:
         """Begin at the broker's current time. Raises BrokerError, UnreachableError."""

@@ -1,8 +1,9 @@
 """Replays a recording: sends its messages to a broker with their spacing, on the broker's clock.
 
 Each message has a target, as far after the begin of the replay as it was sent after the first message. Before
-it is sent, the clock is moved to the target, or the replay waits until the clock gets there. Messages with
-the same target are sent one topic after the other, each topic by one request, so each queue keeps its order.
+it is sent, the clock is moved to the target, on a manual clock by the same request, or the replay waits until
+the clock gets there. Messages with the same target are sent one topic after the other, each topic by one
+request, so each queue keeps its order.
 """
 
 import asyncio
@@ -84,7 +85,8 @@ class Replaying:
         await self._pace.begin()
         size = self._recording.size
         for target_ms, lines in self._turns():
-            await self._pace.reach(target_ms)
+            if not self._pace.steps:
+                await self._pace.reach(target_ms)
             await self._send_all(lines, target_ms)
             self._progress("replaying", self._recording.whole, size)
         if self._unreadable is not None:
@@ -148,28 +150,34 @@ class Replaying:
             else:
                 by_topic.setdefault(topic, []).append((line, message))
         for topic, messages in by_topic.items():
-            sending = asyncio.ensure_future(self._send_topic(topic, messages))
+            sending = asyncio.ensure_future(self._send_topic(topic, messages, target_ms))
             try:
                 await asyncio.shield(sending)
             except asyncio.CancelledError:
                 await sending  # the broker may have stored these messages, so count them
                 raise
 
-    async def _send_topic(self, topic: str, messages: list[tuple[Line, JsonObject]]) -> None:
-        """Send messages by one request or, if one of them is refused, one by one."""
+    async def _send_topic(self, topic: str, messages: list[tuple[Line, JsonObject]], target_ms: int) -> None:
+        """Send messages at their target by one request or, if one of them is refused, one by one."""
+        step_ms = max(target_ms - self.now_ms, 0) if self._pace.steps else 0
+        outgoing = [message for _, message in messages]
         try:
-            if len(messages) == 1:
-                answers = [await self._broker.send(topic, **messages[0][1])]
+            if step_ms:  # moves the clock by the same request
+                answers = await self._broker.send_batch(topic, outgoing, advance=f"{step_ms}ms")
+                self._pace.now_ms = target_ms
+            elif len(messages) == 1:
+                answers = [await self._broker.send(topic, **outgoing[0])]
             else:
-                answers = await self._broker.send_batch(topic, [message for _, message in messages])
+                answers = await self._broker.send_batch(topic, outgoing)
         except BrokerError as error:
             if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.status in _DENIED:
                 raise
-            if len(messages) == 1:
+            if len(messages) == 1 and not step_ms:
                 self._refuse_line(messages[0][0], error)
                 return
+            await self._pace.reach(target_ms)
             for one in messages:
-                await self._send_topic(topic, [one])
+                await self._send_topic(topic, [one], target_ms)
             return
         self.sent += len(answers)
         dues = [answer["due_ms"] for answer in answers if answer["due_ms"] is not None]

@@ -99,7 +99,11 @@ READS = [(T, "Sub|Get")]
 
 NEEDS: Mapping[str, tuple[str, Any, list[tuple[str, str]]]] = {
     "send": (ORDERS, {"body": "x"}, [(T, "Pub")]),
-    "send_batch": (f"{ORDERS}/batch", {"messages": [{"body": "x"}]}, [(T, "Pub")]),
+    "send_batch": (
+        f"{ORDERS}/batch",
+        {"messages": [{"body": "x"}], "advance": "1s"},
+        [(T, "Pub"), *CLUSTER_UPDATE],
+    ),
     "prepare": ("/v1/topics/orders/transactions", {"body": "x", "group": "shop"}, [(T, "Pub")]),
     "receive": ("/v1/groups/billing/receive", {"topic": "orders"}, [(G, "Sub"), (T, "Sub")]),
     "acknowledge": ("/v1/groups/billing/ack", RECEIPTS, [(G, "Sub")]),

@@ -181,6 +181,19 @@ async def test_a_batch_is_stored_as_a_whole_or_not_at_all(api: Api) -> None:
     assert (await api.send(queue_id=0))["log_offset"] == 2
 
 
+async def test_a_batch_may_move_the_clock_first(api: Api) -> None:
+    path = f"{MESSAGES}/batch"
+    await api.send(delay_level=1, queue_id=0)
+    before_ms = (await api.ok("GET", "/v1/clock"))["now_ms"]
+    batch = {"messages": [{"body": "a", "queue_id": 0}], "advance": "1500ms"}
+    [sent] = (await api.ok("POST", path, batch))["sent"]
+    assert sent["queue_offset"] == 1, "the delayed message was delivered on the way"
+    assert sent["store_ms"] - before_ms >= 1_500
+    problem = await api.refused(400, "POST", path, {**batch, "advance": "soon"})
+    assert problem["field"] == "advance"
+    assert (await api.refused(409, "POST", path, {"messages": [{"body": "a", "queue_id": 9}]}))["field"]
+
+
 async def test_browsing_leaves_no_trace(api: Api) -> None:
     path = "/v1/topics/orders/queues/0/messages"
     for tag in ("A", "B", "A"):

@@ -38,7 +38,7 @@ _OF_PROCESS: Final = {
 """Requests whose answers tell of the process: only their codes are compared."""
 _PATHS_OF_PROCESS: Final = ("/v1/info", "/v1/reports", "/v1/snapshots", "/v1/brokers")
 _RESET: Final = "/v1/reset"
-_STREAMS: Final = ("/v1/live", "/v1/reports")
+_STREAMS: Final = ("/v1/stream", "/v1/reports")
 _WALL_FIELDS: Final = frozenset(("start_deliver_ms", "born_ms"))
 """Fields of JSON requests that have times of the client's clock; all others have the broker's."""
 _QUEUE_FIELDS: Final = ("queueOffset", "commitOffset", "offset")
