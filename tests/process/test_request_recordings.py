@@ -182,7 +182,7 @@ async def test_a_changed_answer_is_named_by_door(tmp_path: Path) -> None:
         for number in range(3):
             await remoting.ok(RequestCode.SEND_MESSAGE, sent_ext("orders", number), b"x" * 2_000)
         await client.send("orders", "delayed", delay_level=3)
-    async with forked_broker(*MANUAL, "--max-message-bytes", "1k", "--levels", "1s 5s 20s") as broker:
+    async with forked_broker(*MANUAL, "--max-message-bytes", "1K", "--levels", "1s 5s 20s") as broker:
         done = await ended("replay", str(path), "--url", broker.url)
     assert done.code == 1
     assert "json: 3 answers compared, 1 differ" in done.stdout
@@ -317,7 +317,7 @@ async def test_a_killed_broker_leaves_a_file_that_is_read_up_to_its_last_whole_l
     [
         (("--record-mask", "keys"), "nothing without record or record_requests"),
         (("--record-requests", "{file}", "--record-mask", "phone"), "allowed: body, a path"),
-        (("--record-requests", "/no/such/place/r.jsonl"), "record_requests is '/no/such/place/r.jsonl'"),
+        (("--record-requests", "/no/such/place/r.jsonl"), "--record-requests is '/no/such/place/r.jsonl'"),
         (("--record-requests", "{messages}"), "of another kind, or with other masks"),
     ],
 )

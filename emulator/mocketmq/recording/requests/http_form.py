@@ -152,12 +152,12 @@ def _mask_properties(found: dict[str, Any], masks: Masks) -> None:
     if not texts:
         return
     masked = masks.properties(texts, OF_BROKERS)
-    if TAGS in masked:
-        found["tag"] = masked.pop(TAGS)
-    if KEYS in masked:
-        found["keys"] = masked.pop(KEYS).split()
+    if isinstance(tag, str):
+        found["tag"] = masked[TAGS]
+    if isinstance(keys, list):
+        found["keys"] = masked[KEYS].split()
     if isinstance(given, dict):
-        found["properties"] = given | masked
+        found["properties"] = {name: masked.get(name, text) for name, text in given.items()}
 
 
 def changed_body(text: str, change: Callable[[str, str], str]) -> str:
