@@ -46,15 +46,16 @@ async def test_requests_of_clients_are_answered_alike(client: str, tmp_path: Pat
     async with recording_broker(path, *SHORT_POLLS) as (_, _, remoting):
         count = await play(remoting, client)
     code, summary, stderr = await compared(path, *SHORT_POLLS)
-    assert (code, summary["differences"], stderr) == (0, [], "")
+    assert summary["differences"] == []
+    assert (code, stderr) == (0, "")
     assert summary["doors"]["remoting"]["compared"] == count
 
 
-async def test_another_version_of_rocketmq_is_noticed(tmp_path: Path) -> None:
+async def test_another_setting_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "requests.jsonl"
     async with recording_broker(path, *SHORT_POLLS) as (_, _, remoting):
         await play(remoting, "java-5.5")
-    code, summary, _ = await compared(path, *SHORT_POLLS, "--levels", "2s 4s")
+    code, summary, _ = await compared(path, *SHORT_POLLS, "--no-auto-create-topics")
     assert code == 1
     assert {each["operation"].partition(" ")[0] for each in summary["differences"]} >= {"SEND_MESSAGE_V2"}
 
@@ -85,5 +86,6 @@ async def test_requests_of_grpc_clients_are_answered_alike(client: str, tmp_path
         for one in grpc_recorded.requests(client):
             await ask(grpc, one)
     code, summary, stderr = await compared(path, *SHORT_POLLS, *ONE_QUEUE)
-    assert (code, summary["differences"], stderr) == (0, [], "")
+    assert summary["differences"] == []
+    assert (code, stderr) == (0, "")
     assert summary["doors"]["grpc"]["compared"] >= 10

@@ -24,6 +24,8 @@ from mocketmq.recording.recording import Line, RecordedMessage, RecordingError, 
 
 _MOST: Final = 500
 """Maximum number of messages in a request."""
+_LONGEST_STEP_MS: Final = 365 * 86_400_000
+"""Longest move of the clock that is part of a send."""
 _MOST_BYTES: Final = 1 << 20
 """Size of bodies beyond which a request gets no further message."""
 
@@ -160,6 +162,9 @@ class Replaying:
     async def _send_topic(self, topic: str, messages: list[tuple[Line, JsonObject]], target_ms: int) -> None:
         """Send messages at their target by one request or, if one of them is refused, one by one."""
         step_ms = max(target_ms - self.now_ms, 0) if self._pace.steps else 0
+        if step_ms > _LONGEST_STEP_MS:
+            await self._pace.reach(target_ms)
+            step_ms = 0
         outgoing = [message for _, message in messages]
         try:
             if step_ms:  # moves the clock by the same request

@@ -109,6 +109,8 @@ def test_times_may_be_off_by_the_tolerance() -> None:
     ]
     assert same({"at": "2030-01-31T15:00:00.000Z"}, {"at": "2030-01-31T15:01:00.500Z"}, values) == []
     assert same({"at": "2030-01-31T15:00:00.000Z"}, {"at": "2030-01-31T15:00:00.500Z"}, values)
+    assert values.changed("2030-01-31T16:00:00.574123Z", 9_000) == "2030-01-31T16:00:09.574Z"
+    assert same({"at": "2030-01-31T16:00:00.574Z"}, {"at": "2030-01-31T16:00:09.574Z"}, values) == []
     assert values.changed(str(NOW_MS), 0) == str(late_ms)
     assert values.changed(str(NOW_MS + 9), 5) == str(NOW_MS + 14)
 

@@ -24,7 +24,7 @@ _OFFSETS: Final = frozenset(
         *("consumeroffset", "brokeroffset", "nextoffset", "end"),
     )
 )
-_LOG_OFFSETS: Final = frozenset(("logoffset", "commitlogoffset", "preparedoffset"))
+_LOG_OFFSETS: Final = frozenset(("logoffset", "commitlogoffset", "preparedoffset", "parkedoffset"))
 """Places in the log of all messages, which another broker gives out as it likes."""
 _ABSENT: Final = object()
 _LONGEST: Final = 80

@@ -28,6 +28,7 @@ _PARTS: Final = re.compile(r"(\[?[\w.:-]{1,255}\]?:\d{1,5}(?!\d)|[^\W_]+(?:[\w+=
 """Parts of a text that may stand for others: addresses with a port, and words."""
 _ADDRESS: Final = re.compile(r"\[?[0-9A-Za-z.:-]+\]?:\d{1,5}")
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+_MS_LETTERS: Final = len("2030-01-31T15:00:00.000Z")
 _LENGTHS_MS: Final = {13: 1, 16: US_PER_MS}
 """Units of a time in milliseconds and microseconds, by its number of digits."""
 
@@ -72,7 +73,7 @@ class ValueMap:
 
     def _shifted_iso(self, text: str, shift_ms: int) -> str:
         at_ms = _iso_ms(text)
-        return text if at_ms is None else format_instant((at_ms + shift_ms) * US_PER_MS)
+        return text if at_ms is None else format_instant(int(self._part(str(at_ms), shift_ms)) * US_PER_MS)
 
     # Answers
 
@@ -149,6 +150,9 @@ class ValueMap:
     def _is_near(self, recorded_ms: int | None, found_ms: int | None) -> bool:
         if recorded_ms is None or found_ms is None:
             return False
+        asked = self._times.get(str(recorded_ms))  # a time of the client, which the answer repeats
+        if asked is not None and abs(found_ms - int(asked)) <= TOLERANCE_MS:
+            return True
         return abs(found_ms - recorded_ms - self.shift_ms) <= TOLERANCE_MS
 
     def _learn(self, recorded: str, found: str) -> bool:
@@ -163,7 +167,8 @@ class ValueMap:
 
 
 def _iso_ms(text: str) -> int | None:
+    """Milliseconds of an instant, rounded down, as brokers repeat it."""
     try:
-        return parse_instant_ms(text)
+        return parse_instant_ms(text if len(text) <= _MS_LETTERS else f"{text[: _MS_LETTERS - 1]}Z")
     except InvalidArgumentError:
         return None
