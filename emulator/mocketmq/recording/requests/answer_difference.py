@@ -18,6 +18,8 @@ _VOLATILE: Final = frozenset(
     )
 )
 """Fields that say something of the process rather than of its state, in the form of ``plain_name``."""
+_ANSWERED_AT: Final = ("messages", "deliveryTimestamp")
+"""Place of the wall time at which a receive by gRPC was answered, but for the number of the response."""
 _OFFSETS: Final = frozenset(
     (
         *("queueoffset", "nextbeginoffset", "maxoffset", "offset", "commitoffset"),
@@ -90,7 +92,7 @@ _Found = Iterator[tuple[tuple[str, ...], str]]
 
 def _parted(path: tuple[str, ...], recorded: Any, found: Any, values: ValueMap, owner: str) -> _Found:
     name = next((step for step in reversed(path) if not step.isdecimal()), "")
-    if plain_name(name) in _VOLATILE:
+    if plain_name(name) in _VOLATILE or path[::2] == _ANSWERED_AT:
         return
     if isinstance(recorded, dict) and isinstance(found, dict):
         own = _owner_in(recorded, owner)
