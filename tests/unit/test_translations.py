@@ -123,7 +123,10 @@ def test_issue_forms_ask_the_same_in_both_languages() -> None:
     for form in english:
         chinese = form.with_name(f"{form.stem}.zh-CN.yml")
         assert shape(form) == shape(chinese), chinese.name
-        assert re.search(HAN, yaml.safe_load(chinese.read_text("utf-8"))["name"])
+        content = yaml.safe_load(chinese.read_text("utf-8"))
+        read_first = [content["name"], content["description"]]
+        asked = [each["attributes"][text] for each in content["body"] for text in ("label", "description")]
+        assert [text for text in (*read_first, *asked) if not re.search(HAN, text)] == []
 
 
 @pytest.mark.parametrize("page", [chinese_page(page) for page in PAGES])
