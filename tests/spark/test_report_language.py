@@ -4,11 +4,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from mocketmq_report import document as d
 from mocketmq_report.judge.thresholds import judge, parse
 from mocketmq_report.report.html import html
+from tests.support.browser import running_browser
 from tests.support.chromium import needs_chromium, open_page
 from tests.support.page_texts import TEXTS
 from tests.support.reports import sample_comparison, sample_report
@@ -147,3 +149,37 @@ async def test_sentences_with_names_and_figures_are_wholly_chinese(tmp_path: Pat
     assert sorted(left) == [UNKNOWN]
     assert SENTENCES - {*texts} == set()
     assert names == ["exact", "exact", "rocketmq4"]
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    ("locale", "variety", "made", "midnight"),
+    [
+        ("en-US", "en-US", "Made Nov 21, 2026, 00:01:30.000 UTC by ", "Nov 21"),
+        ("en-GB", "en-GB", "Made 21 Nov 2026, 00:01:30.000 UTC by ", "21 Nov"),
+        ("en-ZA", "en-ZA", "Made 21 Nov 2026, 00:01:30", "21 Nov"),  # with a decimal comma
+        ("fr", "en", "Made Nov 21, 2026, 00:01:30.000 UTC by ", "Nov 21"),
+        ("zh-CN", "zh-CN", " 于 2026年11月21日 UTC 00:01:30.000 用 Spark ", "11月21日"),
+    ],
+)
+async def test_dates_and_numbers_follow_the_browsers_region(
+    tmp_path: Path, locale: str, variety: str, made: str, midnight: str
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(html(told_report()))
+    async with running_browser() as browser:
+        context = await browser.new_context(locale=locale)
+        page = await context.new_page()
+        await page.goto(path.as_uri())
+        whole, share = await page.evaluate(
+            "(locale) => [2550, 2.35].map((one) => new Intl.NumberFormat(locale).format(one))", variety
+        )
+        reasons = await page.inner_text(".reasons p")
+        assert whole in reasons
+        assert f"{share}%" in reasons
+        assert made in await page.inner_text("footer")
+        ticks = await page.locator("#chart-time .tick").all_text_contents()
+        assert ticks[-1] == midnight
+        assert "22:10" in ticks
+        assert await page.locator("#levels tbody tr td").nth(1).text_content() == whole
+        await context.close()

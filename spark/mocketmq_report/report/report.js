@@ -29,16 +29,10 @@ function duration(us) {
   }
 }
 
-// Epoch milliseconds.
-function instant(ms) {
-  const at = new Date(ms);
-  return isNaN(at) ? `${ms} ms` : at.toISOString();
-}
-
 const FORMATS = {
   text: String,
-  count: (value) => value.toLocaleString(document.documentElement.lang, { maximumFractionDigits: 3 }),
-  share: (value) => `${Number((100 * value).toPrecision(7))}%`,
+  count: (value) => value.toLocaleString(locale, { maximumFractionDigits: 3 }),
+  share: (value) => localized(`${Number((100 * value).toPrecision(7))}%`),
   duration: (us) => t(duration(us)),
   instant,
 };
@@ -102,6 +96,7 @@ function scaled(axis, from, to) {
 }
 
 function ticks(axis) {
+  if (axis.instants) return axis.instants.map((ms) => [ms, tick(ms)]);
   return axis.bands ? axis.bands.map((name) => [name, axis.areNames ? name : t(name)]) : axis.ticks.map(([value, label]) => [value, t(label)]);
 }
 
@@ -195,6 +190,7 @@ function drawRow(mark, row, x, y, box, ends) {
 
 function draw(place, spec, chosen) {
   const width = place.clientWidth;
+  if (!width) return; // in a frame that is not shown
   const xAxis = spec.choice && chosen in spec.x ? spec.x[chosen] : spec.x;
   const longest = Math.max(0, ...(spec.y.bands ? ticks(spec.y) : []).map(([, label]) => widthOf(label)));
   const left = Math.max(LEFT[language], Math.min(LONGEST, longest + 8));

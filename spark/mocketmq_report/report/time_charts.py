@@ -6,7 +6,6 @@ Instants are epoch milliseconds, as in JavaScript.
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from mocketmq.clock import US_PER_MS, US_PER_S
@@ -67,10 +66,7 @@ def _time(timeline: Timeline) -> _Time:
     first_us, end_us = timeline.instants[0].at_us, timeline.instants[-1].at_us + timeline.step_us
     step_us = round_step(end_us - first_us, _MOST_TICKS)
     ticks = range(first_us - first_us % -step_us, end_us + 1, step_us)
-    x = {
-        "domain": [_ms(first_us), _ms(end_us)],
-        "ticks": [(_ms(tick), _label(tick)) for tick in ticks],
-    }
+    x = {"domain": [_ms(first_us), _ms(end_us)], "instants": [_ms(tick) for tick in ticks]}
     tip = [
         *(Tip("what", "what", "text"), Tip("run", "run", "text")),
         *(Tip("at", "t", "instant"), Tip("to", "to", "instant")),
@@ -98,14 +94,6 @@ def _time(timeline: Timeline) -> _Time:
 def _ms(us: int) -> float:
     """Convert microseconds to milliseconds, as an int if whole."""
     return us / US_PER_MS if us % US_PER_MS else us // US_PER_MS
-
-
-def _label(us: int) -> str:
-    """Label a tick with its time, or with its date at midnight."""
-    at = datetime.fromtimestamp(us / US_PER_S, UTC)
-    if us % (24 * 60 * _MINUTE_US) == 0:
-        return f"{at.day} {at:%b}"
-    return at.strftime("%H:%M:%S" if us % _MINUTE_US else "%H:%M")
 
 
 def _percentiles(instants: list[Instant], step_us: int, time: _Time) -> Chart:
@@ -225,7 +213,9 @@ def _heats(most: int) -> tuple[list[LegendEntry], list[int]]:
     limits = sorted({max(2, round(most ** (step / HEATS))) for step in range(1, HEATS)} - {most + 1})
     steps = list(zip([1, *limits], [*limits, most + 1], strict=True))
     return [
-        LegendEntry(f"{low}" if low == high - 1 else f"{low}–{high - 1}", f"var(--heat-{number})", "box")
+        LegendEntry(
+            f"{low:,}" if low == high - 1 else f"{low:,}–{high - 1:,}", f"var(--heat-{number})", "box"
+        )
         for number, (low, high) in enumerate(steps, start=HEATS - len(steps))
     ], limits
 
