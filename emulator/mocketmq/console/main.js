@@ -20,23 +20,25 @@ function address() {
   return { room, rest, query: new URLSearchParams(query) };
 }
 
+const named = (name) => ROOMS.find((one) => one.name === name);
+
 const usesLevels = (state) => state.lanes.some((lane) => lane.pending || lane.delivered);
 
-// Without a view in the address: the levels if they are in use, else the newest messages.
+// Without a view in the address, or with an unknown one: the levels if they are in use, else the newest messages.
 function choose() {
   if (live.state) return location.replace(usesLevels(live.state) ? "#/levels" : "#/messages");
   view.replaceChildren(h("p", { class: "dim" }, t("frame.waiting")));
   const end = listen((kind) => {
     if (kind !== "state") return;
     end();
-    if (!address().room) choose();
+    if (!named(address().room)) choose();
   });
 }
 
 function show() {
   const { room, rest, query } = address();
-  if (!room) return choose();
-  const found = ROOMS.find((one) => one.name === room) ?? ROOMS[0];
+  const found = named(room);
+  if (!found) return choose();
   leave();
   view.replaceChildren();
   view.dataset.room = found.name;

@@ -156,6 +156,13 @@ async def test_the_first_page_depends_on_whether_levels_are_used(browser: "Brows
         await expect(page.get_by_role("heading", level=1)).to_have_text("Levels")
 
 
+async def test_an_unknown_address_leads_to_the_first_page(browser: "Browser", api: Api) -> None:
+    await api.send(body="order 7")
+    async with console_page(browser, api.emulator.url, "message/7F00") as page:
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Messages")
+        await expect(page).to_have_url(re.compile("#/messages$"))
+
+
 async def test_the_clock_tells_its_mode_and_time_zone(browser: "Browser", api: Api) -> None:
     async with console_page(browser, api.emulator.url, zone="Asia/Kolkata") as page:
         await expect(page.locator(".zone")).to_have_text("UTC+05:30")
