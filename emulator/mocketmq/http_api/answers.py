@@ -87,14 +87,14 @@ class AnswerLoad:
             await response.prepare(self._request)
             await response.write_eof()
 
-    async def send_text(self, text: bytes, content_type: str) -> web.StreamResponse:
-        """Send a very large text in pieces, so that no turn of the event loop copies all of it."""
+    async def send_in_pieces(self, content: bytes, content_type: str) -> web.StreamResponse:
+        """Send a very large body in pieces, so that no turn of the event loop copies all of it."""
         response = web.StreamResponse(headers={"Content-Type": content_type})
-        response.content_length = len(text)
-        with self._sending(len(text)):
+        response.content_length = len(content)
+        with self._sending(len(content)):
             await response.prepare(self._request)
-            for begin in range(0, len(text), PIECE_BYTES):
-                await response.write(text[begin : begin + PIECE_BYTES])
+            for begin in range(0, len(content), PIECE_BYTES):
+                await response.write(content[begin : begin + PIECE_BYTES])
                 await asyncio.sleep(0)
             await response.write_eof()
         return response

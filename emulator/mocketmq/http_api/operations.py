@@ -140,7 +140,7 @@ async def metrics(call: ApiCall, _: NoInput) -> web.StreamResponse:
     # The import takes half as long as importing the whole API, and many brokers are never scraped.
     from mocketmq.http_api.metrics import render  # noqa: PLC0415
 
-    return await load_of(call.request).send_text(await render(call.api), _PROMETHEUS)
+    return await load_of(call.request).send_in_pieces(await render(call.api), _PROMETHEUS)
 
 
 async def openapi(call: ApiCall, _: NoInput) -> web.Response:

@@ -15,7 +15,7 @@ async def test_a_client_may_leave_while_a_large_text_is_sent() -> None:
 
     async def serve(request: web.BaseRequest) -> web.StreamResponse:
         try:
-            response = await AnswerLoad(answers, request).send_text(LARGE, "text/plain")
+            response = await AnswerLoad(answers, request).send_in_pieces(LARGE, "text/plain")
         except BaseException as error:
             ended.set_exception(error)
             raise
