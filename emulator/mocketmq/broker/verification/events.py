@@ -18,7 +18,8 @@ SELECT group_name, log_offset, times, first_taken_us, last_taken_us, visible_us,
 FROM receipts WHERE group_name = ? ORDER BY log_offset DESC LIMIT ?"""
 _MOVES: Final = """
 SELECT from_us, to_us FROM clock_moves
-WHERE move > coalesce((SELECT value FROM counters WHERE name = 'reset_at_move'), 0)
+WHERE from_us <> to_us
+ AND move > coalesce((SELECT value FROM counters WHERE name = 'reset_at_move'), 0)
 ORDER BY move DESC LIMIT ?"""
 _FAULTS: Final = """
 SELECT unique_key, next_offset, topic, group_name, at_us, fault, do, door, operation FROM fault_hits
