@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Final
 from mocketmq.access.access import access_of
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.building import open_broker
+from mocketmq.broker.packs.pack_file import Pack
+from mocketmq.broker.packs.packing import restore_pack
 from mocketmq.door_tap import DoorTap
 from mocketmq.emulator import Emulator
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.front_doors import open_front_doors
 from mocketmq.http_api.faults import rule_of
+from mocketmq.http_api.packs import events_of
 from mocketmq.http_api.seeds import plant_declared
 from mocketmq.ready_file import ReadyFile
 from mocketmq.remoting.listening.ports import bind_ports, store_host_of
@@ -33,10 +36,11 @@ DELAY_SCHEMES: Final[Sequence[OpenScheme]] = (open_timed_scheme,)
 
 
 @asynccontextmanager
-async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
+async def running_emulator(settings: Settings, pack: Pack | None = None) -> AsyncIterator[Emulator]:
     """Run an emulator; on exit stop its listeners and timers, make the last commit, close the store.
 
-    Raises SettingError, ListenError or a StoreError when it cannot start, and leaves nothing open.
+    With a ``pack``, it begins with the state in it. Raises SettingError, ListenError, PackError or a
+    StoreError when it cannot start, and leaves nothing open.
     """
     table = LevelTable.parse(settings.levels)
     access = access_of(settings)
@@ -58,6 +62,10 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
             )
         telemetry = await stack.enter_async_context(_telemetry(broker, settings))
         await plant_declared(broker, settings)
+        if pack is not None:
+            events_of(pack)
+            await restore_pack(broker.snapshots, pack)
+            broker.opened_pack = pack
         tap = _start_recordings(settings, broker, stack)
         http, remoting, grpc = await open_front_doors(broker, settings, access, ports, stack, tap)
         # Long polls and streams must end before the listeners wait for their handlers.

@@ -59,11 +59,13 @@ COMMANDS = {
         "snapshot restore s",
         "snapshot rm s",
     ],
+    "pack": ["pack /dev/null/none --test t"],
     "seed": ["seed - --format jsonl"],
     "healthcheck": ["healthcheck", "healthcheck --url http://127.0.0.1:9"],
 }
 OTHERS = {
     "mcp",
+    "open",
     "schema",
     "serve",
     "export",

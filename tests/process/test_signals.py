@@ -41,6 +41,7 @@ ASKING = {
     "client": "client me@1 --group g",
     "reset": "reset",
     "snapshot": "snapshot list",
+    "pack": "pack /dev/null/none",
     "seed": "seed - --format jsonl",
     "healthcheck": "healthcheck",
     "info": "info",
@@ -59,6 +60,7 @@ WORKING = {
     "demo": "demo",
     "verify": "verify --data {store}",
     "schema": "schema",
+    "open": "open {folder}.mocketmq",
     "mcp": "mcp",
 }
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -80,6 +82,7 @@ BY_ITSELF = {
     "healthcheck": 3,
     "verify": 0,
     "schema": 0,
+    "open": 2,
     "mcp": 0,
 }
 """Exit codes of commands that may finish just before the signal."""

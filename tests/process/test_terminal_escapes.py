@@ -68,6 +68,8 @@ FAILING = {
     "no topic": ("peek", f"none{ESCAPES}"),
     "no file": ("delayed", "cat", f"none{ESCAPES}"),
     "no snapshot": ("snapshot", "restore", f"none{ESCAPES}"),
+    "no pack": ("open", f"none{ESCAPES}"),
+    "no place for a pack": ("pack", f"none{ESCAPES}/none"),
     "no seed": ("seed", f"none{ESCAPES}.toml"),
     "no directory": ("verify", "--data", f"none{ESCAPES}"),
     "no command": (f"none{ESCAPES}",),
@@ -108,6 +110,7 @@ WITHOUT = {
     *("name-servers", "name-servers ls", "name-servers stop", "name-servers start", "name-servers freeze"),
     *("name-servers hide", "name-servers keep", "name-servers correct"),
     *("snapshot save", "snapshot restore", "snapshot list", "snapshot diff", "snapshot rm"),
+    *("pack", "open"),
     *("delayed", "transactions", "faults", "snapshot"),
 }
 """Commands that show only numbers, instants and validated names, and groups of commands."""

@@ -11,6 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from yarl import URL
 
 from mocketmq.app import running_emulator
+from mocketmq.broker.packs.pack_file import Pack
+from mocketmq.broker.packs.packed_settings import opened_settings
 from mocketmq.emulator import Emulator
 from mocketmq.settings import Settings
 from tests.support.brokers import FREE_PORTS
@@ -76,6 +78,14 @@ async def running_api(**changed: Any) -> AsyncIterator[Api]:
     """Run an emulator with a manual clock, by default in memory, and a client of it."""
     settings = Settings(**{**FREE_PORTS, "data": ":memory:", "clock": "manual", **changed})
     async with running_emulator(settings) as emulator, ClientSession() as session:
+        yield Api(emulator, session)
+
+
+@asynccontextmanager
+async def opened_api(pack: Pack) -> AsyncIterator[Api]:
+    """Run an emulator that begins with a pack, and a client of it."""
+    settings = opened_settings(pack.settings, pack.name, 0)
+    async with running_emulator(settings, pack) as emulator, ClientSession() as session:
         yield Api(emulator, session)
 
 

@@ -7,6 +7,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from tests.support.fork_server import Forked, fork
 from tests.support.patience import HANGING_S
@@ -146,6 +147,13 @@ async def broker_process(
 async def forked_broker(*args: str, env: Mapping[str, str] | None = None) -> AsyncIterator[BrokerProcess]:
     """Like :func:`broker_process`, but ten times as fast: it forks a process that has imported everything."""
     async with _running(await fork([*SERVE, *args], clean_environment() | dict(env or {}))) as process:
+        yield process
+
+
+@asynccontextmanager
+async def opened_pack(file: Path) -> AsyncIterator[BrokerProcess]:
+    """Run ``mocketmq open`` on a pack. Raises StartError."""
+    async with _running(await fork(["open", str(file)], clean_environment())) as process:
         yield process
 
 

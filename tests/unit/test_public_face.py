@@ -36,6 +36,7 @@ CLIENT = {
     "client.operations",
     "client.seeds",
     "client.times",
+    "client.whole_file",
     "duration",
     "errors",
     "instant",

@@ -67,6 +67,7 @@ ROOMS = {
     "transactions": {"mocketmq.broker.transactions"},
     "removal": {"mocketmq.broker.removal"},
     "snapshots": {"mocketmq.broker.snapshots"},
+    "packs": {"mocketmq.broker.packs"},
     "broker": {"mocketmq.broker"},  # combines the other rooms
     # Below the protocols
     "connections": {"mocketmq.connections"},
@@ -134,7 +135,7 @@ ROOMS = {
 
 BROKER = (
     "filters registry sending consuming seeding lite life inspection verification watching transactions"
-    " removal snapshots broker"
+    " removal snapshots packs broker"
 )
 
 KNOWS = {
@@ -157,6 +158,7 @@ KNOWS = {
     "transactions": "base store schedule filters registry sending consuming",
     "removal": "base store faults schedule registry consuming lite",
     "snapshots": "base store faults schedule registry consuming lite transactions removal",
+    "packs": "base store snapshots",
     "broker": f"base access store faults schedule {BROKER}",
     "connections": "base store",
     "wire": "base",
@@ -195,7 +197,7 @@ KNOWS = {
     "lab": f"base schedule delay {BROKER} wire calling client probe app",
     "lab-report": "base document judge report spark lab",
     "cli": (
-        "base store faults delay calling client probe demo document ledger judge spark app lab relay"
+        "base store faults delay packs calling client probe demo document ledger judge spark app lab relay"
         " recording lab-report mcp questions"
     ),
 }

@@ -28,6 +28,7 @@ from mocketmq.broker.lite.lite_topic_list import LiteTopicList
 from mocketmq.broker.lite.subscriptions import LiteSubscriptions
 from mocketmq.broker.name_servers import NameServerViews
 from mocketmq.broker.outage import Outage
+from mocketmq.broker.packs.pack_file import Pack
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.removal.full_reset import FullReset
 from mocketmq.broker.removal.reset import Reset
@@ -133,6 +134,7 @@ class Broker:
 
     # Snapshots
     snapshots: Snapshots
+    opened_pack: Pack | None = None  # from which it was opened
 
     tasks: Sequence[asyncio.Task[None]]
     """Background tasks, which run until the broker is closed. A task that ends earlier has failed."""

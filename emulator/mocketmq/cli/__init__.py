@@ -61,6 +61,8 @@ _COMMANDS = {
         "mocketmq.cli.snapshot",
         "Save the broker's state under a name, go back to it, compare two.",
     ),
+    "pack": ("mocketmq.cli.pack", "Pack the state and the story of a failed test into a file."),
+    "open": ("mocketmq.cli.open", "Open a pack: a broker at the moment of the failure, with its console."),
     "reset": ("mocketmq.cli.topics", "Delete all messages, or those of one topic."),
     "export": ("mocketmq.cli.export", "Export the ledger as Parquet."),
     "sql": ("mocketmq.cli.sql", "Answer questions about the ledger in SQL."),

@@ -25,7 +25,7 @@ class Exit(IntEnum):
     NOT_READY = 3, "the broker cannot be reached or is not ready"
     NOTHING = 4, "nothing was received or found, or nothing has this name or id"
     NOT_STARTED = 5, "the broker cannot open its store or a port"
-    DAMAGED = 6, "a store is damaged, or files of delayed messages are damaged or misplaced"
+    DAMAGED = 6, "a store or a pack is damaged, or files of delayed messages are damaged or misplaced"
     DEFECT = 70, "a defect in mocketmq itself; see the log"
     INTERRUPTED = 130, "interrupted by Ctrl-C; 143 by SIGTERM"
 

@@ -15,6 +15,7 @@ import click
 
 from mocketmq import __version__
 from mocketmq.app import running_emulator
+from mocketmq.broker.packs.pack_file import Pack
 from mocketmq.cli.completion import complete_words
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.log_lines import log_to_stderr
@@ -80,10 +81,7 @@ def serve(config: Path | None, until_eof: bool, **flags: Any) -> None:
     # Libraries log only warnings and errors.
     log_to_stderr()
     settings = load_settings(flags, os.environ, config)
-    for room in ("mocketmq", "mocketmq_compat"):
-        logging.getLogger(room).setLevel(settings.log_level.upper())
-    # aiohttp logs a stack for each request that is not HTTP, although the client gets a response.
-    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
+    set_log_levels(settings)
     is_guarded = settings.token or settings.acl
     if not is_guarded and not is_loopback(settings.host) and not is_in_container():
         log.warning(
@@ -99,13 +97,35 @@ def serve(config: Path | None, until_eof: bool, **flags: Any) -> None:
         log.warning("the JSON API needs no credentials%s: set --token to require them", where)
     elif not settings.token and settings.access_keys:
         log.warning("the JSON API checks no access keys, only the token: set --token")
-    _favour_short_turns()
-    _allow_many_connections()
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_run(settings, until_eof))
+        run_broker(settings, until_eof=until_eof)
     except SettingError as error:
         raise Failure(_as_given(error, flags), Exit.USAGE) from error
+
+
+def run_broker(
+    settings: Settings,
+    *,
+    until_eof: bool,
+    pack: Pack | None = None,
+    when_ready: Callable[[Emulator], None] | None = None,
+) -> None:
+    """Run a broker until Ctrl-C or SIGTERM, or the end of standard input if ``until_eof`` is set.
+
+    ``when_ready`` is called after the start line is printed. Raises the errors of ``running_emulator``.
+    """
+    _favour_short_turns()
+    _allow_many_connections()
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_run(settings, until_eof, pack, when_ready))
+
+
+def set_log_levels(settings: Settings) -> None:
+    """Let the modules of mocketmq log what the setting says, and libraries only what matters."""
+    for room in ("mocketmq", "mocketmq_compat"):
+        logging.getLogger(room).setLevel(settings.log_level.upper())
+    # aiohttp logs a stack for each request that is not HTTP, although the client gets a response.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
 
 
 def _as_given(error: SettingError, flags: Mapping[str, object]) -> str:
@@ -119,15 +139,22 @@ def _as_given(error: SettingError, flags: Mapping[str, object]) -> str:
     return str(error).replace(f"setting {error.field}", given, 1)
 
 
-async def _run(settings: Settings, until_eof: bool) -> None:
+async def _run(
+    settings: Settings,
+    until_eof: bool,
+    pack: Pack | None,
+    when_ready: Callable[[Emulator], None] | None,
+) -> None:
     stop = asyncio.Event()
-    async with running_emulator(settings) as emulator:
+    async with running_emulator(settings, pack) as emulator:
         watchdog = Watchdog()
         # Until this point a signal ends the process at once, which is safe for the store.
         at_stop_signals(lambda _: stop.set())
         if until_eof:
             _at_end_of_input(asyncio.get_running_loop(), stop.set)
         click.echo(_start_line(emulator))
+        if when_ready is not None:
+            when_ready(emulator)
         gc.freeze()  # exclude the long-lived objects of the start from collections
         await _until_stopped_or_broken(stop, emulator)
         log.info("stopping")

@@ -222,5 +222,6 @@ class BlockingClient:
     damaged_snapshots = _blocking(Operations.damaged_snapshots)
     delete_snapshot = _blocking(Operations.delete_snapshot)
     snapshot_differences = _blocking(Operations.snapshot_differences)
+    pack = _blocking(Operations.pack)
     info = _blocking(Operations.info)
     ready = _blocking(Operations.ready)

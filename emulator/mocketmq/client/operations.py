@@ -6,6 +6,7 @@ import base64
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Literal, TypedDict, cast
 from urllib.parse import unquote_to_bytes, urlencode, urlsplit
 
@@ -15,6 +16,7 @@ from mocketmq.client.expecting import Expecting, api_path
 from mocketmq.client.info import Info
 from mocketmq.client.seeds import SeedSource, seed_text
 from mocketmq.client.times import Duration, Instant, duration_text, instant_ms
+from mocketmq.client.whole_file import write_whole_file
 from mocketmq.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -29,6 +31,11 @@ CONNECT_S = 10.0
 
 _TOKENS = "printable ASCII characters"
 _ONE = "one of the two"
+
+_ZIP = b"PK"
+_MAX_TEST = 1_000
+_MAX_FAILURE = 200_000
+"""Largest numbers of characters that a pack takes. The end of a longer failure says most."""
 
 
 class MessageOptions(TypedDict, total=False):
@@ -516,6 +523,19 @@ class Operations(Expecting):
         given = {} if to is None else {"to": to}
         return _list(await self._get(api_path("snapshots", name, "differences"), given), "differences")
 
+    async def pack(self, file: str | PathLike[str], *, test: str = "", failure: str = "") -> JsonObject:
+        """Write the broker's state and what led to it into a file, which ``mocketmq open`` shows.
+
+        ``test`` and ``failure`` say what failed. An existing file is replaced. Returns the ``file`` and its
+        ``bytes``. Raises OSError if the file cannot be written.
+        """
+        given = {"test": _printable(test[:_MAX_TEST]), "failure": _printable(failure[-_MAX_FAILURE:])}
+        answer = await self._ask("POST", api_path("pack"), given)
+        if not answer.body.startswith(_ZIP):
+            answer.read(self.url)  # raises a BrokerError
+        write_whole_file(file, answer.body)
+        return {"file": str(file), "bytes": len(answer.body)}
+
     async def info(self) -> Info:
         """Return the broker's version, settings and limits, and its open ports."""
         return cast("Info", await self._get(api_path("info")))
@@ -535,11 +555,14 @@ class Operations(Expecting):
         return await self._call("GET", f"{path}?{urlencode(given)}" if given else path)
 
     async def _call(self, method: str, path: str, body: object = None) -> JsonObject:
+        return (await self._ask(method, path, body)).read(self.url)
+
+    async def _ask(self, method: str, path: str, body: object = None) -> RawAnswer:
         data, headers = None, self._headers
         if body is not None:
             data = json.dumps(body, ensure_ascii=False).encode()
             headers = {**headers, "Content-Type": "application/json"}
-        return (await self._exchange(method, path, data, headers)).read(self.url)
+        return await self._exchange(method, path, data, headers)
 
     def _nobody(self) -> UnreachableError:
         return UnreachableError(
@@ -557,6 +580,11 @@ def outgoing(body: str | bytes, **options: Unpack[MessageOptions]) -> JsonObject
     if isinstance(body, bytes):
         return {"body_base64": base64.b64encode(body).decode(), **options}
     return {"body": body, **options}
+
+
+def _printable(text: str) -> str:
+    """The text without surrogates, which stand for bytes that are not UTF-8."""
+    return text.encode(errors="replace").decode()
 
 
 def _without_user(url: str) -> tuple[bytes, str]:

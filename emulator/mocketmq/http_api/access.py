@@ -246,6 +246,8 @@ TABLE: Final[Mapping[str, Needs]] = {
     "restore_snapshot": _CLUSTER_UPDATE,
     "delete_snapshot": _CLUSTER_UPDATE,
     "snapshot_differences": _CLUSTER_GET,
+    "pack": _CLUSTER_UPDATE,  # it has all messages, as a snapshot does
+    "opened_pack": _CLUSTER_GET,
     "report_state": _CLUSTER_GET,
     "make_report": _CLUSTER_GET,
     "info": _user,

@@ -100,15 +100,15 @@ def _parameters(route: Route) -> Iterator[Document]:
         }
 
 
+def _of_media_type(name: str) -> Document:
+    if name == JSON:
+        return {"type": "object", "additionalProperties": True}
+    return {"type": "string"} if name.startswith("text/") else {"type": "string", "format": "binary"}
+
+
 def _responses(route: Route, security: Sequence[str]) -> Document:
     if isinstance(route.answer, str):
-        content: Document = {
-            route.answer: {
-                "schema": {"type": "object", "additionalProperties": True}
-                if route.answer == JSON
-                else {"type": "string"}
-            }
-        }
+        content: Document = {route.answer: {"schema": _of_media_type(route.answer)}}
         if route.events:
             content[route.answer]["x-events"] = {
                 name: _reference(kind) for name, kind in route.events.items()

@@ -99,6 +99,7 @@ class Api:
         self.reports = Reports(broker, settings.data)
         self.turns = EventLoopTurns()
         self.scraping = asyncio.Lock()  # one set of metrics is made at a time
+        self.packing = asyncio.Lock()  # one pack is made and sent at a time
         self.is_ready = False
         self.requests: Counter[tuple[str, str, int]] = Counter()  # by method, path template and status
         self._started_us = steady_us()

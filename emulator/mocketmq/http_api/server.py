@@ -33,6 +33,7 @@ from mocketmq.http_api.live import LIVE
 from mocketmq.http_api.lookup import LOOKUP
 from mocketmq.http_api.name_servers import NAME_SERVERS
 from mocketmq.http_api.operations import OPERATIONS
+from mocketmq.http_api.packs import PACKS
 from mocketmq.http_api.page_guard import PageGuard
 from mocketmq.http_api.problem import HttpError, problem_response
 from mocketmq.http_api.reporting import REPORTS
@@ -247,6 +248,7 @@ def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
         SENDING,
         SEEDS,
         SNAPSHOTS,
+        PACKS,
         consuming(settings),
         LOOKUP,
         verification(settings),

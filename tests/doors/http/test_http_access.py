@@ -150,6 +150,8 @@ NEEDS: Mapping[str, tuple[str, Any, list[tuple[str, str]]]] = {
     "snapshots": ("/v1/snapshots", None, CLUSTER_GET),
     "snapshot": ("/v1/snapshots/none", None, CLUSTER_GET),
     "snapshot_differences": ("/v1/snapshots/none/differences", None, CLUSTER_GET),
+    "pack": ("/v1/pack", {}, CLUSTER_UPDATE),
+    "opened_pack": ("/v1/pack", None, CLUSTER_GET),
     "advance": ("/v1/clock/advance", {"by": "1s"}, CLUSTER_UPDATE),
     "move_to": ("/v1/clock/to", {"instant_ms": 9_000_000_000_000}, CLUSTER_UPDATE),
     "move_to_next": ("/v1/clock/next", {}, CLUSTER_UPDATE),

@@ -168,10 +168,17 @@ class Snapshots:
         """
         before = await self._read(name)
         if other is None:
-            after = SnapshotState(*await run_to_completion(self._capture_alone()))
+            after = SnapshotState(*await self.capture())
         else:
             after = await self._read(other)
         return await asyncio.to_thread(differences, before, after)
+
+    async def capture(self) -> tuple[Manifest, bytes]:
+        """The state now, without a name: its manifest and its database.
+
+        Raises SnapshotQuotaError if the state is too large, or a StoreError.
+        """
+        return await run_to_completion(self._capture_alone())
 
     async def _capture_alone(self) -> tuple[Manifest, bytes]:
         async with self._busy:

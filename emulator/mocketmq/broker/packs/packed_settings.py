@@ -1,0 +1,68 @@
+"""The settings in a pack: all of them for people, without secrets, and those that shape what happens next.
+
+A broker that is opened from a pack takes the second kind, such as levels and limits. It has ports, a
+directory and credentials of its own, and its clock is manual.
+"""
+
+from collections.abc import Mapping
+from dataclasses import Field, fields
+from typing import Any, Final
+
+from mocketmq import setting_rules as rules
+from mocketmq.broker.packs.pack_file import PackError
+from mocketmq.duration import format_duration
+from mocketmq.errors import SettingError
+from mocketmq.rocketmq_versions import version_name
+from mocketmq.settings import Settings
+from mocketmq.settings_sources import load_settings
+from mocketmq.store.database import MEMORY
+
+MASK: Final = "***"
+KEPT: Final = (
+    *("brokers", "name_servers", "profile", "levels", "server_version", "mixed_message_type"),
+    *("start_deliver_time", "start_deliver_window", "delay_limits", "timed_scheme"),
+    *("auto_create_topics", "auto_create_groups", "topic_queues"),
+    *("max_message_bytes", "max_pull_messages", "max_pull_bytes", "max_long_poll", "max_wait"),
+    *("recall_levels", "strict_recall", "aliyun_invisible", "aliyun_ordered_invisible"),
+    *("transaction_timeout", "transaction_check_interval", "transaction_check_max"),
+)
+"""Settings that a broker takes from a pack."""
+_OPENED: Final = {"data": MEMORY, "clock": "manual", "port": "0", "retain_age": "0", "log_level": "warning"}
+"""Settings of a broker that is opened from a pack. It keeps the messages, however old they are."""
+
+
+def shown_settings(settings: Settings) -> dict[str, object]:
+    """All settings by the names that users give them, as they would write them. Secrets are masked.
+
+    Seeds are left out, because the broker has stored them.
+    """
+    shown: dict[str, object] = {}
+    for each in fields(Settings):
+        value = getattr(settings, each.name)
+        if each.metadata and value is not None:
+            name = each.metadata["name"] or each.name
+            shown[name] = MASK if each.metadata["secret"] else _as_given(value, each)
+    return shown | {"topics": settings.topics, "groups": settings.groups, "faults": settings.faults}
+
+
+def _as_given(value: Any, declared: Field[Any]) -> bool | int | str:
+    """The value as a user would write it."""
+    if declared.metadata["rule"] is rules.VERSION:
+        return version_name(value).removeprefix("V").replace("_", ".")
+    if isinstance(value, frozenset):
+        return ",".join(sorted(value))
+    if declared.name.endswith("_us"):
+        return format_duration(value)
+    given: bool | int | str = value
+    return given
+
+
+def opened_settings(shown: Mapping[str, object], name: str, http_port: int) -> Settings:
+    """The settings of a broker that is opened from the pack ``name``. Raises PackError."""
+    chosen = {each: shown[each] for each in KEPT if each in shown}
+    try:
+        return load_settings({**chosen, **_OPENED, "http_port": http_port}, {})
+    except SettingError as error:
+        raise PackError(
+            f"{name} has settings that this version does not know; use the newer one that made it: {error}"
+        ) from None

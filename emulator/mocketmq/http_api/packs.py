@@ -1,0 +1,115 @@
+"""Routes for packs: the broker's state and the story of a failed test in one file, and what was opened."""
+
+import asyncio
+from typing import Annotated, Any, Final
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from mocketmq.broker.packs.pack_file import MAX_EVENTS, MAX_FAILURE, MAX_TEST, Pack, PackError
+from mocketmq.broker.packs.packed_settings import shown_settings
+from mocketmq.broker.packs.packing import OPENED, FailedTest, StoryLine, make_pack
+from mocketmq.clock import US_PER_MS
+from mocketmq.errors import SnapshotQuotaError
+from mocketmq.http_api.answers import load_of
+from mocketmq.http_api.events import EventOut, event_out
+from mocketmq.http_api.fields import Input, NoInput
+from mocketmq.http_api.route import ApiCall, Route, RouteGroup
+
+PACK: Final = "application/zip"
+_FIELDS: Final = dict.fromkeys(EventOut.__struct_fields__)
+
+
+class PackIn(Input, frozen=True):
+    """What failed: the name of the `test`, and the text of its `failure`, such as a stack trace."""
+
+    test: Annotated[str, Meta(max_length=MAX_TEST)] = ""
+    failure: Annotated[str, Meta(max_length=MAX_FAILURE)] = ""
+
+
+class PackOut(msgspec.Struct, frozen=True):
+    """A pack from which this broker was opened, and the `file` that it was read from.
+
+    `packed_ms` is the wall clock when a broker of this `version` made it, `clock_ms` that broker's clock.
+    `events` are those until then, oldest first. A restore of the `snapshot` goes back to that instant.
+    """
+
+    file: str
+    version: str
+    packed_ms: int
+    clock_ms: int
+    test: str
+    failure: str
+    settings: dict[str, Any]
+    events: list[EventOut]
+    snapshot: str
+
+
+class OpenedPack(msgspec.Struct, frozen=True):
+    """The pack, or null if the broker was started otherwise."""
+
+    pack: PackOut | None
+
+
+async def pack(call: ApiCall, _: NoInput, given: PackIn) -> web.StreamResponse:
+    """Returns a ZIP archive: a snapshot of everything, the newest events and deliveries, the settings.
+
+    Secrets among the settings are masked. Bodies of messages are in it as they are. `mocketmq open` starts a
+    broker from the file. Clients notice nothing, as with a snapshot.
+    """
+    async with call.api.packing:
+        events, _more = await call.broker.events.newest(MAX_EVENTS)
+        story = [StoryLine(one.at_us, one.text, msgspec.json.encode(event_out(one))) for one in events]
+        manifest, content = await call.broker.snapshots.capture()
+        settings, failed = shown_settings(call.api.settings), FailedTest(given.test, given.failure)
+        file = await asyncio.to_thread(make_pack, manifest, content, story, settings, failed)
+        return await load_of(call.request).send_in_pieces(file, PACK)
+
+
+async def opened_pack(call: ApiCall, _: NoInput) -> OpenedPack:
+    """Returns the pack that `mocketmq open` has opened."""
+    opened = call.broker.opened_pack
+    return OpenedPack(None if opened is None else _out(opened))
+
+
+def _out(opened: Pack) -> PackOut:
+    manifest = opened.manifest
+    return PackOut(
+        opened.name,
+        manifest.version,
+        manifest.packed_us // US_PER_MS,
+        manifest.now_us // US_PER_MS,
+        manifest.test,
+        opened.failure,
+        opened.settings,
+        events_of(opened),
+        OPENED,
+    )
+
+
+def events_of(opened: Pack) -> list[EventOut]:
+    """The events of a pack. Raises PackError for one that this version cannot show."""
+    try:
+        return msgspec.convert([_FIELDS | event for event in opened.events], list[EventOut])
+    except msgspec.ValidationError as error:
+        raise PackError(f"{opened.name} has events that this version cannot read: {error}") from None
+
+
+PACKS = RouteGroup(
+    "packs",
+    "Hand on the state of a failed test",
+    [
+        Route(
+            "POST",
+            "/v1/pack",
+            pack,
+            "Pack the state and what led to it into a file",
+            PACK,
+            body=PackIn,
+            is_body_optional=True,
+            errors=[SnapshotQuotaError],
+        ),
+        Route("GET", "/v1/pack", opened_pack, "Show the pack that was opened", OpenedPack),
+    ],
+)
