@@ -50,6 +50,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="URL",
         help="use the broker that runs there, instead of starting one; tests reset it",
     )
+    group.addoption(
+        "--mocketmq-pack",
+        metavar="DIR",
+        help="pack the broker's state at each failed test into a file in DIR, for `mocketmq open`",
+    )
     for name, text in _TEXTS.items():
         parser.addini(f"mocketmq_{name}", f"mocketmq: {text}", default="")
     for name, text in _ARGS.items():
@@ -87,6 +92,7 @@ def mocketmq(request: pytest.FixtureRequest) -> Iterator[Broker]:
     wanted = options.wanted(request.node)
     broker = _brokers_of(request.config).ready(wanted.start)
     request.node.stash[_broker] = broker
+    request.node.stash[_has_failed] = False  # an earlier attempt of this test may have failed
     try:
         broker.reset_for_test(wanted.topics, wanted.seeds, forget=wanted.forgets, snapshot=wanted.snapshot)
     except EmulatorError as error:
@@ -123,10 +129,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     report: pytest.TestReport = outcome.get_result()
     broker = item.stash.get(_broker, None)
     if report.failed and broker is not None and not (report.when == "teardown" and broker.has_died):
-        from mocketmq.testing import story  # noqa: PLC0415 - see above
+        from mocketmq.testing import packs, story  # noqa: PLC0415 - see above
 
+        is_first = not item.stash.get(_has_failed, False)
         item.stash[_has_failed] = True
         report.sections.append(("mocketmq", story.of(broker)))
+        folder = item.config.getoption("mocketmq_pack")
+        if folder and is_first:
+            place = item.config.invocation_params.dir / folder
+            report.sections.append(
+                ("mocketmq pack", packs.pack(broker, place, item.nodeid, report.longreprtext))
+            )
 
 
 def _brokers_of(config: pytest.Config) -> Brokers:
