@@ -1,6 +1,7 @@
-// Says in a sentence what happened to a message, from the fields of an event of the JSON API.
+// Says in a sentence what happened to a message, from the fields of an event of the JSON API, and lists such events.
 
-import { dayTime, duration } from "./format.js";
+import { h } from "./dom.js";
+import { clockTime, date, dateTime, dayTime, duration, lateness, visible } from "./format.js";
 import { nth, t, term } from "./language.js";
 
 // Events in which a message waits from `at_ms` to `until_ms` have texts of their own.
@@ -23,3 +24,25 @@ export const eventText = (event) => t(keyOf(event), {
   what: event.do === null ? "" : term("do", event.do),
   operation: event.operation === null ? "" : term("operation", event.operation),
 });
+
+function lateText({ kind, late }) {
+  if (kind !== "delivered") return t("message.after", { time: lateness(late) });
+  return late <= 0 ? t("message.on-time") : t("message.late", { time: lateness(late) });
+}
+
+// A list of what happened: instant, kind, title, text, lateness in microseconds or null, and elements for more.
+export function lifeLine(label, life) {
+  let before = null;
+  let day = null;
+  return h("ol", { class: "life", "aria-label": label }, life.map((one) => {
+    const gap = before === null ? "" : one.at === before ? t("message.at-once") : t("message.gap", { time: duration(one.at - before) });
+    const today = date(one.at);
+    const newDay = today !== day;
+    before = one.at;
+    day = today;
+    return h("li", { class: `stage ${one.kind}` },
+      h("span", { class: "at mono", title: dateTime(one.at) }, newDay ? h("small", {}, today) : null, clockTime(one.at, true)),
+      h("div", {}, h("b", {}, visible(one.title)), one.late === null ? null : h("span", { class: one.kind === "delivered" && one.late > 1_000_000 ? "late bad" : "late" }, lateText(one)), one.text ? h("p", {}, visible(one.text)) : null, one.more),
+      h("span", { class: "gap dim" }, gap));
+  }));
+}

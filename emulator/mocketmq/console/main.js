@@ -7,6 +7,7 @@ import { listen, live, watch } from "./live.js";
 import { askForToken, tell } from "./notice.js";
 import { pressed, timeBar } from "./timebar.js";
 import { ROOMS } from "./rooms.js";
+import { storyBanner } from "./story.js";
 
 const view = document.getElementById("view");
 const links = document.getElementById("rooms");
@@ -118,6 +119,7 @@ function away(kind) {
 
 links.append(...ROOMS.map((room) => h("a", { href: `#/${room.name}`, "data-room": room.name }, t(`room.${room.name}`))));
 links.setAttribute("aria-label", t("frame.views"));
+storyBanner(document.getElementById("pack"), links.querySelector("[data-room=story]"));
 theme();
 makeSwitch(document.getElementById("language"));
 timeBar(document.getElementById("time"));

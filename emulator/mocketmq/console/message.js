@@ -5,8 +5,8 @@ import { bodyView } from "./body.js";
 import { asCurl, asJava, asPython } from "./code.js";
 import { button, empty, h } from "./dom.js";
 import { follow, orMissing } from "./follow.js";
-import { clockTime, date, dateTime, duration, lateness, visible } from "./format.js";
-import { eventText } from "./lifetext.js";
+import { dateTime, visible } from "./format.js";
+import { eventText, lifeLine } from "./lifetext.js";
 import { list, t, term } from "./language.js";
 import { nowMs } from "./live.js";
 import { stateChip, stateOf } from "./messagetable.js";
@@ -26,27 +26,6 @@ function lifeOf(history) {
     title: eventText(one),
     text: note(one),
     late: one.late_us,
-  }));
-}
-
-function lateText({ kind, late }) {
-  if (kind !== "delivered") return t("message.after", { time: lateness(late) });
-  return late <= 0 ? t("message.on-time") : t("message.late", { time: lateness(late) });
-}
-
-function lifeLine(life) {
-  let before = null;
-  let day = null;
-  return h("ol", { class: "life", "aria-label": t("message.life-list") }, life.map((one) => {
-    const gap = before === null ? "" : one.at === before ? t("message.at-once") : t("message.gap", { time: duration(one.at - before) });
-    const today = date(one.at);
-    const newDay = today !== day;
-    before = one.at;
-    day = today;
-    return h("li", { class: `stage ${one.kind}` },
-      h("span", { class: "at mono", title: dateTime(one.at) }, newDay ? h("small", {}, today) : null, clockTime(one.at, true)),
-      h("div", {}, h("b", {}, visible(one.title)), one.late === null ? null : h("span", { class: one.kind === "delivered" && one.late > 1_000_000 ? "late bad" : "late" }, lateText(one)), one.text ? h("p", {}, visible(one.text)) : null),
-      h("span", { class: "gap dim" }, gap));
   }));
 }
 
@@ -78,7 +57,7 @@ function whole(history, load) {
       history.state === "pending" ? [act(t("lane.deliver"), post, path`/v1/delayed/${record.message_id}/deliver`, t("message.delivered")), act(t("lane.cancel"), remove, path`/v1/delayed/${record.message_id}`, t("message.cancelled"), "danger")] : null,
       h("a", { class: "button", href: `#/send?again=${encodeURIComponent(record.message_id)}` }, t("message.send-again"))),
     h("div", { class: "halves" },
-      h("section", { "aria-labelledby": "life-title" }, h("h2", { id: "life-title" }, t("message.life")), lifeLine(lifeOf(history))),
+      h("section", { "aria-labelledby": "life-title" }, h("h2", { id: "life-title" }, t("message.life")), lifeLine(t("message.life-list"), lifeOf(history))),
       h("section", { "aria-labelledby": "facts-title" }, h("h2", { id: "facts-title" }, t("message.message")),
         h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", {}, t(name)), h("dd", {}, visible(String(value)))])),
         h("h2", {}, t("message.properties")),

@@ -7,9 +7,11 @@ import { showLateness } from "./lateness.js";
 import { showLevels } from "./levels.js";
 import { showMessages } from "./messages.js";
 import { showSend } from "./send.js";
+import { showStory } from "./story.js";
 import { showTopics } from "./topics.js";
 
 export const ROOMS = [
+  { name: "story", show: showStory },
   { name: "levels", show: showLevels },
   { name: "messages", show: showMessages },
   { name: "send", show: showSend },
