@@ -159,6 +159,11 @@ export interface Mocketmq {
   saveSnapshot(name: string): Promise<void>;
   /** Go back to a snapshot. Clients stay connected. */
   restoreSnapshot(name: string): Promise<void>;
+  /**
+   * Write the broker's state and what led to it into a file, which `mocketmq open` shows on any machine. `test` and
+   * `failure` say what failed. An existing file is replaced.
+   */
+  pack(file: string, what?: { test?: string; failure?: string }): Promise<void>;
   /** Move the clock forward, by `30m` or by milliseconds. After that, everything that became due is delivered. */
   advance(by: string | number): Promise<void>;
   /** The broker's time. */

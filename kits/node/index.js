@@ -1,13 +1,16 @@
 'use strict';
 
 const assert = require('node:assert');
+const { rename, writeFile } = require('node:fs/promises');
 const { BrokerError, open, stop } = require('./broker.js');
-const { request } = require('./request.js');
+const { request, requestBytes } = require('./request.js');
 
 const WITHIN_MS = 5_000;
 const HOOK_MS = 90_000;
 const STORY_LINES = 40;
 const MANY = 1_000;
+const LONGEST_TEST = 1_000;
+const LONGEST_FAILURE = 200_000;
 
 /** A broker for tests. Made by `start` and `useMocketmq`; index.d.ts describes the methods. */
 class Mocketmq {
@@ -47,6 +50,14 @@ class Mocketmq {
 
   async restoreSnapshot(name) {
     await this.call('POST', `${path('snapshots', name)}/restore`);
+  }
+
+  async pack(file, { test = '', failure = '' } = {}) {
+    const told = { test: [...test].slice(0, LONGEST_TEST).join(''), failure: [...failure].slice(-LONGEST_FAILURE).join('') };
+    const content = await requestBytes(this.#running(), 'POST', '/v1/pack', told);
+    const temporary = `${file}.${process.pid}.tmp`; // a file is whole or absent, even after a kill
+    await writeFile(temporary, content);
+    await rename(temporary, file);
   }
 
   async advance(by) {

@@ -15,24 +15,30 @@ class BrokerError extends Error {
   }
 }
 
-/** A request of the JSON API, and its answer. `fetch` is missing in some environments of Jest. */
+/** A request of the JSON API, and its answer. */
 async function request(broker, method, path, body) {
+  const content = await requestBytes(broker, method, path, body);
+  const answer = parsed(content);
+  if (answer === undefined) {
+    throw new Error(`${broker.url} does not look like a mocketmq broker: it answered ${content.toString().slice(0, 80)}`);
+  }
+  return answer;
+}
+
+/** A request, and the bytes of its answer. `fetch` is missing in some environments of Jest. */
+async function requestBytes(broker, method, path, body) {
   const url = new URL(broker.url + path);
   const content = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
   const headers = { connection: 'close' };
   if (content) Object.assign(headers, { 'content-type': 'application/json', 'content-length': content.length });
   if (broker.token) headers.authorization = `Bearer ${broker.token}`;
-  let status, text;
+  let status, answer;
   try {
-    [status, text] = await exchange(url, { method, headers, agent: false }, content);
+    [status, answer] = await exchange(url, { method, headers, agent: false }, content);
   } catch (error) {
     throw new Error(broker.death() ?? `no broker answers at ${broker.url}: ${error.message || error.code}`);
   }
-  const answer = parsed(text);
-  if (status >= 400) throw new BrokerError(status, answer ?? {});
-  if (answer === undefined) {
-    throw new Error(`${broker.url} does not look like a mocketmq broker: it answered ${text.slice(0, 80)}`);
-  }
+  if (status >= 400) throw new BrokerError(status, parsed(answer) ?? {});
   return answer;
 }
 
@@ -41,7 +47,7 @@ function exchange(url, options, content) {
     const sent = (url.protocol === 'https:' ? https : http).request(url, options, response => {
       const parts = [];
       response.on('data', part => parts.push(part));
-      response.once('end', () => resolve([response.statusCode, Buffer.concat(parts).toString()]));
+      response.once('end', () => resolve([response.statusCode, Buffer.concat(parts)]));
       response.once('error', reject);
     });
     sent.once('error', reject);
@@ -49,12 +55,12 @@ function exchange(url, options, content) {
   });
 }
 
-function parsed(text) {
+function parsed(content) {
   try {
-    return JSON.parse(text);
+    return JSON.parse(content.toString());
   } catch {
     return undefined;
   }
 }
 
-module.exports = { BrokerError, request };
+module.exports = { BrokerError, request, requestBytes };

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ const (
 	waitWithin = 5 * time.Second
 	storyLines = 40
 	manyFound  = 1000
+	// Largest numbers of characters that a pack takes.
+	longestTest, longestFailure = 1000, 200_000
 )
 
 // Broker is a broker for one test. Made by Start.
@@ -46,6 +49,22 @@ func (b *Broker) SaveSnapshot(name string) {
 func (b *Broker) RestoreSnapshot(name string) {
 	b.t.Helper()
 	b.check(b.call("POST", "/v1/snapshots/"+url.PathEscape(name)+"/restore", nil, nil))
+}
+
+// Pack writes the broker's state and what led to it into a file, which `mocketmq open` shows on any machine. The
+// test's name and the text of its failure may be empty. An existing file is replaced.
+func (b *Broker) Pack(file, test, failure string) {
+	b.t.Helper()
+	name, text := []rune(test), []rune(failure)
+	told := map[string]any{
+		"test":    string(name[:min(len(name), longestTest)]),
+		"failure": string(text[max(len(text)-longestFailure, 0):]),
+	}
+	var content []byte
+	b.check(b.call("POST", "/v1/pack", told, &content))
+	temporary := fmt.Sprintf("%s.%d.tmp", file, os.Getpid()) // a file is whole or absent, even after a kill
+	b.check(os.WriteFile(temporary, content, 0o644))
+	b.check(os.Rename(temporary, file))
 }
 
 // Advance moves the clock forward. On return, everything that became due is delivered.

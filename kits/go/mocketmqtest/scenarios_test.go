@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -31,6 +32,8 @@ type step struct {
 	Has          []string                   `json:"has"`
 	Rule         map[string]any             `json:"rule"`
 	Name         string                     `json:"name"`
+	Test         string                     `json:"test"`
+	Failure      string                     `json:"failure"`
 	Method       string                     `json:"method"`
 	Path         string                     `json:"path"`
 	Save         map[string][]any           `json:"save"`
@@ -116,6 +119,17 @@ func (p *player) step(t testing.TB, mq *Broker, each step) {
 		mq.SaveSnapshot(each.Name)
 	case "restoreSnapshot":
 		mq.RestoreSnapshot(each.Name)
+	case "pack":
+		place := t.TempDir()
+		file := filepath.Join(place, "failed.mocketmq")
+		mq.Pack(file, each.Test, each.Failure)
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, string(content[:2]), "PK")
+		left, _ := os.ReadDir(place)
+		equal(t, len(left), 1)
 	case "advance":
 		mq.Advance(time.Duration(each.ByMS) * time.Millisecond)
 	case "now":

@@ -105,8 +105,8 @@ func (s *server) readInfo() (about info, err error) {
 	return about, nil
 }
 
-// call makes a request of the JSON API. A nil body sends none; the answer is decoded into a pointer, or left
-// unread if the pointer is nil.
+// call makes a request of the JSON API. A nil body sends none; the answer is decoded into a pointer, left unread if
+// the pointer is nil, or returned as it is in a *[]byte.
 func (s *server) call(method, path string, body, answer any) error {
 	var sent io.Reader
 	if body != nil {
@@ -139,6 +139,10 @@ func (s *server) call(method, path string, body, answer any) error {
 		return refused
 	}
 	if answer == nil {
+		return nil
+	}
+	if raw, ok := answer.(*[]byte); ok {
+		*raw = content
 		return nil
 	}
 	if err := json.Unmarshal(content, answer); err != nil {

@@ -1,8 +1,9 @@
 'use strict';
 
 const assert = require('node:assert');
-const { readFileSync } = require('node:fs');
+const { mkdtempSync, readFileSync, readdirSync, rmSync } = require('node:fs');
 const net = require('node:net');
+const os = require('node:os');
 const path = require('node:path');
 const { afterEach, beforeEach, test } = require('node:test');
 const { BrokerError, useMocketmq } = require('..');
@@ -16,6 +17,17 @@ const words = {
   reset: () => mq.reset(),
   saveSnapshot: step => mq.saveSnapshot(step.name),
   restoreSnapshot: step => mq.restoreSnapshot(step.name),
+  async pack(step) {
+    const place = mkdtempSync(path.join(os.tmpdir(), 'mocketmq-pack-'));
+    try {
+      const packed = path.join(place, 'failed.mocketmq');
+      await mq.pack(packed, { test: step.test, failure: step.failure });
+      assert.equal(readFileSync(packed).subarray(0, 2).toString(), 'PK');
+      assert.deepEqual(readdirSync(place), ['failed.mocketmq']);
+    } finally {
+      rmSync(place, { recursive: true });
+    }
+  },
   advance: step => mq.advance(step.by_ms),
   now: async (step, state) => assert.equal(await mq.now() - state.began, step.since_reset_ms),
   send: async step => assert.match(await mq.send(step.topic, step.body, camel(step.options)), /^[0-9A-F]+$/),

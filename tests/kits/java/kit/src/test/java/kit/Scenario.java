@@ -12,6 +12,9 @@ import io.github.mocketmq.SentMessage;
 import java.io.IOException;
 import java.net.Socket;
 import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -47,6 +50,18 @@ final class Scenario {
         }
     }
 
+    private void pack(String test, String failure) throws IOException {
+        Path place = Files.createTempDirectory("mocketmq-pack");
+        Path file = place.resolve("failed.mocketmq");
+        try {
+            mq.pack(file, test, failure);
+            assertEquals("PK", new String(Files.readAllBytes(file), 0, 2, StandardCharsets.ISO_8859_1));
+        } finally {
+            Files.deleteIfExists(file);
+        }
+        Files.delete(place); // which is empty: no other file was left
+    }
+
     private void take(Map<String, Object> step) throws IOException {
         String topic = (String) step.get("topic");
         switch ((String) step.get("do")) {
@@ -61,6 +76,7 @@ final class Scenario {
             case "reset" -> mq.reset();
             case "saveSnapshot" -> mq.saveSnapshot((String) step.get("name"));
             case "restoreSnapshot" -> mq.restoreSnapshot((String) step.get("name"));
+            case "pack" -> pack((String) step.get("test"), (String) step.get("failure"));
             case "await" -> reach(mq.await(topic), step);
             case "expect" -> reach(mq.expect(topic), step);
             case "expectNothingElse" -> mq.expectNothingElse();

@@ -43,6 +43,10 @@ final class JsonApi {
     }
 
     String request(String method, String path, String body) {
+        return new String(bytes(method, path, body), StandardCharsets.UTF_8);
+    }
+
+    byte[] bytes(String method, String path, String body) {
         HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(url + path)).method(method, body == null
             ? HttpRequest.BodyPublishers.noBody()
             : HttpRequest.BodyPublishers.ofString(body));
@@ -53,9 +57,9 @@ final class JsonApi {
             request.header("Authorization", "Bearer " + token);
         }
         try {
-            HttpResponse<String> response = HTTP.send(request.build(), HttpResponse.BodyHandlers.ofString());
+            HttpResponse<byte[]> response = HTTP.send(request.build(), HttpResponse.BodyHandlers.ofByteArray());
             if (response.statusCode() >= 300) {
-                throw new BrokerException(problem(response.body(), method + " " + path));
+                throw new BrokerException(problem(new String(response.body(), StandardCharsets.UTF_8), method + " " + path));
             }
             return response.body();
         } catch (IOException error) {

@@ -1,6 +1,11 @@
 package io.github.mocketmq;
 
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.ZoneOffset;
@@ -20,6 +25,8 @@ import java.util.function.UnaryOperator;
  */
 public final class MocketMq implements AutoCloseable {
     private static final int LAST_EVENTS = 40;
+    private static final int LONGEST_TEST = 1_000;
+    private static final int LONGEST_FAILURE = 200_000;
     private static final DateTimeFormatter EVENT_TIME =
         DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss.SSS").withZone(ZoneOffset.UTC);
 
@@ -126,6 +133,29 @@ public final class MocketMq implements AutoCloseable {
      */
     public void restoreSnapshot(String name) {
         api.post(JsonApi.path("snapshots", name) + "/restore", Map.of());
+    }
+
+    /**
+     * Writes the broker's state and what led to it into a file, which {@code mocketmq open} shows on any machine.
+     *
+     * @param file an existing one is replaced
+     * @param test the test that failed, or an empty text
+     * @param failure what failed, such as a stack trace, or an empty text
+     * @throws UncheckedIOException if the file cannot be written
+     */
+    public void pack(Path file, String test, String failure) {
+        Map<String, String> told = Map.of(
+            "test", test.substring(0, Math.min(test.length(), LONGEST_TEST)),
+            "failure", failure.substring(Math.max(failure.length() - LONGEST_FAILURE, 0)));
+        byte[] content = api.bytes("POST", "/v1/pack", Json.write(told));
+        // The file is whole or absent, even after a kill.
+        Path temporary = file.resolveSibling(file.getFileName() + "." + ProcessHandle.current().pid() + ".tmp");
+        try {
+            Files.write(temporary, content);
+            Files.move(temporary, file, StandardCopyOption.REPLACE_EXISTING, StandardCopyOption.ATOMIC_MOVE);
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
     }
 
     /**
