@@ -101,6 +101,14 @@ async def test_a_reset_corrects_all_name_servers(client: Client) -> None:
     assert await routes(client) == [[A, B], [A, B]]
 
 
+async def test_a_restored_snapshot_corrects_all_name_servers(client: Client) -> None:
+    await client.save_snapshot("start")
+    await client.stop_name_server(FIRST)
+    await client.hide_broker(SECOND, A)
+    await client.restore_snapshot("start")
+    assert await routes(client) == [[A, B], [A, B]]
+
+
 async def test_unknown_name_servers_and_brokers_are_refused(client: Client) -> None:
     for call, words in (
         (client.stop_name_server(3), "name server is 3; allowed: 1 to 2"),

@@ -329,6 +329,11 @@ def _make_removal(broker: Broker, settings: Settings) -> None:
 
 def _make_snapshots(broker: Broker, settings: Settings) -> None:
     """Make snapshots, which know all parts with a state in memory."""
+
+    async def heal_cluster() -> None:
+        await broker.broker_lives.start_restored()
+        await broker.name_servers.correct_all()
+
     on_restored = [broker.expectations.forget, broker.live.begin_again, broker.ledger_notes.trail.steps.clear]
     broker.snapshots = Snapshots(
         settings,
@@ -347,7 +352,7 @@ def _make_snapshots(broker: Broker, settings: Settings) -> None:
         broker.message_keys,
         broker.faults,
         broker.retention,
-        broker.broker_lives.start_restored,
+        heal_cluster,
         on_restored,
     )
 
