@@ -28,7 +28,7 @@ from tests.support.terminal import Terminal, terminal
 
 NETWORK = f"mocketmq-{os.getpid()}-reader"
 
-QUICK = {"rocketmq-python", "ali-ons"}
+QUICK = {"rocketmq-python", "rocketmq-python-crash", "ali-ons"}
 """Clients that ``make test`` runs; the others need Maven or Go."""
 LATER = {"make", "path", "tools", "pip", "client", "kit-java", "kit-go", "kit-node", "kit-python"}
 """Slow kinds, which test_readme_installing.py and tests/kits/test_readme.py cover."""
@@ -66,6 +66,7 @@ class Reader:
             "broker": self._start,
             "session": self._type,
             "python": self._test,
+            "rocketmq-python-crash": self._test,
             "report": self._report,
             "config": self._configure,
             "rocketmq-python": lambda text: self._program(text, "orders.py", "python orders.py"),
@@ -161,6 +162,7 @@ def _needs_linux_on_x86() -> None:
 
 RUNTIMES: Mapping[str, Callable[[], None]] = {
     "rocketmq-python": _needs_linux_on_x86,
+    "rocketmq-python-crash": _needs_linux_on_x86,
     "ali-ons": node_sdk.install,
     "rocketmq-java": build_java,
     "ons-java": build_java,

@@ -130,10 +130,11 @@ class TestMarked:
         assert application == mocketmq.name_server
         assert {"orders", "bills"} <= {topic["name"] for topic in mocketmq.topics()}
 
-    @pytest.mark.mocketmq(clock="x100000", levels=["5s", "2h"])
+    @pytest.mark.mocketmq(clock="x100000", levels=["5s", "2h"], brokers=2)
     def test_another_broker(self, application, mocketmq):
         assert application != mocketmq.name_server
         assert mocketmq.info()["levels"] == "5s 2h"
+        assert len(mocketmq.brokers()) == 2
         mocketmq.send("orders", "x", delay_level=2)
         assert mocketmq.receive("orders", group="g", wait="30s")
 """

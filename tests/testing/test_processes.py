@@ -283,7 +283,7 @@ def test_no_broker(pytester: pytest.Pytester, run: Run, setting: str, lines: lis
 
 def test_wrong_markers(pytester: pytest.Pytester, run: Run) -> None:
     markers = {
-        "clok='real'": "marker mocketmq has clok; allowed: clock=…, profile=…, levels=…, topics=…*",
+        "clok='real'": "marker mocketmq has clok; allowed: clock=…, profile=…, levels=…, brokers=…*",
         "'real'": "marker mocketmq has 'real'; allowed: *",
         "topics='orders'": "marker mocketmq has a text as topics; allowed: a list of names",
         "topics=['a b']": "topic is 'a b'; allowed: *",

@@ -11,7 +11,7 @@ import pytest
 
 from mocketmq.testing.finding import find_program
 
-_START = ("clock", "profile", "levels")
+_START = ("clock", "profile", "levels", "brokers")
 _MARKER = (*_START, "topics", "seed", "snapshot", "strict", "forget")
 _LONG_POLLS = ("--max-long-poll", "1s")
 """Short, as push consumers of RocketMQ 5 wait for their long polls when they close, and tests for them."""
@@ -23,6 +23,7 @@ class StartOptions(NamedTuple):
     clock: str
     profile: str
     levels: str
+    brokers: str
 
     @property
     def flags(self) -> list[str]:
@@ -101,5 +102,5 @@ def _listed(value: Any) -> Sequence[Any]:
 
 
 def _text(value: Any) -> str:
-    """Levels may be a list of durations."""
-    return value if isinstance(value, str) else " ".join(map(str, value))
+    """Levels may be a list of durations, and brokers is a number."""
+    return " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

@@ -20,6 +20,7 @@ _TEXTS = {
     "clock": "clock of the broker: manual, real or xN (default: manual)",
     "profile": "profile of the broker (default: exact)",
     "levels": "delay levels of the broker, such as: 1s 5s 10s (default: RocketMQ's 18)",
+    "brokers": "number of brokers in the cluster (default: 1)",
     "snapshot": "snapshot that each test begins with, instead of an empty broker",
     "image": "container image of the broker, run by docker or podman",
     "start_timeout": "real time in which the broker has to be ready (default: 60s)",
@@ -67,8 +68,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line(
         "markers",
-        "mocketmq(clock=…, profile=…, levels=…, topics=[…], seed=…, snapshot=…, strict=…, forget=…): the"
-        " broker that the test needs, where it is not the one of the settings mocketmq_clock,"
+        "mocketmq(clock=…, profile=…, levels=…, brokers=…, topics=[…], seed=…, snapshot=…, strict=…,"
+        " forget=…): the broker that the test needs, where it is not the one of the settings mocketmq_clock,"
         " mocketmq_profile, …; topics and seeds are added.",
     )
 
