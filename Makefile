@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-report setup-dev run demo pictures report test test-slow test-all test-lowest interop test-kits test-chart test-roots test-relay differential \
-	check format bench fuzz dist bundle site kit-java names release-check lock clean
+	check format bench fuzz dist bundle site publish-site kit-java names release-check lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
@@ -107,8 +107,11 @@ kit-java: bundle  ## install the kit for Java, with the bundle in a jar, in Mave
 	@echo "Building, testing and installing the kit by Maven, which takes minutes, and downloads its plugins first …"
 	@mvn --batch-mode --no-transfer-progress --file kits/java/pom.xml install
 
-site: build/site/.made  ## build the site of the documentation, where no link may be dead (ARGS="--into DIR")
+site: build/site/.made  ## build the site of the documentation, where no link may be dead
 	@build/site/venv/bin/python kits/site/build.py $(ARGS)
+
+publish-site: build/site/.made  ## publish the site of this version on the branch gh-pages of the remote `origin`
+	@build/site/venv/bin/python kits/site/publish.py
 
 names:  ## write the version and the names of a release, from kits/release/names.toml, wherever they stand
 	@$(PYTHON) kits/release/names.py

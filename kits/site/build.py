@@ -8,7 +8,7 @@ menu of versions::
     <into>/index.html      leads to the newest version
     <into>/0.1.0/…
 
-To publish, build into a checkout of the branch ``gh-pages``, which keeps the earlier versions, and push it.
+``publish.py`` builds into the branch ``gh-pages``, which keeps the earlier versions, and pushes it.
 """
 
 import argparse
@@ -20,6 +20,8 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+
+from chinese import in_chinese
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -38,11 +40,13 @@ LEADING = """\
 def main() -> None:
     """Put the pages together and build them."""
     arguments = argparse.ArgumentParser(description="Build the site of the documentation.")
-    arguments.add_argument("--into", type=Path, default=WORK / "html", help="folder of all versions")
+    arguments.add_argument(
+        "--into", type=Path, default=WORK / "html", help="folder of all versions, inside build/site"
+    )
     chosen = arguments.parse_args()
     version = _version()
     shutil.rmtree(DOCS, ignore_errors=True)
-    shutil.copytree(ROOT / "docs", DOCS, ignore=shutil.ignore_patterns("figures.json"))
+    shutil.copytree(ROOT / "docs", DOCS)
     for page in DOCS.rglob("*.md"):
         origin = ROOT / "docs" / page.relative_to(DOCS)
         page.write_text(LINK.sub(partial(_led_out, origin), page.read_text("utf-8")), "utf-8")
@@ -52,7 +56,9 @@ def main() -> None:
     shutil.rmtree(site, ignore_errors=True)
     config = _with_all_pages((HERE / "zensical.toml").read_text("utf-8"))
     where = f"[project]\nsite_dir = {json.dumps(os.path.relpath(site, WORK))}\n"
-    (WORK / "zensical.toml").write_text(config.replace("[project]\n", where, 1), "utf-8")
+    config = config.replace("[project]\n", where, 1)
+    theme = f"[project.theme]\ncustom_dir = {json.dumps(os.path.relpath(HERE / 'theme', WORK))}\n"
+    (WORK / "zensical.toml").write_text(config.replace("[project.theme]\n", theme, 1), "utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict", "--clean"], check=False, cwd=WORK, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "NO_COLOR": "1"},
@@ -60,6 +66,7 @@ def main() -> None:
     if done.returncode:
         sys.exit("the site has faults:\n" + COLOR.sub("", done.stdout))
     shutil.copyfile(site / "sitemap.xml", site / "zh-CN" / "sitemap.xml")  # the menu of languages asks for it
+    in_chinese(site)
     _list(chosen.into, version)
     print(f"{site / 'index.html'}")
 

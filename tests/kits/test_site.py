@@ -1,17 +1,23 @@
-"""The site of the documentation, as ``make site`` builds it: its search, its accessibility, its links."""
+"""The site of the documentation, as ``make site`` builds it: its search, accessibility, links and versions.
+
+It is served below ``/mocketmq/``, as by GitHub Pages.
+"""
 
 import asyncio
+import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from functools import cache, partial
+from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
 
@@ -53,6 +59,21 @@ FOUND = """
 }
 """
 """The links in shadow roots, where the theme shows what a search has found."""
+SPOKEN = """
+() => {
+    const found = [];
+    const look = (root) => {
+        for (const each of root.querySelectorAll("*")) {
+            const text = each.childElementCount || each.localName === "style" ? "" : each.textContent;
+            if (root !== document) found.push(each.placeholder, each.ariaLabel, text);
+            if (each.shadowRoot) look(each.shadowRoot);
+        }
+    };
+    look(document);
+    return found.filter(Boolean);
+}
+"""
+"""All that is read in shadow roots."""
 
 pytestmark = [pytest.mark.interop, needs_chromium]
 
@@ -63,29 +84,31 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """Serve the folder of all versions; return the address of this version."""
-    assert (HTML / "versions.json").is_file(), "make site builds it"
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=HTML)) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/{mocketmq.__version__}"
-        finally:
-            server.shutdown()
-            thread.join()
+def served(folder: Path) -> Iterator[str]:
+    """Serve the folder of all versions; return its address."""
+    assert (folder / "versions.json").is_file(), "make site builds it"
+    with tempfile.TemporaryDirectory() as root:
+        (Path(root) / "mocketmq").symlink_to(folder)
+        with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=root)) as server:
+            thread = Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                yield f"http://127.0.0.1:{server.server_port}/mocketmq"
+            finally:
+                server.shutdown()
+                thread.join()
 
 
 @asynccontextmanager
-async def opened(**options: Any) -> "AsyncIterator[tuple[Page, str]]":
-    """Open a page that may ask for nothing of other hosts."""
-    with served() as url:
+async def opened(folder: Path = HTML, **options: Any) -> "AsyncIterator[tuple[Page, str]]":
+    """Open a page that may ask for nothing of other hosts. Also return the address of this version."""
+    with served(folder) as url:
         async with running_browser() as browser:
             context = await browser.new_context(**options)
             context.set_default_timeout(PATIENCE_S * 1_000)
             page = await context.new_page()
-            faultless = Faultless(page, url.rpartition("/")[0])
-            yield page, url
+            faultless = Faultless(page, url)
+            yield page, f"{url}/{mocketmq.__version__}"
             assert faultless.found == []
             await context.close()
 
@@ -94,12 +117,48 @@ async def test_questions_are_found_by_search() -> None:
     async with opened() as (page, url):
         for question, section in QUESTIONS.items():
             await page.goto(f"{url}/")
-            await page.wait_for_load_state("networkidle")
-            await page.locator(".md-search__button").first.click()
-            await page.locator("input[aria-label=Search]").press_sequentially(question)
+            await search(page, question)
             async with asyncio.timeout(PATIENCE_S):
                 while url + section not in (await results(page))[:FIRST]:
                     await page.wait_for_timeout(50)
+
+
+async def search(page: "Page", question: str) -> None:
+    await page.wait_for_load_state("networkidle")
+    await page.locator(".md-search__button").first.click()
+    await page.locator("input[role=combobox]").press_sequentially(question)
+
+
+@pytest.mark.parametrize(
+    ("path", "language", "texts"),
+    [
+        ("/", "en", {"Search", "Close search", "Search results", "No results"}),
+        ("/zh-CN/errors/", "zh-CN", {"搜索", "关闭搜索", "搜索结果", "没有找到"}),
+    ],
+)
+async def test_the_search_speaks_the_language_of_the_page(path: str, language: str, texts: set[str]) -> None:
+    async with opened() as (page, url):
+        await page.goto(url + path)
+        assert await page.get_attribute("html", "lang") == language
+        await search(page, "qqqqqqqqqqqqqqqq")
+        found: set[str] = set()
+        async with asyncio.timeout(PATIENCE_S):
+            while not texts <= found:
+                await page.wait_for_timeout(50)
+                found = set(await page.evaluate(SPOKEN))
+        of_english = {text for text in found if re.search("[a-z]{3}", text)}
+        assert language == "en" or of_english == set()
+
+
+async def test_chinese_pages_have_the_texts_of_the_theme_in_chinese() -> None:
+    async with opened(viewport={"width": 1_280, "height": 900}) as (page, url):
+        await page.goto(f"{url}/zh-CN/errors/")
+        await page.wait_for_load_state("networkidle")
+        assert (await page.inner_text(".md-skip")).strip() == "跳到正文"
+        named = "[...document.querySelectorAll('[aria-label], [title]')]"
+        texts = {*await page.evaluate(f"{named}.flatMap((one) => [one.ariaLabel || '', one.title])")}
+        assert {"目录", "深色", "选择语言", "GitHub 上的 mocketmq"} <= texts
+        assert {text for text in texts if re.search("[a-z]{4}", text.replace("mocketmq", ""))} == set()
 
 
 async def results(page: "Page") -> list[str]:
@@ -135,5 +194,108 @@ def test_a_dead_link_fails_the_build(tmp_path: Path) -> None:
     assert "no-such-section" in done.stderr
 
 
-def test_the_first_address_leads_to_this_version() -> None:
-    assert f'url={mocketmq.__version__}/"' in (HTML / "index.html").read_text()
+class Targets(HTMLParser):
+    """Collects the links and the anchors of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        for name, value in attrs:
+            if name == "id" and value:
+                self.anchors.add(value)
+            elif name in ("href", "src") and value:
+                self.links.append(value)
+            elif name == "content" and value and "url=" in value:
+                self.links.append(value.partition("url=")[2])
+
+
+@cache
+def targets(page: Path) -> Targets:
+    return Targets(page.read_text("utf-8"))
+
+
+def dead_links(folder: Path) -> Iterator[str]:
+    """Yield the links of a folder of versions, served below ``/mocketmq/``, that lead nowhere."""
+    for page in folder.rglob("*.html"):
+        if page.name == "404.html":
+            continue
+        here = f"http://site/mocketmq/{page.relative_to(folder).as_posix()}"
+        for link in targets(page).links:
+            place = urlsplit(urljoin(here, link))
+            if place.netloc != "site" or place.scheme != "http":
+                continue
+            path = unquote(place.path)
+            file = folder / path.removeprefix("/mocketmq/")
+            file = file / "index.html" if path.endswith("/") else file
+            if not path.startswith("/mocketmq/") or not file.is_file():
+                yield f"{here}: {link}"
+            elif file.suffix == ".html" and unquote(place.fragment) not in {"", *targets(file).anchors}:
+                yield f"{here}: {link}: no such anchor"
+
+
+def test_every_link_leads_somewhere_below_the_path_of_the_site() -> None:
+    assert len([*HTML.rglob("*.html")]) > 80
+    assert [*dead_links(HTML)] == []
+
+
+def test_a_dead_link_of_the_built_site_is_found(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(
+        '<a href="there/"></a><a href="/elsewhere/"></a><a href="#no"></a><a href="">'
+    )
+    assert len([*dead_links(tmp_path)]) == 3
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Publish two versions from a copy of the tree, as the workflow does; return the published folder."""
+    scratch = tmp_path_factory.mktemp("published")
+    work, pages, site = scratch / "work", scratch / "pages.git", scratch / "site"
+    for name in git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"):
+        if name and (ROOT / name).is_file():
+            (work / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, work / name)
+    git(scratch, "init", "--quiet", "--bare", pages)
+    git(work, "init", "--quiet")
+    git(work, "remote", "add", "origin", pages.as_uri())
+    said = [publish(work)]
+    version = work / "emulator/mocketmq/__init__.py"
+    text = version.read_text("utf-8").replace(f'"{mocketmq.__version__}"', '"99.0.0"')
+    version.write_text(text, "utf-8")
+    said += [publish(work), publish(work)]
+    assert said == [*["pushed to the branch gh-pages"] * 2, "the published site is the same"]
+    git(scratch, "clone", "--quiet", "--branch", "gh-pages", pages, site)
+    return site
+
+
+def git(folder: Path, *arguments: str | Path) -> str:
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def publish(work: Path) -> str:
+    """Return the last line that the program writes."""
+    who = {f"GIT_{one}_{what}": "site" for one in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    program = [PYTHON, work / "kits/site/publish.py"]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, env={**os.environ, **who})
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+async def test_versions_are_published_side_by_side(published: Path) -> None:
+    assert [*dead_links(published)] == []
+    async with opened(published, viewport={"width": 1_280, "height": 900}) as (page, url):
+        root = url.rpartition("/")[0]
+        await page.goto(f"{root}/")
+        await page.wait_for_url(f"{root}/99.0.0/")
+        versions = page.locator(".md-version")
+        await versions.locator("button").hover(force=True)  # the list that opens covers it
+        await versions.get_by_role("link", name=mocketmq.__version__).click()
+        await page.wait_for_url(f"{url}/**")
+        await search(page, "connect from Spring")
+        async with asyncio.timeout(PATIENCE_S):
+            while f"{url}/#how-do-i-connect-from-spring" not in await results(page):
+                await page.wait_for_timeout(50)
