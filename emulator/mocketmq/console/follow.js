@@ -14,10 +14,11 @@ export function follow(place, read, draw, isPaused = () => false) {
   let drawn = "";
   let timer = null;
   let isOver = false;
+  let isWanted = true; // an action of the user waits to see its result
   let mayReadAt = 0;
   let reads = 0;
 
-  async function readAndDraw(mayDraw) {
+  async function readAndDraw() {
     const began = performance.now();
     const number = ++reads;
     const answer = await read();
@@ -25,9 +26,17 @@ export function follow(place, read, draw, isPaused = () => false) {
     mayReadAt = end + Math.min(Math.max((end - began) * SHARE, LEAST_PAUSE_MS), MOST_PAUSE_MS);
     await known; // views compare instants with the broker's time
     const text = JSON.stringify(answer);
-    if (isOver || number !== reads || (mayDraw && (text === drawn || !mayDraw()))) return;
+    if (isOver || number !== reads || (!isWanted && (text === drawn || isUnderFinger()))) return;
+    isWanted = false;
     drawn = text;
     draw(answer);
+  }
+
+  // Nothing moves under the finger.
+  function isUnderFinger() {
+    if (!document.activeElement?.closest?.("main table")) return false;
+    lookAgain();
+    return true;
   }
 
   const lookAgain = () => { timer ??= setTimeout(look, Math.max(mayReadAt - performance.now(), 0)); };
@@ -40,11 +49,7 @@ export function follow(place, read, draw, isPaused = () => false) {
       return lookAgain();
     }
     try {
-      await readAndDraw(() => {
-        if (!document.activeElement?.closest?.("main table")) return true;
-        lookAgain(); // nothing moves under the finger
-        return false;
-      });
+      await readAndDraw();
     } catch { /* the frame says when the broker is away */ }
   }
 
@@ -54,7 +59,10 @@ export function follow(place, read, draw, isPaused = () => false) {
     lookAgain();
   });
   place.onLeave(() => { isOver = true; clearTimeout(timer); });
-  const reload = () => readAndDraw(null);
+  const reload = () => {
+    isWanted = true;
+    return readAndDraw();
+  };
   doing(reload)();
   return reload;
 }

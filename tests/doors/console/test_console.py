@@ -1,5 +1,6 @@
 """Uses of the console: see and move the clock, find messages, read their lives, send and cancel."""
 
+import asyncio
 import base64
 import re
 from pathlib import Path
@@ -14,7 +15,7 @@ from tests.support.network import quiet_port
 from tests.support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, HttpCredentials
+    from playwright.async_api import Browser, HttpCredentials, Route
 
 expect = pytest.importorskip("playwright.async_api").expect
 
@@ -216,6 +217,28 @@ async def test_a_fault_is_made_fires_and_is_switched(browser: "Browser", api: Ap
         await page.get_by_role("button", name="Switch on fault-1").click()
         await expect(state).to_have_text("active")
         await page.get_by_role("button", name="Remove fault-1").click()
+        await expect(page.get_by_text("No injected faults")).to_be_visible()
+
+
+@pytest.mark.slow
+async def test_the_result_of_an_action_is_shown_although_a_later_read_overtakes_its_own(
+    browser: "Browser", api: Api
+) -> None:
+    held: asyncio.Queue[Route] = asyncio.Queue()
+    await api.ok("POST", "/v1/faults", {"do": "hold", "topic": "none"})
+    async with console_page(browser, api.emulator.url, "faults") as page:
+        remove = page.get_by_role("button", name="Remove fault-1")
+        await expect(remove).to_be_visible()
+        await page.route(
+            "**/v1/faults",
+            lambda route: held.put(route) if route.request.method == "GET" else route.fallback(),
+        )
+        await remove.click()  # the button keeps the focus, so reads without an action do not redraw the table
+        own = await held.get()
+        await api.send()
+        later = await held.get()
+        await own.continue_()
+        await later.continue_()
         await expect(page.get_by_text("No injected faults")).to_be_visible()
 
 
