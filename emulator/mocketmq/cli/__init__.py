@@ -3,17 +3,16 @@
 A subcommand's module is imported when it runs, so that ``serve`` and ``--help`` need not import the others.
 """
 
-import gc
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib import import_module
 
 import click
 from click.shell_completion import CompletionItem
 
 from mocketmq import __version__
 from mocketmq.cli.exit_codes import Exit, Failure, exit_of
+from mocketmq.cli.lean_import import lean_import
 from mocketmq.errors import EmulatorError
 from mocketmq.suggestion import suggestion_for
 
@@ -102,12 +101,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        gc.disable()  # collections during imports would take a twentieth of the start time
-        try:
-            module = import_module(_COMMANDS[cmd_name][0])
-            command: click.Command = getattr(module, cmd_name.replace("-", "_"))
-        finally:
-            gc.enable()
+        module = lean_import(_COMMANDS[cmd_name][0], serves=cmd_name == "serve")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def resolve_command(
