@@ -13,7 +13,11 @@ UNTRIED = {
         "only Packagist has packages that it needs, such as `grpc/grpc`, and CI cannot reach it. Debian has"
         " PHP and Composer, but not the extension `grpc`"
     ),
-    "RocketMQ Studio": "no registry has a release",
+    "RocketMQ Studio": (
+        "no registry has a release: looked for on Maven Central, npm, PyPI and among Debian's packages."
+        " Its repository builds images from sources, in which the server still has stubs in place of a broker"
+        " (July 2026)"
+    ),
 }
 
 _HEAD = """\

@@ -28,7 +28,6 @@ __tracebackhide__ = True
 CONNECT_S = 10.0
 """Real seconds to connect. Answers have no time limit: a move of the clock may take long."""
 
-
 _TOKENS = "printable ASCII characters"
 _ONE = "one of the two"
 
@@ -142,15 +141,19 @@ class Operations(Expecting):
         )
         return _list(answer, "messages")
 
-    async def acknowledge(self, group: str, messages: Iterable[JsonObject]) -> JsonObject:
-        """Acknowledge received messages."""
+    async def acknowledge(self, group: str, messages: JsonObject | Iterable[JsonObject]) -> JsonObject:
+        """Acknowledge received messages, or a single one."""
         return await self._settle(group, "ack", messages)
 
-    async def give_back(self, group: str, messages: Iterable[JsonObject], delay_level: int = 0) -> JsonObject:
+    async def give_back(
+        self, group: str, messages: JsonObject | Iterable[JsonObject], delay_level: int = 0
+    ) -> JsonObject:
         """Give received messages back for a retry; a level below 0 makes them dead letters at once."""
         return await self._settle(group, "give-back", messages, delay_level=delay_level)
 
-    async def extend(self, group: str, messages: Iterable[JsonObject], invisible: Duration) -> JsonObject:
+    async def extend(
+        self, group: str, messages: JsonObject | Iterable[JsonObject], invisible: Duration
+    ) -> JsonObject:
         """Keep received messages invisible for ``invisible`` from now."""
         return await self._settle(group, "extend", messages, invisible=duration_text(invisible, "invisible"))
 
@@ -545,9 +548,10 @@ class Operations(Expecting):
         return await self._get("/readyz")
 
     async def _settle(
-        self, group: str, verb: str, messages: Iterable[JsonObject], **more: int | str
+        self, group: str, verb: str, messages: JsonObject | Iterable[JsonObject], **more: int | str
     ) -> JsonObject:
-        receipts = [message["receipt"] for message in messages]
+        some = [messages] if isinstance(messages, Mapping) else messages
+        receipts = [message["receipt"] for message in some]
         return await self._call("POST", api_path("groups", group, verb), {"receipts": receipts, **more})
 
     async def _get(self, path: str, query: Mapping[str, object] | None = None) -> JsonObject:

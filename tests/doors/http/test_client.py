@@ -21,6 +21,14 @@ async def broker(process: BrokerProcess) -> AsyncIterator[Client]:
         yield client
 
 
+async def test_a_single_message_is_settled_like_several(broker: Client) -> None:
+    await broker.send("orders", "x")
+    [message] = await broker.receive("orders", group="g")
+    extended = await broker.extend("g", message, "1m")
+    assert extended == {"settled": [message["receipt"]], "failed": []}
+    assert (await broker.give_back("g", message, -1))["settled"] == [message["receipt"]]
+
+
 async def test_send_advance_receive_and_acknowledge(broker: Client) -> None:
     sent = await broker.send("orders", "hi", delay_level=3)
     assert sent["due_ms"] == sent["store_ms"] + 10_000
