@@ -86,3 +86,17 @@ async def test_the_only_broker_has_all_requests() -> None:
 async def test_an_unknown_broker_is_refused(pair: Pair) -> None:
     with pytest.raises(InvalidArgumentError, match="broker is 'broker-c'; allowed: broker-a or broker-b"):
         await pair.broker.faults.add_rule(FaultRule(do="close", broker="broker-c"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "allowed"),
+    [
+        (FaultRule(do="broker-away", broker=B, door="grpc"), "remoting with broker"),
+        (FaultRule(do="close", broker=B, door="http"), "remoting or grpc with broker"),
+    ],
+)
+async def test_a_door_of_the_whole_cluster_is_refused_for_one_broker(rule: FaultRule, allowed: str) -> None:
+    async with running_grpc(brokers=2) as (emulator, _):
+        with pytest.raises(InvalidArgumentError, match=f"door is '{rule.door}'; allowed: {allowed}; "):
+            await emulator.broker.faults.add_rule(rule)
+        assert not [*emulator.broker.faults]

@@ -146,8 +146,8 @@ class FaultRules:
             if rule.door not in doors:
                 raise InvalidArgumentError("door", rule.door, ", ".join(doors))
             doors = {rule.door: doors[rule.door]}
-        if rule.broker is not UNSET and rule.broker not in self._brokers:
-            raise InvalidArgumentError("broker", rule.broker, " or ".join(self._brokers))
+        if rule.broker is not UNSET:
+            self._check_broker(rule)
         if rule.do == "twice" and "remoting" not in doors:
             raise InvalidArgumentError("door", rule.door, "remoting: over HTTP no request has two answers")
         if rule.do == "name-server-away" and "remoting" not in self._operations:
@@ -158,6 +158,15 @@ class FaultRules:
             words = sorted({name for names in doors.values() for name in names if name.islower()})
             allowed = f"{', '.join(words)}; and remoting's requests by name or number, as text"
             raise InvalidArgumentError("operation", rule.operation, allowed)
+
+    def _check_broker(self, rule: FaultRule) -> None:
+        """Raise InvalidArgumentError for an unknown broker, or a door without requests for one broker."""
+        if rule.broker not in self._brokers:
+            raise InvalidArgumentError("broker", rule.broker, " or ".join(self._brokers))
+        of_one = ("remoting",) if rule.do == "broker-away" else ("remoting", "grpc")
+        if len(self._brokers) > 1 and rule.door not in (UNSET, *of_one):
+            allowed = f"{' or '.join(of_one)} with broker; other doors are of the cluster as a whole"
+            raise InvalidArgumentError("door", rule.door, allowed)
 
     async def remove_rules(self, *names: str) -> Sequence[FaultInjector]:
         """Remove these rules. If one does not exist, raise FaultNotFoundError and remove none."""

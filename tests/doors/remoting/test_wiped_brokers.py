@@ -54,6 +54,24 @@ async def test_messages_and_offsets_of_the_broker_are_gone(pair: Pair) -> None:
         assert await bodies(b) == ["new"]
 
 
+async def test_what_was_taken_before_the_wipe_is_no_event_of_later_messages(pair: Pair) -> None:
+    for client in (pair.a, pair.b):
+        await send(client, "old")
+        await pulled(client)
+        await client.ok(COMMIT, {**place(), "commitOffset": "1"})
+    await pair.broker.broker_lives.crash(B)
+    await pair.broker.broker_lives.wipe(B)
+    async with pair.back() as b:
+        await send(b, "new")
+        events, _ = await pair.broker.events.newest(10)
+    assert sorted(event.text for event in events) == [
+        f"acknowledged by {GROUP}: 'old'",
+        f"sent to {TOPIC} by remoting: 'new'",
+        f"sent to {TOPIC} by remoting: 'old'",
+        f"taken by {GROUP}: 'old'",
+    ]
+
+
 async def test_delayed_messages_of_the_broker_are_gone(pair: Pair) -> None:
     wall_ms = (pair.broker.clock.now_us() - pair.broker.clock.from_wall(0)) // 1_000
     for client in (pair.a, pair.b):

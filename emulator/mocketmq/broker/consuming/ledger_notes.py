@@ -7,7 +7,7 @@ memory, because the store has no times of pulls and commits.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from mocketmq.errors import EmulatorError
@@ -50,6 +50,12 @@ class PullTrail:
     def committed(self, at_us: int, group: str, queue: Queue, offsets: range) -> None:
         """Add a commit by which the group's committed offset passed these messages."""
         self._add_step(Step(at_us, group, queue, offsets, is_commit=True))
+
+    def forget(self, queues: Collection[Queue]) -> None:
+        """Remove the steps in these queues, whose offsets begin again."""
+        left = [step for step in self.steps if step.queue not in queues]
+        self.steps.clear()
+        self.steps.extend(left)
 
     def _add_step(self, step: Step) -> None:
         self.steps.append(step)

@@ -6,6 +6,7 @@ Unlike a reset, a wipe lets offsets begin at 0 again, so consumers may have offs
 from collections.abc import Collection
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
+from mocketmq.broker.consuming.ledger_notes import PullTrail
 from mocketmq.broker.lite.expiry import LiteExpiry
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.removal.reset import DELETE_MESSAGE, DELETE_MESSAGES, EMPTIED
@@ -41,6 +42,7 @@ class Wipe:
         timer: Timer,
         schemes: SchemeSet,
         lite_expiry: LiteExpiry,
+        trail: PullTrail,
     ) -> None:
         self._database = store.database
         self._writer = store.writer
@@ -50,6 +52,7 @@ class Wipe:
         self._timer = timer
         self._schemes = schemes
         self._lite_expiry = lite_expiry
+        self._trail = trail
 
     async def run(self, share: BrokerShare) -> None:
         """Delete the broker's messages, visible, delayed and half, and the offsets of groups there."""
@@ -76,6 +79,7 @@ class Wipe:
                 self._groups.leave_queues(batch, queues)
                 batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
                 batch.on_commit(lambda: _begin_again(queues, batch.next_log_offset))
+                batch.on_commit(lambda: self._trail.forget(queues))
 
             await self._writer.commit(work, alone=True, until="visible")
             self._timer.changed()
