@@ -10,6 +10,7 @@ from mocketmq.broker.registry.brokers import ROUTE_LIFETIME_US
 from mocketmq.errors import BrokerDownError, BrokerStateError, NoPermissionError
 from mocketmq.message.message import Message
 from tests.doors.remoting.broker_pairs import SEND, A, B, Pair, bodies, message_to, running_pair, send
+from tests.doors.remoting.gates import until
 from tests.support.brokers import TOPIC
 from tests.support.grpc import running_grpc
 from tests.support.remoting import ClosedError
@@ -45,6 +46,19 @@ async def test_a_broker_cut_off_from_clients_answers_once_it_is_reconnected(pair
         await pair.broker.broker_lives.reconnect(B)
         assert [(await one).code for one in (early, late)] == [0, 0]
     assert sorted(await bodies(pair.b)) == ["from a new connection", "kept by the network"]
+
+
+async def test_requests_to_a_broker_that_is_cut_off_count_for_the_memory_limit(pair: Pair) -> None:
+    server, body = pair.remoting.server, bytes(1 << 20)
+    connections = server.hub.connections
+    await pair.broker.broker_lives.cut_off(B, "clients")
+    async with pair.remoting.another(pair.port_of_b) as leaving:
+        for client in (pair.b, leaving):
+            client.ask(SEND, message_to(0), body)
+        await until(lambda: [each.frames for each in connections if each.port == pair.port_of_b] == [1, 1])
+        assert 2 * len(body) < server.held_bytes < 3 * len(body)
+    await pair.broker.broker_lives.crash(B)
+    await until(lambda: not server.held_bytes)
 
 
 async def test_due_messages_become_visible_at_a_broker_that_is_cut_off(pair: Pair) -> None:

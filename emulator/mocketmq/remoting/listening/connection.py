@@ -125,6 +125,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self._fast_path_idle = asyncio.Event()
         self._out: list[bytes] = []
         self._lost: list[Command] = []  # received while cut off; TCP brings them again afterwards
+        self._lost_bytes = 0
         self._ends_turn_soon = False
         self._is_new = True  # nothing has been received
         self._is_paused = False
@@ -212,6 +213,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self.frames += len(commands)
         if self._is_cut_off:
             self._lost += commands
+            self._lost_bytes += sum(map(_size_of, commands))
         else:
             self._take(commands)
         self._account()
@@ -222,7 +224,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
 
     def reconnected(self) -> None:
         """Serve what has come while the broker was cut off, and send what it has answered meanwhile."""
-        commands, self._lost = self._lost, []
+        commands, self._lost, self._lost_bytes = self._lost, [], 0
         self._take(commands)
         self._end_turn()
 
@@ -371,7 +373,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
 
     def _account(self) -> None:
         """Update the held bytes. After a broken frame, close once all requests before it are answered."""
-        self._hub.budget.change(self, self._reader.buffered + self._running_bytes)
+        self._hub.budget.change(self, self._reader.buffered + self._running_bytes + self._lost_bytes)
         if self._is_broken and not self._running and not self._on_fast_path:
             self._flush()
             self._transport.close()
@@ -419,6 +421,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self._channel.end()
         hub.messages.has_read(self)
         self._reader = FrameReader()
+        self._lost, self._lost_bytes = [], 0
         self._account()
         hub.budget.leave(self)
         hub.leaving.add(self)
