@@ -29,6 +29,8 @@ from tests.doors.grpc.lite_topics import (
 )
 from tests.support.grpc import running_grpc
 
+FORBIDDEN, FAILED = 40_300, 50_001
+
 
 @pytest.mark.parametrize("kind", [LITE_PUSH_CONSUMER, LITE_SIMPLE_CONSUMER])
 async def test_a_client_gets_the_lite_topics_that_it_subscribes_to(kind: int) -> None:
@@ -362,3 +364,29 @@ async def test_groups_consume_either_lite_topics_or_whole_topics() -> None:
             assert (await sync(client, ADD, "x", group="others")).code == 40_002
             assert (await sync(client, ADD, "x", group="new")).code == OK
             assert groups.get("new").config.lite_parent == "chats"
+
+
+async def test_the_only_broker_takes_no_lite_topics_while_it_is_closed() -> None:
+    async with running_grpc() as (emulator, producer):
+        await make(emulator)
+        lives = emulator.broker.broker_lives
+        message = producer.message("x", "chats", lite_topic="ann")
+        await lives.set_read_only("broker-a", is_read_only=True)
+        assert (await producer.send(message)).status.code == FORBIDDEN
+        await lives.crash("broker-a")
+        refused = (await producer.send(message)).status
+        assert (refused.code, "is crashed; start it again" in refused.message) == (FAILED, True)
+        await lives.start("broker-a")
+        await send(producer, "ann", "y")
+
+
+async def test_lite_topics_are_served_while_one_of_two_brokers_is_down() -> None:
+    async with running_grpc(brokers=2) as (emulator, producer):
+        await make(emulator)
+        async with lite_client(producer.port) as (client, _):
+            await sync(client, ADD, "ann")
+            await emulator.broker.broker_lives.crash("broker-a")
+            await send(producer, "ann", "1")
+            got = await receive(client)
+            assert bodies(got) == ["ann:1"]
+            await ack(client, *got)

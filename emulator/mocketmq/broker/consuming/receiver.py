@@ -367,9 +367,15 @@ class Receiver:
             self._topics.brokers.check_is_reachable(found.share)
 
     def broker_of(self, group_name: str, handle: str) -> RegisteredBroker | None:
-        """The broker of the message with this handle, or None. Raises ReceiptError for an invalid handle."""
+        """The broker of the message with this handle, if it is of one: lite topics are of the whole cluster.
+
+        Raises ReceiptError for an invalid handle.
+        """
         receipt = self._groups.of_client(group_name).receipts.get(log_offset_in(handle))
-        return None if receipt is None else self._topics.brokers.broker_of_queue(receipt.queue)
+        brokers = self._topics.brokers
+        if receipt is None or (receipt.queue.lite_topic is not None and len(brokers) > 1):
+            return None
+        return brokers.broker_of_queue(receipt.queue)
 
     async def change(
         self, group_name: str, handle: Handle, invisible_us: int, *, same_handle: bool = False

@@ -120,7 +120,10 @@ class Intake:
             )
         if message.delay_us is not None:
             raise IllegalMessageError("lite_topic", "a delayed message has no lite topic")
-        return self._topics.lites.for_send(topic.name, name)
+        queue, brokers = self._topics.lites.for_send(topic.name, name), self._topics.brokers
+        if len(brokers.closed) == len(brokers):  # one open broker is enough for the cluster's lite topics
+            brokers.check_takes_sends(queue)
+        return queue
 
     def _queue_id(self, message: Message, topic: Topic) -> int | None:
         """The queue that the message asks for, by its priority if it has one.
