@@ -148,3 +148,23 @@ async def test_repeated_attempt_gets_messages_acknowledged_out_of_turn() -> None
         assert await acknowledge(broker, second) == [True]
         again = await pop(broker, ordered=True, attempt="one")
         assert takes(again) == [("a", 1), ("b", 1), ("c", 1)]
+
+
+async def test_repeated_attempt_undoes_only_its_own_pop() -> None:
+    """Messages that an earlier pop left behind keep their count, however often the attempt is repeated."""
+    async with running_broker() as broker:
+        await fill(broker, "a", "b", "c")
+        assert takes(await pop(broker, 3, ordered=True, attempt="one")) == [("a", 1), ("b", 1), ("c", 1)]
+        for _ in range(3):
+            assert takes(await pop(broker, 1, ordered=True, attempt="one")) == [("a", 1)]
+        assert takes(await pop(broker, ordered=True, attempt="one")) == [("a", 1), ("b", 1), ("c", 1)]
+
+
+async def test_attempt_whose_answer_was_lost_counts_once() -> None:
+    async with running_broker() as broker:
+        await fill(broker, "a")
+        for _ in range(2):
+            taken = await pop(broker, ordered=True, attempt="one")
+            assert takes(taken) == [("a", 1)]
+            await broker.receiver.release(GROUP, taken)
+        assert takes(await pop(broker, ordered=True, attempt="one")) == [("a", 1)]

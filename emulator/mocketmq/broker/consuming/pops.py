@@ -238,9 +238,15 @@ class Pops:
             )
 
     def _held_by(self, target: PopTarget, attempt: str) -> list[Receipt]:
-        """The unsettled messages that the same attempt got earlier."""
+        """The unsettled messages of the last pop, if the same attempt made it."""
         known = [target.group.queues.get(queue) for queue in target.queues]
-        return [receipt for one in known if one and one.attempt == attempt for receipt in one.open.values()]
+        return [
+            receipt
+            for one in known
+            if one and one.attempt == attempt
+            for receipt in one.open.values()
+            if receipt.pop_ms == one.ordered_pop_ms
+        ]
 
     # Settling
 

@@ -247,15 +247,19 @@ class Receipts:
         self._apply_visible(receipt, visible_us, times, pop_ms, is_postponed=bool(is_postponed))
 
     def take_back(self, batch: Batch, receipt: Receipt) -> None:
-        """Make a message that did not reach its receiver visible again. The delivery does not count."""
+        """Make a message that did not reach its receiver visible again. The delivery does not count.
+
+        A pop's ``pop_ms`` changes, so that the same attempt does not undo the pop once more.
+        """
         receipt.transition(State.RESERVED)
         times, visible_us = receipt.times - 1, min(receipt.visible_us, batch.now_us)
-        save_take_back(batch, receipt.group.name, receipt.log_offset, visible_us, times, receipt.pop_ms)
+        pop_ms = receipt.pop_ms and receipt.pop_ms + 1
+        save_take_back(batch, receipt.group.name, receipt.log_offset, visible_us, times, pop_ms)
         batch.on_rollback(partial(self.reopen, receipt))
 
         def taken_back() -> None:
             if receipt.state is State.RESERVED:  # else the group has committed an offset above it
-                receipt.visible_us, receipt.times = visible_us, times
+                receipt.visible_us, receipt.times, receipt.pop_ms = visible_us, times, pop_ms
                 self.set_free(receipt)
 
         batch.on_commit(taken_back)
