@@ -241,7 +241,7 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
     broker.pull = Pull(store, settings, registry, groups, polls, notes)
     broker.queue_locks = QueueLocks()
     lite_expiry = broker.lite_expiry = LiteExpiry(registry.topics, groups)
-    wipe = Wipe(store, registry, groups, timer, broker.schemes, lite_expiry, notes.trail)
+    wipe = Wipe(store, registry, groups, timer, broker.schemes, lite_expiry, broker.held, notes.trail)
     broker.broker_lives = BrokerLives(
         store, registry.brokers, broker.held, broker.queue_locks, broker.outage, polls.end, wipe.run
     )

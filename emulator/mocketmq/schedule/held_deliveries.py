@@ -48,6 +48,7 @@ _BY_QUEUE: Final = "SELECT queue_key, count(*) FROM held_deliveries WHERE NOT is
 _FIRST: Final = "SELECT min(release_us) FROM held_deliveries"
 _ALL: Final = "SELECT record_offset, fault, release_us FROM held_deliveries WHERE NOT is_repeat"
 _END_REPEATS: Final = "DELETE FROM held_deliveries WHERE fault = ? AND is_repeat"
+_END_REPEATS_IN: Final = "DELETE FROM held_deliveries WHERE queue_key = ? AND is_repeat"
 _POSTPONE: Final = "UPDATE held_deliveries SET fault = ?, release_us = NULL WHERE held = ?"
 _RELEASE: Final = "UPDATE held_deliveries SET release_us = ? WHERE fault = ?"
 _FORGET: Final = "DELETE FROM held_deliveries WHERE record_offset = ?"
@@ -269,6 +270,10 @@ class HeldDeliveries:
                 self._changed()
 
         batch.on_commit(released)
+
+    def drop_repeats(self, batch: Batch, queue: Queue) -> None:
+        """Drop the outstanding repeats of the queue's messages."""
+        batch.sweep(_END_REPEATS_IN, (queue.key,))
 
     # Due releases
 

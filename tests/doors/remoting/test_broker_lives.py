@@ -60,6 +60,16 @@ async def test_a_broker_that_is_shut_down_leaves_the_route_at_once(
     await pair.b.closed()
 
 
+async def test_a_name_server_that_stops_ends_its_connections(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with running_pair(name_servers=2) as pair:
+        async with pair.remoting.another(pair.remoting.server.namesrv_ports[1]) as client:
+            await pair.broker.name_servers.set_stopped(2, is_stopped=True)
+            await client.closed()
+        closed = f"closing connection from {client.address}: port closed: name server 2 stopped"
+        assert closed in caplog.messages
+
+
 async def test_a_broker_starts_again_on_its_port_with_its_messages(pair: Pair) -> None:
     port = pair.port_of_b
     await send(pair.b, "before")

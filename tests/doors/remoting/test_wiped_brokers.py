@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mocketmq.errors import BrokerStateError
+from mocketmq.faults.rule import FaultRule
 from tests.doors.remoting.broker_pairs import (
     COMMIT,
     MAX_OFFSET,
@@ -85,6 +86,18 @@ async def test_delayed_messages_of_the_broker_are_gone(pair: Pair) -> None:
     async with pair.back() as b:
         await pair.advance(600)
         assert (await bodies(pair.a), await bodies(b)) == (["by level", "by time"], [])
+
+
+async def test_repeats_of_the_messages_of_the_broker_are_gone(pair: Pair) -> None:
+    await pair.broker.faults.add_rule(FaultRule(do="deliver-again", by="10s"))
+    for client in (pair.a, pair.b):
+        await send(client, "late", DELAY="1")
+    await pair.advance(1)
+    await pair.broker.broker_lives.crash(B)
+    await pair.broker.broker_lives.wipe(B)
+    async with pair.back() as b:
+        await pair.advance(10)
+        assert (await bodies(pair.a), await bodies(b)) == (["late", "late"], [])
 
 
 async def test_a_wiped_broker_stays_wiped_after_a_restart(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from mocketmq.broker.removal.reset import DELETE_MESSAGE, DELETE_MESSAGES, EMPTI
 from mocketmq.message.broker_share import BrokerShare, is_shared_out
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import CHECKED_HALF_TOPIC, HALF_PREFIX, UNDECIDED_TOPIC
+from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.scheme import DelayScheme
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
@@ -42,6 +43,7 @@ class Wipe:
         timer: Timer,
         schemes: SchemeSet,
         lite_expiry: LiteExpiry,
+        held: HeldDeliveries,
         trail: PullTrail,
     ) -> None:
         self._database = store.database
@@ -52,6 +54,7 @@ class Wipe:
         self._timer = timer
         self._schemes = schemes
         self._lite_expiry = lite_expiry
+        self._held = held
         self._trail = trail
 
     async def run(self, share: BrokerShare) -> None:
@@ -73,6 +76,7 @@ class Wipe:
                 if not share.position:  # the first broker has all lite topics
                     self._lite_expiry.delete(batch, list(self._topics.lites))
                 for queue in queues:
+                    self._held.drop_repeats(batch, queue)
                     delete_receipts_of_queue(batch, queue)
                     batch.sweep(DELETE_MESSAGES, (queue.key,))
                     batch.execute(EMPTIED, (0, 0, batch.next_log_offset, queue.key))

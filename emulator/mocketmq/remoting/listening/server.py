@@ -198,8 +198,11 @@ class RemotingServer:
         return Reached(registered.share, advertised, self._name_server_of.get(port))
 
     def _cut(self, port: int) -> None:
-        broker = self._broker_of.get(port)
-        why = broker.downtime if broker is not None and _is_down(broker) else "injected fault"
+        broker, name_server, why = self._broker_of.get(port), self._name_server_of.get(port), "injected fault"
+        if broker is not None and _is_down(broker):
+            why = broker.downtime
+        elif name_server is not None and name_server.is_stopped:
+            why = f"name server {name_server.number} stopped"
         for connection in list(self.hub.connections):
             if connection.port == port:
                 connection.abort(f"port closed: {why}", logging.INFO)
