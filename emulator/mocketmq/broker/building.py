@@ -335,6 +335,7 @@ def _make_snapshots(broker: Broker, settings: Settings) -> None:
         await broker.name_servers.correct_all()
 
     on_restored = [broker.expectations.forget, broker.live.begin_again, broker.ledger_notes.trail.steps.clear]
+    broker.opened_pack = None
     broker.snapshots = Snapshots(
         settings,
         broker.store,

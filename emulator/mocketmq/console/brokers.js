@@ -19,7 +19,7 @@ const troubles = (broker) => [...broker.cut_off_from.map((side) => `cut-off-from
 
 const kindOf = (broker) => (broker.state !== "running" ? "over" : troubles(broker).length ? "waiting" : "active");
 
-// `onKnown(brokers)` is called with each state of them.
+// `onKnown(brokers)` is called with each state of a cluster's brokers.
 export function showBrokers(place, onKnown) {
   const list = h("div", {});
   const section = h("section", { hidden: true }, h("h2", {}, t("brokers.title")), list);
@@ -36,7 +36,8 @@ export function showBrokers(place, onKnown) {
     class: DANGERS.has(action) ? "small danger" : "small", "aria-label": t("brokers.label", { action: t(`broker-action.${action}`), broker: broker.name }) })));
 
   const reload = follow(place, () => get("/v1/brokers"), ({ brokers }) => {
-    section.hidden = brokers.length === 1;
+    if (brokers.length === 1) return;
+    section.hidden = false;
     list.replaceChildren(table(t("brokers.table"), [t("column.name"), t("column.state"), t("brokers.routes"), [t("faults.holds"), "number"], ["", "actions"]], brokers.map((broker) => [
       h("span", { class: "mono" }, broker.name),
       h("span", { class: `kind ${kindOf(broker)}` }, [term("broker-state", broker.state), ...troubles(broker).map((one) => term("broker-trouble", one))].join(" · ")),

@@ -49,7 +49,7 @@ export function showFaults(view, place) {
   function choose() {
     const wanted = shown();
     for (const [name, one] of Object.entries(fields)) one.hidden = !wanted.has(name);
-    if (inputs.broker.length <= 2) fields.broker.hidden = true; // "any" and the only one
+    if (inputs.broker.length === 1) fields.broker.hidden = true; // there is only one broker
   }
 
   const run = doing(async () => {

@@ -226,4 +226,8 @@ async def seen_by(client: str, home: Path) -> dict[str, str]:
         Client(process.url) as control,
         open_application(client, process, home) as application,
     ):
-        return await Play(CLIENTS[client].door, application, control).all()
+        seen = await Play(CLIENTS[client].door, application, control).all()
+    for rule, outcomes in rules.OUTCOMES.get(client, {}).items():
+        if seen[rule] in outcomes:
+            seen[rule] = ", or rarely ".join(outcomes)
+    return seen

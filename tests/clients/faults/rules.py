@@ -39,6 +39,17 @@ DELIVERIES: Final = (
 )
 VARIES: Final = "close operation=send"
 """Rules for which the number of attempts depends on how fast a client reconnects."""
+OUTCOMES: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "python-grpc": {
+        "close stage=before operation=send next=1": ("sent", "`AioRpcError: StatusCode.UNAVAILABLE`"),
+        "close stage=after operation=send next=1": (
+            "sent, stored twice",
+            "`AioRpcError: StatusCode.UNAVAILABLE`, stored once",
+        ),
+    }
+}
+"""The usual and a rare outcome, by client and rule: gRPC's core may lose all three attempts, which follow
+each other at once, on the connection that it has not seen to be closed."""
 BROKER_AWAY: Final = "broker-away"
 NAME_SERVER_AWAY: Final = "name-server-away"
 
