@@ -118,6 +118,7 @@ async def open_broker(
         _make_answers(broker, settings)
         _make_removal(broker, settings)
         _make_snapshots(broker, settings)
+        broker.opened_pack = None
         _add_due_sources(broker)
         _start(broker, stack)
         yield broker
