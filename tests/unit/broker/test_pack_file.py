@@ -2,7 +2,9 @@
 
 import io
 import struct
+import tracemalloc
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -136,6 +138,25 @@ def test_a_pack_that_a_zip_program_wrote_anew_is_read(tmp_path: Path) -> None:
         file.write_bytes(content)
         pack = read_pack(file)
         assert (pack.name, pack.snapshot, pack.events) == ("x.mocketmq", b"the snapshot", [{"text": "sent"}])
+
+
+def test_a_member_is_inflated_only_up_to_the_size_that_it_names(tmp_path: Path) -> None:
+    compressor = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
+    data = b"".join(compressor.compress(bytes(1 << 20)) for _ in range(64)) + compressor.flush()
+    name = pack_file.MANIFEST.encode()
+    sizes = struct.pack("<2H2L", 0, 0x21, 0, len(data)) + struct.pack("<LH", 10, len(name))
+    local = struct.pack("<4s3H", b"PK\3\4", 20, 0, zipfile.ZIP_DEFLATED) + sizes + b"\0\0" + name + data
+    central = struct.pack("<4s4H", b"PK\1\2", 20, 20, 0, zipfile.ZIP_DEFLATED) + sizes + bytes(16) + name
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(central), len(local), 0)
+    file = tmp_path / "x.mocketmq"
+    file.write_bytes(local + central + end)
+    tracemalloc.start()
+    try:
+        with pytest.raises(PackError, match="damaged"):
+            read_pack(file)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 GIVEN = {

@@ -204,4 +204,5 @@ def _member(archive: zipfile.ZipFile, member: str, name: str) -> bytes:
         raise PackError(
             f"{name} has a member {member} of {info.file_size} bytes; allowed: up to {_LIMITS[member]}"
         )
-    return archive.read(info)  # never more than file_size
+    with archive.open(info) as content:
+        return content.read(info.file_size)  # without a number, zipfile inflates all before it cuts off
