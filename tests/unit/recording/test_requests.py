@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from mocketmq.door_tap import HttpAnswerMade, HttpRequestRead
 from mocketmq.recording.masks import Masks
 from mocketmq.recording.recording import RecordingReader, RecordingWriter
+from mocketmq.recording.requests import http_form
 from mocketmq.recording.requests.answer_difference import differences, document_in
 from mocketmq.recording.requests.credentials import path_without_credentials, text_without_credentials
 from mocketmq.recording.requests.request_file import events_in
@@ -156,14 +158,35 @@ def test_xml_is_compared_by_its_elements() -> None:
 @pytest.mark.parametrize(
     ("text", "hidden"),
     [
-        ('{"username": "me", "password": "pw\\"x"}', '{"username": "me", "password": "***"}'),
+        ('{"username": "me", "password": "pw\\"x"}', '{"username":"me","password":"***"}'),
+        (
+            '{"pass\\u0077ord":[1,{"a":2}],"more":{"secrets":{"a":"b"}}}',
+            '{"password":"***","more":{"secrets":{"a":"***"}}}',
+        ),
+        ("{username:'me',password:'pw',}", '{"username":"me","password":"***"}'),
+        ('{"username":"me","password":"pw', "***"),
         ('{"secretKey":"s","accessKey":"a"}', '{"secretKey":"***","accessKey":"***"}'),
         ('{"body": "{\\"password\\": \\"kept, a message\\"}"}',) * 2,
         ("name=x\nfoo.token=abc\n", "name=x\nfoo.token=***\n"),
+        ("a token\nx = a token\n",) * 2,
     ],
 )
 def test_credentials_in_bodies_become_stars(text: str, hidden: str) -> None:
     assert text_without_credentials(text) == hidden
+
+
+@pytest.mark.parametrize("text", ['"' + "token" * 50_000, "token" + "\n" * 250_000, '{"token":[' * 25_000])
+def test_no_body_takes_long_to_search_for_credentials(text: str) -> None:
+    began = time.thread_time()
+    text_without_credentials(text)
+    assert time.thread_time() - began < 5  # a search with quadratic time takes minutes
+
+
+def test_what_an_application_calls_a_token_is_no_credential() -> None:
+    body = '{"body":"x","properties":{"token":"kept"},"token":"hidden"}'
+    request = HttpRequestRead("POST", "/v1/topics/orders/messages", "application/json", body.encode())
+    hidden = body.replace('"hidden"', '"***"')
+    assert http_form.request_form(request, NO_MASKS)["body"] == hidden
 
 
 def test_credentials_in_queries_become_stars() -> None:

@@ -23,6 +23,8 @@ _ELEMENT: Final = re.compile("<(MessageBody|MessageTag|MessageKey|Properties)>(.
 _OF_QUERY: Final = {"key": KEYS, "keys": KEYS, "tag": TAGS}
 _CONTENT: Final = re.compile("(<MessageBody>.*?</MessageBody>)", re.DOTALL)
 _KEPT: Final = frozenset(("body", "body_base64", "properties", "keys", "tag"))
+_CONTENT_FIELDS: Final = frozenset(("body", "body_json", "properties", "json_path"))
+"""Fields with content of messages, in which an application may name anything."""
 _DEEPEST: Final = 64
 
 
@@ -72,7 +74,9 @@ def _body(media_type: str, body: bytes, masks: Masks, *, is_request: bool) -> di
         return {"omitted": f"{len(body)} bytes"}
     if masks.texts:
         text = _masked_xml(text, masks) if text.lstrip().startswith("<") else _masked_json(text, masks)
-    return {"media_type": media_type, "body": text_without_credentials(text)}
+    if not text.lstrip().startswith("<"):  # Aliyun's XML has no credentials, only messages
+        text = text_without_credentials(text, _CONTENT_FIELDS)
+    return {"media_type": media_type, "body": text}
 
 
 def _masked_path(path: str, masks: Masks) -> str:
