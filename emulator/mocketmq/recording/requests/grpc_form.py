@@ -27,7 +27,10 @@ def request_form(request: GrpcRequestRead, masks: Masks) -> dict[str, Any]:
     }
     if len(request.body) > LARGEST:
         return form | {"omitted": f"{len(request.body)} bytes"}
-    return form | {"message": _document(_request_type(request.rpc), request.body, masks)}
+    try:
+        return form | {"message": _document(_request_type(request.rpc), request.body, masks)}
+    except json_format.SerializeToJsonError as error:  # JSON has no times beyond the year 9999
+        return form | {"omitted": str(error)}
 
 
 def answer_form(rpc: str, answer: GrpcAnswerMade, masks: Masks) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class RequestEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     ``number`` came by a ``door`` on a ``connection``; ``broker`` is the index of the one that it reached, of
     several, and ``ahead_ms`` how far the broker's clock was ahead of the wall clock. ``answer``: the request
     was answered. ``left``: a connection has ended. ``lost``: ``number`` events are missing, because the disk
-    was slow. ``full``: the recording reached its largest size.
+    was slow or they cannot be written as JSON. ``full``: the recording reached its largest size.
     """
 
     kind: EventKind

@@ -103,7 +103,7 @@ class RequestRecorder:
     def asked(self, connection: int, request: Any) -> int:
         """Record a request. Return its number, or 0 if it is left out."""
         number = self._requests + 1
-        if not self._note("request", number, connection, request, len(request.body)):
+        if not self._note("request", number, connection, request, _size_of(request)):
             return 0
         self._requests = number
         return number
@@ -172,7 +172,7 @@ class RequestRecorder:
         if self._has_ended:
             return
         try:
-            lines = [line for event in events if (line := self._line(event)) is not None]
+            lines = [line for event in events if (line := self._line_or_loss(event)) is not None]
             self._writer.write(lines)
             if self._writer.size > MOST_BYTES:
                 self._has_ended = True
@@ -181,12 +181,21 @@ class RequestRecorder:
         except Exception as error:  # noqa: BLE001 - a recording must not harm the broker
             self._fail(error)
 
+    def _line_or_loss(self, event: _Happened) -> RequestEvent | None:
+        """The line of an event, if it has one. One that has no form is lost, and no others with it."""
+        try:
+            return self._line(event)
+        except Exception as error:  # noqa: BLE001 - whatever a client sends, the recording goes on
+            log.warning("cannot record the %s %d: %s", event.kind, event.number, error)
+            return RequestEvent(kind="lost", at_ms=event.at_us // US_PER_MS, number=1)
+
     def _line(self, event: _Happened) -> RequestEvent | None:
         """The line of an event, if it has one."""
         at_ms = event.at_us // US_PER_MS
         match event.kind:
             case "request":
-                door, content = self._request(event)
+                door, content = self._request(event.reported)
+                self._await_answer(event)
                 ahead_ms = at_ms - event.wall_us // US_PER_MS
                 return RequestEvent(
                     kind="request",
@@ -219,13 +228,15 @@ class RequestRecorder:
             content=event.reported or {},
         )
 
-    def _request(self, event: _Happened) -> tuple[str, dict[str, Any]]:
-        """The door and the form of a request, which is noted as unanswered."""
+    def _await_answer(self, event: _Happened) -> None:
         request = event.reported
         code = request.code if isinstance(request, Command) else 0
         rpc = request.rpc if isinstance(request, GrpcRequestRead) else ""
         self._unanswered[event.number] = _Unanswered(event.connection, code, rpc)
         self._open.setdefault(event.connection, set()).add(event.number)
+
+    def _request(self, request: Any) -> tuple[str, dict[str, Any]]:
+        """The door and the form of a request."""
         match request:
             case Command():
                 return "remoting", remoting_form.request_form(request, self._masks)
@@ -257,3 +268,9 @@ class RequestRecorder:
             self._has_ended = True
             is_known = isinstance(error, RecordingError)
             log.error("the recording of requests ends: %s", error, exc_info=None if is_known else error)
+
+
+def _size_of(request: Any) -> int:
+    """Approximate number of bytes of a request: its body, and fields that clients choose."""
+    fields = request.ext.values() if isinstance(request, Command) else ()
+    return len(request.body) + sum(map(len, fields))

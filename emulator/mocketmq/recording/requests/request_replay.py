@@ -169,9 +169,7 @@ class RequestReplay:
             case "left":
                 await self._leave(event.connection)
             case "lost":
-                self.findings.notes["events missing in the recording, because the disk was slow"] += (
-                    event.number
-                )
+                self.findings.notes["events missing in the recording"] += event.number
             case "full":
                 self.findings.notes["end at the largest size of a recording"] += 1
 
