@@ -129,6 +129,8 @@ class PlayedHttp(PlayedConnection):
     async def _ask(self, session: aiohttp.ClientSession, form: Form, change: Change) -> Form:
         headers = self._headers | ({"Content-Type": form["media_type"]} if "media_type" in form else {})
         body = form.get("body")
+        if not form["path"].startswith("/"):  # it would become a part of the address, to another host
+            raise NoAnswerError(f"not asked: the path is {form['path']!r}; allowed: one that begins with /")
         path, mark, query = form["path"].partition("?")
         path = "/".join(change(each, "") for each in path.split("/")) + mark + change(query, "")
         try:
@@ -137,6 +139,7 @@ class PlayedHttp(PlayedConnection):
                 URL(self._url + path, encoded=True),
                 data=None if body is None else http_form.changed_body(body, change).encode(),
                 headers=headers,
+                allow_redirects=False,
             ) as response:
                 answer = HttpAnswerMade(response.status, response.content_type, await response.read())
         except aiohttp.ClientError as error:
