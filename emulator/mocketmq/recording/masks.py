@@ -8,7 +8,7 @@ object or a list keeps its form. A body as a whole becomes a text.
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -75,12 +75,30 @@ class Masks:
         if not isinstance(document, dict | list):
             self.broken += 1
             return STARS.encode()
+        try:
+            for mask in self._of_body:
+                steps = mask.steps or ()
+                if values_at(document, steps):
+                    self.matches[mask.text] += 1
+                    change_at(document, steps, self._change(mask))
+            return msgspec.json.encode(document)
+        except RecursionError:
+            return STARS.encode()
+
+    def value_in_body(self, path: str, value: Any) -> Any:
+        """Mask a value that a JSON path selects in bodies."""
+        try:
+            steps = parse_path(path)
+        except InvalidArgumentError:
+            return STARS
         for mask in self._of_body:
-            steps = mask.steps or ()
-            if values_at(document, steps):
-                self.matches[mask.text] += 1
-                change_at(document, steps, self._hashed if mask.is_hashed else _starred)
-        return msgspec.json.encode(document)
+            own = mask.steps or ()
+            if all(map(_may_meet, own, steps)):
+                value = change_at(value, own[len(steps) :], self._change(mask))
+        return value
+
+    def _change(self, mask: _Mask) -> Callable[[Any], Any]:
+        return self._hashed if mask.is_hashed else _starred
 
     def properties(self, properties: dict[str, str], own: frozenset[str]) -> dict[str, str]:
         """Mask properties. Those named in ``own`` are not user properties, and masked only by their name."""
@@ -127,6 +145,13 @@ def _starred(value: Any) -> Any:
         case dict():
             return {name: _starred(each) for name, each in value.items()}
     return value
+
+
+def _may_meet(one: Step, other: Step) -> bool:
+    """Whether two steps may select the same: an index from the end may be any from the beginning."""
+    if isinstance(one, int) and isinstance(other, int) and (one < 0) != (other < 0):
+        return True
+    return one is None or other is None or one == other
 
 
 def _stars(_: str) -> str:

@@ -11,15 +11,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from mocketmq.door_tap import HttpAnswerMade, HttpRequestRead
+from mocketmq.calling.call import NoAnswerError
+from mocketmq.door_tap import GrpcRequestRead, HttpAnswerMade, HttpRequestRead
+from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.recording.masks import Masks
 from mocketmq.recording.recording import RecordingReader, RecordingWriter
-from mocketmq.recording.requests import http_form
+from mocketmq.recording.requests import http_form, remoting_form
 from mocketmq.recording.requests.answer_difference import differences, document_in
 from mocketmq.recording.requests.credentials import path_without_credentials, text_without_credentials
+from mocketmq.recording.requests.players import PlayedHttp
 from mocketmq.recording.requests.request_file import events_in
 from mocketmq.recording.requests.request_recorder import MOST_WAITING_BYTES, RequestRecorder
 from mocketmq.recording.requests.value_map import TOLERANCE_MS, ValueMap
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
 from tests.support.brokers import running_broker
 from tests.support.patience import HANGING_S
 
@@ -81,6 +86,99 @@ async def test_a_full_disk_ends_the_recording_and_not_the_broker(
                 await asyncio.sleep(0.01)
         await recorder.close()
     assert "the recording of requests ends" in caplog.text
+
+
+async def test_what_has_no_form_is_lost_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    late = message_class("ReceiveMessageRequest")()
+    late.invisible_duration.seconds = 10**15
+    async with running_broker() as broker:
+        recorder = RequestRecorder(path, broker.clock, broker.registry.topics, NO_MASKS)
+        connection = recorder.connected()
+        no_message = GrpcRequestRead("ReceiveMessage", 1, {}, "JAVA", b"\xff")
+        too_late = GrpcRequestRead("ReceiveMessage", 1, {}, "JAVA", late.SerializeToString())
+        not_utf8 = HttpRequestRead("GET", "/v1/topics/\udcff", "text/\udcff", b"x")
+        for request in (no_message, too_late, not_utf8, asked(10)):
+            recorder.answered(recorder.asked(connection, request), HttpAnswerMade(200, "text/plain", b""))
+        await recorder.close()
+    with RecordingReader(path) as recording:
+        events = [event for _, event in events_in(recording)][1:]
+    kinds = [(event.kind, event.number) for event in events if event.kind != "answer"]
+    assert kinds == [("lost", 1), ("request", 2), ("request", 3), ("request", 4)]
+    assert "must be in range" in events[1].content["omitted"]
+    assert [event.content.get("path") for event in events if event.kind == "request"] == [
+        *(None, "/v1/topics/%FF", "/v1/topics/orders/messages")
+    ]
+
+
+async def test_fields_count_as_memory_like_bodies(tmp_path: Path) -> None:
+    async with running_broker() as broker:
+        recorder = RequestRecorder(tmp_path / "r.jsonl", broker.clock, broker.registry.topics, NO_MASKS)
+        connection, fields = recorder.connected(), {"i": "x" * (1 << 20)}
+        send = Command(code=RequestCode.SEND_MESSAGE_V2, opaque=1, ext=fields, body=b"")
+        numbers = [recorder.asked(connection, send) for _ in range(20)]
+        await recorder.close()
+    assert 0 < max(numbers) <= MOST_WAITING_BYTES >> 20
+
+
+MASKED = "4711"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"messages":[{"topic":"orders","body_json":{"phone":"4711","id":1}}]}',
+        '{"sent":1,"body":{"phone":"4711"}}',
+        '{"sent":1,"json_path":{"$.phone":"4711","$.id":1},"key":"order-4711"}',
+        '{"sent":1,"json_path":{"$":{"phone":"4711"}}}',
+        '{"records":[{"preview":"{\\"phone\\":\\"4711\\"","text":"it has the key order-4711"}]}',
+        '{"explanation":"none has 4711","near_misses":[{"differences":["phone is 4711"]}]}',
+        "<Message><MessageBody >{&quot;phone&quot;:&quot;4711&quot;}</MessageBody></Message>",
+        '<Message><MessageBody><![CDATA[{"a":"</","phone":"4711"}]]></MessageBody></Message>',
+        "<m:Message><m:MessageKey a='b'>order-4711</m:MessageKey></m:Message>",
+        "<Message><MessageKey>a<!-- --> 4711</MessageKey></Message>",
+    ],
+)
+@pytest.mark.parametrize("masks", [["body.phone", "keys"], ["body", "keys"]])
+def test_masks_reach_whatever_has_content_of_messages(body: str, masks: list[str]) -> None:
+    request = HttpRequestRead("POST", "/v1/x?text=4711&key=order-4711", "application/json", body.encode())
+    form = http_form.request_form(request, Masks(masks, b""))
+    assert MASKED in body
+    assert MASKED not in json.dumps(form)
+
+
+def test_values_that_no_mask_names_stay() -> None:
+    request = HttpRequestRead("POST", "/v1/x", "", b'{"json_path":{"$.id":1,"$.phone":"4711"}}')
+    form = http_form.request_form(request, Masks(["body.phone"], b""))
+    assert form["body"] == '{"json_path":{"$.id":1,"$.phone":"***"}}'
+
+
+def test_traces_do_not_tell_masked_keys() -> None:
+    fields = {"a": "makers", "b": "RMQ_SYS_TRACE_TOPIC", "f": "0", "i": "KEYS\x01order-4711\x02"}
+    send = Command(code=RequestCode.SEND_MESSAGE_V2, opaque=1, ext=fields, body=b"Pub\x01order-4711")
+    form = remoting_form.request_form(send, Masks(["keys"], b""))
+    assert MASKED not in json.dumps(form)
+
+
+async def test_a_recorded_path_leads_to_no_other_host() -> None:
+    reached = asyncio.Event()
+    other = await asyncio.start_server(lambda *_: reached.set(), "127.0.0.1", 0)
+    port = other.sockets[0].getsockname()[1]
+    connection = PlayedHttp("http://127.0.0.1:9", {"Authorization": "Bearer sesame"})
+    try:
+        form = {"method": "GET", "path": f"@127.0.0.1:{port}/v1/info"}
+        with pytest.raises(NoAnswerError, match="allowed: one that begins with /"):
+            await (await connection.begin(form, lambda text, _: text))
+        assert not reached.is_set()
+    finally:
+        await connection.close()
+        other.close()
+
+
+def test_what_is_masked_differs_from_nothing() -> None:
+    assert same({"explanation": "***", "a": "***"}, {"explanation": "none", "a": 1}) == [
+        "body.a is 1, was '***'"
+    ]
 
 
 def same(recorded: Any, found: Any, values: ValueMap | None = None) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mocketmq.errors import InvalidArgumentError, shorten
+from mocketmq.recording.masks import STARS
 from mocketmq.recording.requests.value_map import ValueMap, plain_name
 from mocketmq.remoting.wire import fastjson
 
@@ -121,6 +122,8 @@ def _lists(
 def _is_same(name: str, recorded: Any, found: Any, values: ValueMap, owner: str) -> bool:
     if recorded is _ABSENT or found is _ABSENT:
         return False
+    if recorded == STARS and isinstance(found, str):  # masked, so nobody can tell
+        return True
     plain = plain_name(name)
     if plain in _LOG_OFFSETS:
         return values.is_same_place(str(recorded), str(found))

@@ -4,6 +4,7 @@ import base64
 import binascii
 import html
 import re
+import string
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -19,7 +20,10 @@ from mocketmq.recording.requests.request_file import LARGEST
 
 _TEXTS: Final = ("application/json", "application/problem+json", "text/xml", "application/xml")
 """Media types of recorded bodies. Snapshots and reports are left out: they hold all messages."""
-_ELEMENT: Final = re.compile("<(MessageBody|MessageTag|MessageKey|Properties)>(.*?)</", re.DOTALL)
+_OPENING: Final = r"<(?:[^<>\s/:]+:)?(MessageBody|MessageTag|MessageKey|Properties)(?![\w.-])"
+_ELEMENT: Final = re.compile(rf"({_OPENING}(?:\s[^<>]*)?>)([^<]*)</")
+_SENTENCES: Final = ("text", "explanation", "differences")
+"""Fields of answers with sentences, which repeat keys and parts of bodies."""
 _OF_QUERY: Final = {"key": KEYS, "keys": KEYS, "tag": TAGS}
 _CONTENT: Final = re.compile("(<MessageBody>.*?</MessageBody>)", re.DOTALL)
 _KEPT: Final = frozenset(("body", "body_base64", "properties", "keys", "tag"))
@@ -30,12 +34,17 @@ _DEEPEST: Final = 64
 
 def request_form(request: HttpRequestRead, masks: Masks) -> dict[str, Any]:
     """The form of a client's request, without headers but the type of its body."""
-    path = path_without_credentials(request.path)
+    path = path_without_credentials(_ascii(request.path))
     return {
         "method": request.method,
         "path": _masked_path(path, masks) if masks.texts else path,
         **_body(request.media_type, request.body, masks, is_request=True),
     }
+
+
+def _ascii(path: str) -> str:
+    """The path with all bytes quoted that are not ASCII, and not even UTF-8 perhaps."""
+    return quote(path.encode(errors="surrogateescape"), safe=string.punctuation)
 
 
 def answer_form(answer: HttpAnswerMade, masks: Masks) -> dict[str, Any]:
@@ -76,7 +85,7 @@ def _body(media_type: str, body: bytes, masks: Masks, *, is_request: bool) -> di
         text = _masked_xml(text, masks) if text.lstrip().startswith("<") else _masked_json(text, masks)
     if not text.lstrip().startswith("<"):  # Aliyun's XML has no credentials, only messages
         text = text_without_credentials(text, _CONTENT_FIELDS)
-    return {"media_type": media_type, "body": text}
+    return {"media_type": media_type.encode(errors="replace").decode(), "body": text}
 
 
 def _masked_path(path: str, masks: Masks) -> str:
@@ -86,13 +95,15 @@ def _masked_path(path: str, masks: Masks) -> str:
         hidden = value
         if own := _OF_QUERY.get(name):
             hidden = quote(masks.properties({own: unquote(value)}, OF_BROKERS)[own])
+        elif name == "text":  # of bodies
+            hidden = STARS
         parts.append(name + equals + hidden)
     return before + mark + "&".join(parts)
 
 
 def _masked_xml(text: str, masks: Masks) -> str:
     def masked(found: re.Match[str]) -> str:
-        name, content = found[1], html.unescape(found[2])
+        opening, name, content = found[1], found[2], html.unescape(found[3])
         match name:
             case "MessageBody":
                 content = masks.body(content.encode(), is_plain=True).decode()
@@ -104,9 +115,11 @@ def _masked_xml(text: str, masks: Masks) -> str:
             case _:
                 own = TAGS if name == "MessageTag" else KEYS
                 content = masks.properties({own: content}, OF_BROKERS)[own]
-        return f"<{name}>{html.escape(content, quote=False)}</"
+        return f"{opening}{html.escape(content, quote=False)}</"
 
-    return _ELEMENT.sub(masked, text)
+    hidden, count = _ELEMENT.subn(masked, text)
+    # Content that is not plain text, such as CDATA, is not found.
+    return hidden if count == len(re.findall(_OPENING, text)) else STARS
 
 
 def _masked_json(text: str, masks: Masks) -> str:
@@ -126,10 +139,22 @@ def _masked(value: Any, masks: Masks, depth: int) -> Any:
     if not isinstance(value, dict):
         return value
     found = {name: _masked(each, masks, depth + 1) for name, each in value.items()}
-    if isinstance(body := found.get("body"), str):
-        found["body"] = masks.body(body.encode(), is_plain=True).decode()
-    elif isinstance(body, dict | list):
-        found["body"] = msgspec.json.decode(masks.body(msgspec.json.encode(body), is_plain=True))
+    for name in ("body", "preview"):
+        if isinstance(text := found.get(name), str):
+            found[name] = masks.body(text.encode(), is_plain=True).decode()
+    for name in ("body", "body_json"):
+        if (content := found.get(name)) is not None and not (name == "body" and isinstance(content, str)):
+            found[name] = _masked_value(content, masks)
+    if isinstance(values := found.get("json_path"), dict):
+        found["json_path"] = {path: masks.value_in_body(path, each) for path, each in values.items()}
+    for name in _SENTENCES:
+        sentences = found.get(name)
+        if isinstance(sentences, str):
+            found[name] = STARS
+        elif isinstance(sentences, list):
+            found[name] = [STARS if isinstance(each, str) else each for each in sentences]
+    if isinstance(key := found.get("key"), str):
+        found["key"] = masks.properties({KEYS: key}, OF_BROKERS)[KEYS]
     if isinstance(packed := found.get("body_base64"), str):
         try:
             plain = base64.b64decode(packed)
@@ -138,6 +163,15 @@ def _masked(value: Any, masks: Masks, depth: int) -> Any:
         found["body_base64"] = base64.b64encode(masks.body(plain, is_plain=True)).decode()
     _mask_properties(found, masks)
     return found
+
+
+def _masked_value(content: Any, masks: Masks) -> Any:
+    """Mask a body that is given as a value of JSON."""
+    hidden = masks.body(msgspec.json.encode(content), is_plain=True)
+    try:
+        return msgspec.json.decode(hidden)
+    except msgspec.DecodeError:
+        return hidden.decode()
 
 
 def _mask_properties(found: dict[str, Any], masks: Masks) -> None:

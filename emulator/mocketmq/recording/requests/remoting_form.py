@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from mocketmq.errors import IllegalMessageError
 from mocketmq.message.body import COMPRESSED_FLAG, unpacked
+from mocketmq.message.names import is_trace_topic
 from mocketmq.message.properties import KEYS
 from mocketmq.recording.masks import STARS, Masks
 from mocketmq.recording.recorded_message import INFLATED, OF_BROKERS
@@ -135,7 +136,10 @@ def _masked_send(code: int, ext: dict[str, str], body: bytes, masks: Masks) -> t
     text = ext.get(in_flags, "0")
     flags = int(text) if text.isdecimal() and len(text) < 10 else 0
     content, compression = unpacked(body, flags, INFLATED)
-    hidden = masks.body(content, is_plain=compression is None)
+    if is_trace_topic(ext.get("topic", ext.get("b", ""))):
+        hidden = STARS.encode()  # traces repeat keys and tags of other messages
+    else:
+        hidden = masks.body(content, is_plain=compression is None)
     if hidden is content:
         return ext, body
     return ext | {in_flags: str(flags & ~COMPRESSED_FLAG)}, hidden
@@ -150,5 +154,7 @@ def _record_form(record: WireRecord, masks: Masks) -> dict[str, Any]:
     form: dict[str, Any] = record._asdict()
     del form["body_crc"], form["body"]
     form["properties"] = masks.properties(decode_properties(record.properties), OF_BROKERS)
+    if masks.texts and is_trace_topic(record.topic):
+        return form | {"body": STARS}
     content, compression = unpacked(record.body, record.sys_flag, INFLATED)
     return form | body_form(masks.body(content, is_plain=compression is None))
