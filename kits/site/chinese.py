@@ -1,4 +1,8 @@
-"""The theme's texts on Chinese pages: the theme has those of its search in English only, in its script."""
+"""Chinese pages of a built site: the texts of the theme, and words for its search.
+
+The theme has the texts of its search in English only, in its script. Its search finds words within Chinese
+sentences if its index names the language, which the theme takes from the site, not from each page.
+"""
 
 import html
 import re
@@ -25,6 +29,8 @@ SEARCH = {
     ),
 }
 """What the script has, and the Chinese for it."""
+LANGUAGES = {'"lang":["en"]': '"lang":["en","zh"]'}
+"""Of the words in the search's index."""
 PAGE = {
     "Dark mode": "深色",
     "Light mode": "浅色",
@@ -35,7 +41,9 @@ PAGE = {
 
 
 def in_chinese(site: Path) -> None:
-    """Give the Chinese pages of a site Chinese texts. Exits if the theme has changed."""
+    """Give a site's Chinese pages Chinese texts, and its search Chinese words. Exits if the theme changed."""
+    index = site / "search.json"
+    index.write_text(_replaced(index.read_text("utf-8"), LANGUAGES, index.name), "utf-8")
     [script] = (path for path in site.glob("assets/javascripts/*.js") if SCRIPT.fullmatch(path.name))
     chinese = script.with_name(SCRIPT.sub(r"bundle.\1.zh.min.js", script.name))
     chinese.write_text(_replaced(script.read_text("utf-8"), SEARCH, script.name), "utf-8")
