@@ -36,6 +36,28 @@ An error is a [Problem](#problem), with the media type `application/problem+json
 its types. Any route may answer with these statuses, 413 only if it takes a body:
 
 """
+_CLIENTS = """\
+## Clients for other languages
+
+The document is fit for generators of clients. For TypeScript, openapi-typescript makes types from a running
+broker, which openapi-fetch uses:
+
+```
+npx openapi-typescript http://127.0.0.1:9877/openapi.json -o api.d.ts --default-non-nullable false
+```
+
+openapi-generator 7.14 makes clients for Java, by the HTTP client of the JDK, and for Go:
+
+```
+openapi-generator-cli generate -g java --library native -i http://127.0.0.1:9877/openapi.json -o client \\
+  --schema-mappings FaultIn_by=Object
+openapi-generator-cli generate -g go --package-name mocketmq -i http://127.0.0.1:9877/openapi.json -o client
+```
+
+The mapping is for the field `by` of a fault, which takes text or a list of texts; without it, the generated
+Java does not compile. Choose `native`: clients of the generator's default library for Java refuse messages
+whose `compression` is null. Tests generate and use all three clients.
+"""
 _GENERATED = "This page is generated from the code by `python -m tests.support.json_api_reference`."
 _COMMON = ("400", "413", "500", "503")
 _WORDS = {"string": "text", "integer": "whole number", "boolean": "true or false", "object": "object"}
@@ -60,7 +82,7 @@ def page() -> str:
     ]
     common = _common([operation for _, _, operation in operations])
     errors = "\n".join(f"- {status}: {marked_up(reason)}." for status, reason in common.items())
-    blocks = [_INTRODUCTION + errors, _GENERATED, "## Parameters of paths"]
+    blocks = [_INTRODUCTION + errors, _GENERATED, _CLIENTS.rstrip(), "## Parameters of paths"]
     in_paths = {
         each["name"]: each["schema"]
         for _, _, operation in operations

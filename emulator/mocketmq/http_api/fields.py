@@ -18,7 +18,7 @@ from mocketmq.message.names import GROUP_NAMES, TOPIC_NAMES
 
 LARGEST: Final = (1 << 63) - 1
 INT32: Final = Meta(ge=-(1 << 31), le=(1 << 31) - 1)
-ANY_FIELDS: Final = Meta(extra_json_schema={"additionalProperties": True})
+ANY_FIELDS: Final = Meta(extra_json_schema={"additionalProperties": {"description": "any JSON value"}})
 """An object with any fields. Without it, generators of clients take the object to have none."""
 
 

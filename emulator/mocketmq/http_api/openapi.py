@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import cleandoc
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -21,6 +21,9 @@ _REASONS = {
     503: "The store failed, or the broker is stopping; nothing was changed",
 }
 """Descriptions of problems that any route may return, if they apply to it."""
+
+_INT32_MAX: Final = 2**31 - 1
+_INT64_MAX: Final = 2**63 - 1
 
 Document = dict[str, Any]
 
@@ -57,7 +60,7 @@ def document(api: Api) -> Document:
         whole["security"] = [{name: []} for name in security]
         if api.settings.token is None:
             whole["security"].append({})  # requests from the broker's machine need no credentials
-    return whole
+    return cast("Document", _widened(whole))
 
 
 def _security(settings: Settings) -> Sequence[str]:
@@ -164,6 +167,18 @@ def _schemas(routes: list[Route]) -> Document:
         if "description" in schema:
             schema["description"] = cleandoc(schema["description"])
     return schemas
+
+
+def _widened(part: object) -> object:
+    """The part with 64 bits for its integers: generators of clients assume 32, too few for instants."""
+    if isinstance(part, list):
+        return [_widened(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    widened = {name: _widened(value) for name, value in part.items()}
+    if part.get("type") == "integer" and part.get("maximum", _INT64_MAX) > _INT32_MAX:
+        widened["format"] = "int64"
+    return widened
 
 
 def _reference(kind: type) -> Document:

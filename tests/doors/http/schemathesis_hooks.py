@@ -1,4 +1,7 @@
-"""Hooks for ``schemathesis run`` that skip the cases which it cannot express.
+"""Hooks for ``schemathesis run``: receipts for its stateful tests, and cases to skip.
+
+The document's links from a receive to what settles its messages have no ``requestBody``, which generators of
+clients refuse. Without receipts, stateful tests would only see these requests refused.
 
 Schemathesis decodes a path parameter once before it encodes it. So it sends ``%RETRYA`` for the legal name
 ``%RETRY%41``, and an illegal name for ``%RETRY%3A``. Neither name was generated, and it would wrongly blame
@@ -19,6 +22,15 @@ from schemathesis.core.parameters import ParameterLocation
 
 UNDESCRIBED = {"delay", "delay_ms", "wait", "pause", "invisible", "priority", "lite_topic"}
 LEGAL = re.compile("[%|a-zA-Z0-9_-]*")
+
+
+@schemathesis.hook
+def before_load_schema(_context: object, raw_schema: dict[str, Any]) -> None:
+    """Give the links from a receive the receipt of its first message."""
+    receive = raw_schema["paths"]["/v1/groups/{group}/receive"]["post"]
+    for name, link in receive["responses"]["200"]["links"].items():
+        more = {"invisible_ms": 0} if name == "extend" else {}
+        link["requestBody"] = {"receipts": ["$response.body#/messages/0/receipt"], **more}
 
 
 @schemathesis.hook

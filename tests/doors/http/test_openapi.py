@@ -74,6 +74,18 @@ async def test_document_has_the_allowed_values() -> None:
     assert schemas["MessageIn"]["oneOf"] == [{"required": ["body"]}, {"required": ["body_base64"]}]
 
 
+async def test_generators_of_clients_take_the_document(document: Any) -> None:
+    """openapi-generator refuses a link's body that is an object, and takes an integer for 32 bits."""
+    operations = [what for methods in document["paths"].values() for what in methods.values()]
+    responses = [each for what in operations for each in what["responses"].values()]
+    links = [link for each in responses for link in each.get("links", {}).values()]
+    assert len(links) > 5
+    assert [link for link in links if "requestBody" in link] == []
+    schemas = document["components"]["schemas"]
+    assert schemas["Sent"]["properties"]["store_ms"] == {"type": "integer", "format": "int64"}
+    assert "format" not in schemas["MessageIn"]["properties"]["queue_id"]
+
+
 async def test_a_message_with_two_delays_is_refused(document: Any) -> None:
     schema = {**document["components"]["schemas"]["MessageIn"], "components": document["components"]}
     validator = Draft202012Validator(schema)
