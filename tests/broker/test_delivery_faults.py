@@ -143,6 +143,16 @@ async def test_repeats_end_with_their_rule() -> None:
         assert await seen(broker) == ["a", "a"]
 
 
+async def test_repeats_end_when_their_topic_is_reset() -> None:
+    async with running_broker() as broker:
+        await add(broker, "deliver-again", times=3, by="10s")
+        await send_in(broker, "level", "a")
+        await broker.mover.advance(1 * S)
+        await broker.reset.topic(TOPIC)
+        await broker.mover.advance(60 * S)
+        assert await seen(broker) == []
+
+
 @KINDS
 async def test_restart_keeps_held_messages_and_their_due_times(kind: str, tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:

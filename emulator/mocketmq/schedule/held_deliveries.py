@@ -49,6 +49,9 @@ _FIRST: Final = "SELECT min(release_us) FROM held_deliveries"
 _ALL: Final = "SELECT record_offset, fault, release_us FROM held_deliveries WHERE NOT is_repeat"
 _END_REPEATS: Final = "DELETE FROM held_deliveries WHERE fault = ? AND is_repeat"
 _END_REPEATS_IN: Final = "DELETE FROM held_deliveries WHERE queue_key = ? AND is_repeat"
+_END_REPEATS_OF: Final = (
+    "DELETE FROM held_deliveries WHERE is_repeat AND queue_key IN (SELECT key FROM queues WHERE topic = ?)"
+)
 _POSTPONE: Final = "UPDATE held_deliveries SET fault = ?, release_us = NULL WHERE held = ?"
 _RELEASE: Final = "UPDATE held_deliveries SET release_us = ? WHERE fault = ?"
 _FORGET: Final = "DELETE FROM held_deliveries WHERE record_offset = ?"
@@ -405,9 +408,14 @@ class HeldDeliveries:
         return self._cancel(batch, (one.log_offset for one in messages if self.holds(one)))
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
-        """Look up the topic's held messages, and return the work that cancels them."""
+        """Look up the topic's held messages, and return the work that cancels them and drops repeats."""
         found = await self.page(-1, max(1, self.pending), topic=topic)
-        return lambda batch: self.cancel(batch, found)
+
+        def work(batch: Batch) -> int:
+            batch.sweep(_END_REPEATS_OF, (topic,))
+            return self.cancel(batch, found)
+
+        return work
 
     def _cancel(self, batch: Batch, record_offsets: Iterable[int]) -> int:
         offsets = set(record_offsets)
