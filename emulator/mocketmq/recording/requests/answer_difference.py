@@ -9,6 +9,7 @@ import msgspec
 
 from mocketmq.errors import InvalidArgumentError, shorten
 from mocketmq.recording.masks import STARS
+from mocketmq.recording.recorded_message import OF_BROKERS
 from mocketmq.recording.requests.value_map import ValueMap, plain_name
 from mocketmq.remoting.wire import fastjson
 
@@ -19,6 +20,7 @@ _VOLATILE: Final = frozenset(
     )
 )
 """Fields that say something of the process rather than of its state, in the form of ``plain_name``."""
+_PROPERTIES: Final = (("properties",), ("userProperties",))
 _ANSWERED_AT: Final = ("messages", "deliveryTimestamp")
 """Place of the wall time at which a receive by gRPC was answered, but for the number of the response."""
 _OFFSETS: Final = frozenset(
@@ -93,6 +95,8 @@ _Found = Iterator[tuple[tuple[str, ...], str]]
 
 def _parted(path: tuple[str, ...], recorded: Any, found: Any, values: ValueMap, owner: str) -> _Found:
     name = next((step for step in reversed(path) if not step.isdecimal()), "")
+    if path[-2:-1] in _PROPERTIES and name not in OF_BROKERS:
+        name = ""  # the application's, whatever it is called
     if plain_name(name) in _VOLATILE or path[::2] == _ANSWERED_AT:
         return
     if isinstance(recorded, dict) and isinstance(found, dict):
