@@ -1,5 +1,6 @@
 """The request and responses of one RPC as protobuf messages, counted for the memory limits."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
@@ -88,9 +89,11 @@ class Exchange:
     def reserve(self, most: int) -> int:
         """Reserve memory for up to ``most`` bytes of stored messages; return the number of bytes reserved.
 
-        Raises StatusError if the client has disconnected, so that nothing is read for it.
+        Raises CancelledError if the client has disconnected, so that nothing is read for it: its handler is
+        to be cancelled anyway, a few turns of the event loop later.
         """
-        self.stream.check_connected()
+        if not self.stream.is_connected:
+            raise asyncio.CancelledError
         size = min(most, self._memory.room + self._unsent)
         self.settle(size)
         return size

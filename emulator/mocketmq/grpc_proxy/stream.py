@@ -186,7 +186,8 @@ class Stream:
         """
         while self._writing is not None and not self._writing.done():
             await asyncio.shield(self._writing)
-        self.check_connected()
+        if not self.is_connected:
+            raise StatusError(Status.UNAVAILABLE, "the client has disconnected")
         if not self.is_open:
             return
         self._begin()
@@ -197,10 +198,10 @@ class Stream:
             self._writing = asyncio.get_running_loop().create_future()
             await self._writing
 
-    def check_connected(self) -> None:
-        """Raise StatusError if the client has disconnected, although the handler is not cancelled yet."""
-        if self.http2.is_dead:
-            raise StatusError(Status.UNAVAILABLE, "the client has disconnected")
+    @property
+    def is_connected(self) -> bool:
+        """Whether the client is still there. Its handler may not be cancelled yet when it has gone."""
+        return not self.http2.is_dead
 
     def pump(self, room: int) -> int:
         """Write up to ``room`` pending bytes; return how many were written."""

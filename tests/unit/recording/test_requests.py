@@ -177,8 +177,8 @@ async def test_a_recorded_path_leads_to_no_other_host() -> None:
 
 @pytest.mark.parametrize("name", ["version", "run", "id"])
 def test_properties_of_an_application_are_compared_whatever_their_names(name: str) -> None:
-    messages = [{"messages": [{"properties": {name: f"customer-{number}"}}]} for number in (1, 2)]
-    assert same(*messages) == [f"body.messages[0].properties.{name} is 'customer-2', was 'customer-1'"]
+    first, second = ({"messages": [{"properties": {name: f"customer-{number}"}}]} for number in (1, 2))
+    assert same(first, second) == [f"body.messages[0].properties.{name} is 'customer-2', was 'customer-1'"]
 
 
 def test_what_is_masked_differs_from_nothing() -> None:
