@@ -15,7 +15,7 @@ COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-report setup-dev run demo pictures report test test-slow test-all test-lowest interop test-kits test-chart test-roots test-relay differential \
+.PHONY: help setup setup-report setup-dev run demo pictures report test test-slow test-all test-lowest interop test-kits test-chart test-roots test-image test-relay differential \
 	check format bench fuzz dist bundle site publish-site kit-java names release-check lock clean
 
 help:  ## show this list
@@ -67,6 +67,10 @@ test-chart: setup-dev  ## render the Helm chart, with a Helm that Go builds if n
 test-roots: setup-dev  ## try what a release has in fresh Debian roots with one language each; needs root and debootstrap
 	@$(PYTHON) -c 'import os; os.geteuid() and exit("run it as root, which debootstrap and chroot need")'
 	@$(PYTEST) -m by_hand tests/kits/test_roots.py $(ARGS)
+
+test-image: setup-dev  ## build the image by Buildah and run it by Podman; needs root, debootstrap and both engines
+	@$(PYTHON) -c 'import os; os.geteuid() and exit("run it as root, which debootstrap and chroot need")'
+	@$(PYTEST) -m by_hand tests/kits/test_image.py $(ARGS)
 
 test-relay: setup-dev  ## run relays before a real Kafka and real RocketMQs, and kill both, which needs Maven
 	@$(PYTEST) -m interop tests/relay $(ARGS)
