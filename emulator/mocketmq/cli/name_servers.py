@@ -52,7 +52,7 @@ def start(broker: BlockingClient, output: Output, number: int) -> None:
 @_NUMBER
 @with_broker
 def freeze(broker: BlockingClient, output: Output, number: int) -> None:
-    """Make a name server stale: it goes on listing the brokers that it lists now."""
+    """Freeze a name server: its list of brokers no longer changes."""
     _show(output, broker.freeze_name_server(number))
 
 

@@ -419,7 +419,7 @@ class Operations(Expecting):
         return await self._change_name_server(number, "start")
 
     async def freeze_name_server(self, number: int) -> JsonObject:
-        """Make a name server stale: it goes on listing the brokers that it lists now."""
+        """Freeze a name server: its list of brokers no longer changes."""
         return await self._change_name_server(number, "freeze")
 
     async def hide_broker(self, number: int, broker: str) -> JsonObject:

@@ -63,7 +63,7 @@ async def start_name_server(call: ApiCall, path: NameServerPath) -> NameServerOu
 
 
 async def freeze_name_server(call: ApiCall, path: NameServerPath) -> NameServerOut:
-    """It is stale from now on: it goes on listing the brokers that it lists now."""
+    """Its list of brokers no longer changes."""
     found = call.broker.name_servers.numbered(path.name_server)
     found.freeze()
     return _out(found)

@@ -5,10 +5,9 @@ committed. A thread makes and writes the lines five times a second, without a sy
 ones may be missing.
 """
 
-import asyncio
 import logging
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,11 +25,11 @@ from mocketmq.recording.recording import (
     RecordingHeader,
     RecordingWriter,
 )
+from mocketmq.recording.writer_thread import WriterThread
 from mocketmq.store.queue import LiteQueue
 
 log = logging.getLogger(__name__)
 
-_PERIOD_S: Final = 0.2
 _MOST_WAITING: Final = 4_096
 _MOST_WAITING_BYTES: Final = 8 << 20
 _GROUPS: Final = (RETRY_PREFIX, DLQ_PREFIX)
@@ -61,13 +60,11 @@ class BrokerRecorder:
         self._waiting: list[_Sent] = []
         self._bytes = 0
         self._has_failed = False
-        self._thread = ThreadPoolExecutor(1, "recording")
-        self._writing: Future[None] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._thread = WriterThread("recording", self._write)
 
     def start(self) -> None:
         """Begin to write in the background."""
-        self._task = asyncio.create_task(self._write_on())
+        self._thread.start()
 
     def note(self, accepted: AcceptedMessage, stored: StoredMessage) -> None:
         """Record a message that a client sent, unless it is a retry, or for a lite or a system topic."""
@@ -97,29 +94,17 @@ class BrokerRecorder:
         )
         self._bytes += len(draft.body) + len(draft.properties)
         if len(self._waiting) >= _MOST_WAITING or self._bytes >= _MOST_WAITING_BYTES:
-            if self._writing is not None:
-                self._writing.result()
+            self._thread.wait()
             self._write()
 
     async def close(self) -> None:
         """Write all that was recorded to the disk."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        self._write()
-        await asyncio.wrap_future(self._thread.submit(self._close))
-        self._thread.shutdown()
-
-    async def _write_on(self) -> None:
-        while True:
-            await asyncio.sleep(_PERIOD_S)
-            if self._writing is None or self._writing.done():
-                self._write()
+        await self._thread.close(self._close)
 
     def _write(self) -> None:
         """Let the thread write what waits, after what it has begun to write."""
         if self._waiting:
-            self._writing = self._thread.submit(self._append, self._waiting)
+            self._thread.put(partial(self._append, self._waiting))
             self._waiting, self._bytes = [], 0
 
     # In the thread

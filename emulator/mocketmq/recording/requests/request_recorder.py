@@ -5,10 +5,9 @@ them five times a second, without a sync; after a kill, the last ones may be mis
 than the clients, events are left out, and the file says how many: no client waits for a recording.
 """
 
-import asyncio
 import logging
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,11 +18,11 @@ from mocketmq.recording.masks import Masks
 from mocketmq.recording.recording import VERSION, RecordingError, RecordingHeader, RecordingWriter
 from mocketmq.recording.requests import http_form, remoting_form
 from mocketmq.recording.requests.request_file import EventKind, RequestEvent
+from mocketmq.recording.writer_thread import WriterThread
 from mocketmq.remoting.wire.command import Command
 
 log = logging.getLogger(__name__)
 
-_PERIOD_S: Final = 0.2
 MOST_WAITING_BYTES: Final = 16 << 20
 """Approximate memory of events that are not in the file yet; further ones are left out."""
 MOST_BYTES: Final = 1 << 30
@@ -71,9 +70,7 @@ class RequestRecorder:
         self._waiting: list[_Happened] = []
         self._bytes = self._bytes_in_thread = 0
         self._has_ended = False
-        self._thread = ThreadPoolExecutor(1, "recording-requests")
-        self._writing: Future[None] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._thread = WriterThread("recording-requests", self._write)
         self._unanswered: dict[int, _Unanswered] = {}
         self._open: dict[int, set[int]] = {}  # numbers of unanswered requests, by connection
         self._brokers: dict[int, int] = {}  # that connections reached, if it is not the first
@@ -84,7 +81,7 @@ class RequestRecorder:
 
     def start(self) -> None:
         """Begin to write in the background."""
-        self._task = asyncio.create_task(self._write_on())
+        self._thread.start()
 
     # The tap
 
@@ -141,22 +138,12 @@ class RequestRecorder:
 
     async def close(self) -> None:
         """Write all that was recorded to the disk."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        self._write()
-        await asyncio.wrap_future(self._thread.submit(self._close))
-        self._thread.shutdown()
-
-    async def _write_on(self) -> None:
-        while True:
-            await asyncio.sleep(_PERIOD_S)
-            if self._writing is None or self._writing.done():
-                self._bytes_in_thread = 0
-                self._write()
+        await self._thread.close(self._close)
 
     def _write(self) -> None:
         """Let the thread write what waits, after what it has begun to write."""
+        if not self._thread.is_writing:
+            self._bytes_in_thread = 0
         if not self._waiting and not self._lost:
             return
         waiting, lost = self._waiting, self._lost
@@ -164,7 +151,7 @@ class RequestRecorder:
             waiting.append(_Happened("lost", self._clock.now_us(), wall_us(), lost, 0, None))
         self._bytes_in_thread += self._bytes
         self._waiting, self._bytes, self._lost = [], 0, 0
-        self._writing = self._thread.submit(self._append, waiting)
+        self._thread.put(partial(self._append, waiting))
 
     # In the thread
 

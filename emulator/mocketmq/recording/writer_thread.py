@@ -1,0 +1,51 @@
+"""A thread that writes what a recorder has collected, five times a second."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+_PERIOD_S: Final = 0.2
+
+
+class WriterThread:
+    """Calls ``write`` five times a second, unless the thread is still at work; ``write`` uses :meth:`put`."""
+
+    def __init__(self, name: str, write: Callable[[], None]) -> None:
+        self._write = write
+        self._thread = ThreadPoolExecutor(1, name)
+        self._writing: Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether the thread is at work."""
+        return self._writing is not None and not self._writing.done()
+
+    def start(self) -> None:
+        """Begin to write in the background."""
+        self._task = asyncio.create_task(self._write_on())
+
+    async def _write_on(self) -> None:
+        while True:
+            await asyncio.sleep(_PERIOD_S)
+            if not self.is_writing:
+                self._write()
+
+    def put(self, act: Callable[[], None]) -> None:
+        """Let the thread act, after what it has begun."""
+        self._writing = self._thread.submit(act)
+
+    def wait(self) -> None:
+        """Block until the thread has done what it was given."""
+        if self._writing is not None:
+            self._writing.result()
+
+    async def close(self, end: Callable[[], None]) -> None:
+        """Write all that was collected, and let the thread act for the last time."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        self._write()
+        await asyncio.wrap_future(self._thread.submit(end))
+        self._thread.shutdown()
