@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple
 
 from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBusyError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
-from mocketmq.run_to_completion import run_to_completion
 from mocketmq.store.chore import Chore
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.store import DelayStore
@@ -51,12 +50,12 @@ class GroupSaves(Chore):
         self._saved = saved
         self._thread = ThreadPoolExecutor(1, "delay-saves")
         self._waiting: list[_Save] = []
-        self._group: list[_Save] = []  # being written
+        self._group_done: asyncio.Future[None]  # of the records being written, or of the next ones
         self._writing: asyncio.Task[None] | None = None
         self._unsynced: list[Entry] = []
 
     async def save(self, entry: Entry, content: bytes) -> None:
-        """Save the record; on return it is as durable as the policy says, even if the caller is cancelled.
+        """Save the record, even if the caller is cancelled; on return it is as durable as the policy says.
 
         Raises StoreUnavailableError if the disk refuses the record, which is then not kept. Raises
         StoreBusyError if too many records are waiting, StoppingError after ``close``.
@@ -69,13 +68,15 @@ class GroupSaves(Chore):
         self._waiting.append(_Save(entry, content, done))
         self.in_flight.add(entry)
         if self._writing is None:
+            self._group_done = asyncio.get_running_loop().create_future()
             self._writing = asyncio.create_task(self._write(), name="delay-saves")
-        await run_to_completion(done)
+        await done
 
     async def idle(self) -> None:
         """Wait until all records submitted so far are saved or refused."""
-        if pending := [save.done for save in (*self._group, *self._waiting)]:
-            await asyncio.wait(pending)
+        submitted = frozenset(self.in_flight)
+        while not submitted.isdisjoint(self.in_flight):
+            await asyncio.shield(self._group_done)
 
     async def close(self) -> None:
         """Refuse new records; save and sync the waiting records. May be called twice."""
@@ -102,30 +103,37 @@ class GroupSaves(Chore):
     async def _write(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
-            group, size = 0, 0
-            while group < min(len(self._waiting), MAX_FILES) and size < MAX_BYTES:
-                size += len(self._waiting[group].content)
-                group += 1
-            self._group, self._waiting = self._waiting[:group], self._waiting[group:]
+            group = self._next_group()
             outcomes: Sequence[Exception | None]
             try:
-                outcomes = await loop.run_in_executor(self._thread, self._write_group, self._group)
+                outcomes = await loop.run_in_executor(self._thread, self._write_group, group)
             except Exception as defect:  # noqa: BLE001 - otherwise its callers would wait forever
-                outcomes = [defect] * len(self._group)
-            self.in_flight.difference_update(save.entry for save in self._group)
-            for save, error in zip(self._group, outcomes, strict=True):
+                outcomes = [defect] * len(group)
+            self.in_flight.difference_update(save.entry for save in group)
+            for (entry, _, done), error in zip(group, outcomes, strict=True):
+                is_awaited = not done.cancelled()
                 if error is None:
                     if self._policy == "interval":
-                        self._unsynced.append(save.entry)
-                    save.done.set_result(None)
-                    self._saved(save.entry)
+                        self._unsynced.append(entry)
+                    if is_awaited:
+                        done.set_result(None)
+                    self._saved(entry)
                 else:
                     self.failures += 1
-                    save.done.set_exception(_refusal(error))
-                    save.done.exception()  # mark as retrieved, because the caller may have been cancelled
-            self._group = []
+                    if is_awaited:
+                        done.set_exception(_refusal(error))
+            self._group_done.set_result(None)
+            self._group_done = loop.create_future()
             await asyncio.sleep(0)  # let the senders continue, so that their next messages share a sync
         self._writing = None
+
+    def _next_group(self) -> Sequence[_Save]:
+        count, size = 0, 0
+        while count < min(len(self._waiting), MAX_FILES) and size < MAX_BYTES:
+            size += len(self._waiting[count].content)
+            count += 1
+        group, self._waiting = self._waiting[:count], self._waiting[count:]
+        return group
 
     def _write_group(self, saves: Sequence[_Save]) -> list[OSError | None]:
         outcomes: list[OSError | None] = []
