@@ -111,6 +111,12 @@ def test_bundle_is_small_and_has_a_checksum(archive: Path) -> None:
     assert (said, name) == (hashlib.sha256(archive.read_bytes()).hexdigest(), archive.name)
 
 
+def test_bundle_has_no_build_tools(root: Path) -> None:
+    """PyInstaller's hooks import each of these at every start, if it is inside."""
+    modules = {each.name for each in (root / "mocketmq" / "_internal").iterdir()}
+    assert not modules & {"setuptools", "_distutils_hack", "distutils", "pkg_resources", "multiprocessing"}
+
+
 def test_a_single_file_unpacks_itself_once(archive: Path, tmp_path: Path) -> None:
     file = archive.with_name(archive.name.replace(".tar.xz", ".run"))
     env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
