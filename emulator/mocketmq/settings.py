@@ -122,7 +122,7 @@ class Settings:
     name_servers: int = _setting(
         "1",
         rules.whole_number(1, MAX_NAME_SERVERS),
-        "number of name servers in the cluster; the port of each is 1 above that of the one before"
+        "number of name servers in the cluster; the port of each is 10 above that of the one before"
         " (docs/brokers.md)",
     )
     grpc: bool = _setting("true", rules.BOOLEAN, "serve the clients of RocketMQ 5, which speak gRPC")

@@ -20,6 +20,8 @@ VIP_OFFSET: Final = -2
 """Difference between the port of the VIP channel and the broker's port, as upstream."""
 BETWEEN_BROKERS: Final = 10
 """Difference between the ports of one broker and of the next."""
+BETWEEN_NAME_SERVERS: Final = 10
+"""Likewise; the port above the first is that of HTTP by default."""
 _HIGHEST: Final = 65_535
 _TRIES: Final = 16
 _REUSES: Final = os.name == "posix" and sys.platform != "cygwin"
@@ -92,7 +94,7 @@ def bind_ports(settings: Settings) -> Ports:
         name_servers = _bind_row(
             settings.namesrv_port,
             settings.name_servers,
-            1,
+            BETWEEN_NAME_SERVERS,
             lambda port, is_picked: _bind(host, port, "--namesrv-port", is_picked=is_picked),
             lambda bound: bound,
         )
