@@ -36,10 +36,11 @@ async function connect(url, options) {
   const info = await request(there, 'GET', '/v1/info').catch(error => {
     throw new Error(`MOCKETMQ_URL is '${url}': ${error.message}`);
   });
-  for (const name of ['clock', 'profile', 'levels']) {
-    const wanted = options[name] ?? (name === 'clock' ? 'manual' : info[name]);
-    if (wanted !== info[name]) {
-      throw new Error(`the tests need a broker with ${name} ${wanted}; the one at ${url} has ${info[name]}`);
+  const has = { ...info, brokers: Object.keys(info.doors.brokers ?? { 'broker-a': {} }).length };
+  for (const name of ['clock', 'profile', 'levels', 'brokers']) {
+    const wanted = options[name] ?? (name === 'clock' ? 'manual' : has[name]);
+    if (wanted !== has[name]) {
+      throw new Error(`the tests need a broker with ${name} ${wanted}; the one at ${url} has ${has[name]}`);
     }
   }
   return { ...there, ...addresses(there.url, info) };
@@ -52,6 +53,7 @@ async function start(options) {
   args.push('--max-long-poll', '1s', '--clock', options.clock ?? 'manual');
   if (options.profile) args.push('--profile', options.profile);
   if (options.levels) args.push('--levels', options.levels);
+  if (options.brokers) args.push('--brokers', String(options.brokers));
   args.push(...(options.args ?? []));
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('MOCKETMQ_')));
 
@@ -107,8 +109,9 @@ async function start(options) {
 /** The ports that the broker names, at the host that reached it. */
 function addresses(url, info) {
   const { hostname } = new URL(url);
-  const at = door => (door in info.doors ? `${hostname}:${info.doors[door].port}` : undefined);
-  return { nameServer: at('namesrv'), endpoints: at('grpc') };
+  const at = ({ port }) => `${hostname}:${port}`;
+  const { namesrv, name_servers: nameServers = namesrv && [namesrv], grpc } = info.doors;
+  return { nameServer: nameServers?.map(at).join(';'), endpoints: grpc && at(grpc) };
 }
 
 module.exports = { BrokerError, open, stop };

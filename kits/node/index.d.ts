@@ -12,6 +12,8 @@ export interface Options {
   profile?: 'exact' | 'rocketmq4';
   /** Delay levels, such as `1s 5s 10s`. */
   levels?: string;
+  /** Number of brokers in the cluster; 1 by default. */
+  brokers?: number;
   /** Further options of `mocketmq serve`. A broker at MOCKETMQ_URL ignores them. */
   args?: string[];
   /** Whether a reset removes topics and groups as well. */
@@ -142,9 +144,26 @@ export interface Faults {
   list(): Promise<Fault[]>;
 }
 
+/** The state of one broker of the cluster. */
+export interface BrokerState {
+  /** `broker-a`, `broker-b`, and so on. */
+  name: string;
+  state: 'running' | 'crashed' | 'shut-down';
+  cutOffFrom: ('clients' | 'name-servers')[];
+  readOnly: boolean;
+  /** Whether the name server lists the broker. */
+  inRoutes: boolean;
+  /** When routes forget a broker that is silent, by the broker's clock. */
+  inRoutesUntilMs: number | null;
+  /** Delayed messages that are due and wait for the broker to start again. */
+  held: number;
+  /** Null without remoting. */
+  port: number | null;
+}
+
 /** A broker for tests. Refused requests reject with BrokerError, failed expectations with AssertionError. */
 export interface Mocketmq {
-  /** `host:port` for RocketMQ's remoting clients. */
+  /** `host:port` for RocketMQ's remoting clients; of several name servers, with semicolons between. */
   readonly nameServer: string;
   /** `host:port` for RocketMQ 5's gRPC clients. */
   readonly endpoints: string;
@@ -178,6 +197,22 @@ export interface Mocketmq {
   expect<S extends Stage>(topic: string, stage: S, ...wanted: Arguments<S>): Promise<Message[]>;
   /** Assert that `expect` has found every sent message. */
   expectNothingElse(): Promise<void>;
+  /** The brokers of the cluster, `broker-a` first. */
+  brokers(): Promise<BrokerState[]>;
+  /** End a broker's connections and close its ports. Routes name it for another 120 s of its clock. */
+  crashBroker(name: string): Promise<void>;
+  /** Shut a broker down, which takes it out of all routes at once. */
+  shutDownBroker(name: string): Promise<void>;
+  /** Start a broker again, which delivers what became due while it was down. */
+  startBroker(name: string): Promise<void>;
+  /** Delete all messages and offsets of a broker that is down, as if its disk were lost. */
+  wipeBroker(name: string): Promise<void>;
+  /** Cut a broker off from its clients, who get no answer, or from the name servers. */
+  cutOffBroker(name: string, side: 'clients' | 'name-servers'): Promise<void>;
+  /** Reconnect a broker that is cut off. */
+  reconnectBroker(name: string): Promise<void>;
+  /** Make a broker read-only (true by default), or writable again. Routes say so at once. */
+  setBrokerReadOnly(name: string, readOnly?: boolean): Promise<void>;
   /** The broker's events since the reset, one per line. */
   story(): Promise<string>;
   /** A request of the JSON API that has no method here. */

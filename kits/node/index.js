@@ -90,6 +90,24 @@ class Mocketmq {
     if (left.count) assert.fail(left.explanation);
   }
 
+  async brokers() {
+    return (await this.call('GET', '/v1/brokers')).brokers.map(camel);
+  }
+
+  async crashBroker(name) { await this.#change(name, 'crash'); }
+
+  async shutDownBroker(name) { await this.#change(name, 'shutdown'); }
+
+  async startBroker(name) { await this.#change(name, 'start'); }
+
+  async wipeBroker(name) { await this.#change(name, 'wipe'); }
+
+  async cutOffBroker(name, side) { await this.#change(name, `cut-off-from-${side}`); }
+
+  async reconnectBroker(name) { await this.#change(name, 'reconnect'); }
+
+  async setBrokerReadOnly(name, readOnly = true) { await this.#change(name, readOnly ? 'read-only' : 'writable'); }
+
   async story() {
     try {
       const { events } = await this.call('GET', `/v1/events?max=${STORY_LINES}`);
@@ -102,6 +120,10 @@ class Mocketmq {
 
   async call(method, path, body) {
     return request(this.#running(), method, path, body);
+  }
+
+  async #change(name, action) {
+    await this.call('POST', path('brokers', name, action));
   }
 
   async #wait(topic, stage, count, { within = WITHIN_MS, advance, group, ...like }, how) {

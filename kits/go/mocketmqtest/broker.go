@@ -24,7 +24,7 @@ type Broker struct {
 	t testing.TB
 }
 
-// NameServer is the host:port for RocketMQ's remoting clients.
+// NameServer is the host:port for RocketMQ's remoting clients; of several name servers, with semicolons between.
 func (b *Broker) NameServer() string { return b.nameServer }
 
 // Endpoints is the host:port for RocketMQ 5's gRPC clients.

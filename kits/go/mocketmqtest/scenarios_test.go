@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,8 @@ type step struct {
 	Path         string                     `json:"path"`
 	Save         map[string][]any           `json:"save"`
 	Answer       map[string]any             `json:"answer"`
+	Side         Side                       `json:"side"`
+	ReadOnly     bool                       `json:"read_only"`
 	Fails        *struct{ By, With string } `json:"fails"`
 }
 
@@ -48,8 +51,10 @@ func TestScenarios(t *testing.T) {
 	}
 	var suite struct {
 		Scenarios []struct {
-			Name  string
-			Steps []step
+			Name        string
+			Brokers     int
+			NameServers int `json:"name_servers"`
+			Steps       []step
 		}
 	}
 	if err := json.Unmarshal(content, &suite); err != nil {
@@ -58,7 +63,11 @@ func TestScenarios(t *testing.T) {
 	for _, scenario := range suite.Scenarios {
 		t.Run(scenario.Name, func(t *testing.T) {
 			play := player{saved: map[string]string{}}
-			broker := Start(t)
+			options := Options{Brokers: scenario.Brokers}
+			if scenario.NameServers > 0 {
+				options.Arguments = []string{"--name-servers", strconv.Itoa(scenario.NameServers)}
+			}
+			broker := Start(t, options)
 			play.began = broker.Now()
 			for number, each := range scenario.Steps {
 				t.Logf("step %d: %s", number+1, each.Do)
@@ -158,6 +167,27 @@ func (p *player) step(t testing.TB, mq *Broker, each step) {
 		mq.Faults().Clear()
 	case "faults.list":
 		equal(t, len(mq.Faults().List()), *each.Count)
+	case "brokers":
+		found := mq.Brokers()
+		equal(t, len(found), *each.Count)
+		first := converted[map[string]any](found[0])
+		for name, wanted := range each.First {
+			equal(t, first[name], wanted)
+		}
+	case "crashBroker":
+		mq.CrashBroker(each.Name)
+	case "shutDownBroker":
+		mq.ShutDownBroker(each.Name)
+	case "startBroker":
+		mq.StartBroker(each.Name)
+	case "wipeBroker":
+		mq.WipeBroker(each.Name)
+	case "cutOffBroker":
+		mq.CutOffBroker(each.Name, each.Side)
+	case "reconnectBroker":
+		mq.ReconnectBroker(each.Name)
+	case "setBrokerReadOnly":
+		mq.SetBrokerReadOnly(each.Name, each.ReadOnly)
 	case "story":
 		rest := mq.Story()
 		for _, text := range each.Has {
@@ -170,7 +200,9 @@ func (p *player) step(t testing.TB, mq *Broker, each step) {
 	case "call":
 		p.call(t, mq, each)
 	case "addresses":
-		for _, address := range []string{mq.NameServer(), mq.Endpoints(), strings.TrimPrefix(mq.URL(), "http://")} {
+		nameServers := strings.Split(mq.NameServer(), ";")
+		equal(t, len(nameServers), *each.Count)
+		for _, address := range append(nameServers, mq.Endpoints(), strings.TrimPrefix(mq.URL(), "http://")) {
 			connection, err := net.Dial("tcp", address)
 			if err != nil {
 				t.Fatal(err)

@@ -40,9 +40,16 @@ type info struct {
 	Clock   string `json:"clock"`
 	Profile string `json:"profile"`
 	Levels  string `json:"levels"`
-	Doors   map[string]struct {
-		Port int `json:"port"`
+	Doors   struct {
+		Namesrv     *openPort      `json:"namesrv"`
+		NameServers []openPort     `json:"name_servers"`
+		GRPC        *openPort      `json:"grpc"`
+		Brokers     map[string]any `json:"brokers"`
 	} `json:"doors"`
+}
+
+type openPort struct {
+	Port int `json:"port"`
 }
 
 // open finds or starts a broker.
@@ -79,6 +86,7 @@ func connect(address string, options Options) (*server, error) {
 		{"clock", options.clock(), about.Clock},
 		{"profile", options.Profile, about.Profile},
 		{"levels", options.Levels, about.Levels},
+		{"brokers", options.brokers(), strconv.Itoa(max(len(about.Doors.Brokers), 1))},
 	} {
 		if name, wanted, has := each[0], each[1], each[2]; wanted != "" && wanted != has {
 			return nil, fmt.Errorf("the test needs a broker with %s %s; the one at %s has %s", name, wanted, address, has)
@@ -95,13 +103,21 @@ func (s *server) readInfo() (about info, err error) {
 	if err = s.call("GET", "/v1/info", nil, &about); err != nil {
 		return about, err
 	}
-	at := func(door string) string {
-		if port := about.Doors[door].Port; port != 0 {
-			return net.JoinHostPort(address.Hostname(), strconv.Itoa(port))
+	at := func(ports ...openPort) string {
+		addresses := make([]string, len(ports))
+		for i, each := range ports {
+			addresses[i] = net.JoinHostPort(address.Hostname(), strconv.Itoa(each.Port))
 		}
-		return ""
+		return strings.Join(addresses, ";")
 	}
-	s.nameServer, s.endpoints = at("namesrv"), at("grpc")
+	if len(about.Doors.NameServers) > 0 {
+		s.nameServer = at(about.Doors.NameServers...)
+	} else if about.Doors.Namesrv != nil {
+		s.nameServer = at(*about.Doors.Namesrv)
+	}
+	if about.Doors.GRPC != nil {
+		s.endpoints = at(*about.Doors.GRPC)
+	}
 	return about, nil
 }
 

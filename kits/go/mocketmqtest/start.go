@@ -16,6 +16,7 @@ package mocketmqtest
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,8 @@ type Options struct {
 	Profile string
 	// Levels are the delay levels, such as "1s 5s 10s".
 	Levels string
+	// Brokers is the number of brokers in the cluster; 1 by default.
+	Brokers int
 	// Arguments are further options of `mocketmq serve`, split as by a shell. A broker at MOCKETMQ_URL ignores
 	// them.
 	Arguments []string
@@ -46,6 +49,13 @@ func (o Options) clock() string {
 	return o.Clock
 }
 
+func (o Options) brokers() string {
+	if o.Brokers == 0 {
+		return ""
+	}
+	return strconv.Itoa(o.Brokers)
+}
+
 func (o Options) arguments() []string {
 	// Closing push consumers of RocketMQ 5 wait for their long polls, which would slow tests down.
 	given := []string{"--data", ":memory:", "--max-long-poll", "1s", "--clock", o.clock()}
@@ -54,6 +64,9 @@ func (o Options) arguments() []string {
 	}
 	if o.Levels != "" {
 		given = append(given, "--levels", o.Levels)
+	}
+	if o.Brokers != 0 {
+		given = append(given, "--brokers", o.brokers())
 	}
 	return append(given, o.Arguments...)
 }

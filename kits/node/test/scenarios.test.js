@@ -6,12 +6,13 @@ const net = require('node:net');
 const os = require('node:os');
 const path = require('node:path');
 const { afterEach, beforeEach, test } = require('node:test');
-const { BrokerError, useMocketmq } = require('..');
+const { BrokerError, start, useMocketmq } = require('..');
 
 // The scenarios of all kits; docs/kits.md describes the steps.
 const file = path.join(__dirname, '../../../tests/kits/scenarios.json');
 const { scenarios } = JSON.parse(readFileSync(file, 'utf8'));
-const mq = useMocketmq({ beforeEach, afterEach });
+const usual = useMocketmq({ beforeEach, afterEach });
+let mq = usual;
 
 const words = {
   reset: () => mq.reset(),
@@ -43,6 +44,18 @@ const words = {
   'faults.remove': step => mq.faults.remove(step.name),
   'faults.clear': () => mq.faults.clear(),
   'faults.list': async step => assert.equal((await mq.faults.list()).length, step.count),
+  async brokers(step) {
+    const found = await mq.brokers();
+    assert.equal(found.length, step.count);
+    for (const [name, value] of Object.entries(camel(step.first))) assert.deepEqual(found[0][name], value);
+  },
+  crashBroker: step => mq.crashBroker(step.name),
+  shutDownBroker: step => mq.shutDownBroker(step.name),
+  startBroker: step => mq.startBroker(step.name),
+  wipeBroker: step => mq.wipeBroker(step.name),
+  cutOffBroker: step => mq.cutOffBroker(step.name, step.side),
+  reconnectBroker: step => mq.reconnectBroker(step.name),
+  setBrokerReadOnly: step => mq.setBrokerReadOnly(step.name, step.read_only),
   async story(step) {
     let rest = await mq.story();
     for (const text of step.has) {
@@ -58,8 +71,10 @@ const words = {
       state.saved[`$${name}`] = parts.reduce((value, part) => value[part], answer);
     }
   },
-  async addresses() {
-    for (const address of [mq.nameServer, mq.endpoints, new URL(mq.url).host]) {
+  async addresses(step) {
+    const nameServers = mq.nameServer.split(';');
+    assert.equal(new Set(nameServers).size, step.count);
+    for (const address of [...nameServers, mq.endpoints, new URL(mq.url).host]) {
       const [host, port] = address.split(':');
       await new Promise((resolve, reject) => {
         const socket = net.connect(Number(port), host, () => resolve(socket.destroy())).once('error', reject);
@@ -70,6 +85,8 @@ const words = {
 
 for (const scenario of scenarios) {
   test(scenario.name, async () => {
+    const { brokers, name_servers: nameServers } = scenario;
+    mq = brokers ? await start({ brokers, args: ['--name-servers', `${nameServers ?? 1}`] }) : usual;
     const state = { began: await mq.now(), saved: {} };
     for (const step of scenario.steps) {
       const done = (async () => words[step.do](step, state))();

@@ -17,6 +17,7 @@ export async function uses(): Promise<void> {
   const year: number = (await mq.now()).getFullYear();
   const { fired, name } = await mq.faults.add({ do: 'refuse', error: 'SYSTEM_BUSY', next: year });
   await mq.faults.remove(name);
+  for (const { name, state } of await mq.brokers()) if (state === 'running') await mq.cutOffBroker(name, 'clients');
   const { mode } = await mq.call<{ mode: string }>('GET', '/v1/clock');
   if (new Error() instanceof BrokerError) await stop();
   console.log(found[0]?.body?.length, fired, mode.length);
@@ -29,6 +30,8 @@ export async function uses(): Promise<void> {
   await mq.send('orders', 'order 7', { delay: 1 });
   // @ts-expect-error: no such fault
   await mq.faults.add({ do: 'explode' });
+  // @ts-expect-error: no such side
+  await mq.cutOffBroker('broker-a', 'disk');
   // @ts-expect-error: no such clock
   await start({ clock: 'fast' });
 }

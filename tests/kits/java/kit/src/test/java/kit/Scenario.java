@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.github.mocketmq.BrokerException;
+import io.github.mocketmq.CutOff;
 import io.github.mocketmq.Expectation;
 import io.github.mocketmq.MocketMq;
 import io.github.mocketmq.SendOptions;
@@ -22,6 +23,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /** Runs the steps of a scenario by the kit's words; docs/kits.md says what a step is. */
 @SuppressWarnings("unchecked")
@@ -64,18 +66,19 @@ final class Scenario {
 
     private void take(Map<String, Object> step) throws IOException {
         String topic = (String) step.get("topic");
+        String name = (String) step.get("name");
         switch ((String) step.get("do")) {
             case "send" -> mq.send(topic, (String) step.get("body"), it -> with(it, map(step, "options")));
             case "sent" -> {
                 List<SentMessage> messages = mq.sent(topic);
                 assertEquals(step.get("count"), messages.size());
-                map(step, "first").forEach((name, value) -> assertEquals(value, field(messages.get(0), name)));
+                map(step, "first").forEach((field, value) -> assertEquals(value, field(messages.get(0), field)));
             }
             case "advance" -> mq.advance(millis(step.get("by_ms")));
             case "now" -> assertEquals(millis(step.get("since_reset_ms")), Duration.between(began, mq.now()));
             case "reset" -> mq.reset();
-            case "saveSnapshot" -> mq.saveSnapshot((String) step.get("name"));
-            case "restoreSnapshot" -> mq.restoreSnapshot((String) step.get("name"));
+            case "saveSnapshot" -> mq.saveSnapshot(name);
+            case "restoreSnapshot" -> mq.restoreSnapshot(name);
             case "pack" -> pack((String) step.get("test"), (String) step.get("failure"));
             case "await" -> reach(mq.await(topic), step);
             case "expect" -> reach(mq.expect(topic), step);
@@ -85,8 +88,21 @@ final class Scenario {
                 mq.faults().add((String) rule.remove("do"), rule);
             }
             case "faults.list" -> assertEquals(step.get("count"), mq.faults().list().size());
-            case "faults.remove" -> mq.faults().remove((String) step.get("name"));
+            case "faults.remove" -> mq.faults().remove(name);
             case "faults.clear" -> mq.faults().clear();
+            case "brokers" -> {
+                List<Map<String, Object>> brokers = mq.brokers();
+                assertEquals(step.get("count"), brokers.size());
+                map(step, "first").forEach((field, value) -> assertEquals(whole(value), brokers.get(0).get(field)));
+            }
+            case "crashBroker" -> mq.crashBroker(name);
+            case "shutDownBroker" -> mq.shutDownBroker(name);
+            case "startBroker" -> mq.startBroker(name);
+            case "wipeBroker" -> mq.wipeBroker(name);
+            case "cutOffBroker" ->
+                mq.cutOffBroker(name, step.get("side").equals("clients") ? CutOff.CLIENTS : CutOff.NAME_SERVERS);
+            case "reconnectBroker" -> mq.reconnectBroker(name);
+            case "setBrokerReadOnly" -> mq.setBrokerReadOnly(name, (boolean) step.get("read_only"));
             case "story" -> {
                 int at = 0;
                 for (String text : (List<String>) step.get("has")) {
@@ -96,7 +112,11 @@ final class Scenario {
             }
             case "call" -> call(step);
             case "addresses" -> {
-                connect("//" + mq.nameServer());
+                String[] nameServers = mq.nameServer().split(";");
+                assertEquals(step.get("count"), Set.of(nameServers).size());
+                for (String nameServer : nameServers) {
+                    connect("//" + nameServer);
+                }
                 connect("//" + mq.endpoints());
                 connect(mq.url());
             }
@@ -195,6 +215,11 @@ final class Scenario {
             case "delay_level" -> message.delayLevel();
             default -> message.fields().get(name);
         };
+    }
+
+    /** Numbers as the kit returns them. */
+    private static Object whole(Object value) {
+        return value instanceof Integer number ? number.longValue() : value;
     }
 
     private static void connect(String address) throws IOException {

@@ -278,6 +278,85 @@ public final class MocketMq implements AutoCloseable {
     }
 
     /**
+     * Lists the brokers of the cluster, {@code broker-a} first.
+     *
+     * @return their states, by their names in the JSON API: {@code name}, {@code state}, {@code in_routes}, …
+     */
+    @SuppressWarnings("unchecked")
+    public List<Map<String, Object>> brokers() {
+        return (List<Map<String, Object>>) api.get("/v1/brokers").get("brokers");
+    }
+
+    /**
+     * Ends a broker's connections and closes its ports. Routes name it for another 120 s of its clock.
+     *
+     * @param name such as {@code broker-b}
+     */
+    public void crashBroker(String name) {
+        changeBroker(name, "crash");
+    }
+
+    /**
+     * Shuts a broker down, which takes it out of all routes at once.
+     *
+     * @param name such as {@code broker-b}
+     */
+    public void shutDownBroker(String name) {
+        changeBroker(name, "shutdown");
+    }
+
+    /**
+     * Starts a broker again, which delivers what became due while it was down.
+     *
+     * @param name such as {@code broker-b}
+     */
+    public void startBroker(String name) {
+        changeBroker(name, "start");
+    }
+
+    /**
+     * Deletes all messages and offsets of a broker that is down, as if its disk were lost.
+     *
+     * @param name such as {@code broker-b}
+     */
+    public void wipeBroker(String name) {
+        changeBroker(name, "wipe");
+    }
+
+    /**
+     * Cuts a broker off, until {@link #reconnectBroker(String)}.
+     *
+     * @param name such as {@code broker-b}
+     * @param from its clients or the name servers
+     */
+    public void cutOffBroker(String name, CutOff from) {
+        changeBroker(name, "cut-off-from-" + from.side);
+    }
+
+    /**
+     * Reconnects a broker that is cut off.
+     *
+     * @param name such as {@code broker-b}
+     */
+    public void reconnectBroker(String name) {
+        changeBroker(name, "reconnect");
+    }
+
+    /**
+     * Makes a broker read-only, or writable again. Routes say so at once.
+     *
+     * @param name such as {@code broker-b}
+     * @param readOnly whether the broker refuses sends
+     */
+    public void setBrokerReadOnly(String name, boolean readOnly) {
+        changeBroker(name, readOnly ? "read-only" : "writable");
+    }
+
+    private void changeBroker(String name, String action) {
+        api.request("POST", JsonApi.path("brokers", name, action), null);
+    }
+
+    /**
      * Returns the broker's newest 40 events since the reset, one per line, oldest first; or how the broker died.
      *
      * @return the lines
@@ -298,10 +377,17 @@ public final class MocketMq implements AutoCloseable {
     /**
      * Returns the address for RocketMQ's remoting clients.
      *
-     * @return {@code host:port} of the name server
+     * @return {@code host:port} of the name server; of several, with semicolons between
      */
     public String nameServer() {
-        return address("namesrv");
+        if (!(doors.get("name_servers") instanceof List)) {
+            return address("namesrv", doors.get("namesrv"));
+        }
+        List<String> addresses = new ArrayList<>();
+        for (Object each : (List<?>) doors.get("name_servers")) {
+            addresses.add(address("namesrv", each));
+        }
+        return String.join(";", addresses);
     }
 
     /**
@@ -310,7 +396,7 @@ public final class MocketMq implements AutoCloseable {
      * @return {@code host:port}
      */
     public String endpoints() {
-        return address("grpc");
+        return address("grpc", doors.get("grpc"));
     }
 
     /**
@@ -335,11 +421,11 @@ public final class MocketMq implements AutoCloseable {
     }
 
     /** The port is the broker's own, or the one that the source of the broker maps to it. */
-    private String address(String door) {
-        if (!(doors.get(door) instanceof Map)) {
+    private String address(String door, Object open) {
+        if (!(open instanceof Map)) {
             throw new IllegalStateException("the broker at " + url() + " has no " + door + "; it has " + doors.keySet());
         }
-        int port = ((Number) ((Map<?, ?>) doors.get(door)).get("port")).intValue();
+        int port = ((Number) ((Map<?, ?>) open).get("port")).intValue();
         return URI.create(url()).getHost() + ":" + found.port(door, port);
     }
 

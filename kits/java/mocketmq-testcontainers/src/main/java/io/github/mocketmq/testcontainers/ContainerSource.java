@@ -32,7 +32,7 @@ public final class ContainerSource implements BrokerSource {
 
         @Override
         protected int port(String door, int port) {
-            return container.getMappedPort(door.equals("grpc") ? MocketMqContainer.GRPC : MocketMqContainer.NAME_SERVER);
+            return container.getMappedPort(port);
         }
 
         @Override

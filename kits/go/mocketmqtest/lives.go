@@ -1,0 +1,89 @@
+package mocketmqtest
+
+// BrokerState is the state of one broker of the cluster.
+type BrokerState struct {
+	// Name is broker-a, broker-b, and so on.
+	Name string `json:"name"`
+	// State is running, crashed or shut-down.
+	State string `json:"state"`
+	// CutOffFrom has clients, name-servers, both or none.
+	CutOffFrom []string `json:"cut_off_from"`
+	ReadOnly   bool     `json:"read_only"`
+	// InRoutes says whether the name server lists the broker.
+	InRoutes bool `json:"in_routes"`
+	// InRoutesUntilMS is when routes forget a broker that is silent, by the broker's clock; else 0.
+	InRoutesUntilMS int64 `json:"in_routes_until_ms"`
+	// Held counts delayed messages that are due and wait for the broker to start again.
+	Held int `json:"held"`
+	// Port is that for clients, or 0 without remoting.
+	Port int `json:"port"`
+}
+
+// Side is what CutOffBroker cuts a broker off from.
+type Side string
+
+const (
+	Clients     Side = "clients"
+	NameServers Side = "name-servers"
+)
+
+// Brokers returns the brokers of the cluster, broker-a first.
+func (b *Broker) Brokers() []BrokerState {
+	b.t.Helper()
+	var found struct {
+		Brokers []BrokerState `json:"brokers"`
+	}
+	b.check(b.call("GET", "/v1/brokers", nil, &found))
+	return found.Brokers
+}
+
+// CrashBroker ends a broker's connections and closes its ports. Routes name it for another 120 s of its clock.
+func (b *Broker) CrashBroker(name string) {
+	b.t.Helper()
+	b.change(name, "crash")
+}
+
+// ShutDownBroker shuts a broker down, which takes it out of all routes at once.
+func (b *Broker) ShutDownBroker(name string) {
+	b.t.Helper()
+	b.change(name, "shutdown")
+}
+
+// StartBroker starts a broker again, which delivers what became due while it was down.
+func (b *Broker) StartBroker(name string) {
+	b.t.Helper()
+	b.change(name, "start")
+}
+
+// WipeBroker deletes all messages and offsets of a broker that is down, as if its disk were lost.
+func (b *Broker) WipeBroker(name string) {
+	b.t.Helper()
+	b.change(name, "wipe")
+}
+
+// CutOffBroker cuts a broker off from its clients, who get no answer, or from the name servers.
+func (b *Broker) CutOffBroker(name string, from Side) {
+	b.t.Helper()
+	b.change(name, "cut-off-from-"+string(from))
+}
+
+// ReconnectBroker reconnects a broker that is cut off.
+func (b *Broker) ReconnectBroker(name string) {
+	b.t.Helper()
+	b.change(name, "reconnect")
+}
+
+// SetBrokerReadOnly makes a broker read-only, or writable again. Routes say so at once.
+func (b *Broker) SetBrokerReadOnly(name string, readOnly bool) {
+	b.t.Helper()
+	if readOnly {
+		b.change(name, "read-only")
+	} else {
+		b.change(name, "writable")
+	}
+}
+
+func (b *Broker) change(name, action string) {
+	b.t.Helper()
+	b.check(b.call("POST", path("brokers", name, action), nil, nil))
+}
