@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any, Final
 
+from mocketmq.broker.registry.topic import Topic
 from mocketmq.broker.sending.recall_handle import recall_handle_of
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.errors import EmulatorError, IllegalMessageError, as_emulator_error
@@ -71,7 +72,7 @@ async def send(call: Call) -> Any:
                 f"topic {topic_name} takes {_names(topic_types.types_of(topic))} messages; this is a"
                 f" {topic_types.NAMES[kind]} message",
             )
-    messages = [_message(call, one, topic.writable_count) for one in given]
+    messages = [_message(call, one, topic) for one in given]
     answer = _Answer()
     codes = [
         await _send(call, message, one, answer.entries.add())
@@ -208,7 +209,7 @@ def _has_control(text: str) -> bool:
     return not _CONTROLS.isdisjoint(text)
 
 
-def _message(call: Call, given: Any, queues: int) -> Message:
+def _message(call: Call, given: Any, topic: Topic) -> Message:
     """Convert a message for the broker, which chooses the queue of a message without a message group."""
     system = given.system_properties
     properties = {name: text for name, text in given.user_properties.items() if name and text}
@@ -239,13 +240,20 @@ def _message(call: Call, given: Any, queues: int) -> Message:
         given.topic.name,
         body,
         properties,
-        queue_of_group(group, queues) if group else None,
+        _queue_id(call, group, topic) if group else None,
         sys_flag=sys_flag,
         born_us=call.broker.clock.from_wall(born_us) if born_us > 0 else None,
         born_host=call.remote,
         reconsume_times=0,
         door=DOOR,
     )
+
+
+def _queue_id(call: Call, group: str, topic: Topic) -> int:
+    """The queue of a message group. Groups are shared out anew when routes no longer name a broker."""
+    queues = topic.queues[: topic.writable_count]
+    offered = call.broker.registry.brokers.offered(queues) or queues
+    return offered[queue_of_group(group, len(offered))].queue_id
 
 
 def _unpacked(body: bytes, encoding: int, limit: int) -> tuple[bytes, int]:

@@ -57,6 +57,29 @@ async def test_messages_of_a_group_stay_in_order_at_one_broker() -> None:
         assert sorted(found) == [[], list(map(str, range(10)))]
 
 
+async def test_message_groups_are_shared_out_among_the_brokers_in_routes() -> None:
+    groups = [f"group {number}" for number in range(20)]
+    async with running_grpc(brokers=2) as (emulator, client):
+
+        async def codes() -> set[int]:
+            return {
+                (await client.send(client.message("x", message_group=group, message_type=FIFO))).status.code
+                for group in groups
+            }
+
+        lives = emulator.broker.broker_lives
+        await lives.crash(B)
+        assert await codes() == {OK, FAILED}
+        await emulator.broker.mover.advance(120 * US_PER_S)
+        assert await codes() == {OK}
+        await lives.start(B)
+        await lives.set_read_only(A, is_read_only=True)
+        assert await codes() == {OK}
+        await lives.shut_down(A)
+        await lives.shut_down(B)
+        assert await codes() == {FAILED}
+
+
 async def test_a_broker_that_is_down_gets_nothing_and_gives_nothing() -> None:
     async with running_grpc(brokers=2) as (emulator, client):
         await client.call("QueryRoute", topic={"name": TOPIC})

@@ -154,6 +154,17 @@ class ClusterBrokers:
         """The brokers that the name server lists, out of all or the first ``brokers``."""
         return [each for each in self._all[:brokers] if self.is_routed(each)]
 
+    def offered(self, queues: Sequence[Queue]) -> Sequence[Queue]:
+        """The queues that routes offer to producers."""
+        if all(each.condition == HEALTHY for each in self._all):
+            return queues
+        offering = {
+            each.share.position
+            for each in self._all
+            if self.is_routed(each) and not each.condition.is_read_only
+        }
+        return [queue for queue in queues if self.index_of(queue) in offering]
+
     def check_is_reachable(self, share: BrokerShare) -> None:
         """Raise BrokerDownError if clients do not reach the broker with this share.
 
