@@ -34,6 +34,7 @@ from tests.bench import (
     wire_lateness,
 )
 from tests.bench.figures import Figure
+from tests.bench.growth import measuring as growth
 
 
 class Bench(NamedTuple):
@@ -69,6 +70,7 @@ BENCHES = {
     "file-pending": Bench("Second directories: many pending files", files.pending),
     "schemes": Bench("Delay schemes side by side", schemes.measure),
     "pending": Bench("Many pending messages", pending.measure),
+    "growth": Bench("How cost grows with messages, topics and clients", growth.measure),
     "priorities": Bench("Receives by priority (floor: the same without)", priorities.measure),
     "plugin": Bench("Test runs with the pytest plugin (floor: a fixture that does nothing)", plugin.measure),
     "snapshots": Bench("Snapshots, and tests from one beside tests from seeds", snapshots.measure),

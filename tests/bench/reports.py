@@ -61,8 +61,8 @@ async def small(quick: bool) -> list[Figure]:
             floor, spark, alone = [], [], []
             for _ in rounds(f"{size:,} rows", 1 if quick else 3):
                 floor.append(await _run("-c", _GROUPING.format(rows=size)))
-                spark.append(await _report(root, data))
-                alone.append(await _report(root, data, "--quick"))
+                spark.append(await report(root, data))
+                alone.append(await report(root, data, "--quick"))
             name = f"{size:,} rows, SQLite: report"
             figures += _said(
                 *_figures(name, spark, floor, _of_floor(1.5)),
@@ -95,13 +95,13 @@ async def _large(root: Path, data: Path, name: str, size: int) -> list[Figure]:
     is_judged = is_parquet and size >= 10 * MILLION
     floor = await asyncio.to_thread(_ran, _duckdb if is_parquet else _adbc, data)
     figures = []
-    for report, options in (("report", ()), ("report --quick", ("--quick",))):
-        ran = await _report(root, data, *options)
+    for name_of, options in (("report", ()), ("report --quick", ("--quick",))):
+        ran = await report(root, data, *options)
         figures += [
-            *_figures(f"{name}: {report}", [ran], [floor], _of_floor(4) if is_judged else None),
-            Figure(f"{name}: {report}", "rows/s", [size / ran.seconds]),
+            *_figures(f"{name}: {name_of}", [ran], [floor], _of_floor(4) if is_judged else None),
+            Figure(f"{name}: {name_of}", "rows/s", [size / ran.seconds]),
             Figure(
-                f"{name}: {report}, peak memory",
+                f"{name}: {name_of}, peak memory",
                 "MB",
                 [ran.memory_mb],
                 aim=at_most(4_000) if is_judged else None,
@@ -129,7 +129,8 @@ def _said(*figures: Figure) -> list[Figure]:
     return list(figures)
 
 
-async def _report(root: Path, data: Path, *options: str) -> Ran:
+async def report(root: Path, data: Path, *options: str) -> Ran:
+    """Run the command ``report`` on a data directory, with its pages below ``root``."""
     return await _run("-m", "mocketmq", "report", str(data), "--out", str(root / "report"), *options)
 
 

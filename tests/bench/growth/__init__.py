@@ -1,0 +1,1 @@
+"""How cost grows with messages, topics and clients."""
