@@ -17,6 +17,7 @@ from mocketmq.settings import TimedSchemeName
 from mocketmq.store.database import FILE_NAME
 from mocketmq_compat.delay.delayed_file import DamagedFileError, decode, parse_name
 from mocketmq_compat.delay.inspection import UNFINISHED, FolderProblem, KeptMessage
+from mocketmq_compat.delay.known_parts import KNOWN
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 from tests.crash.faults import files_removed
 from tests.crash.judge import Copy, Judge, Record
@@ -190,8 +191,9 @@ def is_waiting(levels: JsonObject) -> bool:
 
 
 def delayed_files(data: Path) -> list[Path]:
-    """Return all files below the delay directory, even while a broker removes some."""
-    return [Path(folder) / name for folder, _, names in os.walk(data / "delay") for name in names]
+    """Return all messages' files below the delay directory, even while a broker removes some."""
+    found = [Path(folder) / name for folder, _, names in os.walk(data / "delay") for name in names]
+    return [path for path in found if path.name != KNOWN]
 
 
 def other_messages(data: Path) -> list[KeptMessage | FolderProblem]:

@@ -186,7 +186,7 @@ async def test_second_directory_becomes_read_only(tmp_path: Path) -> None:
     manual = ("--clock", "manual")
     async with broker(tmp_path, *manual) as (_, client):
         await send(client, "a", "b", delay_ms=1_000)
-    [second] = (tmp_path / "delay").iterdir()
+    [second] = (tmp_path / "delay").glob("[0-9]*")
     for repeats in (0, 2):
         with read_only(second):
             async with broker(tmp_path, *manual, wrapper=WITHOUT_ROOTS_RIGHTS) as (process, client):

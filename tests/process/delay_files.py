@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mocketmq.cli import commands
+from mocketmq_compat.delay.known_parts import KNOWN
 from tests.support.command_line import runner
 from tests.support.delayed_files import Made
 from tests.support.patience import HANGING_S
@@ -50,7 +51,8 @@ def in_a_process(*args: str | Path, code: str = "", **options: Any) -> subproces
 
 
 def files_below(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    files = (path for path in root.rglob("*") if path.is_file() and path.name != KNOWN)
+    return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
 def damaged(file: Made, delay: Path) -> Path:

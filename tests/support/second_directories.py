@@ -11,6 +11,7 @@ from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.properties import TIMER_DELAY_MS
 from mocketmq_compat.delay.directories.delay_directory import FOLDER, QUARANTINE
+from mocketmq_compat.delay.known_parts import KNOWN
 from mocketmq_compat.delay.stored_scheme import StoredScheme, Tidying
 from tests.support.brokers import (
     bodies,
@@ -36,7 +37,7 @@ def scheme_of(broker: Broker) -> StoredScheme:
 def names_below(data: Path) -> list[str]:
     """Return the paths of everything in a broker's delay directory, including directories."""
     root = data / FOLDER
-    return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.name != KNOWN)
 
 
 def message_files(data: Path) -> list[Path]:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from mocketmq.message.message_id import Identity, key_hash, log_offset_of, offset_message_id
 from mocketmq_compat.delay.delayed_file import DelayedFile, Entry, parse_name
 from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, REASON
+from mocketmq_compat.delay.known_parts import KNOWN
 
 InspectionProgress = Callable[[str, int, int | None], None]
 """Receives the step, the number of files or messages done, and the total, if known."""
@@ -160,11 +161,13 @@ class FolderInspector:
 
 
 def _sizes(root: Path) -> Iterator[int]:
-    """Yield the size in bytes of each file outside the quarantine."""
+    """Yield the size in bytes of each file with messages or their index."""
     for folder, folders, names in os.walk(root):
         if QUARANTINE in folders:
             folders.remove(QUARANTINE)
         for name in names:
+            if name.startswith(KNOWN):
+                continue
             with suppress(FileNotFoundError):
                 yield Path(folder, name).lstat().st_size
 

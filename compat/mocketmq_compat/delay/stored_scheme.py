@@ -171,7 +171,7 @@ class StoredScheme(TimedScheme):
         await self.saves.close()
         await self.marks.close()
         self._thread.shutdown()
-        self.store.close()
+        await asyncio.to_thread(self.store.close)
 
     # Saving
 

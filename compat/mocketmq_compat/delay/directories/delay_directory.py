@@ -12,7 +12,7 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from mocketmq.failpoint import pass_point
 from mocketmq.store.sync_path import sync_path
 from mocketmq_compat.delay.delayed_file import Entry, parse_name, parse_second
+from mocketmq_compat.delay.known_parts import KNOWN, NOTHING, KnownPart, Stamp, stamp_of
 
 FOLDER: Final = "delay"
 """Name of the delay directory in a data directory."""
@@ -176,10 +177,13 @@ class DelayDirectory:
             return sum(not name.endswith(REASON) for name in os.listdir(self.root / QUARANTINE))  # noqa: PTH208
         return 0
 
-    def scan(self, since_ns: int = 0) -> Iterator[FoundDirectory | str]:
+    def scan(
+        self, since_ns: int = 0, known: Mapping[int, KnownPart] = NOTHING.parts
+    ) -> Iterator[FoundDirectory | int | str]:
         """Yield directories of seconds changed since ``since_ns``, and the names of everything else.
 
-        A scan from 0 removes temporary files that a kill left, because their senders got no response.
+        Yields only the second of a directory that is as ``known``. A scan from 0 removes temporary files that
+        a kill left, because their senders got no response.
         """
         with os.scandir(self.root) as root:
             for directory in root:
@@ -187,13 +191,20 @@ class DelayDirectory:
                 if second is not None and directory.is_dir(follow_symlinks=False):
                     with contextlib.suppress(FileNotFoundError):  # delivered meanwhile
                         # Not st_mtime, because tools that copy a directory back preserve it.
-                        changed_ns = directory.stat(follow_symlinks=False).st_ctime_ns
-                        if changed_ns >= since_ns:
-                            yield self._scan_second(second, changed_ns, is_starting=since_ns == 0)
-                elif directory.name != QUARANTINE:
+                        stamp = stamp_of(directory.stat(follow_symlinks=False))
+                        if (part := known.get(second)) is not None and part.stamp == stamp:
+                            yield second
+                        elif stamp.changed_ns >= since_ns:
+                            yield self.scan_second(second, stamp.changed_ns, is_starting=since_ns == 0)
+                elif directory.name != QUARANTINE and not directory.name.startswith(KNOWN):
                     yield directory.name
 
-    def _scan_second(self, second: int, changed_ns: int, *, is_starting: bool) -> FoundDirectory:
+    def stamp(self, second: int) -> Stamp:
+        """Return the stamp of a second's directory."""
+        return stamp_of(os.stat(f"{self._prefix}{second}", follow_symlinks=False))  # noqa: PTH116 - see write
+
+    def scan_second(self, second: int, changed_ns: int, *, is_starting: bool) -> FoundDirectory:
+        """Read the names in a second's directory, which last changed then."""
         entries, strays, size = [], [], 0
         with os.scandir(f"{self._prefix}{second}") as files:
             for file in files:

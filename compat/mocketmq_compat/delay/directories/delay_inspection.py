@@ -30,6 +30,7 @@ from mocketmq_compat.delay.inspection import (
     quarantined,
     readable,
 )
+from mocketmq_compat.delay.known_parts import KNOWN
 from mocketmq_compat.delay.parked_message import check_deliverable
 
 
@@ -105,7 +106,7 @@ def list_files(root: Path, progress: InspectionProgress) -> Listing:
                     else:
                         listing.places.append(FileLocation(second, name))
                 progress("looking for files", len(listing.places), None)
-            else:
+            elif not directory.name.startswith(KNOWN):
                 reason = "it is not a directory named by an epoch second"
                 listing.strays.append(FolderProblem(readable(directory.name), "stray", reason))
     for each in (listing.places, listing.strays, listing.quarantined):

@@ -6,21 +6,30 @@ adds them. The lock guards the index and is never held during disk I/O.
 """
 
 import heapq
+import itertools
 import logging
 import threading
 from array import array
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from mocketmq.clock import US_PER_S
 from mocketmq.failpoint import pass_point
 from mocketmq_compat.delay.delayed_file import TRY_AGAIN, DamagedFileError, Entry, decode, unreadable
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, FoundDirectory, disk_bytes
+from mocketmq_compat.delay.known_parts import KnownPart, load_known, save_known
 
 log = logging.getLogger(__name__)
 
 _FIELDS = len(Entry._fields)
+_KIND: Final = "directories"
+_NUMBERS: Final = 3
+"""What is known of a second between runs: its files, their disk space, whether the index has all of them."""
+_READ_AT_ONCE: Final = 20_000
+"""Number of files, found by the last run's index, whose directories one ``adopt`` reads."""
 
 
 class SecondIndex:
@@ -33,13 +42,13 @@ class SecondIndex:
     def __init__(self) -> None:
         self._packed: dict[int, array[int]] = {}
         self._open: dict[int, set[Entry]] = {}
-        self._newest = 0
+        self.newest = 0
         self.count = 0
 
     def __contains__(self, entry: Entry) -> bool:
         packed = self._packed.get(entry.second)
         if packed is not None:
-            if entry.number > self._newest or entry.number not in packed:
+            if entry.number > self.newest or entry.number not in packed:
                 return False
             self._unpack(entry.second)
         return entry in self._open.get(entry.second, ())
@@ -64,10 +73,24 @@ class SecondIndex:
             return []
         return [entry for entry in self.of(second) if entry[field] == value]
 
+    def packed(self, second: int) -> "array[int]":
+        """Return the numbers of all entries of a second."""
+        opened = self._open.get(second)
+        if opened is None:
+            return self._packed.get(second, _EMPTY)
+        return array("q", itertools.chain.from_iterable(opened))
+
+    def add_packed(self, second: int, numbers: "array[int]") -> None:
+        """Add a second that is not there yet."""
+        self.count += len(numbers) // _FIELDS
+        newest = max(numbers[1::_FIELDS])
+        self.newest = max(self.newest, newest)
+        self._packed[second] = numbers
+
     def add(self, entry: Entry) -> None:
         """Add the entry of a new file."""
         self.count += 1
-        self._newest = max(self._newest, entry.number)
+        self.newest = max(self.newest, entry.number)
         opened = self._open.get(entry.second)
         if opened is not None:
             opened.add(entry)
@@ -116,26 +139,62 @@ class DirectoryStore:
         self._ignored: set[str] = set()
         self._seen_ns = 0
         self._left_over: list[FoundDirectory] = []  # found when opened, for the first ``adopt``
+        self._bytes_of: dict[int, int] = {}  # disk space of each second
+        self._unread: dict[int, None] = {}  # seconds that may have foreign files, by the last run's index
+        self._odd: set[int] = set()  # seconds with files that are ignored
+        self._is_closed = False
         self._open()
         self.quarantined = self.directory.quarantined()
 
     def _open(self) -> None:
+        known, numbers = load_known(self.directory.root, _KIND, _NUMBERS)
+        ends = itertools.accumulate(part.numbers[0] * _FIELDS for part in known.values())
+        end_of = dict(zip(known, ends, strict=True))
         changed_ns = 0
-        for found in self.directory.scan():
+        for found in self.directory.scan(known=known):
             if isinstance(found, str):
                 self._ignore(found)
-                continue
-            for entry in found.entries:
-                self._index.add(entry)
-                self.last_number = max(self.last_number, entry.number)
-            self.disk_bytes += found.disk_bytes
-            changed_ns = max(changed_ns, found.changed_ns)
-            if found.strays or not found.entries:
-                self._left_over.append(found._replace(entries=found.entries[:1]))
+            elif isinstance(found, int):
+                part = known[found]
+                count, size, is_seen = part.numbers
+                end = end_of[found]
+                self._index.add_packed(found, numbers[end - count * _FIELDS : end])
+                self._count_bytes(found, size)
+                changed_ns = max(changed_ns, part.stamp.changed_ns)
+                if not is_seen:
+                    self._unread[found] = None
+            else:
+                for entry in found.entries:
+                    self._index.add(entry)
+                self._count_bytes(found.second, found.disk_bytes)
+                changed_ns = max(changed_ns, found.changed_ns)
+                if found.strays or not found.entries:
+                    self._left_over.append(found._replace(entries=found.entries[:1]))
+        self.last_number = self._index.newest
+        self._unread = dict.fromkeys(sorted(self._unread))
         self._seen_ns = max(1, changed_ns)  # at least 1, because 0 scans as at a start
 
     def close(self) -> None:
-        self.directory.close()
+        if not self._is_closed:
+            self._is_closed = True
+            with suppress(OSError):
+                self._save_known()
+            self.directory.close()
+
+    def _save_known(self) -> None:
+        """Write down the index for the next start, and which seconds no other program can have changed.
+
+        Needs no sync, because file systems commit a directory's names together with its ``ctime``.
+        """
+        parts: dict[int, KnownPart] = {}
+        for second in self._index.seconds():
+            if second not in self._odd:
+                with suppress(FileNotFoundError):
+                    stamp = self.directory.stamp(second)
+                    is_seen = stamp.changed_ns < self._seen_ns and second not in self._unread
+                    count = len(self._index.packed(second)) // _FIELDS
+                    parts[second] = KnownPart(stamp, (count, self._bytes_of.get(second, 0), is_seen))
+        save_known(self.directory.root, _KIND, _NUMBERS, parts.items(), map(self._index.packed, parts))
 
     @property
     def count(self) -> int:
@@ -171,7 +230,15 @@ class DirectoryStore:
     def _add(self, entry: Entry, size: int) -> None:
         with self._lock:
             self._index.add(entry)
-            self.disk_bytes += disk_bytes(size)
+            self._count_bytes(entry.second, disk_bytes(size))
+
+    def _count_bytes(self, second: int, change: int) -> None:
+        """Change the disk space of a second. The caller must hold the lock."""
+        self.disk_bytes += change
+        if left := self._bytes_of.get(second, 0) + change:
+            self._bytes_of[second] = left
+        else:
+            self._bytes_of.pop(second, None)
 
     def sync(self, entries: Iterable[Entry]) -> None:
         """Sync all files with a single ``syncfs`` call where the system has it."""
@@ -181,7 +248,7 @@ class DirectoryStore:
         """Remove the file of a refused message."""
         freed = self.directory.remove_file(entry)
         with self._lock:
-            self.disk_bytes -= freed
+            self._count_bytes(entry.second, -freed)
             is_last = self._index.remove(entry)
         if is_last:
             self.directory.remove_second(entry.second)
@@ -267,7 +334,7 @@ class DirectoryStore:
             self._index.remove(entry)
         freed = self._quarantine(entry.second, entry.name, kind, reason)
         with self._lock:
-            self.disk_bytes -= freed
+            self._count_bytes(entry.second, -freed)
 
     def _quarantine(self, second: int, name: str, kind: str, reason: str) -> int:
         self.damaged[kind] += 1
@@ -287,20 +354,33 @@ class DirectoryStore:
     def adopt(self, now_us: int) -> list[Entry]:
         """Adopt foreign files in changed directories, and remove empty directories that are due (D-13)."""
         adopted: list[Entry] = []
-        everything, self._left_over = [*self._left_over, *self._changed()], []
+        everything, self._left_over = [*self._left_over, *self._changed(), *self._unread_seconds()], []
         for found in everything:
             names = [entry.name for entry in self._unknown(found)]
             adopted += self._take_in(found, names, now_us)
         for found in everything:  # last, because strays may be copies of files with valid names
             adopted += self._take_in(found, found.strays, now_us)
+            if found.strays:
+                self._odd.add(found.second)
         self._seen_ns = max([self._seen_ns, *(found.changed_ns for found in everything)])
         return adopted
+
+    def _unread_seconds(self) -> Iterator[FoundDirectory]:
+        """Read some of the seconds that may have foreign files; the next call reads others."""
+        left = _READ_AT_ONCE
+        while self._unread and left > 0:
+            second = next(iter(self._unread))
+            with suppress(FileNotFoundError):  # delivered meanwhile
+                found = self.directory.scan_second(second, 0, is_starting=False)
+                left -= len(found.entries)
+                yield found
+            del self._unread[second]
 
     def _changed(self) -> Iterator[FoundDirectory]:
         for found in [*self.directory.scan(self._seen_ns)]:
             if isinstance(found, FoundDirectory):
                 yield found
-            else:
+            elif isinstance(found, str):
                 self._ignore(found)
 
     def _unknown(self, found: FoundDirectory) -> list[Entry]:

@@ -3,11 +3,12 @@
 import os
 import threading
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.known_parts import Stamp, stamp_of
 from mocketmq_compat.delay.slots import index_file
 from mocketmq_compat.delay.slots.index_file import DONE, SLOTS, DamagedIndexError, Item
 from mocketmq_compat.delay.slots.open_files import OpenFiles
@@ -33,6 +34,7 @@ class HourIndex:
     items: int = 0
     waiting: int = 0
     heads: int = 0  # checksum of the table: the sum of its numbers
+    record_bytes: int = 0  # size of the records that it lists
     least_number: int = NO_NUMBER
     greatest_number: int = 0
     slot: int = 0  # no message is pending in the slots before this one
@@ -45,14 +47,32 @@ class HourIndex:
             index_file.ITEMS_AT,
         )
 
-    def check(self) -> int | None:
-        """Read the file and set the counts. Returns the total size of its records; None if it is damaged."""
+    def check(self) -> bool:
+        """Read the file and set the counts. Returns False if it is damaged."""
         totals = index_file.check(self.files.read(index_name(self.number)), self.number)
         if totals is None:
-            return None
+            return False
         self.items, self.waiting, self.heads = totals.items, totals.waiting, totals.heads
         self.least_number, self.greatest_number = totals.least_number, totals.greatest_number
-        return totals.record_bytes
+        self.record_bytes = totals.record_bytes
+        return True
+
+    def trust(self, numbers: Sequence[int]) -> None:
+        """Set the counts to those that :attr:`counts` had when the file last changed."""
+        self.items, self.waiting, self.heads, self.record_bytes = numbers[:4]
+        self.least_number, self.greatest_number = numbers[4:]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The counts that the file agrees with."""
+        return (
+            *(self.items, self.waiting, self.heads, self.record_bytes),
+            *(self.least_number, self.greatest_number),
+        )
+
+    def stamp(self) -> Stamp:
+        """Return the file's stamp. Raises OSError."""
+        return stamp_of((self.files.root / index_name(self.number)).stat(follow_symlinks=False))
 
     # Reading
 
@@ -111,6 +131,7 @@ class HourIndex:
             self._fd(changes=True), self.items, entry, offset, size, DONE if is_done else 0
         )
         self.items += 1
+        self.record_bytes += size
         self.heads += self.items - before
         self.least_number = min(self.least_number, entry.number)
         self.greatest_number = max(self.greatest_number, entry.number)

@@ -14,6 +14,7 @@ from mocketmq_compat.delay.inspection import (
     KeptMessage,
     readable,
 )
+from mocketmq_compat.delay.known_parts import KNOWN
 from mocketmq_compat.delay.parked_message import message_in
 from mocketmq_compat.delay.slots import data_file
 from mocketmq_compat.delay.slots.data_file import PREFIX_BYTES, SlotDamage, SlotRecord
@@ -67,7 +68,8 @@ def _read(name: str, day: int, fd: int) -> Iterator[KeptMessage | FolderProblem]
 
 
 def _strays(root: Path) -> Iterator[FolderProblem]:
-    others = {path for path in root.iterdir() if path.name not in ("data", "index", QUARANTINE)}
+    own = ("data", "index", QUARANTINE)
+    others = {path for path in root.iterdir() if path.name not in own and not path.name.startswith(KNOWN)}
     for folder in ("data", "index"):
         if (root / folder).is_dir():
             others |= {path for path in (root / folder).iterdir() if parse_second(path.name) is None}

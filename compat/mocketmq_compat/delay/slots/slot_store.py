@@ -23,6 +23,7 @@ from typing import Final, TypeVar
 from mocketmq.clock import US_PER_MS
 from mocketmq.failpoint import pass_point
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode, parse_second
+from mocketmq_compat.delay.known_parts import KnownPart, load_known, save_known
 from mocketmq_compat.delay.slots import data_file, index_file
 from mocketmq_compat.delay.slots.data_file import DAY_MS, PREFIX_BYTES, SlotRecord
 from mocketmq_compat.delay.slots.day_data import DayData, data_name
@@ -38,6 +39,9 @@ _HOURS: Final = DAY_MS // HOUR_MS
 _LOCATIONS: Final = 65_536
 """Maximum number of records with a cached item; more than the engine works on at once."""
 _TRIES: Final = 3
+_KIND: Final = "slots"
+_NUMBERS: Final = 6
+"""What is known of an index between runs: its counts."""
 
 T = TypeVar("T")
 
@@ -77,6 +81,7 @@ class SlotStore:
         self._files = OpenFiles(root)
         self._quarantine = Quarantine(root)
         self._data = DayData(root, self._files, self._quarantine)
+        self._is_closed = False
         self._open_days()
 
     def by_second(self) -> Mapping[int, int]:
@@ -93,10 +98,21 @@ class SlotStore:
 
     def close(self) -> None:
         """Remove files without pending messages, and close all other files."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         with suppress(OSError):
             self.remove_over(0, is_cleared=True)
+            self.sync(())
+            self._save_known()
         with self._lock:
             self._files.close()
+
+    def _save_known(self) -> None:
+        """Write down the counts of each index, for the next start."""
+        hours = [hour for day in self._days.values() if day.is_indexed for hour in day.hours.values()]
+        parts = [(hour.number, KnownPart(hour.stamp(), hour.counts)) for hour in hours if hour.items]
+        save_known(self.root, _KIND, _NUMBERS, parts)
 
     @property
     def count(self) -> int:
@@ -124,9 +140,11 @@ class SlotStore:
     # Opening
 
     def _open_days(self) -> None:
+        known = load_known(self.root, _KIND, _NUMBERS).parts
         data, indexes = self._numbers("data"), self._numbers("index")
         for number in sorted(data | {hour // _HOURS for hour in indexes}):
-            self._open_day(number, [hour for hour in indexes if hour // _HOURS == number], number in data)
+            hours = [hour for hour in indexes if hour // _HOURS == number]
+            self._open_day(number, hours, known, number in data)
 
     def _numbers(self, folder: str) -> set[int]:
         """Read the numbers that name a folder's files, ignoring other files."""
@@ -142,19 +160,22 @@ class SlotStore:
                 log.warning("ignoring %s: not a file of the scheme slots", path)
         return found
 
-    def _open_day(self, number: int, hours: Sequence[int], has_data: bool) -> None:
+    def _open_day(
+        self, number: int, hours: Sequence[int], known: Mapping[int, KnownPart], has_data: bool
+    ) -> None:
         day = self._days[number] = Day()
         waiting = record_bytes = 0
         is_good = True
         for hour in hours:
             index = HourIndex(hour, self._files, self._lock)
-            size = index.check()
-            if size is None:
+            if (part := known.get(hour)) is not None and part.stamp == index.stamp():
+                index.trust(part.numbers)
+            elif not index.check():
                 is_good = False
                 continue
             day.hours[hour] = index
             waiting += index.waiting
-            record_bytes += size
+            record_bytes += index.record_bytes
         if not (has_data and self._data.is_ours(number)):
             self._lose_day(number, hours, waiting)
             return

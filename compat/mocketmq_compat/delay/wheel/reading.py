@@ -25,7 +25,7 @@ def holds_messages(root: Path) -> bool:
 def pending_entries(root: Path) -> Iterator[Entry]:
     """Yield the entry in the head of each pending record."""
     with closing(WheelFolder(root)) as folder:
-        for start in sorted(folder.sizes()[0]):
+        for start in sorted(folder.stamps()[0]):
             with suppress(FileNotFoundError), folder.open(start) as data:
                 yield from waiting(records(data))
 
@@ -33,11 +33,11 @@ def pending_entries(root: Path) -> Iterator[Entry]:
 def read_messages(root: Path, progress: InspectionProgress) -> Iterator[KeptMessage | FolderProblem]:
     """Yield each pending message, in order of files and arrival, and damaged parts. Raises OSError."""
     with closing(WheelFolder(root)) as folder:
-        sizes, others = folder.sizes()
+        starts, others = folder.stamps()
         reason = "it is not a file of the scheme wheel"
         yield from (FolderProblem(readable(name), "stray", reason) for name in sorted(others))
-        for done, start in enumerate(sorted(sizes)):
-            progress("reading files", done, len(sizes))
+        for done, start in enumerate(sorted(starts)):
+            progress("reading files", done, len(starts))
             with suppress(FileNotFoundError), folder.open(start) as data:
                 yield from _read(f"{start}{SUFFIX}", data)
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from mocketmq.store.sync_path import sync_path
 from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, REASON, system_sync
+from mocketmq_compat.delay.known_parts import KNOWN, Stamp, stamp_of
 from mocketmq_compat.delay.wheel.record import SPAN_S, Content
 
 FOLDER: Final = "wheel"
@@ -35,17 +36,17 @@ class WheelFolder:
             os.close(self._fd)
         self._fd = -1
 
-    def sizes(self) -> tuple[Mapping[int, int], list[str]]:
-        """Return the size in bytes of each file, and the names of unknown files."""
-        found: dict[int, int] = {}
+    def stamps(self) -> tuple[Mapping[int, Stamp], list[str]]:
+        """Return the stamp of each file, and the names of unknown files."""
+        found: dict[int, Stamp] = {}
         others = []
         with os.scandir(self.root) as files:
             for file in files:
                 start = parse_start(file.name)
                 if start is not None and file.is_file(follow_symlinks=False):
                     with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-                        found[start] = file.stat(follow_symlinks=False).st_size
-                elif file.name != QUARANTINE:
+                        found[start] = stamp_of(file.stat(follow_symlinks=False))
+                elif file.name != QUARANTINE and not file.name.startswith(KNOWN):
                     others.append(file.name)
         return found, others
 

@@ -25,6 +25,7 @@ from mocketmq.clock import US_PER_S
 from mocketmq.failpoint import pass_point
 from mocketmq.schedule.timer import BATCH
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, unreadable
+from mocketmq_compat.delay.known_parts import KnownPart, load_known, save_known
 from mocketmq_compat.delay.store import bound
 from mocketmq_compat.delay.wheel.loaded_file import LoadedFile
 from mocketmq_compat.delay.wheel.record import (
@@ -50,10 +51,16 @@ _LIKELY_BYTES: Final = 4_096
 """Number of bytes in the first read of a record, which suffices for most records."""
 
 
+_KIND: Final = "wheel"
+_NUMBERS: Final = 2
+"""What is known of a file between runs: its count of pending messages, and the greatest of their numbers."""
+
+
 @dataclass(slots=True)
 class _File:
     size: int = 0
     waiting: int = 0
+    last_number: int = 0
     loaded: LoadedFile | None = None
 
 
@@ -74,21 +81,28 @@ class WheelStore:
         self._loaded_to_s = 0
         self._unreadable: set[int] = set()
         self._refused: set[Entry] = set()  # refused messages whose records could not be marked
+        self._is_closed = False
         self._open()
 
     def _open(self) -> None:
-        sizes, others = self.folder.sizes()
+        stamps, others = self.folder.stamps()
         for name in others:
             self.damaged["ignored"] += 1
             log.warning("ignoring %s in the wheel's folder: not a file of mocketmq", name)
-        for start in sorted(sizes):
-            entries, size = self._mend(start, sizes[start])
-            if not entries:
+        known = load_known(self.folder.root, _KIND, _NUMBERS).parts
+        for start, stamp in sorted(stamps.items()):
+            if (part := known.get(start)) is not None and part.stamp == stamp:
+                count, last_number = part.numbers
+                file = _File(stamp.size, count, last_number)
+            else:
+                entries, size = self._mend(start, stamp.size)
+                file = _File(size, len(entries), max((entry.number for entry in entries), default=0))
+            if not file.waiting:
                 self.folder.remove_file(start)
                 continue
-            self._files[start] = _File(size, len(entries))
-            self.disk_bytes += size
-            self.last_number = max(self.last_number, *(entry.number for entry in entries))
+            self._files[start] = file
+            self.disk_bytes += file.size
+            self.last_number = max(self.last_number, file.last_number)
 
     def _mend(self, start: int, size: int) -> tuple[Sequence[Entry], int]:
         """Truncate a torn end, and quarantine damage. Returns the pending messages and the remaining size."""
@@ -111,7 +125,26 @@ class WheelStore:
             log.warning("quarantining damage in the file of messages due from %d on: .bad/%s", start, name)
 
     def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            with suppress(OSError):
+                self._save_known()
         self.folder.close()
+
+    def _save_known(self) -> None:
+        """Write down what is known of each file, for the next start."""
+        self.folder.sync(self._files)
+        stamps, _ = self.folder.stamps()
+        save_known(
+            self.folder.root,
+            _KIND,
+            _NUMBERS,
+            (
+                (start, KnownPart(stamps[start], (file.waiting, file.last_number)))
+                for start, file in self._files.items()
+                if start in stamps and stamps[start].size == file.size
+            ),
+        )
 
     @property
     def count(self) -> int:
@@ -159,6 +192,7 @@ class WheelStore:
             with self._lock:
                 self._files[start] = file
                 file.waiting += 1
+                file.last_number = max(file.last_number, entry.number)
                 if file.loaded is not None:
                     file.loaded.add(entry, offset)
 

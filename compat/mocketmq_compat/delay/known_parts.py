@@ -1,0 +1,122 @@
+"""What a store knew of its files when it was closed, so that the next start need not read them again.
+
+How it works. A store has parts: files, or directories of files. When it is closed, it writes a row for each
+part: the part's stamp, and what the store knows of it. A stamp is when the system last changed the file
+(``st_ctime``), its size and its inode. The next start asks the system for all stamps, and reads only parts
+whose stamp differs. So it does not matter how the last run ended, or who changed a file meanwhile: kills,
+restored backups and editors all change stamps, and no tool can set them. After a power failure, a file may
+have its stamp but not its last content; so a store of files syncs before it writes its rows.
+
+The file begins with a line of text, ``mocketmq-known 1 <kind> <byte order> <numbers of a part> <parts>
+<items> <CRC-32 of the rest>``. Numbers of eight bytes follow: the rows, and a list of items, such as the
+entries of all files. A file that is damaged, or of another version or byte order, is ignored.
+"""
+
+import contextlib
+import os
+import sys
+import zlib
+from array import array
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+KNOWN: Final = ".known"
+"""Name of the file in a scheme's folder."""
+_MAGIC: Final = b"mocketmq-known 1"
+_NUMBER_BYTES: Final = 8
+_LONGEST_LINE: Final = 200
+
+
+class Stamp(NamedTuple):
+    """When the system last changed a file, in nanoseconds; its size in bytes; its inode."""
+
+    changed_ns: int
+    size: int
+    inode: int
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    """Return the stamp of a file or a directory."""
+    return Stamp(found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+class KnownPart(NamedTuple):
+    """A part's stamp, and the numbers that the store knows of it."""
+
+    stamp: Stamp
+    numbers: tuple[int, ...]
+
+
+class KnownParts(NamedTuple):
+    """The parts by their numbers, and the items of all parts."""
+
+    parts: Mapping[int, KnownPart]
+    items: "array[int]"
+
+
+NOTHING: Final = KnownParts({}, array("q"))
+
+
+def save_known(
+    root: Path,
+    kind: str,
+    width: int,
+    parts: Iterable[tuple[int, KnownPart]],
+    items: Iterable["array[int]"] = (),
+) -> None:
+    """Replace the file in the folder, or remove it without parts. Each part has ``width`` numbers.
+
+    Raises OSError.
+    """
+    rows, rest = array("q"), array("q")
+    count = 0
+    for number, part in parts:
+        rows.extend((number, *part.stamp, *part.numbers))
+        count += 1
+    for some in items:
+        rest.extend(some)
+    if not count:
+        (root / KNOWN).unlink(missing_ok=True)
+        return
+    check = zlib.crc32(rest, zlib.crc32(rows))
+    line = b"%s %s %s %d %d %d %d\n" % (
+        *(_MAGIC, kind.encode(), sys.byteorder.encode()),
+        *(width, count, len(rest), check),
+    )
+    temporary = root / f"{KNOWN}.tmp"
+    try:
+        with temporary.open("wb") as file:
+            file.write(line)
+            rows.tofile(file)
+            rest.tofile(file)
+        temporary.replace(root / KNOWN)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def load_known(root: Path, kind: str, width: int) -> KnownParts:
+    """Read the file of the folder; nothing if there is none, or if it is not as it was written."""
+    rows, items = array("q"), array("q")
+    try:
+        with (root / KNOWN).open("rb") as file:
+            *head, wide, count, size, check = file.readline(_LONGEST_LINE).split()
+            if head != [*_MAGIC.split(), kind.encode(), sys.byteorder.encode()] or int(wide) != width:
+                return NOTHING
+            numbers = int(count) * (1 + len(Stamp._fields) + width)
+            if os.fstat(file.fileno()).st_size != file.tell() + (numbers + int(size)) * _NUMBER_BYTES:
+                return NOTHING
+            rows.fromfile(file, numbers)
+            items.fromfile(file, int(size))
+            if zlib.crc32(items, zlib.crc32(rows)) != int(check):
+                return NOTHING
+    except (OSError, EOFError, ValueError):
+        return NOTHING
+    fields = iter(rows)
+    parts = {
+        number: KnownPart(Stamp(*some[:3]), tuple(some[3:]))
+        for number, *some in zip(*[fields] * (1 + len(Stamp._fields) + width), strict=True)
+    }
+    return KnownParts(parts, items)
