@@ -64,8 +64,10 @@ class Duel(NamedTuple):
 
     async def shrink(self, ops: Sequence[Op], difference: Difference) -> list[Op]:
         """Return the shortest sequence found within a time limit that still shows this kind of difference."""
-        ops, kind = ops[: ops.index(difference.op) + 1], difference.kind
-        left, until = list(ops), monotonic() + SHRINK_S
+        kind, until = difference.kind, monotonic() + SHRINK_S
+        left = list(ops)
+        while left[-1] != difference.op:  # equal operations may precede it
+            left.pop()
         size = len(left) // 2
         while size and monotonic() < until:
             for start in range(len(left) - size, -1, -size):
