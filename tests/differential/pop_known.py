@@ -125,6 +125,13 @@ def _order_counts(difference: Difference) -> bool:
     return is_fewer and difference.given("group") == ORDERED
 
 
+def _counts_of_attempt(difference: Difference) -> bool:
+    if difference.path[-1] != "times" or difference.path[:-2] != ("records",):
+        return False
+    record = difference.seen[0]["records"][int(difference.path[1])]
+    return bool(record["repeats"] and difference.theirs > difference.ours)
+
+
 def _end_of_filter(difference: Difference) -> bool:
     theirs, ours = difference.codes
     has_operator_of_5 = "CONTAINS" in str(difference.given("exp"))
@@ -163,6 +170,7 @@ POP_RULES: Final = (
     Rule("fields-of-5", _newer),
     Rule("end-of-filter", _end_of_filter),
     Rule("order-counts", _order_counts),
+    Rule("counts-of-attempts", _counts_of_attempt),
     Rule("invisible-times", _negative, ends=True),
     Rule("request-modes", _mode, ends=True),
     Rule("timer-properties", _timer_properties),

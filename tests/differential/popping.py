@@ -33,6 +33,7 @@ class PopSide(PipeliningSide):
         super().__init__(*args)
         self._handles: dict[tuple[str, str], list[str]] = {}  # by group and number, the newest last
         self._held: dict[tuple[str, str], dict[str, str]] = {}  # by group and topic: unsettled, by number
+        self._attempts: dict[tuple[str, str, int], str] = {}  # of the last ordered pop, by group and queue
         self._recalls: dict[str, str] = {}
         self._recalled: set[str] = set()
 
@@ -101,7 +102,8 @@ class PopSide(PipeliningSide):
         born = {"bornTime": 0}  # otherwise the broker may answer that the pop is too late
         usual = {**born, "invisibleTime": INVISIBLE_MS}
         ext = popping.pop_of(wait_ms, **{**usual, "consumerGroup": group, "topic": topic, **fields})
-        return self._popped(group, topic, await (await self.client()).call(popping.POP, ext))
+        answer = await (await self.client()).call(popping.POP, ext)
+        return self._popped(group, topic, answer, fields.get("attemptId", ""))
 
     async def held_pop(self, group: str, topic: str, sends: list[dict[str, Any]], **fields: Any) -> Seen:
         """Pop (200050) as a long poll, with sends during the poll."""
@@ -112,7 +114,7 @@ class PopSide(PipeliningSide):
         self.held_too_long(asked_s, HELD_MS)
         return {"sent": sent, "popped": self._popped(group, topic, await waiting)}
 
-    def _popped(self, group: str, topic: str, answer: Command) -> Seen:
+    def _popped(self, group: str, topic: str, answer: Command, attempt: str = "") -> Seen:
         seen = self._seen(answer, None)
         ext = seen["ext"]
         for name in ("startOffsetInfo", "msgOffsetInfo", "orderCountInfo"):
@@ -126,6 +128,7 @@ class PopSide(PipeliningSide):
             record["handle"] = [invisible, revive, kind, broker, queue_id, offset]
             record["starts"] = int(start) <= int(offset)
             record["times"] = message.times
+            record["repeats"] = attempt != "" and attempt == self._attempts.get((group, topic, int(queue_id)))
             record["properties"].pop(POP_CK, None)
             if FIRST_POP_TIME in record["properties"]:
                 record["properties"][FIRST_POP_TIME] = "<time>"
@@ -136,6 +139,8 @@ class PopSide(PipeliningSide):
                 for other in [each for each in held if _is_older(held[each], message.handle)]:
                     del held[other]
             held[serial] = message.handle
+        if attempt:
+            self._attempts |= {(group, topic, message.record.queue_id): attempt for message in messages}
         found.sort(key=lambda record: int(record["body"].partition(":")[0]))
         seen["records"] = found
         return seen

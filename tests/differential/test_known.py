@@ -67,3 +67,11 @@ def test_a_rule_of_one_version_explains_no_difference_from_another() -> None:
     [found] = differences(Op("send", {}), {"code": 0}, {"code": 1})
     assert Known([rule], V5).explains(found)
     assert not Known([rule], V5_5).explains(found)
+
+
+def test_only_a_repeated_attempt_may_bring_attempts_of_other_messages() -> None:
+    known = Known(POP_RULES, V5_5)
+    for repeats, is_listed in ((True, True), (False, False)):
+        theirs, ours = ({"code": 0, "records": [{"times": times, "repeats": repeats}]} for times in (1, 0))
+        [found] = differences(Op("pop", {"group": "Ordered~"}), theirs, ours)
+        assert known.explains(found) is is_listed
