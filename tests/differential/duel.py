@@ -10,7 +10,8 @@ from typing import NamedTuple
 from tests.differential.difference import Difference, differences
 from tests.differential.known import Known
 from tests.differential.op import CHANGING, Ends, Op, Seen
-from tests.differential.operations import POLL_S, Side, side
+from tests.differential.operations import Side, side
+from tests.differential.player import POLL_S
 from tests.support.patience import PATIENCE_S
 from tests.support.remoting import ClosedError
 

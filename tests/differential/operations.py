@@ -17,7 +17,7 @@ from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import WireRecord, decode_properties, decode_records
 from tests.differential.answers import records_seen
 from tests.differential.op import Ends, Seen
-from tests.differential.player import Player
+from tests.differential.player import POLL_S, Player
 from tests.differential.undecided import Check, UndecidedProducer, serial_of
 from tests.doors.remoting import consuming, producing
 from tests.support.patience import HANGING_S
@@ -29,8 +29,6 @@ ENDING = (8, 12)
 """Transaction results that RocketMQ answers, which are commits and rollbacks."""
 UNANSWERED_S = 2.0
 """Maximum wait in real seconds for an answer to any other transaction result."""
-POLL_S = 0.05
-"""Interval in real seconds between polls of a real broker, whose clock cannot be moved and has no events."""
 
 
 class Side(Player):

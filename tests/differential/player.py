@@ -1,9 +1,11 @@
 """Plays operations on one broker: connections, membership, locks, and plain requests."""
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from time import monotonic
 from typing import Any
 
 from mocketmq.remoting.wire.codes import RequestCode
@@ -14,7 +16,11 @@ from tests.differential.arrivals import Arrivals
 from tests.differential.op import Ends, Op, Seen
 from tests.differential.undecided import UndecidedProducer
 from tests.doors.remoting import consuming
+from tests.support.patience import PATIENCE_S
 from tests.support.remoting import RemotingClient, connected
+
+POLL_S = 0.05
+"""Interval in real seconds between polls of a real broker, whose clock cannot be moved and has no events."""
 
 
 class Player:
@@ -30,6 +36,7 @@ class Player:
         self._run = f"_{run}"
         self._stack = stack
         self._clients: dict[str, RemotingClient] = {}
+        self._joined: dict[str, set[tuple[str, str]]] = {}  # groups that clients have joined, with their ids
         self._records: dict[str, WireRecord] = {}
         self._halves: dict[str, Mapping[str, str]] = {}
         self._pushed: dict[str, list[Seen]] = {}
@@ -76,6 +83,7 @@ class Player:
             )
             for group, given in groups.items()
         ]
+        self._joined.setdefault(client, set()).update((group, client_id) for group in groups)
         body = consuming.beat(*consumers, client=client_id, producers=tuple(producers))
         return self._seen(await (await self.client(client)).call(consuming.HEART_BEAT, body=body))
 
@@ -84,11 +92,21 @@ class Player:
         return await self._plain(consuming.UNREGISTER, ext, client)
 
     async def leave(self, client: str) -> Seen:
-        """Close a client's connection."""
+        """Close a client's connection, and wait until its groups have lost it."""
         if client in self._clients:
-            await self._clients[client].close()
-            del self._clients[client]
+            await self._clients.pop(client).close()
+            async with connected(self._ends.host, self._ends.broker_port) as other:
+                for group, client_id in self._joined.pop(client, ()):
+                    await self._lost(other, group, client_id)
         return {}
+
+    async def _lost(self, other: RemotingClient, group: str, client_id: str) -> None:
+        until = monotonic() + PATIENCE_S
+        while monotonic() < until:
+            answer = await other.call(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
+            if answer.code or client_id not in json.loads(answer.body)["consumerIdList"]:
+                return
+            await asyncio.sleep(POLL_S)
 
     async def pushes(self) -> Seen:
         """Return the requests that each client has received from the broker so far."""

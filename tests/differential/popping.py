@@ -13,8 +13,8 @@ from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_records
 from tests.differential.answers import records_seen
 from tests.differential.op import Seen
-from tests.differential.operations import POLL_S
 from tests.differential.pipelining import PipeliningSide
+from tests.differential.player import POLL_S
 from tests.doors.remoting import popping, producing
 from tests.support.remoting import RemotingClient
 

@@ -9,7 +9,7 @@ import pytest
 from mocketmq.remoting.wire.record import decode_records
 from tests.differential.duel import Duel
 from tests.differential.op import Ends
-from tests.differential.operations import POLL_S
+from tests.differential.player import POLL_S
 from tests.doors.remoting import consuming, producing
 from tests.support.patience import PATIENCE_S
 from tests.support.remoting import RemotingClient, connected
