@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from mocketmq.broker.filters.filter import parse_filter
 from mocketmq.errors import ReceiptSpentError
-from tests.broker.popping import INVISIBLE_US, acknowledge, change, fill, pop, takes
-from tests.support.brokers import GROUP, S, bodies, receive, running_broker
+from tests.broker.popping import INVISIBLE_US, acknowledge, change, fill, pop, pop_with_rest, takes
+from tests.support.brokers import GROUP, S, bodies, receive, running_broker, send
 
 DLQ = f"%DLQ%{GROUP}"
 
@@ -49,6 +50,21 @@ async def test_changed_invisible_time_starts_from_now() -> None:
         assert await pop(broker) == []
         await broker.mover.advance(1)
         assert takes(await pop(broker)) == [("a", 2)]
+
+
+async def test_messages_behind_the_limit_count_as_rest_whatever_the_filter() -> None:
+    async with running_broker() as broker:
+        await send(broker, "a", queue=0, tag="A")
+        only_a = parse_filter("A")
+        [first] = await pop(broker, tag_filter=only_a)
+        await change(broker, first, 0)
+        await send(broker, "b", queue=0, tag="A")
+        await send(broker, "c", queue=0, tag="C")
+        popped = await pop_with_rest(broker, 2, tag_filter=only_a)
+        assert takes(list(popped.messages)) == [("a", 2), ("b", 1)]
+        assert popped.rest == 1
+        popped = await pop_with_rest(broker, 2, tag_filter=only_a)
+        assert (popped.messages, popped.rest) == ([], 0)
 
 
 async def test_handles_survive_a_restart(tmp_path: Path) -> None:

@@ -244,12 +244,9 @@ class Selection:
                 if isinstance(tag_filter, SqlFilter) and queue.topic == topic.name:
                     span = await from_first(self._database, span, tag_filter.accepts)
                 spans[queue.key] = span
+        most = limit - len(self.chosen)
         rows, are_all = await fitting_messages_in(
-            self._database,
-            spans.values(),
-            limit - len(self.chosen),
-            self._room,
-            or_first=self._may_be_larger,
+            self._database, spans.values(), most, self._room, or_first=self._may_be_larger
         )
         if any(begun[span.queue] != group.in_queue(span.queue).next_offset for span in spans.values()):
             return True  # read again, because a commit or a reset has moved an offset
@@ -281,8 +278,9 @@ class Selection:
                 self._add(row, receipt)
         self._is_full = self._is_full or not (rows or are_all)
         is_more = False
+        cut = rows[-1].queue_key if len(rows) == most else None  # the rest of it counts as lag, as upstream
         for key, span in spans.items():
-            if are_all and seen[key] == found[key] < limit:  # else the rest still counts as lag, as upstream
+            if are_all and seen[key] == found[key] and key != cut:
                 group.in_queue(span.queue).next_offset = span.end
             is_more = is_more or group.in_queue(span.queue).next_offset < span.queue.next_offset
         return is_more
