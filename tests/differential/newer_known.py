@@ -17,6 +17,7 @@ _FIELDS: Final = frozenset(
 )
 _OF_BATCH: Final = ((("properties", "CLUSTER"), "DefaultCluster"), (("properties", "common"), "c"))
 _PLACE: Final = (("properties", "REAL_QID"), ("properties", "REAL_TOPIC"))
+_TIMERS: Final = (("properties", "TIMER_DELAY_SEC"), ("properties", "TIMER_DELIVER_MS"))
 _SHORTENED: Final = re.compile(r"… \((\d+) characters")
 _MOST: Final = 256 << 10
 _OTHERWISE_STORED: Final = 4 << 10
@@ -47,6 +48,10 @@ def _check_backs(difference: Difference) -> bool:
 
 def _committed_halves(difference: Difference) -> bool:
     return difference.path[-2:] in _PLACE and difference.theirs is None
+
+
+def _timers_of_levels(difference: Difference) -> bool:
+    return difference.path[-2:] in _TIMERS and difference.theirs is None
 
 
 def _batch(difference: Difference) -> bool:
@@ -122,6 +127,7 @@ NEWER_RULES: Final = (
     Rule("bytes-of-records", _bytes_of_records, versions=(V5_5,)),
     Rule("queries-overtake", _overtaking, versions=(V5_5,)),
     Rule("places-of-halves", _committed_halves, versions=(V5_5,)),
+    Rule("timers-of-levels", _timers_of_levels, versions=(V5_5,)),
     Rule("recall-of-half", _recall_of_half, versions=(V5_5,)),
     Rule("pull-offsets", _pull_offset, versions=(V5_5,)),
     Rule("pushed-resets", _pushed_resets, versions=(V5_5,)),
