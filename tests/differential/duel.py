@@ -35,7 +35,7 @@ class Duel(NamedTuple):
 
     async def play(self, ops: Sequence[Op]) -> list[Difference]:
         """Play the operations, and return the differences that no rule explains."""
-        run = f"{os.getpid():x}-{next(_runs):x}"
+        run = f"{os.getpid():x}-{next(_runs):06x}"  # none is the beginning of another
         found: list[Difference] = []
         async with side(self.theirs, run, self.side) as theirs, side(self.ours, run, self.side) as ours:
             for op in ops:
