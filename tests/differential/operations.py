@@ -197,6 +197,8 @@ class Side(Player):
             seen["ext"][name] = str(int(seen["ext"][name]) - behind)
         for record in seen["records"]:
             record["queueOffset"] -= behind
+        if behind and seen["ext"].get("maxOffset") == "0" and seen["remark"] == "OFFSET_OVERFLOW_BADLY":
+            seen["remark"] = "NO_MESSAGE_IN_QUEUE"  # of the queue that begins at offset 0
         return seen
 
     async def held(self, topic: str, queue_id: int, send: Mapping[str, Any], **fields: Any) -> Seen:
