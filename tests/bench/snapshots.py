@@ -30,9 +30,17 @@ async def measure(quick: bool) -> list[Figure]:
                     broker.send_batch("orders", [{"body": "x" * 200}] * BATCH)
                 saves = _taken(times, lambda: broker.save_snapshot("many", replace=True))
                 restores = _taken(times, lambda: broker.restore_snapshot("many"))
+                broker.reset()
+                broker.save_snapshot("none")
+                anew = _taken(
+                    times,
+                    lambda: broker.restore_snapshot("many"),
+                    before=lambda: broker.restore_snapshot("none"),
+                )
             figures += [
                 Figure(f"save of {MANY:,} messages {place}", "ms", saves, aim=at_most(50)),
                 Figure(f"restore of {MANY:,} messages {place}", "ms", restores, aim=at_most(20)),
+                Figure("… of which the store has none any more", "ms", anew),
             ]
     return [*figures, *_tests(5 if quick else TESTS)]
 
@@ -62,9 +70,10 @@ def _tests(count: int) -> Iterator[Figure]:
     yield Figure("… from seeds", "ms", by_seed)
 
 
-def _taken(times: int, act: Callable[[], object]) -> list[float]:
+def _taken(times: int, act: Callable[[], object], before: Callable[[], object] = lambda: None) -> list[float]:
     taken = []
     for _ in rounds("snapshots", times):
+        before()
         started = perf_counter()
         act()
         taken.append((perf_counter() - started) * 1000)

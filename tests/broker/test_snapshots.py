@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
 from mocketmq.broker.snapshots import captured_state, differences
 from mocketmq.errors import SnapshotQuotaError, StoreUnavailableError
@@ -144,6 +145,63 @@ async def test_sends_beside_restores_are_stored_before_or_after_each(anywhere: P
         assert bodies(found)[0] == "first"
         assert numbers == [*range(60 - len(numbers), 60)]
         assert [one.queue_offset for one in found] == [*range(len(found))]
+
+
+async def test_queries_run_beside_saves_and_restores(anywhere: Path | str) -> None:
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) SELECT i FROM n"
+    async with running_broker(anywhere) as broker:
+        await send(broker, "one")
+        for act in (broker.snapshots.save, broker.snapshots.restore):
+            query = asyncio.create_task(broker.store.database.rows(many))
+            await asyncio.sleep(0)
+            await act("here")
+            assert len(await query) == 100_000
+        assert bodies(await visible(broker)) == ["one"]
+
+
+async def rows_of(broker: Broker) -> list[tuple[object, ...]]:
+    """The rows of all messages."""
+    return await broker.store.database.rows("SELECT * FROM messages ORDER BY log_offset")
+
+
+async def test_snapshots_that_share_messages_are_restored_exactly(anywhere: Path | str) -> None:
+    """A restore leaves shared messages in the store, and exchanges those that got the same log offsets."""
+    async with running_broker(anywhere) as broker:
+        snapshots, saved = broker.snapshots, {}
+
+        async def save(name: str, **more: bool) -> None:
+            await snapshots.save(name, **more)
+            saved[name] = await rows_of(broker)
+
+        for number in range(5):
+            await send(broker, f"shared {number}", queue=0, topic="shared")
+            await send(broker, f"deleted {number}", queue=0, topic="deleted")
+        await save("all")
+        await send(broker, "one", queue=0, topic="shared", UNIQ_KEY="0A01")
+        await save("one")
+        await snapshots.restore("all")
+        await send(broker, "two", queue=0, topic="shared", UNIQ_KEY="0A01")
+        await save("two")
+        await broker.reset.delete_topic("deleted")
+        await save("less")
+        await broker.reset.all()
+        await save("nothing")
+        for name in ("two", "one", "all", "less", "one", "nothing", "less", "all", "nothing", "two"):
+            await snapshots.restore(name)
+            assert await rows_of(broker) == saved[name], name
+            await send(broker, name, queue=0, topic="shared")
+        assert len({len(rows) for rows in saved.values()}) == 4
+
+
+async def test_a_restore_of_shared_messages_writes_only_the_others(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await asyncio.gather(*(send(broker, "x" * 1_000, queue=0) for _ in range(1_000)))
+        await broker.snapshots.save("here")
+        await send(broker, "more", queue=0)
+        changes = broker.store.database._direct.total_changes
+        await broker.snapshots.restore("here")
+        assert broker.store.database._direct.total_changes - changes < 200
+        assert len(await rows_of(broker)) == 1_000
 
 
 async def test_watchers_see_the_restored_state() -> None:

@@ -61,9 +61,9 @@ async def pack(call: ApiCall, _: NoInput, given: PackIn) -> web.StreamResponse:
     async with call.api.packing:
         events, _more = await call.broker.events.newest(MAX_EVENTS)
         story = [StoryLine(one.at_us, one.text, msgspec.json.encode(event_out(one))) for one in events]
-        manifest, content = await call.broker.snapshots.capture()
+        captured = await call.broker.snapshots.capture()
         settings, failed = shown_settings(call.api.settings), FailedTest(given.test, given.failure)
-        file = await asyncio.to_thread(make_pack, manifest, content, story, settings, failed)
+        file = await asyncio.to_thread(make_pack, captured.state, story, settings, failed)
         return await load_of(call.request).send_in_pieces(file, PACK)
 
 

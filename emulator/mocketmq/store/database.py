@@ -175,15 +175,28 @@ class Database:
         """
         direct = self._direct
         try:
-            async with self._writer.exclusively():
+            async with self._unused_writer():
                 self._detach()
                 direct.execute("ATTACH ':memory:' AS snapshot")
                 direct.execute(f"PRAGMA main.cache_size=-{LARGE_CACHE_KB}")
                 direct.deserialize(content, name="snapshot")
             yield direct
         finally:
-            async with self._writer.exclusively():
+            async with self._unused_writer():
                 self._detach()
+
+    @asynccontextmanager
+    async def _unused_writer(self) -> AsyncIterator[None]:
+        """Let neither a transaction nor a query use the connection that writes."""
+        async with self._writer.exclusively():
+            if not self._in_memory:
+                yield
+                return
+            connection = await self._idle.get()  # SQLite cannot detach a database while a query runs
+            try:
+                yield
+            finally:
+                self._idle.put_nowait(connection)
 
     def _detach(self) -> None:
         """Detach a snapshot, also one that a cancelled or failed caller of :meth:`attached` has left."""
@@ -206,6 +219,7 @@ class Database:
             raise StoreDamagedError(f"{NOTHING_KEPT}: {self._damaged()}")
         pairs = [(sql, rows) for sql, rows in statements.items() if rows]
         count = sum([len(rows) for _, rows in pairs])
+        changes = self._direct.total_changes
         try:
             await self._writer.run(pairs, count, size)
         except ERRORS as error:
@@ -216,7 +230,8 @@ class Database:
             cause = f"{error}{self._doubt}" if isinstance(error, sqlite3.IntegrityError) else str(error)
             raise StoreUnavailableError(f"the store cannot be written: {cause}; {NOTHING_KEPT}") from error
         if not self._in_memory:
-            self._checkpoints.wrote(count + size.body_bytes // checkpoints.ROW_BYTES)
+            changed = self._direct.total_changes - changes
+            self._checkpoints.wrote(changed + size.body_bytes // checkpoints.ROW_BYTES)
 
     @property
     def is_in_memory(self) -> bool:

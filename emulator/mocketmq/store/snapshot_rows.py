@@ -15,6 +15,7 @@ from functools import cache
 from typing import Final
 
 from mocketmq.clock import wall_us
+from mocketmq.store.database import Database
 from mocketmq.store.store import Store
 from mocketmq.store.tables import SCHEMA
 from mocketmq.store.writer import Batch
@@ -33,7 +34,6 @@ CREATE TABLE kept_records (
 _TABLES: Final = (
     "topics",
     "queues",
-    "messages",
     "delay_offsets",
     "interventions",
     "deliveries",
@@ -48,7 +48,26 @@ _TABLES: Final = (
     "held_deliveries",
     "counters",
 )
-"""Tables that a restore replaces. Of ``timed_messages`` it keeps more, and of ``runs`` all."""
+"""Tables that a restore replaces whole, unlike ``messages``, ``timed_messages`` and ``runs``."""
+
+_SAVE_MESSAGES: Final = "INSERT INTO snapshot.messages SELECT * FROM main.messages"
+# Into an empty table of the same schema, SQLite copies the rows without decoding them.
+_REPLACE_MESSAGES: Final = (
+    "DELETE FROM main.messages",
+    "INSERT INTO main.messages SELECT * FROM snapshot.messages",
+)
+# Up to a log offset, the messages that both have are equal, but either may lack some.
+_COUNTS: Final = (
+    "SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM messages WHERE log_offset >= ?)"
+)
+_MOSTLY: Final = 0.75
+"""Part of a snapshot's messages from which it is quicker to write the others one by one than to copy all."""
+_EXCHANGE_MESSAGES: Final = (
+    "DELETE FROM main.messages WHERE log_offset >= ?",
+    "DELETE FROM main.messages WHERE log_offset NOT IN (SELECT log_offset FROM snapshot.messages)",
+    "INSERT INTO main.messages SELECT * FROM snapshot.messages"
+    " WHERE log_offset NOT IN (SELECT log_offset FROM main.messages)",
+)
 
 _SAVE_SETTLED: Final = (
     "INSERT INTO snapshot.timed_messages SELECT * FROM main.timed_messages WHERE outcome <> 'cleared'"
@@ -98,6 +117,7 @@ def save_rows(batch: Batch, delay_offsets: list[tuple[int, int]]) -> None:
     """Copy all rows into the attached, empty snapshot. ``delay_offsets`` are the levels' current offsets."""
     for table in _TABLES:
         batch.sweep(f"INSERT INTO snapshot.{table} SELECT * FROM main.{table}")
+    batch.sweep(_SAVE_MESSAGES)
     batch.sweep(_SAVE_SETTLED)
     batch.sweep(_SAVE_RUNS)
     for row in delay_offsets:
@@ -105,10 +125,22 @@ def save_rows(batch: Batch, delay_offsets: list[tuple[int, int]]) -> None:
     batch.execute(_SAVE_NEXT_OFFSET, (batch.next_log_offset,))
 
 
-def restore_rows(batch: Batch, store: Store, instant_us: int, needed: Iterable[tuple[str, int]]) -> None:
+async def shares_most(database: Database, shared_end: int, saved: int) -> bool:
+    """Whether the store still has most of a snapshot's ``saved`` messages, and not as many others.
+
+    An estimate: it counts messages below the log offset ``shared_end``, whichever were deleted.
+    """
+    [(stored, others)] = await database.rows(_COUNTS, (shared_end,))
+    return bool(stored - others >= _MOSTLY * saved and others <= saved)
+
+
+def restore_rows(
+    batch: Batch, store: Store, instant_us: int, needed: Iterable[tuple[str, int]], shared_end: int
+) -> None:
     """Replace all rows by those of the attached snapshot, whose clock showed ``instant_us``.
 
-    ``needed`` has the broker's own topics and their numbers of queues.
+    ``needed`` has the broker's own topics and their numbers of queues. Messages below the log offset
+    ``shared_end`` are equal in both, as far as both have them, and are not written again.
 
     The rows then belong to this run of the broker, because those of runs elsewhere have numbers of their own.
     """
@@ -119,6 +151,8 @@ def restore_rows(batch: Batch, store: Store, instant_us: int, needed: Iterable[t
     for table in _TABLES:
         batch.sweep(f"DELETE FROM main.{table}")
         batch.sweep(f"INSERT INTO main.{table} SELECT * FROM snapshot.{table}")
+    for statement in _EXCHANGE_MESSAGES if shared_end else _REPLACE_MESSAGES:
+        batch.sweep(statement, (shared_end,) if "?" in statement else ())
     for statement in (_FORGET_OUTCOMES, _UNSETTLE, _RESTORE_SETTLED):
         batch.sweep(statement)
     for statement in _OF_THIS_RUN:

@@ -210,6 +210,23 @@ async def test_another_broker_reads_the_file(tmp_path: Path) -> None:
         assert (await api.ok("POST", "/v1/clock/advance", {"by": "2s"}))["fired"] == 1
 
 
+async def test_a_file_that_was_changed_by_hand_is_restored_as_it_is(tmp_path: Path) -> None:
+    async with running_api(snapshots=str(tmp_path)) as api:
+        await send(api, "one")
+        await save(api)
+        file = tmp_path / "here.snapshot"
+        with zipfile.ZipFile(file) as archive:
+            content = archive.read(FILE_NAME)
+        with closing(sqlite3.connect(":memory:")) as connection:
+            connection.deserialize(content)
+            connection.execute("UPDATE messages SET body = CAST('changed' AS BLOB)")
+            connection.commit()
+            rewrite(file, connection.serialize())
+        for _ in range(2):
+            await restore(api)
+            assert [one["body"] for one in await receive(api)] == ["changed"]
+
+
 async def test_a_cluster_restores_snapshots_of_as_many_brokers(tmp_path: Path) -> None:
     await saved_file(tmp_path)
     async with running_api(snapshots=str(tmp_path), brokers=2) as api:

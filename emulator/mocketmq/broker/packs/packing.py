@@ -9,7 +9,7 @@ import msgspec
 
 from mocketmq.broker.packs import pack_file
 from mocketmq.broker.packs.pack_file import MAX_LINES_BYTES, Pack, PackError, write_pack
-from mocketmq.broker.snapshots.snapshot_file import Manifest, write_archive
+from mocketmq.broker.snapshots.snapshot_file import Manifest, SnapshotState, write_archive
 from mocketmq.broker.snapshots.snapshots import Snapshots
 from mocketmq.errors import SnapshotDamagedError
 from mocketmq.instant import format_instant
@@ -43,20 +43,20 @@ class FailedTest(NamedTuple):
 
 
 def make_pack(
-    manifest: Manifest,
-    content: bytes,
+    state: SnapshotState,
     events: Sequence[StoryLine],
     settings: dict[str, object],
     failure: FailedTest,
 ) -> bytes:
     """Make the file of a pack from a captured state. Blocks."""
-    _, snapshot = write_archive(manifest, content)
+    manifest = state.manifest
+    _, snapshot = write_archive(state)
     members = {
         pack_file.STORY: _story(manifest, events, failure),
         pack_file.FAILURE: failure.text.encode(errors="replace"),
         pack_file.SETTINGS: msgspec.json.format(msgspec.json.encode(settings)) + b"\n",
         pack_file.EVENTS: _newest([event.as_json for event in events]),
-        pack_file.LEDGER: _newest(_ledger(content)),
+        pack_file.LEDGER: _newest(_ledger(state.content)),
         pack_file.SNAPSHOT: snapshot,
     }
     return write_pack(failure.test, manifest.saved_us, manifest.now_us, members)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from mocketmq.broker.snapshots.snapshot_file import MAX_BYTES, Manifest, new_manifest
+from mocketmq.broker.snapshots.snapshot_file import MAX_BYTES, SnapshotState, new_manifest
 from mocketmq.clock import wall_us
 from mocketmq.errors import SnapshotQuotaError
 from mocketmq.schedule.level_queues import LevelQueues
@@ -18,6 +18,13 @@ from mocketmq.store.writer import Batch
 _KEEP: Final = "INSERT OR IGNORE INTO snapshot.kept_records VALUES (?, ?, ?, ?, ?)"
 
 
+class CapturedState(NamedTuple):
+    """A copy of the state, and the next log offset when it was copied."""
+
+    state: SnapshotState
+    next_log_offset: int
+
+
 class _Chosen(NamedTuple):
     """The pending messages of a scheme, chosen but not read."""
 
@@ -25,10 +32,8 @@ class _Chosen(NamedTuple):
     read: Callable[[], Iterable[KeptRecord]]
 
 
-async def capture_state(
-    store: Store, timer: Timer, schemes: SchemeSet, levels: LevelQueues
-) -> tuple[Manifest, bytes]:
-    """Return the manifest and the database of the state now.
+async def capture_state(store: Store, timer: Timer, schemes: SchemeSet, levels: LevelQueues) -> CapturedState:
+    """Copy the state as it is now.
 
     Must not be cancelled, because a thread uses the connection that writes. Raises a StoreError, and
     SnapshotQuotaError before much is copied.
@@ -38,12 +43,14 @@ async def capture_state(
     check_size(size)
     async with database.attached(empty_snapshot()) as connection, timer.intervention():
 
-        def work(batch: Batch) -> tuple[int, int, Sequence[_Chosen]]:
+        def work(batch: Batch) -> tuple[int, int, int, Sequence[_Chosen]]:
             chosen = [_Chosen(one.name, one.choose_records()) for one in schemes.all_timed]
             save_rows(batch, list(levels.delay_offsets))
-            return batch.now_us, schemes.pending, chosen
+            return batch.now_us, batch.next_log_offset, schemes.pending, chosen
 
-        now_us, pending, chosen = await store.writer.commit(work, alone=True, until="visible")
+        now_us, next_log_offset, pending, chosen = await store.writer.commit(
+            work, alone=True, until="visible"
+        )
 
         def finish() -> tuple[bytes, tuple[int, int, int]]:
             connection.executemany(_KEEP, _kept_rows(chosen, size))
@@ -65,7 +72,7 @@ async def capture_state(
         messages=messages,
         pending=pending,
     )
-    return manifest, content
+    return CapturedState(SnapshotState(manifest, content), next_log_offset)
 
 
 def _kept_rows(chosen: Sequence[_Chosen], size: int) -> Iterator[tuple[object, ...]]:

@@ -53,8 +53,11 @@ class SnapshotShelf(Protocol):
     def read(self, name: str) -> SnapshotState:
         """Raises the errors of :meth:`manifest`."""
 
-    def write(self, name: str, file: bytes) -> None:
-        """Save a snapshot, or replace it. After a failure or a kill, the one before is still there."""
+    def write(self, name: str, file: bytes, state: SnapshotState | None = None) -> None:
+        """Save a snapshot, or replace it. After a failure or a kill, the one before is still there.
+
+        ``state`` is what a read of the file would return, if the caller has it.
+        """
 
     def remove(self, name: str) -> None:
         """Raises SnapshotNotFoundError, StoreUnavailableError."""
@@ -89,8 +92,9 @@ class MemoryShelf:
             self._last = name, file, read_archive(io.BytesIO(file), name)
         return self._last[2]
 
-    def write(self, name: str, file: bytes) -> None:
+    def write(self, name: str, file: bytes, state: SnapshotState | None = None) -> None:
         self._files[name] = file
+        self._last = None if state is None else (name, file, state)
 
     def remove(self, name: str) -> None:
         self._file(name)
@@ -136,18 +140,22 @@ class FileShelf:
             raise self._refusal("read", error) from error
 
     def read(self, name: str) -> SnapshotState:
-        found = self._stat(name)
-        stamp = found.st_ino, found.st_mtime_ns, found.st_size
+        stamp = _stamp_of(self._stat(name))
         if self._last is not None and self._last[:2] == (name, stamp):
             return self._last[2]
         try:
             state = read_archive(self._path(name), name)
         except OSError as error:
             raise self._refusal("read", error) from error
-        self._last = (name, stamp, state) if len(state.content) <= _CACHED_BYTES else None
+        self._keep(name, stamp, state)
         return state
 
-    def write(self, name: str, file: bytes) -> None:
+    def _keep(self, name: str, stamp: tuple[int, ...], state: SnapshotState | None) -> None:
+        self._last = None
+        if state is not None and len(state.content) <= _CACHED_BYTES:
+            self._last = name, stamp, state
+
+    def write(self, name: str, file: bytes, state: SnapshotState | None = None) -> None:
         temporary = self.directory / f"{name}{_TEMPORARY}"
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -156,9 +164,11 @@ class FileShelf:
                 out.write(file)
                 out.flush()
                 os.fsync(out.fileno())
+                stamp = _stamp_of(os.fstat(out.fileno()))
             pass_point("snapshots.written")
             temporary.replace(self._path(name))
             pass_point("snapshots.renamed")
+            self._keep(name, stamp, state)
             sync_path(self.directory)
         except OSError as error:
             with suppress(OSError):
@@ -198,6 +208,11 @@ class FileShelf:
         return StoreUnavailableError(
             f"a snapshot in {self.directory} cannot be {done}: {error.strerror or error}; nothing was changed"
         )
+
+
+def _stamp_of(found: os.stat_result) -> tuple[int, ...]:
+    """What tells a file from one that has replaced it."""
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 __all__ = ["MAX_BYTES", "NAME", "NAMES", "FileShelf", "Kept", "MemoryShelf", "SnapshotShelf"]

@@ -80,15 +80,15 @@ def unreadable_manifest(size: int) -> Manifest:
     return Manifest(0, "", "", 0, 0, "", 0, 0, 0, 0, bytes=size)
 
 
-def write_archive(manifest: Manifest, content: bytes) -> tuple[Manifest, bytes]:
-    """Make the file. Return it, and the manifest with the database's size and digest."""
-    digest = hashlib.sha256(content).hexdigest()
-    manifest = msgspec.structs.replace(manifest, bytes=len(content), sha256=digest)
+def write_archive(state: SnapshotState) -> tuple[SnapshotState, bytes]:
+    """Make the file. Return it, and the state with the database's size and digest in its manifest."""
+    content, digest = state.content, hashlib.sha256(state.content).hexdigest()
+    manifest = msgspec.structs.replace(state.manifest, bytes=len(content), sha256=digest)
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, data in ((_MANIFEST, msgspec.json.encode(manifest)), (FILE_NAME, content)):
             archive.writestr(zipfile.ZipInfo(name, _BEGINNING), data)
-    return manifest, file.getvalue()
+    return SnapshotState(manifest, content), file.getvalue()
 
 
 def read_manifest(file: Path | io.BytesIO, name: str) -> Manifest:

@@ -1,8 +1,8 @@
 """Saves the whole state of the broker under a name, and goes back to it, while clients are connected.
 
 A save copies all rows in one transaction of the writer, and the messages of the delay schemes under the
-timer's lock. A restore replaces all rows in one transaction. A kill therefore leaves the state before or
-after it:
+timer's lock. A restore replaces all rows in one transaction, but for messages that the store still has
+(``lineage``). A kill therefore leaves the state before or after it:
 
 - The messages that a delay scheme keeps outside of the store are written before the transaction, and
   recorded as settled. The transaction removes this record. After a kill, the next start finds it, and
@@ -22,7 +22,7 @@ import asyncio
 import sqlite3
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -36,8 +36,9 @@ from mocketmq.broker.lite.subscriptions import LiteSubscriptions
 from mocketmq.broker.registry.clients import BROADCASTING, OffsetReset
 from mocketmq.broker.registry.registry import Registry, declare
 from mocketmq.broker.removal.retention import Retention
-from mocketmq.broker.snapshots.captured_state import capture_state, check_size
+from mocketmq.broker.snapshots.captured_state import CapturedState, capture_state, check_size
 from mocketmq.broker.snapshots.differences import StateDifference, differences
+from mocketmq.broker.snapshots.lineage import Lineage
 from mocketmq.broker.snapshots.shelf import NAME, NAMES, FileShelf, Kept, MemoryShelf, SnapshotShelf
 from mocketmq.broker.snapshots.snapshot_file import (
     Manifest,
@@ -70,7 +71,7 @@ from mocketmq.settings import Settings
 from mocketmq.store.counters import read_past
 from mocketmq.store.database import MEMORY
 from mocketmq.store.message_keys import MessageKeys
-from mocketmq.store.snapshot_rows import restore_rows
+from mocketmq.store.snapshot_rows import restore_rows, shares_most
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
@@ -80,9 +81,11 @@ MAX_TOTAL_BYTES: Final = 1 << 30
 FOLDER: Final = "snapshots"
 _OWN_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC, CLUSTER, BROKER)
 
-_KEPT: Final = "SELECT scheme, due_ms, number, key_hash, content FROM kept_records ORDER BY scheme, number"
-_TOPICS: Final = "SELECT name FROM topics"
-_BROKERS: Final = "SELECT coalesce((SELECT value FROM counters WHERE name = 'brokers'), 1)"
+_KEPT: Final = (
+    "SELECT scheme, due_ms, number, key_hash, content FROM snapshot.kept_records ORDER BY scheme, number"
+)
+_TOPICS: Final = "SELECT name FROM snapshot.topics"
+_BROKERS: Final = "SELECT coalesce((SELECT value FROM snapshot.counters WHERE name = 'brokers'), 1)"
 
 T = TypeVar("T")
 
@@ -137,6 +140,7 @@ class Snapshots:
         self._retention = retention
         self._start_brokers = start_brokers
         self._on_restored = on_restored
+        self._lineage = Lineage()
         self._busy = asyncio.Lock()  # one save or restore at a time
 
     # Look
@@ -168,19 +172,19 @@ class Snapshots:
         """
         before = await self._read(name)
         if other is None:
-            after = SnapshotState(*await self.capture())
+            after = (await self.capture()).state
         else:
             after = await self._read(other)
         return await asyncio.to_thread(differences, before, after)
 
-    async def capture(self) -> tuple[Manifest, bytes]:
-        """The state now, without a name: its manifest and its database.
+    async def capture(self) -> CapturedState:
+        """The state now, without a name.
 
         Raises SnapshotQuotaError if the state is too large, or a StoreError.
         """
         return await run_to_completion(self._capture_alone())
 
-    async def _capture_alone(self) -> tuple[Manifest, bytes]:
+    async def _capture_alone(self) -> CapturedState:
         async with self._busy:
             return await self._capture()
 
@@ -220,15 +224,18 @@ class Snapshots:
     async def _save(self, name: str, replace: bool) -> Kept:
         async with self._busy:
             await asyncio.to_thread(self._check_room, name, replace, 0)
-            manifest, content = await self._capture()
-            await asyncio.to_thread(self._check_room, name, replace, len(content))
+            captured = await self._capture()
+            state = captured.state
+            await asyncio.to_thread(self._check_room, name, replace, len(state.content))
 
             def write() -> Manifest:
-                complete, file = write_archive(manifest, content)
-                self.shelf.write(name, file)
-                return complete
+                complete, file = write_archive(state)
+                self.shelf.write(name, file, complete)
+                return complete.manifest
 
-            return Kept(name, await asyncio.to_thread(write))
+            manifest = await asyncio.to_thread(write)
+            self._lineage.saved(manifest.sha256, captured.next_log_offset)
+            return Kept(name, manifest)
 
     def _check_room(self, name: str, replace: bool, size: int) -> None:
         names = self.shelf.names()
@@ -254,7 +261,7 @@ class Snapshots:
         except SnapshotNotFoundError:
             return 0  # somebody has removed it meanwhile
 
-    async def _capture(self) -> tuple[Manifest, bytes]:
+    async def _capture(self) -> CapturedState:
         await self._committed.save_reported()
         return await capture_state(self._store, self._timer, self._schemes, self._levels)
 
@@ -271,16 +278,17 @@ class Snapshots:
 
     async def _restore(self, name: str) -> Restored:
         async with self._busy:
-            state = await self._read(name)
-            topics, brokers, records = await asyncio.to_thread(_rows_of, state.content)
-            if brokers != self._settings.brokers:
-                raise SnapshotDamagedError(
-                    f"snapshot {name} is of a cluster with --brokers {brokers}; this one"
-                    f" has {self._settings.brokers}. Start mocketmq with the same number"
-                )
+            state, database = await self._read(name), self._store.database
             await self._committed.save_reported()
             async with AsyncExitStack() as stack:
-                await stack.enter_async_context(self._store.database.attached(state.content))
+                connection = await stack.enter_async_context(database.attached(state.content))
+                async with database.exclusively():
+                    topics, brokers, records = await asyncio.to_thread(_rows_of, connection)
+                if brokers != self._settings.brokers:
+                    raise SnapshotDamagedError(
+                        f"snapshot {name} is of a cluster with --brokers {brokers}; this one"
+                        f" has {self._settings.brokers}. Start mocketmq with the same number"
+                    )
                 await stack.enter_async_context(self._timer.intervention())
                 await stack.enter_async_context(self._message_keys.pausing())
                 await stack.enter_async_context(self._retention.removing)
@@ -288,7 +296,8 @@ class Snapshots:
                 await stack.enter_async_context(self._registry.topics.unchanging(vanishing))
                 # Waits until earlier sends to these topics are stored.
                 await self._store.writer.commit(lambda _batch: None, until="visible")
-                moved = await self._replace(state.manifest, self._by_scheme(records))
+                shared_end = await self._shared_end(state.manifest)
+                moved = await self._replace(state.manifest, self._by_scheme(records), shared_end)
             try:
                 await self._continue()
             except EmulatorError as error:
@@ -300,6 +309,11 @@ class Snapshots:
                 self._notify(moved)
         return Restored(Kept(name, state.manifest), self._store.clock.now_us())
 
+    async def _shared_end(self, manifest: Manifest) -> int:
+        """The log offset below which the messages stay; 0 if it is quicker to replace all."""
+        end = self._lineage.shared_end(manifest.sha256)
+        return end if await shares_most(self._store.database, end, manifest.messages) else 0
+
     def _by_scheme(
         self, rows: Sequence[tuple[str, KeptRecord]]
     ) -> Sequence[tuple[TimedScheme, Sequence[KeptRecord]]]:
@@ -310,14 +324,20 @@ class Snapshots:
         return [*by_scheme.items()]
 
     async def _replace(
-        self, manifest: Manifest, records: Sequence[tuple[TimedScheme, Sequence[KeptRecord]]]
+        self,
+        manifest: Manifest,
+        records: Sequence[tuple[TimedScheme, Sequence[KeptRecord]]],
+        shared_end: int,
     ) -> list[GroupQueue]:
-        """Replace store and memory, in one transaction. Returns the positions of connected consumers."""
+        """Replace store and memory, in one transaction. Returns the positions of connected consumers.
+
+        Messages below the log offset ``shared_end`` are those of the snapshot.
+        """
         moved: list[GroupQueue] = []
 
         def work(batch: Batch) -> None:
             own = [(one.name, len(one.queues)) for one in self._registry.topics if one.name in _OWN_TOPICS]
-            restore_rows(batch, self._store, manifest.now_us, own)
+            restore_rows(batch, self._store, manifest.now_us, own, shared_end)
             batch.on_commit(partial(self._reload, manifest, moved))
             for scheme, some in records:
                 scheme.restore(batch, some)
@@ -337,6 +357,7 @@ class Snapshots:
         self._store.clock.begin_at(manifest.now_us)
         with self._store.database.reading_at_once():
             moved += _at_once(self._load_all())
+        self._lineage.restored(manifest.sha256, self._store.writer.next_log_offset)
         self._lite_subscriptions.look_again()
         for act in (*self._on_restored, self._polls.end):
             act()
@@ -388,17 +409,11 @@ class Snapshots:
             self._registry.clients.push_offsets(OffsetReset(group, topic, timestamp_ms, True, found))
 
 
-def _rows_of(content: bytes) -> tuple[set[str], int, Sequence[tuple[str, KeptRecord]]]:
-    """The topics of a snapshot, its number of brokers, and kept messages with the names of their schemes."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.deserialize(content)
-        topics = {name for (name,) in connection.execute(_TOPICS)}
-        [(brokers,)] = connection.execute(_BROKERS).fetchall()
-        return (
-            topics,
-            brokers,
-            [(scheme, KeptRecord(*record)) for scheme, *record in connection.execute(_KEPT)],
-        )
+def _rows_of(connection: sqlite3.Connection) -> tuple[set[str], int, Sequence[tuple[str, KeptRecord]]]:
+    """Topics, number of brokers, and kept messages with their schemes' names, of the attached snapshot."""
+    topics = {name for (name,) in connection.execute(_TOPICS)}
+    [(brokers,)] = connection.execute(_BROKERS).fetchall()
+    return topics, brokers, [(scheme, KeptRecord(*record)) for scheme, *record in connection.execute(_KEPT)]
 
 
 def _shelf_of(settings: Settings) -> SnapshotShelf:
