@@ -8,6 +8,7 @@ import logging
 import platform
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from mocketmq import __version__
 from mocketmq.access.access import Access
@@ -50,6 +51,8 @@ from mocketmq.broker.sending.intake import Intake
 from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.retry_limit import RetryLimit
 from mocketmq.broker.sending.sender import Sender
+from mocketmq.broker.snapshots.captured_state import capture_state
+from mocketmq.broker.snapshots.restorer import Restorer
 from mocketmq.broker.snapshots.snapshots import Snapshots
 from mocketmq.broker.transactions.check_backs import CheckBacks
 from mocketmq.broker.transactions.half_messages import HalfMessages
@@ -337,7 +340,7 @@ def _make_snapshots(broker: Broker, settings: Settings) -> None:
 
     on_restored = [broker.expectations.forget, broker.live.begin_again, broker.ledger_notes.trail.steps.clear]
     broker.opened_pack = None
-    broker.snapshots = Snapshots(
+    restorer = Restorer(
         settings,
         broker.store,
         broker.registry,
@@ -357,6 +360,8 @@ def _make_snapshots(broker: Broker, settings: Settings) -> None:
         heal_cluster,
         on_restored,
     )
+    capture = partial(capture_state, broker.store, broker.timer, broker.schemes, broker.levels)
+    broker.snapshots = Snapshots(settings, broker.store.clock, broker.committed_offsets, capture, restorer)
 
 
 def _add_due_sources(broker: Broker) -> None:

@@ -1,0 +1,264 @@
+"""Puts the state of a snapshot in the place of the broker's, while clients are connected.
+
+All rows are replaced in one transaction of the writer, but for messages that the store still has
+(``lineage``). A kill therefore leaves the state before or after it:
+
+- The messages that a delay scheme keeps outside of the store are written before the transaction, and
+  recorded as settled. The transaction removes this record. After a kill, the next start finds it, and
+  removes the messages. Messages that the snapshot does not have are settled by the transaction, and removed
+  after it.
+- Memory is loaded from the store by the functions that load it at a start, in ``on_commit`` and before any
+  other task runs (``Database.reading_at_once``). Queues, groups and positions stay the same objects,
+  because requests in progress have looked them up.
+
+Clients continue as after a reset. Long polls end. Consumers that keep offsets in memory get a notice with
+the restored offsets, and their commits are ignored until then. Handles of deliveries that the restore has
+undone are refused. Unlike a reset, a restore takes offsets back, so that the same requests get the same
+answers again.
+"""
+
+import asyncio
+import sqlite3
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
+from mocketmq.broker.consuming.group_queue import GroupQueue
+from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.consuming.receipts import Receipts
+from mocketmq.broker.lite.subscriptions import LiteSubscriptions
+from mocketmq.broker.registry.clients import BROADCASTING, OffsetReset
+from mocketmq.broker.registry.registry import Registry, declare
+from mocketmq.broker.removal.retention import Retention
+from mocketmq.broker.snapshots.lineage import Lineage
+from mocketmq.broker.snapshots.snapshot_file import Manifest, SnapshotState
+from mocketmq.broker.transactions.half_messages import HalfMessages
+from mocketmq.clock import US_PER_MS
+from mocketmq.errors import EmulatorError, SnapshotDamagedError, StoreUnavailableError
+from mocketmq.faults.rule_set import FaultRules
+from mocketmq.message.identity import BROKER, CLUSTER
+from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from mocketmq.schedule.held_deliveries import HeldDeliveries
+from mocketmq.schedule.level import load_levels
+from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.schedule.scheme_set import SchemeSet
+from mocketmq.schedule.timed_scheme import KeptRecord, TimedScheme
+from mocketmq.schedule.timer import Timer
+from mocketmq.settings import Settings
+from mocketmq.store.counters import read_past
+from mocketmq.store.message_keys import MessageKeys
+from mocketmq.store.snapshot_rows import restore_rows, shares_most
+from mocketmq.store.store import Store
+from mocketmq.store.writer import Batch
+
+_OWN_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC, CLUSTER, BROKER)
+
+_KEPT: Final = (
+    "SELECT scheme, due_ms, number, key_hash, content FROM snapshot.kept_records ORDER BY scheme, number"
+)
+_TOPICS: Final = "SELECT name FROM snapshot.topics"
+_BROKERS: Final = "SELECT coalesce((SELECT value FROM snapshot.counters WHERE name = 'brokers'), 1)"
+
+T = TypeVar("T")
+
+
+class Restorer:
+    """Replaces the broker's state. Calls ``on_restored`` once everything else is replaced."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        registry: Registry,
+        groups: ConsumingGroups,
+        receipts: Receipts,
+        committed: CommittedOffsets,
+        polls: Polls,
+        timer: Timer,
+        schemes: SchemeSet,
+        levels: LevelQueues,
+        held: HeldDeliveries,
+        half_messages: HalfMessages,
+        lite_subscriptions: LiteSubscriptions,
+        message_keys: MessageKeys,
+        faults: FaultRules,
+        retention: Retention,
+        start_brokers: Callable[[], Awaitable[None]],
+        on_restored: Sequence[Callable[[], None]],
+    ) -> None:
+        self.lineage = Lineage()
+        self._settings = settings
+        self._store = store
+        self._registry = registry
+        self._groups = groups
+        self._receipts = receipts
+        self._committed = committed
+        self._polls = polls
+        self._timer = timer
+        self._schemes = schemes
+        self._levels = levels
+        self._held = held
+        self._half_messages = half_messages
+        self._lite_subscriptions = lite_subscriptions
+        self._message_keys = message_keys
+        self._faults = faults
+        self._retention = retention
+        self._start_brokers = start_brokers
+        self._on_restored = on_restored
+
+    async def restore(self, name: str, state: SnapshotState) -> None:
+        """Go back to the state of this snapshot. Durable on return; must not be cancelled.
+
+        Raises SnapshotDamagedError, or a StoreError, and then changes nothing, unless the error says that the
+        snapshot was restored: what the broker does next, as at a start, has failed.
+        """
+        database = self._store.database
+        await self._committed.save_reported()
+        async with AsyncExitStack() as stack:
+            connection = await stack.enter_async_context(database.attached(state.content))
+            async with database.exclusively():
+                topics, brokers, records = await asyncio.to_thread(_rows_of, connection)
+            if brokers != self._settings.brokers:
+                raise SnapshotDamagedError(
+                    f"snapshot {name} is of a cluster with --brokers {brokers}; this one"
+                    f" has {self._settings.brokers}. Start mocketmq with the same number"
+                )
+            await stack.enter_async_context(self._timer.intervention())
+            await stack.enter_async_context(self._message_keys.pausing())
+            await stack.enter_async_context(self._retention.removing)
+            vanishing = {topic.name for topic in self._registry.topics} - topics
+            await stack.enter_async_context(self._registry.topics.unchanging(vanishing))
+            # Waits until earlier sends to these topics are stored.
+            await self._store.writer.commit(lambda _batch: None, until="visible")
+            shared_end = await self._shared_end(state.manifest)
+            moved = await self._replace(state.manifest, self._by_scheme(records), shared_end)
+        try:
+            await self._continue()
+        except EmulatorError as error:
+            raise StoreUnavailableError(
+                f"snapshot {name} was restored, but the broker could not finish starting from it:"
+                f" {error}. Restore it again"
+            ) from error
+        finally:
+            self._notify(moved)
+
+    async def _shared_end(self, manifest: Manifest) -> int:
+        """The log offset below which the messages stay; 0 if it is quicker to replace all."""
+        end = self.lineage.shared_end(manifest.sha256)
+        return end if await shares_most(self._store.database, end, manifest.messages) else 0
+
+    def _by_scheme(
+        self, rows: Sequence[tuple[str, KeptRecord]]
+    ) -> Sequence[tuple[TimedScheme, Sequence[KeptRecord]]]:
+        """Divide kept messages among the delay schemes. The first one gets those of unknown schemes."""
+        by_scheme: dict[TimedScheme, list[KeptRecord]] = {one: [] for one in self._schemes.all_timed}
+        for name, record in rows:
+            by_scheme[self._schemes.timed(name)].append(record)
+        return [*by_scheme.items()]
+
+    async def _replace(
+        self,
+        manifest: Manifest,
+        records: Sequence[tuple[TimedScheme, Sequence[KeptRecord]]],
+        shared_end: int,
+    ) -> list[GroupQueue]:
+        """Replace store and memory, in one transaction. Returns the positions of connected consumers.
+
+        Messages below the log offset ``shared_end`` are those of the snapshot.
+        """
+        moved: list[GroupQueue] = []
+
+        def work(batch: Batch) -> None:
+            own = [(one.name, len(one.queues)) for one in self._registry.topics if one.name in _OWN_TOPICS]
+            restore_rows(batch, self._store, manifest.now_us, own, shared_end)
+            batch.on_commit(partial(self._reload, manifest, moved))
+            for scheme, some in records:
+                scheme.restore(batch, some)
+
+        try:
+            for scheme, some in records:
+                await scheme.stage(some)
+            await self._store.writer.commit(work, alone=True, until="visible")
+        except BaseException:
+            for scheme, _ in records:
+                await scheme.unstage()
+            raise
+        return moved
+
+    def _reload(self, manifest: Manifest, moved: list[GroupQueue]) -> None:
+        """Read everything again that is kept in memory."""
+        self._store.clock.begin_at(manifest.now_us)
+        with self._store.database.reading_at_once():
+            moved += _at_once(self._load_all())
+        self.lineage.restored(manifest.sha256, self._store.writer.next_log_offset)
+        self._lite_subscriptions.look_again()
+        for act in (*self._on_restored, self._polls.end):
+            act()
+
+    async def _load_all(self) -> list[GroupQueue]:
+        database, registry, table = self._store.database, self._registry, self._levels.table
+        await self._faults.reload()
+        await registry.topics.reload()
+        await registry.groups.reload()
+        await registry.request_modes.reload()
+        moved = await self._groups.reload(registry.topics, self._keeps_offsets)
+        await self._receipts.reload()
+        levels, _ = await load_levels(database, table, registry.topics.levels())
+        await self._levels.reload(levels)
+        await self._held.reload()
+        past = await read_past(database)
+        self._store.writer.next_log_offset, self._store.writer.last_store_us = (
+            past.next_log_offset,
+            past.last_us,
+        )
+        self._message_keys.indexed_to = past.keys_indexed_to
+        return moved
+
+    def _keeps_offsets(self, group: str) -> bool:
+        """Whether consumers of the group are connected that ask for its offset only when they start."""
+        live = self._registry.clients.find_connected_group(group)
+        return live is not None and live.model != BROADCASTING
+
+    async def _continue(self) -> None:
+        """Do what is done after the state is loaded at a start. Each step may be repeated after a failure."""
+        topics = self._registry.topics
+        await self._schemes.reload_lines(topics.queue)
+        await self._half_messages.load()
+        await self._faults.tell_restored()
+        await self._start_brokers()
+        await topics.set_auto_create(is_on=topics.auto_create)
+        await declare(self._settings, topics, self._registry.groups, only_missing=True)
+
+    def _notify(self, moved: Iterable[GroupQueue]) -> None:
+        """Notify the timer, and connected consumers of their restored offsets."""
+        self._timer.changed()
+        offsets: defaultdict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+        for position in moved:
+            if position.queue.lite_topic is None:
+                key = position.group.name, position.queue.topic
+                offsets[key][position.queue.queue_id] = position.start_offset
+        timestamp_ms = self._store.clock.to_wall(self._store.clock.now_us()) // US_PER_MS
+        for (group, topic), found in offsets.items():
+            self._registry.clients.push_offsets(OffsetReset(group, topic, timestamp_ms, True, found))
+
+
+def _rows_of(connection: sqlite3.Connection) -> tuple[set[str], int, Sequence[tuple[str, KeptRecord]]]:
+    """Topics, number of brokers, and kept messages with their schemes' names, of the attached snapshot."""
+    topics = {name for (name,) in connection.execute(_TOPICS)}
+    [(brokers,)] = connection.execute(_BROKERS).fetchall()
+    return topics, brokers, [(scheme, KeptRecord(*record)) for scheme, *record in connection.execute(_KEPT)]
+
+
+def _at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never has to wait, and return its result."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    work.close()
+    raise RuntimeError("a part of the broker waited for something while a snapshot was restored")
