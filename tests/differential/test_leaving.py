@@ -24,6 +24,12 @@ from tests.upstream.process import HOST, SMALL, running_upstream
 
 GROUPS = ("g-closing", "g-idle")
 """The programs' groups."""
+BY_CHANCE = {"empty", "open"}
+"""Outcomes of a receive of Java's clients that are closed meanwhile.
+
+ClientManagerImpl ends the threads that hand over answers once the connection has ended, which it does with
+its last answer. If all of them are busy at that moment, the application's call never ends.
+"""
 RECEIVES_SLACK = 2
 """Number of answers allowed beyond twice the real proxy's, because polls end at different moments."""
 CPU_SLACK_S = 0.5
@@ -45,9 +51,8 @@ class Side(NamedTuple):
 async def theirs(jars: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Side]:  # noqa: ARG001
     """Run RocketMQ 5.3.3 with its proxy, which logs its answers.
 
-    With 5.5.0 two outcomes are chance. The closed Java 5.2 sees the end of its poll in most runs, and stays
-    open in others. A receive fails if it overtakes the settings of its client, which ReceiveMessageActivity
-    uses without a check.
+    With 5.5.0, a receive fails by chance: if it overtakes the settings of its client, which
+    ReceiveMessageActivity uses without a check.
     """
     home = tmp_path_factory.mktemp("leaving") / "upstream"
 
@@ -91,7 +96,8 @@ async def test_clients_close_and_idle_as_with_a_real_proxy(
     there, here = await asyncio.gather(
         *(_played(client, side, tmp_path_factory.mktemp("client")) for side in (theirs, ours))
     )
-    assert here.receive == there.receive
+    if {here.receive, there.receive} != BY_CHANCE or not client.startswith("java"):
+        assert here.receive == there.receive
     assert here.uncaught == there.uncaught
     if not there.sends.open:  # a closed rocketmq-python-client never ends its sends and blocks its event loop
         assert here.sends.open == 0
