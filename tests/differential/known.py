@@ -234,7 +234,8 @@ def _less_than_none(difference: Difference) -> bool:
 def _end_of_filter(difference: Difference) -> bool:
     theirs, ours = difference.codes
     is_sql = difference.given("expressionType") == "SQL92" or difference.given("flags") == 0
-    has_operator_of_5 = "CONTAINS" in str(difference.given("subscription"))
+    given = difference.given("subscription"), difference.seen[0].get("filter")
+    has_operator_of_5 = "CONTAINS" in str(given)
     return (
         difference.op.name == "pull"
         and is_sql

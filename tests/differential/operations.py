@@ -192,6 +192,8 @@ class Side(Player):
         start = offset + (0 if at == "absolute" else await self._offset(f"{at}Offset", topic, queue_id))
         ext = consuming.pull_of(start, flags, topic=topic, queueId=queue_id, **fields)
         seen = self._pulled(await (await self.client(client)).call(consuming.PULL, ext))
+        if not flags:
+            seen["filter"] = self._filters.get((fields.get("consumerGroup", ""), topic))
         behind = await self._start(topic, queue_id)
         for name in {"minOffset", "maxOffset", "nextBeginOffset"} & seen["ext"].keys():
             seen["ext"][name] = str(int(seen["ext"][name]) - behind)

@@ -37,6 +37,7 @@ class Player:
         self._stack = stack
         self._clients: dict[str, RemotingClient] = {}
         self._joined: dict[str, set[tuple[str, str]]] = {}  # groups that clients have joined, with their ids
+        self._filters: dict[tuple[str, str], str] = {}  # of heartbeats, by group and topic
         self._records: dict[str, WireRecord] = {}
         self._halves: dict[str, Mapping[str, str]] = {}
         self._pushed: dict[str, list[Seen]] = {}
@@ -83,6 +84,9 @@ class Player:
             )
             for group, given in groups.items()
         ]
+        for group, given in groups.items():
+            for topic, one in given["topics"].items():
+                self._filters[group, topic] = one.get("expression", "*")
         self._joined.setdefault(client, set()).update((group, client_id) for group in groups)
         body = consuming.beat(*consumers, client=client_id, producers=tuple(producers))
         return self._seen(await (await self.client(client)).call(consuming.HEART_BEAT, body=body))
