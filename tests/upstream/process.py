@@ -1,6 +1,7 @@
 """A real RocketMQ: name server and broker, each a process with a small heap, on free ports.
 
-With a proxy, the broker is in the proxy's process, as in its local mode.
+With a proxy, the broker is in the process of the proxy, as in its local mode, unless the caller wants them
+apart.
 """
 
 import asyncio
@@ -90,9 +91,12 @@ async def running_upstream(
     java: Sequence[str] = (),
     account: Credentials | None = None,
     levels: Mapping[str, str] = {},
+    *,
+    has_own_proxy: bool = False,
 ) -> AsyncIterator[Upstream]:
     """Run a RocketMQ with its data in ``home``, with settings of its broker, and of its proxy if given.
 
+    With ``has_own_proxy``, the proxy is a process of its own, as in its cluster mode, not the broker's.
     ``java`` has more Java options, ``account`` is used to ask whether it is ready, and ``levels`` sets
     loggers that log more than warnings. It is killed on exit. Raises JarsMissingError, UpstreamError.
     """
@@ -124,8 +128,10 @@ async def running_upstream(
     if proxy is not None:
         conf = {"grpcServerPort": grpc_port, "remotingListenPort": access_port, **proxy}
         (home / "proxy.json").write_text(json.dumps({"rocketMQClusterName": CLUSTER, **conf}))
-        del commands["broker"]
-        commands["proxy"] = ("-pm", "local", "-n", namesrv, "-bc", broker_conf, "-pc", f"{home}/proxy.json")
+        place = ("-pm", "cluster") if has_own_proxy else ("-pm", "local", "-bc", broker_conf)
+        if not has_own_proxy:
+            del commands["broker"]
+        commands["proxy"] = (*place, "-n", namesrv, "-pc", f"{home}/proxy.json")
     async with AsyncExitStack() as stack:
         started = [
             await stack.enter_async_context(_java(name, jars, home, arguments, java, levels))

@@ -158,6 +158,14 @@ SCENARIOS = {
 }
 """Program of each client that acts as an application."""
 
+LITE = {
+    "java-5.2-grpc": "java/src/Lite.java",
+    "python-grpc": "python/lite.py",
+    "node-grpc": "node/lite.js",
+    "go-grpc": "go/lite/main.go",
+}
+"""Program of each client that sends to lite topics and consumes them, as the lines of stdin say."""
+
 LEAVING: Mapping[str, tuple[Callable[[Path, Path], Program], str]] = {
     "java-5.0-grpc": (SDKS["java-5.0-grpc"], "java/src/Leaving.java"),
     "java-5.2-grpc": (SDKS["java-5.2-grpc"], "java/src/Leaving.java"),

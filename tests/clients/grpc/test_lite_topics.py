@@ -15,7 +15,7 @@ from mocketmq.broker.registry.groups import LITE_BIND_TOPIC, LITE_QUOTA, LITE_SU
 from mocketmq.clock import US_PER_S
 from mocketmq.emulator import Emulator
 from mocketmq.settings import Settings, TopicDeclaration
-from tests.clients.grpc.programs import SDKS, RunningProgram, running
+from tests.clients.grpc.programs import LITE, SDKS, RunningProgram, running
 from tests.clients.grpc.versions import FOLDER
 from tests.support.brokers import FREE_PORTS
 from tests.support.grpc import touch
@@ -23,12 +23,6 @@ from tests.support.grpc import touch
 pytestmark = pytest.mark.interop
 
 TOPIC, GROUP = "chats", "agents"
-SOURCES = {
-    "java-5.2-grpc": "java/src/Lite.java",
-    "python-grpc": "python/lite.py",
-    "node-grpc": "node/lite.js",
-    "go-grpc": "go/lite/main.go",
-}
 
 
 async def say(program: RunningProgram, line: str) -> list[str]:
@@ -49,10 +43,10 @@ async def configure(emulator: Emulator, **attributes: str) -> None:
     await emulator.broker.registry.groups.put(GROUP, 16, 1, config)
 
 
-@pytest.mark.feature("Lite push consumer", *SOURCES)
-@pytest.mark.parametrize("client", SOURCES)
+@pytest.mark.feature("Lite push consumer", *LITE)
+@pytest.mark.parametrize("client", LITE)
 async def test_an_application_consumes_lite_topics(client: str, tmp_path: Path) -> None:
-    program = await asyncio.to_thread(SDKS[client], FOLDER / SOURCES[client], tmp_path)
+    program = await asyncio.to_thread(SDKS[client], FOLDER / LITE[client], tmp_path)
     topics = (TopicDeclaration(name=TOPIC, type="lite"),)
     settings = Settings(data=":memory:", max_long_poll_us=US_PER_S, topics=topics, **FREE_PORTS)
     async with running_emulator(settings) as emulator, Client(emulator.url) as control:

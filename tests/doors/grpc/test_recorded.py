@@ -1,14 +1,19 @@
 """Requests recorded from unmodified gRPC clients are read and answered again (recorded/README.md)."""
 
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 from grpclib.const import Cardinality
+from msgspec.structs import replace
 
+from mocketmq.broker.registry.groups import LITE_BIND_TOPIC, USUAL
+from mocketmq.broker.registry.topic import PERM_READ, PERM_WRITE, PLAIN
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import message_class
 from tests.clients.features import GRPC_CLIENTS
-from tests.doors.grpc.recorded import FILES, Recorded, requests
+from tests.doors.grpc.recorded import FILES, LITE_FILES, Recorded, lite_requests, requests
 from tests.support.grpc import GrpcClient, running_grpc
 from tests.support.patience import PATIENCE_S
 
@@ -23,8 +28,10 @@ BASICS = {
     "NotifyClientTermination",
 }
 """RPCs of every client that produces, consumes and ends transactions."""
-UNAUTHORIZED, INTERNAL_ERROR = 40_100, 50_000
-"""Code for a wrong key, and the lowest code of a server failure."""
+OK, UNAUTHORIZED, INTERNAL_ERROR = 20_000, 40_100, 50_000
+"""Codes for success and a wrong key, and the lowest code of a server failure."""
+UNKNOWN_NOW = {("AckMessage", 40_013), ("ChangeInvisibleDuration", 40_013), ("ReceiveMessage", 40_401)}
+"""RPCs about messages that were received during the recording."""
 GONE = {"EndTransaction", "RecallMessage"}
 """RPCs that name objects which no longer exist; the proxy has no better code for this."""
 
@@ -60,6 +67,38 @@ async def test_recorded_requests_are_answered(client: str) -> None:
         assert refused <= 1, "the key is wrong in one request alone, on purpose"
 
 
+@pytest.mark.parametrize("client", LITE_FILES)
+async def test_recorded_requests_about_lite_topics_are_served(client: str) -> None:
+    recorded = [(one, message_of(one)) for one in lite_requests(client)]
+    [sync, *_] = [message for one, message in recorded if one.rpc == "SyncLiteSubscription"]
+    topic, group = sync.topic.name, sync.group.name
+    async with running_grpc() as (emulator, grpc), AsyncExitStack() as streams:
+        registry = emulator.broker.registry
+        lite = replace(PLAIN, attributes={"message.type": "LITE"})
+        await registry.topics.put(topic, 1, 1, PERM_READ | PERM_WRITE, lite)
+        await registry.groups.put(group, 16, 1, replace(USUAL, attributes={LITE_BIND_TOPIC: topic}))
+        for one, message in recorded:
+            assert type(message).FromString(message.SerializeToString()) == message
+            if one.rpc == "Telemetry":
+                stream = grpc.channel.request(
+                    f"/{SERVICE}/Telemetry",
+                    Cardinality.STREAM_STREAM,
+                    type(message),
+                    type(message),
+                    metadata=filled(one.headers),
+                )
+                call = await streams.enter_async_context(stream)
+                await call.send_message(message)
+                answer = await call.recv_message()
+                assert answer is not None
+                assert answer.status.code == OK
+                streams.push_async_callback(call.cancel)
+                continue
+            code = await answered(grpc, one)
+            assert code == OK or (one.rpc, code) in UNKNOWN_NOW, (one, code)
+        assert [queue.lite_topic for queue in registry.topics.lites.of(topic)] == ["a"]
+
+
 async def answered(client: GrpcClient, one: Recorded) -> int:
     """Send a request with the recorded headers and no long poll, and return the code of the answer."""
     message = message_of(one)
@@ -69,9 +108,8 @@ async def answered(client: GrpcClient, one: Recorded) -> int:
     kind = Cardinality.UNARY_STREAM if one.rpc == "ReceiveMessage" else Cardinality.UNARY_UNARY
     reply = message_class(f"{one.rpc}Response")
     path = f"/{SERVICE}/{one.rpc}"
-    headers = {name: value for name, value in one.headers.items() if value}  # grpclib sends no empty headers
     async with client.channel.request(
-        path, kind, type(message), reply, timeout=PATIENCE_S, metadata=headers
+        path, kind, type(message), reply, timeout=PATIENCE_S, metadata=filled(one.headers)
     ) as call:
         await call.send_message(message, end=True)
         first = await call.recv_message()
@@ -79,3 +117,8 @@ async def answered(client: GrpcClient, one: Recorded) -> int:
         while kind is Cardinality.UNARY_STREAM and await call.recv_message() is not None:
             pass
     return int(first.status.code)
+
+
+def filled(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers without empty ones, which grpclib does not send."""
+    return {name: value for name, value in headers.items() if value}

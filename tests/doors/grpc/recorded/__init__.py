@@ -8,6 +8,9 @@ from typing import NamedTuple
 FILES = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.txt"))}
 """The recorded requests, by client."""
 
+LITE_FILES = {path.stem: path for path in sorted((Path(__file__).parent / "lite").glob("*.txt"))}
+"""Requests of producers and consumers of lite topics, by client, as a real proxy of 5.5.0 got them."""
+
 
 class Recorded(NamedTuple):
     """A message, the name of its type, and the headers of its request."""
@@ -24,4 +27,13 @@ class Recorded(NamedTuple):
 
 def requests(client: str) -> list[Recorded]:
     """Return the requests that the client sent."""
-    return [Recorded(*ast.literal_eval(line)) for line in FILES[client].read_text("utf-8").splitlines()]
+    return _read(FILES[client])
+
+
+def lite_requests(client: str) -> list[Recorded]:
+    """Return the requests about lite topics that the client sent."""
+    return _read(LITE_FILES[client])
+
+
+def _read(path: Path) -> list[Recorded]:
+    return [Recorded(*ast.literal_eval(line)) for line in path.read_text("utf-8").splitlines()]

@@ -1,14 +1,16 @@
 """A pytest plugin that records what gRPC clients send while their tests run; see README.md."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mocketmq.grpc_proxy.exchange import Exchange
+from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.stream import Stream
 from tests.clients.grpc.versions import versions
+from tests.doors.grpc.recorded import Recorded
 
 HEADERS = ("x-mq-", "authorization")
 MAX_BYTES = 2_000
@@ -34,9 +36,7 @@ def pytest_load_initial_conftests() -> None:
     async def noting(exchange: Exchange) -> Any:
         message = await read(exchange)
         if message is not None and len(last) <= MAX_BYTES:
-            headers = exchange.stream.headers
-            ours = {name: value for name, value in sorted(headers.items()) if name.startswith(HEADERS)}
-            _note(message, ours, last)
+            _note(message, _own(exchange.stream.headers), last)
         return message
 
     setattr(Stream, take.__name__, taking)
@@ -51,10 +51,27 @@ def pytest_sessionfinish() -> None:
         file.write_text("".join(f"{line}\n" for line in [*before, *lines]), "utf-8")
 
 
+def record(file: Path, sent: Iterable[Recorded]) -> None:
+    """Write one message of each kind that a client sent to a file."""
+    kept: dict[Any, tuple[str, Mapping[str, str], bytes]] = {}
+    for one in sent:
+        if len(one.data) <= MAX_BYTES:
+            kind = _kind(message_class(one.kind).FromString(one.data))
+            kept.setdefault(kind, (one.kind, _own(one.headers), one.data))
+    file.write_text("".join(f"{one!r}\n" for one in kept.values()), "utf-8")
+
+
 def _note(message: Any, headers: Mapping[str, str], data: bytes) -> None:
     file = Path(__file__).with_name(f"{_client(headers)}.txt")
-    kind = (message.DESCRIPTOR.name, *sorted(_fields(message)))
-    _noted.setdefault(file, {}).setdefault(kind, (message.DESCRIPTOR.name, headers, data))
+    _noted.setdefault(file, {}).setdefault(_kind(message), (message.DESCRIPTOR.name, headers, data))
+
+
+def _own(headers: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: value for name, value in sorted(headers.items()) if name.startswith(HEADERS)}
+
+
+def _kind(message: Any) -> tuple[str, ...]:
+    return (message.DESCRIPTOR.name, *sorted(_fields(message)))
 
 
 def _client(headers: Mapping[str, str]) -> str:

@@ -1,0 +1,136 @@
+"""Unmodified clients send to lite topics and consume them as with a real proxy."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from mocketmq.broker.registry.groups import LITE_BIND_TOPIC, LITE_SUB_MODEL
+from mocketmq.connections.certificate import certificate_of
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.settings import Settings
+from tests.clients.grpc.programs import LITE, SDKS, RunningProgram, running
+from tests.clients.grpc.versions import FOLDER
+from tests.differential.op import Ends
+from tests.differential.topics import make_topic
+from tests.doors.grpc.recorded import Recorded
+from tests.doors.grpc.recorded.recorder import record
+from tests.support.grpc import touch
+from tests.support.grpc_pass_through import passing_through
+from tests.support.patience import HANGING_S
+from tests.support.process import broker_process
+from tests.support.remoting import connected
+from tests.upstream.jars import V5_5
+from tests.upstream.process import HOST, SMALL, running_upstream
+
+RECORDED = "RECORDED_LITE"
+"""Variable that names a folder for what clients send to RocketMQ; see tests/doors/grpc/recorded/README.md."""
+WITH_TLS = frozenset(("go-grpc",))
+"""Clients that use TLS unless an environment variable forbids it."""
+LINES = (
+    *("send a 1", "send b 1", "subscribe a", "subscribe b", "wait 2"),
+    *("send a 2", "wait 1", "send b fails", "wait 2", "unsubscribe b", "send b 2", "send a 3", "wait 1"),
+)
+"""Lines for the programs; ``wait`` waits until as many more messages were received."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def theirs(jars: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ends]:  # noqa: ARG001
+    """Run RocketMQ 5.5.0 with lite topics. Its proxy has none in the process of a broker."""
+    settings = {
+        **SMALL,
+        "brokerFastFailureEnable": "false",
+        "enableLmq": "true",
+        "enableMultiDispatch": "true",
+    }
+    home = tmp_path_factory.mktemp("lite") / "upstream"
+    proxy = {"useEndpointPortFromRequest": True}
+    async with running_upstream(home, V5_5, settings, proxy, has_own_proxy=True) as upstream:
+        yield Ends(HOST, upstream.namesrv_port, upstream.broker_port, upstream.grpc_port)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ours() -> AsyncIterator[Ends]:
+    """Run mocketmq."""
+    async with broker_process("--log-level", "error") as broker:
+        await touch(broker.grpc)
+        yield Ends(HOST, broker.name_server[1], broker.broker_port, int(broker.grpc.rpartition(":")[2]))
+        assert not broker.stderr, broker.stderr
+
+
+@pytest.mark.differential
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("client", LITE)
+async def test_an_application_consumes_lite_topics_alike(
+    client: str, theirs: Ends, ours: Ends, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    there, sent = await _played(client, theirs, tmp_path_factory.mktemp("client"))
+    if RECORDED in os.environ:
+        record(Path(os.environ[RECORDED]) / f"{client}.txt", sent)
+    here, _ = await _played(client, ours, tmp_path_factory.mktemp("client"))
+    assert here == there
+    assert set(here) == {"a", "b"}
+
+
+async def _played(client: str, ends: Ends, home: Path) -> tuple[dict[str, list[str]], list[Recorded]]:
+    """Return what the client received, by lite topic, and what it sent."""
+    program = await asyncio.to_thread(SDKS[client], FOLDER / LITE[client], home)
+    topic, group = f"chats-{client.replace('.', '-')}", f"agents-{client.replace('.', '-')}"
+    await make_topic(HOST, ends.namesrv_port, ends.broker_port, topic, "LITE")
+    await _make_group(ends, group, topic)
+    tls = await certificate_of(Settings(data=":memory:")).context() if client in WITH_TLS else None
+    async with (
+        passing_through(ends.grpc_port, tls) as between,
+        running(program, home, f"{HOST}:{between.port}", topic, group) as application,
+    ):
+        return await _told(application), between.sent
+
+
+async def _told(application: RunningProgram) -> dict[str, list[str]]:
+    """Give the program its lines."""
+    received: dict[str, list[str]] = {}
+    fresh = 0
+
+    async def line() -> str:
+        nonlocal fresh
+        read = await application.line()
+        assert read, "the program has ended"
+        if read.startswith("got"):
+            _, lite_topic, body, attempt = read.split(" ")
+            received.setdefault(lite_topic, []).append(f"{body} {attempt}")
+            fresh += 1
+        return read
+
+    async with asyncio.timeout(HANGING_S):
+        assert await line() == "ready"
+        for command in LINES:
+            if command.startswith("wait"):
+                while fresh < int(command.rpartition(" ")[2]):
+                    await line()
+                fresh = 0
+                continue
+            application.stdin.write(f"{command}\n".encode())
+            while (answer := await line()).startswith("got"):
+                pass
+            assert answer == "done", answer
+    return received
+
+
+async def _make_group(ends: Ends, group: str, topic: str) -> None:
+    """Create the group, with exponential back-offs, because Node's client knows no others."""
+    attributes = {f"+{LITE_BIND_TOPIC}": topic, f"+{LITE_SUB_MODEL}": "Shared"}
+    backoff = {"initial": 1_000, "max": 10_000, "multiplier": 2}
+    config = {
+        "groupName": group,
+        "attributes": attributes,
+        "groupRetryPolicy": {"type": "EXPONENTIAL", "exponentialRetryPolicy": backoff},
+    }
+    async with connected(HOST, ends.broker_port) as client:
+        answer = await client.call(
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=json.dumps(config).encode()
+        )
+        assert answer.code == 0, answer
