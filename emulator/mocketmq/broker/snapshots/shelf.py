@@ -16,6 +16,7 @@ from mocketmq.broker.snapshots.snapshot_file import (
     read_archive,
     read_manifest,
 )
+from mocketmq.broker.snapshots.state_cache import StateCache
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.errors import SnapshotNotFoundError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
@@ -27,8 +28,6 @@ NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
 _TEMPORARY: Final = ".saving"
 _STALE_US: Final = 3600 * US_PER_S
 """Age from which a temporary file is one that a kill has left, not one that another broker is writing."""
-_CACHED_BYTES: Final = 32 << 20
-"""Largest database that stays in memory after a read, because tests restore one snapshot many times."""
 
 
 class Kept(NamedTuple):
@@ -75,7 +74,7 @@ class MemoryShelf:
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
-        self._last: tuple[str, bytes, SnapshotState] | None = None
+        self._cache = StateCache()
 
     def names(self) -> list[str]:
         return sorted(self._files)
@@ -88,18 +87,20 @@ class MemoryShelf:
 
     def read(self, name: str) -> SnapshotState:
         file = self._file(name)
-        if self._last is None or self._last[0] != name or self._last[1] is not file:
-            self._last = name, file, read_archive(io.BytesIO(file), name)
-        return self._last[2]
+        state = self._cache.find(name, file)
+        if state is None:
+            state = read_archive(io.BytesIO(file), name)
+            self._cache.keep(name, file, state)
+        return state
 
     def write(self, name: str, file: bytes, state: SnapshotState | None = None) -> None:
         self._files[name] = file
-        self._last = None if state is None else (name, file, state)
+        self._cache.keep(name, file, state)
 
     def remove(self, name: str) -> None:
         self._file(name)
         del self._files[name]
-        self._last = None
+        self._cache.keep(name, None, None)
 
     def _file(self, name: str) -> bytes:
         try:
@@ -113,7 +114,7 @@ class FileShelf:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._last: tuple[str, tuple[int, ...], SnapshotState] | None = None
+        self._cache = StateCache()
 
     def names(self) -> list[str]:
         return sorted(self._names())
@@ -141,19 +142,15 @@ class FileShelf:
 
     def read(self, name: str) -> SnapshotState:
         stamp = _stamp_of(self._stat(name))
-        if self._last is not None and self._last[:2] == (name, stamp):
-            return self._last[2]
+        state = self._cache.find(name, stamp)
+        if state is not None:
+            return state
         try:
             state = read_archive(self._path(name), name)
         except OSError as error:
             raise self._refusal("read", error) from error
-        self._keep(name, stamp, state)
+        self._cache.keep(name, stamp, state)
         return state
-
-    def _keep(self, name: str, stamp: tuple[int, ...], state: SnapshotState | None) -> None:
-        self._last = None
-        if state is not None and len(state.content) <= _CACHED_BYTES:
-            self._last = name, stamp, state
 
     def write(self, name: str, file: bytes, state: SnapshotState | None = None) -> None:
         temporary = self.directory / f"{name}{_TEMPORARY}"
@@ -168,7 +165,7 @@ class FileShelf:
             pass_point("snapshots.written")
             temporary.replace(self._path(name))
             pass_point("snapshots.renamed")
-            self._keep(name, stamp, state)
+            self._cache.keep(name, stamp, state)
             sync_path(self.directory)
         except OSError as error:
             with suppress(OSError):

@@ -1,0 +1,35 @@
+"""States of snapshots in memory: the newest ones that fit, of the files that are there."""
+
+import pytest
+
+from mocketmq.broker.snapshots import state_cache
+from mocketmq.broker.snapshots.snapshot_file import SnapshotState, new_manifest
+from mocketmq.broker.snapshots.state_cache import StateCache
+
+MANIFEST = new_manifest(saved_us=0, now_us=0, clock="manual", topics=0, groups=0, messages=0, pending=0)
+
+
+def state(size: int) -> SnapshotState:
+    return SnapshotState(MANIFEST, b"x" * size)
+
+
+def test_the_least_recently_used_states_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_cache, "MAX_CACHED_BYTES", 10)
+    cache, states = StateCache(), {name: state(4) for name in ("a", "b", "c")}
+    cache.keep("a", 1, states["a"])
+    cache.keep("b", 1, states["b"])
+    assert cache.find("a", 1) is states["a"]
+    cache.keep("c", 1, states["c"])
+    assert [cache.find(name, 1) for name in ("a", "b", "c")] == [states["a"], None, states["c"]]
+    cache.keep("large", 1, state(11))
+    assert [cache.find(name, 1) for name in ("a", "c", "large")] == [None] * 3
+
+
+def test_another_file_under_the_name_has_another_state() -> None:
+    cache = StateCache()
+    cache.keep("a", 1, state(1))
+    assert cache.find("a", 2) is None
+    cache.keep("a", 2, state(1))
+    assert cache.find("a", 2)
+    cache.keep("a", 0, None)
+    assert cache.find("a", 2) is None
