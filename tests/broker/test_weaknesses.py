@@ -20,7 +20,7 @@ from mocketmq_compat.delay import record_reader
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from mocketmq_compat.delay.group_saves import GroupSaves
-from mocketmq_compat.delay.stored_scheme import Tidying
+from mocketmq_compat.delay.tidying import Tidying
 from tests.doors.remoting.gates import until
 from tests.support.api import metrics_of, running_api
 from tests.support.brokers import (

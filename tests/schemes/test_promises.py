@@ -94,10 +94,10 @@ async def test_the_timer_sleeps_until_the_first_due_time(
 async def test_memory_holds_the_first_pending_messages_alone(scheme: TimedSchemeName, tmp_path: Path) -> None:
     async with running_broker(tmp_path, timed_scheme=scheme, delay_sync="never") as broker:
         engine = scheme_of(broker)
-        engine.read_ahead.size = 8
+        engine.entries.read_ahead.size = 8
         for number in range(100):
             await send_in(broker, 1_000 + (number * 7) % 50, str(number))
-        assert len(engine.read_ahead.entries) <= 2 * engine.read_ahead.size
+        assert len(engine.entries.read_ahead.entries) <= 2 * engine.entries.read_ahead.size
         assert (await broker.mover.advance(2 * S)).fired == 100
         expected = sorted(range(100), key=lambda number: (number * 7 % 50, number))
         assert await in_order_of_delivery(broker) == [str(number) for number in expected]

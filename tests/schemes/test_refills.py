@@ -36,8 +36,8 @@ async def test_entries_marked_during_a_refill_do_not_reappear(
         assert len(engine.marks.gone) == 1
         with monkeypatch.context() as refilling:
             refilling.setattr(engine.store, "first_records", read_and_mark)
-            await engine._refill()
-        assert len(engine.read_ahead.entries) == 1
+            await engine.entries.refill()
+        assert len(engine.entries.read_ahead.entries) == 1
         await broker.mover.advance(2 * HOUR_MS * 1_000)
         assert await in_order_of_delivery(broker) == ["delivered", "waits"]
         assert (engine.pending, engine.repeats) == (0, 0)

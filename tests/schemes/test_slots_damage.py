@@ -54,7 +54,7 @@ async def with_most_beyond_memory(broker: Broker, data: Path) -> Path:
 
     Only the index knows most of the pending messages.
     """
-    slots_of(broker).read_ahead.size = 8
+    slots_of(broker).entries.read_ahead.size = 8
     for number in range(COUNT):
         await send_in(broker, 1_000 + 10 * number, str(number))
     [path] = (data / "slots" / "index").iterdir()

@@ -80,7 +80,7 @@ async def test_r7_reading_begins_behind_what_was_removed(
         return real(rocks, start, kind, limit)
 
     async with running_broker(tmp_path, delay_sync="never", **SORTED) as broker:
-        scheme_of(broker).read_ahead.size = 8
+        scheme_of(broker).entries.read_ahead.size = 8
         for number in range(60):
             await send_in(broker, 1_000 + number, str(number))
         monkeypatch.setattr(Rocks, "keys", keys)

@@ -271,7 +271,7 @@ async def test_memory_holds_only_what_is_due_soon(tmp_path: Path) -> None:
         assert sum(broker.schemes.due_seconds().values()) == 301
     async with wheel(tmp_path) as broker:
         assert in_the_wheel(broker) == 1
-        assert BATCH <= len(scheme_of(broker).read_ahead.entries) < 301
+        assert BATCH <= len(scheme_of(broker).entries.read_ahead.entries) < 301
         assert len(await advance_to_end(broker)) == 301
 
 

@@ -7,7 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
-from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBusyError, StoreUnavailableError
+from mocketmq.errors import (
+    EmulatorError,
+    InternalError,
+    StoppingError,
+    StoreBusyError,
+    StoreFullError,
+    StoreUnavailableError,
+)
 from mocketmq.failpoint import pass_point
 from mocketmq.store.chore import Chore
 from mocketmq_compat.delay.delayed_file import Entry
@@ -41,12 +48,17 @@ class GroupSaves(Chore):
     interval_s = INTERVAL_S
     most_waiting = MAX_WAITING
 
-    def __init__(self, store: DelayStore, policy: Sync, saved: Callable[[Entry], None]) -> None:
+    def __init__(
+        self, store: DelayStore, policy: Sync, saved: Callable[[Entry], None], quota_bytes: int = 0
+    ) -> None:
+        """``quota_bytes`` limits the disk space of all pending records; 0 means no limit."""
         super().__init__()
         self.in_flight: set[Entry] = set()
         self.failures = 0
         self._store = store
         self._policy = policy
+        self._quota_bytes = quota_bytes
+        self._saving_bytes = 0
         self._saved = saved
         self._thread = ThreadPoolExecutor(1, "delay-saves")
         self._waiting: list[_Save] = []
@@ -58,8 +70,23 @@ class GroupSaves(Chore):
         """Save the record, even if the caller is cancelled; on return it is as durable as the policy says.
 
         Raises StoreUnavailableError if the disk refuses the record, which is then not kept. Raises
-        StoreBusyError if too many records are waiting, StoppingError after ``close``.
+        StoreFullError if the quota is used up, StoreBusyError if too many records are waiting, StoppingError
+        after ``close``.
         """
+        size = self._store.disk_bytes_of(len(content))
+        used = self._store.disk_bytes + self._saving_bytes
+        if self._quota_bytes and used + size > self._quota_bytes:
+            raise StoreFullError(
+                f"delayed messages take {used} of {self._quota_bytes} bytes of disk, and this one"
+                f" needs {size} more; raise --delay-quota, or wait until some are delivered"
+            )
+        self._saving_bytes += size
+        try:
+            await self._save(entry, content)
+        finally:
+            self._saving_bytes -= size
+
+    async def _save(self, entry: Entry, content: bytes) -> None:
         if self.is_closing:
             raise StoppingError("the broker is stopping; nothing more is stored")
         if len(self._waiting) >= self.most_waiting:

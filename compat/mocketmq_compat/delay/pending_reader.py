@@ -1,7 +1,7 @@
 """Reads the pending messages of a store: by key, by number, in order of arrival, and the newest."""
 
 import heapq
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Container, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -22,8 +22,8 @@ _READ_TOGETHER: Final = 10
 class PendingReader:
     """Reads pending messages.
 
-    ``waits`` returns whether a record is pending. ``settled`` is :meth:`TimedScheme.settled`. ``run`` runs a
-    function in a thread, and turns its OSError into a StoreError.
+    ``pending`` has the entries of pending messages. ``settled`` is :meth:`TimedScheme.settled`. ``run`` runs
+    a function in a thread, and turns its OSError into a StoreError.
     """
 
     def __init__(
@@ -31,14 +31,14 @@ class PendingReader:
         store: DelayStore,
         records: RecordReader,
         topics: TopicLookup,
-        waits: Callable[[Entry], bool],
+        pending: Container[Entry],
         settled: Callable[[Sequence[int]], Awaitable[set[Identity]]],
         run: Callable[[Callable[[], Any]], Awaitable[Any]],
     ) -> None:
         self._store = store
         self._records = records
         self._topics = topics
-        self._waits = waits
+        self._pending = pending
         self._settled = settled
         self._run = run
 
@@ -134,7 +134,7 @@ class PendingReader:
         """
         found: list[StoredMessage] = []
         size = 0
-        left = [entry for entry in entries if self._waits(entry)]
+        left = [entry for entry in entries if entry in self._pending]
         settled = await self._settled([entry.number for entry in left])
         while left:
             contents = await self._records.contents(left)

@@ -2,40 +2,30 @@
 
 How it works. A pending message is a record in the store and nowhere else, identified by its entry: due time,
 number, key hash. A send is acknowledged once its record is saved; :class:`GroupSaves` writes and syncs
-records that arrive together as one group. The engine holds only the entries that are due next, the
-:class:`ReadAhead`, however many are pending. When the timer fires, the engine reads the records of the first
-entries and gives the messages to the broker's writer; after the commit, :class:`Marks` marks their records as
-settled. When the read-ahead runs out, a thread refills it from the store.
+records that arrive together as one group. :class:`PendingEntries` knows which are due next, and has only
+these entries in memory, however many are pending. When the timer fires, :class:`DueMessages` reads the
+records of the first entries, and the engine gives the messages to the broker's writer; after the commit,
+:class:`Marks` marks their records as settled.
 
 Delivery is exactly once. The transaction that makes a message visible also records its identity in the table
 ``timed_messages``; the record is marked only once the transaction is durable. An unmarked record of a
 delivered message, left by a kill or restored from a backup, is recognized by its identity, and marked instead
-of delivered. A record that cannot be delivered is quarantined, so that it does not hold up other records.
+of delivered.
 
 A new scheme implements :class:`DelayStore`. Everything that blocks runs in threads: one for saves, one for
 reads, one for marks.
 """
 
 import asyncio
-import logging
 from collections import Counter
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Container,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, TypeVar
 
 from mocketmq.clock import LATEST_US, US_PER_MS, steady_us
-from mocketmq.errors import EmulatorError, StoreFullError, StoreUnavailableError
+from mocketmq.errors import StoreUnavailableError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.message_id import Identity, key_hash
@@ -43,61 +33,33 @@ from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.scheme import FileFigures
 from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import KeptRecord, NewestPage, TimedScheme
-from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import Settings
-from mocketmq.store.chore import Chore
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
+from mocketmq_compat.delay.due_messages import DueMessages
 from mocketmq_compat.delay.group_saves import GroupSaves
-from mocketmq_compat.delay.marks import Marks
+from mocketmq_compat.delay.marks import NOT_REMOVED, Marks
 from mocketmq_compat.delay.parked_message import content_of, entry_of
+from mocketmq_compat.delay.pending_entries import PendingEntries
 from mocketmq_compat.delay.pending_reader import PendingReader
-from mocketmq_compat.delay.read_ahead import ReadAhead
-from mocketmq_compat.delay.record_reader import MISSING, RecordReader
+from mocketmq_compat.delay.record_reader import RecordReader
+from mocketmq_compat.delay.staged_records import StagedRecords
 from mocketmq_compat.delay.start_deliver_time import StartDeliverTime
 from mocketmq_compat.delay.store import DelayStore
-
-log = logging.getLogger(__name__)
+from mocketmq_compat.delay.tidying import Tidying
 
 _SETTLED_EARLY: Final = (
     "SELECT due_ms, number, key_hash FROM timed_messages WHERE outcome <> 'delivered' AND due_ms > ?"
 )
 
-_NOTE_STAGED: Final = "INSERT OR IGNORE INTO timed_messages VALUES (?, ?, ?, 'cleared', -1)"
 _SETTLE_AGAIN: Final = "INSERT OR REPLACE INTO timed_messages VALUES (?, ?, ?, 'cleared', -1)"
 _FORGET_CLEARED: Final = (
     "DELETE FROM timed_messages WHERE number = ? AND key_hash = ? AND outcome = 'cleared'"
 )
 
-_NOT_REMOVED: Final = "the disk refuses to remove delayed messages that were delivered"
-
 T = TypeVar("T")
-
-
-class Tidying(Chore):
-    """Retries marks and adopts files at intervals, whether or not anything is delivered."""
-
-    name = "delay-tidying"
-    interval_s = 30.0
-
-    def __init__(self, tidy: Callable[[], Awaitable[None]]) -> None:
-        super().__init__()
-        self._tidy = tidy
-
-    async def turn(self) -> None:
-        await self._tidy()
-
-
-class _AnyOf:
-    """A live union of sets."""
-
-    def __init__(self, *sets: Container[Entry]) -> None:
-        self._sets = sets
-
-    def __contains__(self, entry: object) -> bool:
-        return any(entry in one for one in self._sets)
 
 
 def exact(due_us: int) -> int:
@@ -119,8 +81,9 @@ class StoredScheme(TimedScheme):
         self.name = name
         super().__init__(context)
         self.store = store
-        self.saves = GroupSaves(store, settings.delay_sync, self._saved)
+        self.saves = GroupSaves(store, settings.delay_sync, self._saved, settings.delay_quota_bytes)
         self.marks = Marks(store, self._synced, context.store.clock.now_us, self._in_thread)
+        self.entries = PendingEntries(store, self.saves, self.marks, self._in_thread, context.changed)
         self.tidying = Tidying(self.tidy)
         self.repeats = 0  # records marked without a delivery, because their messages were settled
         self._clock = context.store.clock
@@ -131,34 +94,30 @@ class StoredScheme(TimedScheme):
         self._due_times = StartDeliverTime(self._clock, settings.start_deliver_time, *windows_us)
         self._fires_at = fires_at
         self._syncs_later = settings.delay_sync == "interval"
-        self._quota_bytes = settings.delay_quota_bytes
-        self._saving_bytes = 0
-        self.read_ahead = ReadAhead()
-        self._pending = 0
-        self._opened: dict[Entry, StoredMessage] = {}  # due messages that are read, but not delivered yet
-        self._staged: set[Entry] = set()  # written by a restore that is not committed
-        self._others = _AnyOf(self.marks.gone, self.saves.in_flight, self._staged)  # stored, but not pending
-        self._recounts = store.recounts  # value when the read-ahead was last filled
         self._thread = ThreadPoolExecutor(1, "delay-reads")
         self.records = RecordReader(store, context.topics, self.kept, self._in_thread)
         self._pending_reader = PendingReader(
-            store, self.records, context.topics, self._waits, self.settled, self._in_thread
+            store, self.records, context.topics, self.entries, self.settled, self._in_thread
         )
+        self._due_messages = DueMessages(
+            store, self.records, self.entries, self.settled, self._refuse_repeats, self._in_thread
+        )
+        self._staged = StagedRecords(store, context.store.writer, self.marks, self.entries, self._in_thread)
 
     # Start and stop
 
     async def load(self) -> None:
         """Load the pending messages. Raises a StoreError."""
-        self._pending = await self._in_thread(lambda: self.store.count)
+        await self.entries.load()
         self.context.numbers.note(self.store.last_number)
         await self._tidy_store()
-        await self._refill()
+        await self.entries.refill()
         await self._refuse_settled_early()
 
     async def _refuse_settled_early(self) -> None:
         """Drop restored copies of cancelled or forced messages; they would be listed as pending until due."""
         early = await self.context.store.database.rows(_SETTLED_EARLY, (self._clock.now_us() // US_PER_MS,))
-        self._refuse_repeats([entry for entry in map(Entry._make, early) if self._waits(entry)])
+        self._refuse_repeats([entry for entry in map(Entry._make, early) if entry in self.entries])
 
     def start(self) -> Sequence[asyncio.Task[None]]:
         """Start tidying, and the syncs of the policy ``interval``."""
@@ -193,7 +152,7 @@ class StoredScheme(TimedScheme):
             if not is_new:
                 await self._forget_cleared(entry.identity)
             began_us = steady_us()
-            await self._save(entry, content_of(kept, queue))
+            await self.saves.save(entry, content_of(kept, queue))
             writer.tell_stored([(self.context.parked_queue, 1, len(draft.body))], steady_us() - began_us)
         return kept
 
@@ -218,61 +177,32 @@ class StoredScheme(TimedScheme):
         self._remove(records)
         await self.marks.done()
         if not self.marks.gone.isdisjoint(records):
-            raise StoreUnavailableError(_NOT_REMOVED)
+            raise StoreUnavailableError(NOT_REMOVED)
         await self.context.store.writer.commit(lambda batch: batch.execute(_FORGET_CLEARED, identity))
 
-    async def _save(self, entry: Entry, content: bytes) -> None:
-        size = self.store.disk_bytes_of(len(content))
-        used = self.store.disk_bytes + self._saving_bytes
-        if self._quota_bytes and used + size > self._quota_bytes:
-            raise StoreFullError(
-                f"delayed messages take {used} of {self._quota_bytes} bytes of disk, and this one"
-                f" needs {size} more; raise --delay-quota, or wait until some are delivered"
-            )
-        self._saving_bytes += size
-        try:
-            await self.saves.save(entry, content)
-        finally:
-            self._saving_bytes -= size
-
     def _saved(self, entry: Entry) -> None:
-        first = self.read_ahead.first()
-        self._pending += 1
-        self.read_ahead.add(entry)
-        if first is None or entry < first:
-            self.context.changed()
+        self.entries.add(entry)
 
     # Due times
 
     @property
     def pending(self) -> int:
         """The number of pending messages."""
-        return self._pending
+        return self.entries.count
 
     def first_due_us(self) -> int | None:
         """Return the due time of the first saved message."""
-        first = self._first()
+        first = self.entries.first()
         return None if first is None else first.due_us
 
     def next_delivery_us(self) -> int | None:
         """Return the instant of the next delivery, including messages that are still being saved."""
-        first = self._before_saves(self._first())
+        first = self.entries.first_or_saving()
         return None if first is None else self._fires_at(first.due_us)
-
-    def _first(self) -> Entry | None:
-        if self.read_ahead.needs_refill:
-            # Runs on the event loop, because it is rare: only after many cancellations.
-            self.read_ahead.end_refill(self._read_first())
-        return self.read_ahead.first()
-
-    def _before_saves(self, first: Entry | None) -> Entry | None:
-        """Return the earlier of this entry and the first entry that is being saved."""
-        saving = min(self.saves.in_flight, default=None)
-        return saving if first is None or (saving is not None and saving < first) else first
 
     def due_seconds(self) -> Mapping[int, int]:
         """Return the number of messages due in each second; of the read-ahead, if the store has no counts."""
-        return self.store.by_second() or Counter(entry.second for entry in self.read_ahead.entries)
+        return self.store.by_second() or Counter(entry.second for entry in self.entries.read_ahead.entries)
 
     def file_figures(self) -> FileFigures:
         """Return the disk space of the store, and counts of damaged and repeated records."""
@@ -286,31 +216,6 @@ class StoredScheme(TimedScheme):
             Counter(store.damaged),
         )
 
-    async def _refill(self) -> None:
-        self.read_ahead.begin_refill()
-        # A record may be read before it is marked, and then leave ``gone`` before the read ends.
-        leaving = {*self.marks.gone}
-        try:
-            found = await self._in_thread(self._read_first)
-        except BaseException:
-            self.read_ahead.abandon_refill()
-            raise
-        if self.read_ahead.is_refilling:  # False: ``_recount`` has filled it meanwhile
-            self.read_ahead.end_refill(entry for entry in found if entry not in leaving)
-
-    def _recount(self) -> None:
-        """Reload the read-ahead after the store has rebuilt its index. Rarely blocks the event loop."""
-        recounts = self.store.recounts
-        leaving = sum(map(self.store.holds, {*self.marks.gone, *self.saves.in_flight, *self._staged}))
-        self._pending = self.store.count - leaving
-        self.read_ahead.abandon_refill()
-        self.read_ahead.end_refill(self._read_first())
-        self._recounts = recounts
-        self.context.changed()
-
-    def _read_first(self) -> list[Entry]:
-        return self.store.first_records(self.read_ahead.size + 1, self._others)
-
     # Delivering
 
     @asynccontextmanager
@@ -322,46 +227,14 @@ class StoredScheme(TimedScheme):
 
         if any(map(is_due, self.saves.in_flight)):
             await self.saves.idle()
-        beyond = self.read_ahead.beyond
-        if beyond is not None and len(self.read_ahead.entries) < BATCH and is_due(beyond):
-            await self._refill()
+        due = await self.entries.due(is_due)
         picked_us = self._clock.now_us()
-        await self._read(self.read_ahead.until(is_due, BATCH))
+        messages = await self._due_messages.read(due)
         pass_point("files.picked")
-        yield partial(self._due_now, [*self._opened.items()], picked_us)
-
-    async def _read(self, entries: Sequence[Entry]) -> None:
-        """Read as many of these entries as fit into a batch. Removes repeated and damaged entries.
-
-        Messages that are read but not delivered this time are kept for the next time.
-        """
-        settled = await self.settled([entry.number for entry in entries])
-        self._refuse_repeats([entry for entry in entries if entry.identity in settled])
-        waiting = [entry for entry in entries if entry.identity not in settled]
-        unread = [entry for entry in waiting if entry not in self._opened]
-        contents = await self.records.contents(unread) if unread else {}
-        opened: dict[Entry, StoredMessage] = {}
-        for entry in waiting:
-            message = self._opened.get(entry)
-            if message is None and entry not in contents:
-                break
-            try:
-                message = message or await self.records.message(entry, contents[entry])
-                if entry.identity in settled:  # the same message with two due times
-                    self._refuse_repeats([entry])
-                else:
-                    opened[entry] = message
-                    settled.add(entry.identity)
-            except DamagedFileError as error:
-                await self._put_aside(entry, error)
-            except EmulatorError:  # the database failed, not the message
-                raise
-            except Exception as error:  # noqa: BLE001 - one message must not hold up all others
-                await self._put_aside(entry, DamagedFileError("defect", repr(error)))
-        self._opened = opened
+        yield partial(self._due_now, messages, picked_us)
 
     def _due_now(self, opened: Sequence[tuple[Entry, StoredMessage]], picked_us: int) -> Iterator[Due]:
-        following = self._before_saves(self.read_ahead.first_but({entry for entry, _ in opened}))
+        following = self.entries.first_but({entry for entry, _ in opened})
         delivered: list[Entry] = []
         for entry, message in opened:
             if following is not None and following < entry:
@@ -394,10 +267,7 @@ class StoredScheme(TimedScheme):
 
     def holds(self, parked: StoredMessage) -> bool:
         """Return whether this message is still pending."""
-        return parked.due_us is not None and self._waits(entry_of(parked))
-
-    def _waits(self, entry: Entry) -> bool:
-        return entry not in self._others and self.store.holds(entry)
+        return parked.due_us is not None and entry_of(parked) in self.entries
 
     async def find_by_key(self, unique_key: str, max_bytes: int = NO_LIMIT) -> list[StoredMessage]:
         return await self._pending_reader.with_key(unique_key, max_bytes)
@@ -433,7 +303,7 @@ class StoredScheme(TimedScheme):
 
     def clear(self, batch: Batch) -> None:
         """Forget all pending messages on commit, except messages that are still being saved."""
-        entries = [entry for entry in self.store.all() if entry not in self._others]
+        entries = [*self.entries]
         for entry in {entry.identity: entry for entry in entries}.values():
             self.settle(batch, entry.identity, entry.due_ms, "cleared")
         batch.on_commit(partial(self._remove, entries, is_cleared=True))
@@ -444,27 +314,14 @@ class StoredScheme(TimedScheme):
         self._remove(entries)
 
     def _remove(self, entries: Iterable[Entry], *, is_cleared: bool = False) -> None:
-        gone = []
-        for entry in dict.fromkeys(entries):
-            if entry not in self.marks.gone and (self.read_ahead.remove(entry) or self.store.holds(entry)):
-                self._opened.pop(entry, None)
-                self._pending -= 1
-                gone.append(entry)
+        gone = [entry for entry in dict.fromkeys(entries) if self.entries.remove(entry)]
+        self._due_messages.forget(gone)
         self.marks.mark_soon(gone, is_cleared=is_cleared)
-
-    async def _put_aside(self, entry: Entry, error: DamagedFileError) -> None:
-        """Quarantine what is left of the message, with the reason."""
-        if self.read_ahead.remove(entry):
-            self._pending -= 1
-        elif error.kind == MISSING:
-            return  # the store has removed it already
-        log.warning("quarantining the delayed message %s: %s", entry.name, error)
-        await self._in_thread(partial(self.store.put_aside, entry, error.kind, str(error)))
 
     # Snapshots
 
     def choose_records(self) -> Callable[[], Iterable[KeptRecord]]:
-        entries = [entry for entry in self.store.all() if entry not in self._others]
+        entries: list[Entry] = [*self.entries]
 
         def read() -> Iterator[KeptRecord]:
             for entry in entries:
@@ -474,54 +331,22 @@ class StoredScheme(TimedScheme):
         return read
 
     async def stage(self, records: Sequence[KeptRecord]) -> None:
-        """Write the records that are not pending.
-
-        Their identities are recorded as settled before, so that a start after a kill marks these records. The
-        transaction of the restore turns this around: it forgets these identities, and settles those of the
-        messages that are to go.
-        """
-        await self.marks.done()
-        new = {entry: one.content for one in records if not self._waits(entry := Entry(*one[:3]))}
-        if not self.marks.gone.isdisjoint(new):
-            raise StoreUnavailableError(_NOT_REMOVED)
-
-        def note(batch: Batch) -> None:
-            for entry in new:
-                batch.execute(_NOTE_STAGED, (*entry.identity, entry.due_ms))
-
-        def write() -> None:
-            for entry, content in new.items():
-                self.store.write(entry, content)
-            self.store.sync(new)
-
-        self._staged.update(new)
-        try:
-            if new:
-                await self.context.store.writer.commit(note)
-                pass_point("snapshots.noted")
-                await self._in_thread(write)
-                pass_point("snapshots.staged")
-        except BaseException:
-            await self.unstage()
-            raise
+        await self._staged.write(records)
 
     async def unstage(self) -> None:
-        staged = [*self._staged]
-        await self._in_thread(lambda: [self.store.remove_record(entry) for entry in staged])
-        self._staged.clear()
+        await self._staged.remove()
 
     def restore(self, batch: Batch, records: Sequence[KeptRecord]) -> None:
         entries = {Entry(*one[:3]) for one in records}
-        leaving = [one for one in self.store.all() if one not in self._others and one not in entries]
+        leaving = [one for one in self.entries if one not in entries]
         for entry in leaving:
             batch.execute(_SETTLE_AGAIN, (*entry.identity, entry.due_ms))
         batch.on_commit(partial(self._restored, leaving))
 
     def _restored(self, leaving: Sequence[Entry]) -> None:
         pass_point("snapshots.restored")
-        staged = [*self._staged]
-        self._staged.clear()
-        self._opened.clear()
+        staged = self._staged.hand_over()
+        self._due_messages.forget_all()
         self._remove(leaving, is_cleared=True)
         for entry in staged:
             self.context.numbers.note(entry.number)
@@ -562,8 +387,7 @@ class StoredScheme(TimedScheme):
         """Run ``act`` in a thread. Raises StoreUnavailableError for an OSError."""
         try:
             result = await asyncio.get_running_loop().run_in_executor(thread or self._thread, act)
-            if self.store.recounts != self._recounts:
-                self._recount()
+            self.entries.recount()
         except OSError as error:
             place = f" ({error.filename})" if error.filename else ""
             raise StoreUnavailableError(

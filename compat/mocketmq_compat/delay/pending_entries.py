@@ -1,0 +1,141 @@
+"""The entries of pending messages: how many there are, and which are due next.
+
+The store holds a record for each pending message, and also some for messages that are not pending: settled
+ones whose record is not marked yet, ones that are still being saved, and ones that a restore has written but
+not committed. The first entries in order of delivery are in memory, as the :class:`ReadAhead`. When it runs
+out, a thread refills it from the store.
+"""
+
+from collections.abc import Awaitable, Callable, Container, Iterator
+from typing import Any
+
+from mocketmq.schedule.timer import BATCH
+from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.group_saves import GroupSaves
+from mocketmq_compat.delay.marks import Marks
+from mocketmq_compat.delay.read_ahead import ReadAhead
+from mocketmq_compat.delay.store import DelayStore
+
+
+class _AnyOf:
+    """A live union of sets."""
+
+    def __init__(self, *sets: Container[Entry]) -> None:
+        self._sets = sets
+
+    def __contains__(self, entry: object) -> bool:
+        return any(entry in one for one in self._sets)
+
+
+class PendingEntries:
+    """The entries of all pending messages of a store.
+
+    ``run`` runs a function in a thread, and turns its OSError into a StoreError. ``changed`` is called when
+    another entry may be the first.
+    """
+
+    def __init__(
+        self,
+        store: DelayStore,
+        saves: GroupSaves,
+        marks: Marks,
+        run: Callable[[Callable[[], Any]], Awaitable[Any]],
+        changed: Callable[[], None],
+    ) -> None:
+        self.count = 0
+        self.read_ahead = ReadAhead()
+        self.staged: set[Entry] = set()  # written by a restore that is not committed
+        self._store = store
+        self._saves = saves
+        self._marks = marks
+        self._run = run
+        self._changed = changed
+        self._others = _AnyOf(marks.gone, saves.in_flight, self.staged)  # stored, but not pending
+        self._recounts = store.recounts  # value when the read-ahead was last filled
+
+    async def load(self) -> None:
+        """Count the entries of a store that was opened. Raises a StoreError."""
+        self.count = await self._run(lambda: self._store.count)
+
+    def __contains__(self, entry: object) -> bool:
+        return isinstance(entry, Entry) and entry not in self._others and self._store.holds(entry)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Every pending entry, in any order."""
+        return (entry for entry in self._store.all() if entry not in self._others)
+
+    def add(self, entry: Entry) -> None:
+        """Add the entry of a record that was saved, restored or adopted."""
+        first = self.read_ahead.first()
+        self.count += 1
+        self.read_ahead.add(entry)
+        if first is None or entry < first:
+            self._changed()
+
+    def remove(self, entry: Entry) -> bool:
+        """Remove the entry of a settled message. Returns whether the message was pending."""
+        if entry in self._marks.gone or not (self.read_ahead.remove(entry) or self._store.holds(entry)):
+            return False
+        self.count -= 1
+        return True
+
+    def remove_unreadable(self, entry: Entry) -> bool:
+        """Remove an entry whose record is damaged or missing. Returns whether it was among the first."""
+        was_first = self.read_ahead.remove(entry)
+        self.count -= was_first
+        return was_first
+
+    def first(self) -> Entry | None:
+        """The first entry in order of delivery; None without pending messages."""
+        if self.read_ahead.needs_refill:
+            # Runs on the event loop, because it is rare: only after many cancellations.
+            self.read_ahead.end_refill(self._read_first())
+        return self.read_ahead.first()
+
+    def first_or_saving(self) -> Entry | None:
+        """Like ``first``, including the entries of messages that are being saved."""
+        return self._before_saves(self.first())
+
+    def first_but(self, others: Container[Entry]) -> Entry | None:
+        """Like ``first_or_saving``, but leaves out ``others``, which are saved."""
+        return self._before_saves(self.read_ahead.first_but(others))
+
+    def _before_saves(self, first: Entry | None) -> Entry | None:
+        """The earlier of this entry and the first entry that is being saved."""
+        saving = min(self._saves.in_flight, default=None)
+        return saving if first is None or (saving is not None and saving < first) else first
+
+    async def due(self, is_due: Callable[[Entry], bool]) -> list[Entry]:
+        """Up to a batch of the first entries that are due. Raises a StoreError."""
+        beyond = self.read_ahead.beyond
+        if beyond is not None and len(self.read_ahead.entries) < BATCH and is_due(beyond):
+            await self.refill()
+        return self.read_ahead.until(is_due, BATCH)
+
+    async def refill(self) -> None:
+        """Read the first entries from the store. Raises a StoreError."""
+        self.read_ahead.begin_refill()
+        # A record may be read before it is marked, and then leave ``gone`` before the read ends.
+        leaving = {*self._marks.gone}
+        try:
+            found = await self._run(self._read_first)
+        except BaseException:
+            self.read_ahead.abandon_refill()
+            raise
+        if self.read_ahead.is_refilling:  # False: ``recount`` has filled it meanwhile
+            self.read_ahead.end_refill(entry for entry in found if entry not in leaving)
+
+    def recount(self) -> None:
+        """Load the first entries again if the store has rebuilt its index. Rarely blocks the event loop."""
+        recounts = self._store.recounts
+        if recounts == self._recounts:
+            return
+        leaving = sum(map(self._store.holds, {*self._marks.gone, *self._saves.in_flight, *self.staged}))
+        self.count = self._store.count - leaving
+        self.read_ahead.abandon_refill()
+        self.read_ahead.end_refill(self._read_first())
+        self._recounts = recounts
+        self._changed()
+
+    def _read_first(self) -> list[Entry]:
+        return self._store.first_records(self.read_ahead.size + 1, self._others)

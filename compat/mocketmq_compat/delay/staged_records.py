@@ -1,0 +1,80 @@
+"""The records that a restore of a snapshot writes before its transaction.
+
+Their identities are recorded as settled first, so that a start after a kill marks these records. The
+transaction of the restore turns this around: it forgets these identities, and settles those of the messages
+that are to go.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.failpoint import pass_point
+from mocketmq.schedule.timed_scheme import KeptRecord
+from mocketmq.store.writer import Batch, Writer
+from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.marks import NOT_REMOVED, Marks
+from mocketmq_compat.delay.pending_entries import PendingEntries
+from mocketmq_compat.delay.store import DelayStore
+
+_NOTE_STAGED: Final = "INSERT OR IGNORE INTO timed_messages VALUES (?, ?, ?, 'cleared', -1)"
+
+
+class StagedRecords:
+    """Writes records out of sight, and either hands them over or removes them.
+
+    ``run`` runs a function in a thread, and turns its OSError into a StoreError.
+    """
+
+    def __init__(
+        self,
+        store: DelayStore,
+        writer: Writer,
+        marks: Marks,
+        pending: PendingEntries,
+        run: Callable[[Callable[[], Any]], Awaitable[Any]],
+    ) -> None:
+        self._store = store
+        self._writer = writer
+        self._marks = marks
+        self._pending = pending
+        self._run = run
+
+    async def write(self, records: Sequence[KeptRecord]) -> None:
+        """Write the records that are not pending. Raises a StoreError, and then leaves none."""
+        await self._marks.done()
+        new = {entry: one.content for one in records if (entry := Entry(*one[:3])) not in self._pending}
+        if not self._marks.gone.isdisjoint(new):
+            raise StoreUnavailableError(NOT_REMOVED)
+
+        def note(batch: Batch) -> None:
+            for entry in new:
+                batch.execute(_NOTE_STAGED, (*entry.identity, entry.due_ms))
+
+        def write() -> None:
+            for entry, content in new.items():
+                self._store.write(entry, content)
+            self._store.sync(new)
+
+        self._pending.staged.update(new)
+        try:
+            if new:
+                await self._writer.commit(note)
+                pass_point("snapshots.noted")
+                await self._run(write)
+                pass_point("snapshots.staged")
+        except BaseException:
+            await self.remove()
+            raise
+
+    async def remove(self) -> None:
+        """Remove the records, because the restore failed."""
+        staged = [*self._pending.staged]
+        await self._run(lambda: [self._store.remove_record(entry) for entry in staged])
+        self._pending.staged.clear()
+
+    def hand_over(self) -> list[Entry]:
+        """The entries of the records, once the restore is committed."""
+        staged = [*self._pending.staged]
+        self._pending.staged.clear()
+        return staged
