@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.receiver import InFlightMessage, Settled
+from mocketmq.broker.consuming.receiver import InFlightMessage
+from mocketmq.broker.consuming.settler import Settled
 from mocketmq.broker.transactions.popped_halves import PreparedHalf
 from mocketmq.message.message import Message
 from mocketmq.message.names import half_topic

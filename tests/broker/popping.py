@@ -49,7 +49,7 @@ def handle_of(broker: Broker, popped: InFlightMessage) -> PopHandle:
 async def acknowledge(broker: Broker, *popped: InFlightMessage) -> list[bool]:
     """Acknowledge the messages, and return for each whether it was in flight."""
     handles = [handle_of(broker, one) for one in popped]
-    done = (await broker.receiver.acknowledge(GROUP, handles)).done
+    done = (await broker.settler.acknowledge(GROUP, handles)).done
     return [handle in done for handle in handles]
 
 
@@ -57,7 +57,7 @@ async def change(
     broker: Broker, popped: InFlightMessage, invisible_us: int, *, same_handle: bool = False
 ) -> InFlightMessage:
     """Change the invisible time, and return the message with its new pop time."""
-    changed = await broker.receiver.change(
+    changed = await broker.settler.change(
         GROUP, handle_of(broker, popped), invisible_us, same_handle=same_handle
     )
     return popped._replace(pop_ms=changed.pop_ms)

@@ -81,7 +81,7 @@ async def test_valid_receipts_are_acknowledged_beside_invalid_ones() -> None:
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker)
-        settled = await broker.receiver.acknowledge(
+        settled = await broker.settler.acknowledge(
             GROUP, ["nonsense", "1-2", "1-2-3-4", taken.handle, "7-1-0"]
         )
         assert settled.done == [taken.handle]
@@ -96,7 +96,7 @@ async def test_the_receipt_of_another_group_is_refused() -> None:
         for settled in (
             await acknowledge(broker, [theirs]),
             await give_back(broker, [theirs]),
-            await broker.receiver.extend(GROUP, [theirs.handle], 1),
+            await broker.settler.extend(GROUP, [theirs.handle], 1),
         ):
             assert (settled.done, len(settled.failed)) == ([], 1)
         assert (await acknowledge(broker, [theirs], "shipping")).done
@@ -109,12 +109,12 @@ async def test_extended_receipt_lasts_from_now() -> None:
         await send(broker)
         [taken] = await receive(broker, invisible_us=10 * S)
         await broker.mover.advance(9 * S)
-        assert (await broker.receiver.extend(GROUP, [taken.handle], 5 * S)).done
+        assert (await broker.settler.extend(GROUP, [taken.handle], 5 * S)).done
         await broker.mover.advance(5 * S - 1)
         assert await receive(broker) == []
         await broker.mover.advance(1)
         assert len(await receive(broker)) == 1
-        assert (await broker.receiver.extend(GROUP, [taken.handle], 5 * S)).failed
+        assert (await broker.settler.extend(GROUP, [taken.handle], 5 * S)).failed
 
 
 async def test_extending_by_zero_makes_the_message_visible_at_once() -> None:
@@ -122,7 +122,7 @@ async def test_extending_by_zero_makes_the_message_visible_at_once() -> None:
         await send(broker)
         [taken] = await receive(broker)
         receiver = asyncio.create_task(receive(broker, wait_s=30))
-        await broker.receiver.extend(GROUP, [taken.handle], 0)
+        await broker.settler.extend(GROUP, [taken.handle], 0)
         assert [one.times for one in await receiver] == [2]
 
 
@@ -327,13 +327,13 @@ async def test_receipt_does_not_expire_while_its_extension_is_stored(
         commit = broker.store.writer.commit
 
         async def commit_slowly(work: Work) -> Any:
-            done = await commit(lambda batch: (work(batch), broker.receiver.next_due_us())[1])
+            done = await commit(lambda batch: (work(batch), broker.expired_receipts.next_due_us())[1])
             assert done == taken.visible_us + 4 * S
             monkeypatch.undo()
             return await commit(lambda _: None)
 
         monkeypatch.setattr(broker.store.writer, "commit", commit_slowly)
-        await broker.receiver.extend(GROUP, [taken.handle], 5 * S)
+        await broker.settler.extend(GROUP, [taken.handle], 5 * S)
         await broker.mover.advance(2 * S)
         assert await receive(broker) == []
 

@@ -129,7 +129,7 @@ async def test_failed_and_hanging_consumers_are_distinguished() -> None:
             await broker.mover.advance(1 * S)
             [taken] = await receive(broker, invisible_us=30 * S)
             if number < 2:  # processing fails, and redelivery is due in ten seconds
-                await broker.receiver.extend(GROUP, [taken.handle], 10 * S)
+                await broker.settler.extend(GROUP, [taken.handle], 10 * S)
                 await broker.mover.advance(10 * S)
         await broker.mover.advance(30 * S)
         await receive(broker, invisible_us=5 * S)

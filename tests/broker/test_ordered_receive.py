@@ -98,7 +98,7 @@ async def test_expired_part_of_a_batch_waits_for_the_rest() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1")
         _, second = await receive_in_order(broker)
-        await broker.receiver.extend(GROUP, [second.handle], 20 * S)
+        await broker.settler.extend(GROUP, [second.handle], 20 * S)
         await broker.mover.advance(10 * S)
         assert await receive_in_order(broker) == []
         await broker.mover.advance(10 * S)

@@ -122,7 +122,7 @@ async def test_messages_given_back_come_after_new_ones_until_they_are_dead_lette
             if attempt > 1:
                 assert {one.reconsumed + 1 for one in taken[1:]} == {attempt}
                 assert sorted(bodies(taken[1:])) == sorted(HIGHEST_FIRST)
-                await broker.receiver.acknowledge(GROUP, [taken.pop(0).handle])
+                await broker.settler.acknowledge(GROUP, [taken.pop(0).handle])
             assert all(PRIORITY in one.message.properties for one in taken)
             await give_back(broker, taken)
         await broker.mover.advance(3_600 * S)
@@ -137,7 +137,7 @@ async def test_an_invisible_time_of_zero_makes_a_redelivery() -> None:
         await send_priority(broker, 9)
         await send_priority(broker, 1)
         [nine] = await receive(broker, 1)
-        await broker.receiver.extend(GROUP, [nine.handle], 0)
+        await broker.settler.extend(GROUP, [nine.handle], 0)
         assert takes(await receive(broker)) == [("1", 1), ("9", 2)]
 
 
@@ -174,7 +174,7 @@ async def test_redeliveries_come_first_in_a_receive_that_is_not_by_priority() ->
         for priority in (3, 9):
             await send_priority(broker, priority)
         [three] = await receive(broker, 1)
-        await broker.receiver.extend(GROUP, [three.handle], 0)
+        await broker.settler.extend(GROUP, [three.handle], 0)
         await send_priority(broker, 5)
         assert takes(await receive(broker)) == [("3", 2), ("9", 1), ("5", 1)]
 
@@ -194,7 +194,7 @@ async def test_a_pop_of_one_queue_gets_its_new_messages_before_redeliveries() ->
         await send_priority(broker, 5)
         await send_priority(broker, 2)
         [five] = await receive(broker, 1)
-        await broker.receiver.extend(GROUP, [five.handle], 0)
+        await broker.settler.extend(GROUP, [five.handle], 0)
         target = await broker.pops.admit(GROUP, TOPIC, 2)
         assert takes(list((await broker.pops.pop(target, 32, INVISIBLE_US)).messages)) == [("2", 1), ("5", 2)]
 

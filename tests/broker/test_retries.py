@@ -158,7 +158,7 @@ async def test_receipts_acknowledgements_and_progress_survive_a_restart(tmp_path
             await send(broker, str(n), queue=n % 2)
         acked, kept, late = await receive(broker, 3, invisible_us=30 * S)
         await acknowledge(broker, [acked])
-        await broker.receiver.extend(GROUP, [late.handle], 5 * S)
+        await broker.settler.extend(GROUP, [late.handle], 5 * S)
     async with running_broker(tmp_path) as broker:
         assert bodies(await receive(broker)) == ["3"]
         assert (await acknowledge(broker, [acked])).failed

@@ -224,15 +224,14 @@ async def test_clients_cannot_use_the_group_of_half_messages() -> None:
     async with running_broker() as broker:
         await send(broker)
         half = await prepare(broker)
-        receiver = broker.receiver
         for step in (
             receive(broker, group=HALF_GROUP),
             broker.pull.pull(HALF_GROUP, TOPIC, 0, 0, 1),
             broker.committed_offsets.commit(HALF_GROUP, HALF, 0, 1),
-            receiver.acknowledge(HALF_GROUP, [half.handle]),
-            receiver.give_back(HALF_GROUP, [half.handle]),
-            receiver.extend(HALF_GROUP, [half.handle], 1),
-            receiver.release(HALF_GROUP, []),
+            broker.settler.acknowledge(HALF_GROUP, [half.handle]),
+            broker.settler.give_back(HALF_GROUP, [half.handle]),
+            broker.settler.extend(HALF_GROUP, [half.handle], 1),
+            broker.receiver.release(HALF_GROUP, []),
         ):
             with pytest.raises(NoPermissionError):
                 await step

@@ -47,11 +47,10 @@ async def test_acknowledgement_waits_for_a_sync_and_receive_does_not(disk: HeldD
     async with running_broker(tmp_path) as broker:
         await send(broker)
         await broker.registry.groups.for_use(GROUP)
-        receiver = broker.receiver
         disk.hold()
-        [taken] = await receiver.receive(GROUP, TOPIC, max_messages=1, invisible_us=30 * US_PER_S)
+        [taken] = await broker.receiver.receive(GROUP, TOPIC, max_messages=1, invisible_us=30 * US_PER_S)
         assert not disk.begun.is_set()
-        acknowledging = asyncio.create_task(receiver.acknowledge(GROUP, [taken.handle]))
+        acknowledging = asyncio.create_task(broker.settler.acknowledge(GROUP, [taken.handle]))
         await _begun(disk)
         assert not acknowledging.done()
         disk.is_free.set()

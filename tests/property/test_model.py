@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from mocketmq.broker.consuming.receiver import Settled
+from mocketmq.broker.consuming.settler import Settled
 from mocketmq.clock import US_PER_MS, US_PER_S, Clock
 from mocketmq.errors import RefusedError
 from mocketmq.message.message import Message
@@ -148,21 +148,21 @@ class BrokerMachine(Machine):
     def acknowledge(self, index: int) -> None:
         one = self.handed[index % len(self.handed)]
         is_refused = refuses(self.model.acknowledge, one.group, one.number, one.times)
-        self.settle(self.broker.receiver.acknowledge(one.group, [one.handle]), is_refused)
+        self.settle(self.broker.settler.acknowledge(one.group, [one.handle]), is_refused)
 
     @precondition(lambda self: self.handed)
     @rule(index=which, level=st.integers(-1, LEVELS.highest))
     def give_back(self, index: int, level: int) -> None:
         one = self.handed[index % len(self.handed)]
         is_refused = refuses(self.model.give_back, one.group, one.number, one.times, level)
-        self.settle(self.broker.receiver.give_back(one.group, [one.handle], level), is_refused)
+        self.settle(self.broker.settler.give_back(one.group, [one.handle], level), is_refused)
 
     @precondition(lambda self: self.handed)
     @rule(index=which, invisible=st.one_of(st.just(0), invisible_us))
     def extend(self, index: int, invisible: int) -> None:
         one = self.handed[index % len(self.handed)]
         is_refused = refuses(self.model.extend, one.group, one.number, one.times, invisible)
-        self.settle(self.broker.receiver.extend(one.group, [one.handle], invisible), is_refused)
+        self.settle(self.broker.settler.extend(one.group, [one.handle], invisible), is_refused)
         self.move_by(0)  # undelayed messages become visible only when the timer has run
 
     # Testers

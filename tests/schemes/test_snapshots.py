@@ -67,7 +67,7 @@ class Player:
                     return kind, sorted(bodies(taken)), sorted(one.times for one in taken)
                 case "ack" | "back" if self._handles:
                     handle = self._handles.pop(draw.randrange(len(self._handles)))
-                    act = broker.receiver.acknowledge if kind == "ack" else broker.receiver.give_back
+                    act = broker.settler.acknowledge if kind == "ack" else broker.settler.give_back
                     settled = await act(GROUP, [handle])
                     return kind, len(settled.failed)
                 case "advance":

@@ -10,7 +10,8 @@ import pytest
 
 from mocketmq.app import running_emulator
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.receiver import InFlightMessage, Settled
+from mocketmq.broker.consuming.receiver import InFlightMessage
+from mocketmq.broker.consuming.settler import Settled
 from mocketmq.broker.filters.filter import SQL92, parse_filter
 from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_S
@@ -87,14 +88,14 @@ async def receive(
 
 async def acknowledge(broker: Broker, taken: Iterable[InFlightMessage], group: str = GROUP) -> Settled:
     """Acknowledge these messages."""
-    return await broker.receiver.acknowledge(group, [one.handle for one in taken])
+    return await broker.settler.acknowledge(group, [one.handle for one in taken])
 
 
 async def give_back(
     broker: Broker, taken: Iterable[InFlightMessage], delay_level: int = 0, group: str = GROUP
 ) -> Settled:
     """Return these messages to the broker for redelivery."""
-    return await broker.receiver.give_back(group, [one.handle for one in taken], delay_level)
+    return await broker.settler.give_back(group, [one.handle for one in taken], delay_level)
 
 
 async def visible(broker: Broker, topic: str = TOPIC) -> list[StoredMessage]:

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from mocketmq.broker.consuming.handles import check_handle
-from mocketmq.broker.consuming.receiver import InFlightMessage, Settled
+from mocketmq.broker.consuming.receiver import InFlightMessage
+from mocketmq.broker.consuming.settler import Settled
 from mocketmq.broker.filters.filter import TagFilter
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import ReceiptError
@@ -44,8 +45,8 @@ async def _consume(call: AliyunCall, invisible_us: int, *, ordered: bool) -> Xml
     # Check the topic before creating the group, because a refused request must leave no new group behind.
     await call.broker.registry.topics.for_receive(call.topic)
     await call.broker.registry.groups.for_use(group, MAX_RETRIES)
-    receipts = call.broker.receiver
-    taken = await receipts.receive(
+    receiver = call.broker.receiver
+    taken = await receiver.receive(
         group,
         call.topic,
         max_messages=max_messages,
@@ -56,7 +57,7 @@ async def _consume(call: AliyunCall, invisible_us: int, *, ordered: bool) -> Xml
         load=load_of(call.request),
     )
     if taken and is_lost(call.request):
-        await receipts.release(group, taken)
+        await receiver.release(group, taken)
     return _messages(call, taken)
 
 
@@ -90,7 +91,7 @@ async def acknowledge(call: AliyunCall) -> XmlAnswer:
             else:
                 of_topic.append(handle)
         if of_topic:  # otherwise the group may not exist
-            done, failed = await call.broker.receiver.acknowledge(group, of_topic)
+            done, failed = await call.broker.settler.acknowledge(group, of_topic)
             settled.done.extend(done)
             settled.failed.extend(failed)
         return settled

@@ -7,6 +7,7 @@ from mocketmq.broker.broker_lives import BrokerLives
 from mocketmq.broker.clock_mover import ClockMover
 from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
+from mocketmq.broker.consuming.expired_receipts import ExpiredReceipts
 from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.offset_resets import Offsets
 from mocketmq.broker.consuming.polls import Polls
@@ -17,6 +18,7 @@ from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.receiver import Receiver
 from mocketmq.broker.consuming.renewals import Renewals
 from mocketmq.broker.consuming.retries import Retries
+from mocketmq.broker.consuming.settler import Settler
 from mocketmq.broker.inspection.consumer_lag import ConsumerLag
 from mocketmq.broker.inspection.consumers import Consumers
 from mocketmq.broker.inspection.group_progress import GroupProgress
@@ -86,6 +88,8 @@ class Broker:
     receipts: Receipts
     retries: Retries
     receiver: Receiver
+    settler: Settler
+    expired_receipts: ExpiredReceipts
     renewals: Renewals
     ledger_notes: LedgerNotes
     pops: Pops

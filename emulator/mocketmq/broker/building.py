@@ -17,6 +17,7 @@ from mocketmq.broker.broker_lives import BrokerLives
 from mocketmq.broker.clock_mover import ClockMover
 from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
+from mocketmq.broker.consuming.expired_receipts import ExpiredReceipts
 from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.offset_resets import Offsets
 from mocketmq.broker.consuming.polls import Polls
@@ -27,6 +28,7 @@ from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.receiver import Receiver
 from mocketmq.broker.consuming.renewals import Renewals
 from mocketmq.broker.consuming.retries import Retries
+from mocketmq.broker.consuming.settler import Settler
 from mocketmq.broker.inspection.consumer_lag import ConsumerLag
 from mocketmq.broker.inspection.consumers import Consumers
 from mocketmq.broker.inspection.group_progress import GroupProgress
@@ -236,10 +238,12 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
     receipts = broker.receipts = Receipts(store, registry, groups, polls, broker.ledger, timer.changed)
     await receipts.load()
     retries = broker.retries = Retries(store, registry, receipts, broker.levels)
-    receiver = broker.receiver = Receiver(store, registry, receipts, polls, retries, delay_limits)
+    receiver = broker.receiver = Receiver(store, registry, receipts, polls, delay_limits)
+    settler = broker.settler = Settler(store, registry, receipts, retries)
+    broker.expired_receipts = ExpiredReceipts(store.database, receipts, retries)
     notes = broker.ledger_notes = LedgerNotes(store.writer, broker.ledger)
-    broker.renewals = Renewals(receiver, timer.changed)
-    broker.pops = Pops(store, registry, groups, polls, receiver)
+    broker.renewals = Renewals(settler, timer.changed)
+    broker.pops = Pops(store, registry, groups, polls, receiver, settler)
     broker.committed_offsets = CommittedOffsets(store, registry, groups, polls, notes)
     broker.offset_resets = Offsets(store, registry, groups, broker.committed_offsets)
     broker.pull = Pull(store, settings, registry, groups, polls, notes)
@@ -369,7 +373,7 @@ def _add_due_sources(broker: Broker) -> None:
     for source in (
         broker.outage,
         *broker.schemes,
-        broker.receiver,
+        broker.expired_receipts,
         broker.renewals,
         broker.lite_expiry,
         broker.popped_halves,

@@ -43,11 +43,11 @@ async def acknowledge(call: Call) -> Any:
     failed: dict[str, EmulatorError] = {}
     for handle in dict.fromkeys(handles):
         try:
-            call.broker.receiver.check_broker(group, handle)
+            call.broker.settler.check_broker(group, handle)
         except (BrokerDownError, ReceiptError) as refusal:
             failed[handle] = refusal
     handles = [handle for handle in dict.fromkeys(handles) if handle not in failed]
-    settled = await call.broker.receiver.acknowledge(group, handles)
+    settled = await call.broker.settler.acknowledge(group, handles)
     call.broker.renewals.drop(group, handles)
     failed |= settled.failed
     answer, codes = _AckAnswer(), []
@@ -75,11 +75,11 @@ async def change_invisible_duration(call: Call) -> Any:
         return set_status(answer, error.code, str(error))
     is_in_order = call.broker.registry.groups.is_in_order(group)
     try:
-        call.broker.receiver.check_broker(group, handle)
+        call.broker.settler.check_broker(group, handle)
         if call.request.suspend:
-            await call.broker.receiver.suspend(group, handle, invisible_us)
+            await call.broker.settler.suspend(group, handle, invisible_us)
         else:
-            answer.receipt_handle = await call.broker.receiver.change(
+            answer.receipt_handle = await call.broker.settler.change(
                 group, handle, invisible_us, same_handle=is_in_order
             )
     except (BrokerDownError, ReceiptError) as error:
@@ -91,8 +91,8 @@ async def change_invisible_duration(call: Call) -> Any:
 async def forward_to_dead_letters(call: Call) -> Any:
     """Make a message a dead letter at once, after its FIFO consumer has retried it locally."""
     group, handle = _group(call), call.request.receipt_handle
-    call.broker.receiver.check_broker(group, handle)
-    settled = await call.broker.receiver.give_back(group, [handle], _DEAD)
+    call.broker.settler.check_broker(group, handle)
+    settled = await call.broker.settler.give_back(group, [handle], _DEAD)
     call.broker.renewals.drop(group, [handle])
     answer = set_status(_ForwardAnswer())
     for _, error in settled.failed:

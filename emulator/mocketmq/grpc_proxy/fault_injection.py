@@ -90,5 +90,5 @@ def _broker_name(broker: Broker, request: Any) -> str | None:
     handle = entries[0].receipt_handle if entries else getattr(request, "receipt_handle", "")
     registered = None
     with suppress(EmulatorError):  # the request will be refused for the same reason
-        registered = broker.receiver.broker_of(request.group.name, handle) if handle else None
+        registered = broker.settler.broker_of(request.group.name, handle) if handle else None
     return None if registered is None else registered.name

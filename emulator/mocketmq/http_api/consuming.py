@@ -7,7 +7,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq import invisible_time
-from mocketmq.broker.consuming.receiver import MAX_MESSAGES, InFlightMessage, Settled
+from mocketmq.broker.consuming.receiver import MAX_MESSAGES, InFlightMessage
+from mocketmq.broker.consuming.settler import Settled
 from mocketmq.broker.filters.filter import parse_filter, prepare
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import (
@@ -127,9 +128,9 @@ class SettledOut(msgspec.Struct, frozen=True):
 
 async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
     """If the client disconnects before the answer is sent, its messages are visible again at once."""
-    receipts = call.broker.receiver
+    receiver = call.broker.receiver
     await prepare(what.filter_type)
-    taken = await receipts.receive(
+    taken = await receiver.receive(
         path.group,
         what.topic,
         max_messages=what.max,
@@ -141,18 +142,18 @@ async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
         load=load_of(call.request),
     )
     if taken and call.is_lost:
-        await receipts.release(path.group, taken)
+        await receiver.release(path.group, taken)
     return Received([_received(call, one) for one in taken])
 
 
 async def acknowledge(call: ApiCall, path: GroupPath, what: AckIn) -> SettledOut:
     """Each receipt succeeds or fails on its own. If all fail, so does the request."""
-    return _settled(await call.broker.receiver.acknowledge(path.group, what.receipts))
+    return _settled(await call.broker.settler.acknowledge(path.group, what.receipts))
 
 
 async def give_back(call: ApiCall, path: GroupPath, what: GiveBackIn) -> SettledOut:
     """Each receipt succeeds or fails on its own. If all fail, so does the request."""
-    return _settled(await call.broker.receiver.give_back(path.group, what.receipts, what.delay_level))
+    return _settled(await call.broker.settler.give_back(path.group, what.receipts, what.delay_level))
 
 
 async def extend(call: ApiCall, path: GroupPath, what: ExtendIn) -> SettledOut:
@@ -163,7 +164,7 @@ async def extend(call: ApiCall, path: GroupPath, what: ExtendIn) -> SettledOut:
     invisible_us = duration_us(
         what.invisible, what.invisible_ms or 0, "invisible", (0, invisible_time.LONGEST_US)
     )
-    return _settled(await call.broker.receiver.extend(path.group, what.receipts, invisible_us))
+    return _settled(await call.broker.settler.extend(path.group, what.receipts, invisible_us))
 
 
 def _received(call: ApiCall, taken: InFlightMessage) -> ReceivedMessage:

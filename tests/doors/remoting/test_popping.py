@@ -281,7 +281,7 @@ async def test_retries_of_a_group_are_popped_with_its_topic() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a", "b")
         for taken in await receive(remoting.broker):
-            await remoting.broker.receiver.give_back(GROUP, [taken.handle], 1)
+            await remoting.broker.settler.give_back(GROUP, [taken.handle], 1)
         await remoting.broker.mover.advance(1 * S)
         retries = await pop(remoting.client)
         assert sorted(one.body for one in retries) == ["a", "b"]
@@ -298,7 +298,7 @@ async def test_retries_of_other_topics_are_not_popped() -> None:
         await send(remoting.broker, "other", topic="other")
         await fill(remoting, "a")
         [taken] = await receive(remoting.broker, topic="other")
-        await remoting.broker.receiver.give_back(GROUP, [taken.handle], 1)
+        await remoting.broker.settler.give_back(GROUP, [taken.handle], 1)
         await remoting.broker.mover.advance(1 * S)
         assert pulled(await remoting.client.ok(PEEK, pop_of())) == ["a"]
         assert [one.body for one in await pop(remoting.client)] == ["a"]
@@ -310,7 +310,7 @@ async def test_pulled_retries_are_not_popped() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         [taken] = await receive(remoting.broker)
-        await remoting.broker.receiver.give_back(GROUP, [taken.handle], 1)
+        await remoting.broker.settler.give_back(GROUP, [taken.handle], 1)
         await remoting.broker.mover.advance(1 * S)
         await join(remoting.client, subscriptionDataSet=[subscription(), subscription(RETRY)])
         assert await pop(remoting.client) == []

@@ -28,7 +28,7 @@ async def test_an_invented_handle_is_invalid(handle: str) -> None:
     async with running_broker() as broker:
         await send(broker)
         await receive(broker)
-        [(_, error)] = (await broker.receiver.acknowledge(GROUP, [handle])).failed
+        [(_, error)] = (await broker.settler.acknowledge(GROUP, [handle])).failed
         assert type(error) is ReceiptError
 
 
@@ -38,7 +38,7 @@ async def test_forged_topic_in_a_handle_is_refused_while_its_message_is_open() -
         [taken] = await receive(broker)
         *kept, _ = taken.handle.split("-")
         for forged in ("-".join([*kept, "1"]), taken.handle.replace("-1-", "-2-", 1)):
-            [(_, error)] = (await broker.receiver.acknowledge(GROUP, [forged])).failed
+            [(_, error)] = (await broker.settler.acknowledge(GROUP, [forged])).failed
             assert type(error) is ReceiptError
 
 

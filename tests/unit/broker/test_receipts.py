@@ -24,7 +24,7 @@ async def test_a_released_message_is_free_once_at_its_commit(
         held_up = HeldUp(broker, monkeypatch)
         again = asyncio.create_task(broker.pops.pop(place, 1, 60 * S, ordered=True, attempt="one"))
         await held_up.begun()
-        async with broker.receiver.firing(broker.clock.now_us()) as due_now:
+        async with broker.expired_receipts.firing(broker.clock.now_us()) as due_now:
             assert [*due_now()] == []
         other = asyncio.create_task(broker.pops.pop(place, 1, 60 * S, ordered=True))
         async with asyncio.timeout(PATIENCE_S):
@@ -88,7 +88,7 @@ async def test_two_extensions_in_a_failed_transaction_have_no_effect(
     async with running_broker() as broker:
         sent = (await send(broker)).stored
         [taken] = await receive(broker, invisible_us=30 * S)
-        receiver, database = broker.receiver, broker.store.database
+        settler, database = broker.settler, broker.store.database
         transact = database.transact
 
         async def refuse(*_: Any) -> None:
@@ -97,7 +97,7 @@ async def test_two_extensions_in_a_failed_transaction_have_no_effect(
 
         monkeypatch.setattr(database, "transact", refuse)
         failed = await asyncio.gather(
-            *(receiver.extend(GROUP, [taken.handle], seconds * S) for seconds in (60, 90)),
+            *(settler.extend(GROUP, [taken.handle], seconds * S) for seconds in (60, 90)),
             acknowledge(broker, [taken]),
             return_exceptions=True,
         )

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.receiver import InFlightMessage, Settled
+from mocketmq.broker.consuming.receiver import InFlightMessage
+from mocketmq.broker.consuming.settler import Settled
 from tests.support.brokers import (
     GROUP,
     TOPIC,
@@ -36,7 +37,7 @@ async def given_up(broker: Broker, taken: InFlightMessage) -> Settled:
 
 
 async def extended(broker: Broker, taken: InFlightMessage) -> Settled:
-    return await broker.receiver.extend(GROUP, [taken.handle], 60 * S)
+    return await broker.settler.extend(GROUP, [taken.handle], 60 * S)
 
 
 async def run_out(broker: Broker, _taken: InFlightMessage) -> Settled:

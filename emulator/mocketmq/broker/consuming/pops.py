@@ -22,6 +22,7 @@ from mocketmq.broker.consuming.selection import (
     ReceiveRequest,
     Selection,
 )
+from mocketmq.broker.consuming.settler import Settler
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topic import Topic
@@ -90,7 +91,13 @@ class Pops:
     """Pops messages, peeks at them, and checks for new ones."""
 
     def __init__(
-        self, store: Store, registry: Registry, groups: ConsumingGroups, polls: Polls, receiver: Receiver
+        self,
+        store: Store,
+        registry: Registry,
+        groups: ConsumingGroups,
+        polls: Polls,
+        receiver: Receiver,
+        settler: Settler,
     ) -> None:
         self._database = store.database
         self._writer = store.writer
@@ -99,6 +106,7 @@ class Pops:
         self._polls = polls
         self._clients = registry.clients
         self._receiver = receiver
+        self._settler = settler
         self._waiting: Counter[tuple[str, str, int]] = Counter()
 
     async def admit(
@@ -196,7 +204,7 @@ class Pops:
             dead = [one for one in popped.messages if one.reconsumed > most]
             if not dead:
                 return popped.messages
-            await self._receiver.give_back(group.name, [one.handle for one in dead], -1, is_taken=False)
+            await self._settler.give_back(group.name, [one.handle for one in dead], -1, is_taken=False)
             if alive := [one for one in popped.messages if one.reconsumed <= most]:
                 return alive
 

@@ -1,4 +1,4 @@
-"""Consuming by receipt: receive, acknowledge, give back, extend.
+"""Consuming by receipt: receive.
 
 The life of a message for one group::
 
@@ -8,50 +8,33 @@ The life of a message for one group::
          │ invisible time ends    │ └─────────────► retried (parked, then in %RETRY%group) or dead
          └────────────────────────┘   invisible time ends once too often ───► dead (%DLQ%group)
 
-A message in flight is invisible to the rest of its group until its invisible time ends. Each step is
-committed before it is answered, so a kill loses no acknowledgement and no receipt. Settling and extending are
-also durable before they are answered. A receive does not wait for durability, because a power cut that undoes
-it only costs one more delivery. ``selection`` chooses the messages, and ``receipt`` has all states.
+A message in flight is invisible to the rest of its group until its invisible time ends
+(``expired_receipts``). A receive is committed before it is answered, so a kill loses no receipt. It does
+not wait for durability, because a power cut that undoes it only costs one more delivery. ``selection``
+chooses the messages, ``settler`` has the further steps, and ``receipt`` all states.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
-from typing import Generic, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
-from mocketmq.broker.consuming.expiries import Expiry
-from mocketmq.broker.consuming.handles import (
-    Handle,
-    find_receipt,
-    handle_of,
-    log_offset_in,
-    next_pop_ms,
-    renewed,
-)
+from mocketmq.broker.consuming.handles import handle_of, next_pop_ms
 from mocketmq.broker.consuming.polls import Polls
-from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
+from mocketmq.broker.consuming.receipt import Receipt
 from mocketmq.broker.consuming.receipts import Receipts
-from mocketmq.broker.consuming.retries import Retries, Retry
 from mocketmq.broker.consuming.selection import MemoryReservation, ReceiveRequest, Selection
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
-from mocketmq.broker.registry.brokers import RegisteredBroker
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us
 from mocketmq.delay_limits.delay_limits import DelayLimits
-from mocketmq.errors import OverLimitError, ReceiptError
+from mocketmq.errors import OverLimitError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import RETRY_PREFIX, retry_topic
 from mocketmq.run_to_completion import log_defect
-from mocketmq.schedule.due import Due, DueNow
-from mocketmq.schedule.timer import BATCH
-from mocketmq.store.messages import messages_at
-from mocketmq.store.queue import LiteQueue
 from mocketmq.store.store import Store
-from mocketmq.store.wal_syncs import Waiter
-from mocketmq.store.writer import Batch, Work
+from mocketmq.store.writer import Batch
 
 MAX_MESSAGES = 256
 
@@ -73,19 +56,8 @@ class InFlightMessage(NamedTuple):
         return self.message.reconsume_times + self.times - 1
 
 
-class SettledBy(NamedTuple, Generic[Handle]):
-    """The settled handles, and the failed handles with their errors."""
-
-    done: list[Handle]
-    failed: list[tuple[Handle, ReceiptError]]
-
-
-Settled = SettledBy[str]
-"""Messages settled by their receipt handles."""
-
-
 class Receiver:
-    """Receives and settles. As a due source it makes messages visible again that were not settled in time."""
+    """Receives messages, and takes them back if their response was lost."""
 
     def __init__(
         self,
@@ -93,17 +65,14 @@ class Receiver:
         registry: Registry,
         receipts: Receipts,
         polls: Polls,
-        retries: Retries,
         delay_limits: DelayLimits | None,
     ) -> None:
         self._database = store.database
         self._writer = store.writer
-        self._clock = store.clock
         self._topics = registry.topics
         self._groups = receipts.groups
         self._receipts = receipts
         self._polls = polls
-        self._retries = retries
         self._statistics = registry.statistics
         self._most_in_flight = delay_limits.in_flight if delay_limits else None
         self._over_limit = delay_limits.over_limit if delay_limits else ""
@@ -272,154 +241,7 @@ class Receiver:
             for message, receipt in selection.chosen
         ]
 
-    # Settling
-
-    async def acknowledge(self, group_name: str, handles: Sequence[Handle]) -> SettledBy[Handle]:
-        """Acknowledge messages. Invalid handles fail; the others are acknowledged."""
-        settled: SettledBy[Handle] = await self._writer.commit(self._acknowledging(group_name, handles))
-        pass_point("receive.settled")
-        return settled
-
-    def begin_to_acknowledge(self, group_name: str, handles: Sequence[Handle], waiter: Waiter) -> None:
-        """Like ``acknowledge``, notifying a waiter instead of returning the result."""
-        self._writer.put(self._acknowledging(group_name, handles), waiter)
-
-    def _acknowledging(self, group_name: str, handles: Sequence[Handle]) -> Work:
-        group = self._groups.of_client(group_name)
-
-        def work(batch: Batch) -> SettledBy[Handle]:
-            settled: SettledBy[Handle] = SettledBy([], [])
-            for handle, receipt in valid(group, handles, batch.now_us, settled):
-                self._receipts.settle(batch, receipt, Outcome.ACKED)
-                settled.done.append(handle)
-            return settled
-
-        return work
-
-    async def give_back(
-        self, group_name: str, handles: Sequence[str], delay_level: int = 0, *, is_taken: bool = True
-    ) -> Settled:
-        """Give back messages that could not be consumed. They are retried later, or become dead letters.
-
-        ``delay_level`` is as in :meth:`Retries.prepare`. Without ``is_taken``, the last take reached no
-        consumer, and is removed from the attempts. Invalid handles fail; the others are given back.
-        """
-        group = self._groups.of_client(group_name)
-        settled = Settled([], [])
-        retries: dict[str, Retry] = {}
-        for handle, receipt in valid(group, handles, self._clock.now_us(), settled):
-            message = (await messages_at(self._database, [receipt.log_offset])).get(receipt.log_offset)
-            if message is None:
-                settled.failed.append(
-                    (handle, ReceiptError(f"the message of receipt {handle!r} was removed"))
-                )
-                continue
-            retries[handle] = await self._retries.prepare(group.registered, message, delay_level)
-
-        def work(batch: Batch) -> None:
-            for handle, receipt in valid(group, retries, batch.now_us, settled):
-                retry = retries[handle]
-                self._retries.append(batch, retry)
-                if not is_taken:
-                    self._receipts.drop_take(batch, receipt)
-                self._receipts.settle(batch, receipt, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
-                batch.on_commit(partial(self._statistics.gave_back, receipt.topic, group.name))
-                settled.done.append(handle)
-
-        await self._writer.commit(work)
-        pass_point("receive.settled")
-        return settled
-
-    async def extend(self, group_name: str, handles: Sequence[str], invisible_us: int) -> Settled:
-        """Keep the messages invisible for ``invisible_us`` from now; 0 makes them visible at once."""
-        settled: Settled = await self._writer.commit(
-            partial(self.extend_in, group_name, handles, invisible_us, is_postponed=False)
-        )
-        return settled
-
-    def extend_in(
-        self,
-        group_name: str,
-        handles: Sequence[str],
-        invisible_us: int,
-        batch: Batch,
-        *,
-        is_postponed: bool | None = None,
-    ) -> Settled:
-        """Like ``extend``, in this transaction."""
-        group = self._groups.of_client(group_name)
-        settled = Settled([], [])
-        for handle, receipt in valid(group, handles, batch.now_us, settled):
-            self._receipts.set_visible(
-                batch,
-                receipt,
-                batch.now_us + invisible_us,
-                receipt.times,
-                receipt.pop_ms,
-                is_postponed=is_postponed,
-            )
-            settled.done.append(handle)
-        return settled
-
-    def check_broker(self, group_name: str, handle: str) -> None:
-        """Raise BrokerDownError if clients do not reach the broker of the message with this handle."""
-        if self._topics.brokers.unreachable and (found := self.broker_of(group_name, handle)) is not None:
-            self._topics.brokers.check_is_reachable(found.share)
-
-    def broker_of(self, group_name: str, handle: str) -> RegisteredBroker | None:
-        """The broker of the message with this handle, if it is of one: lite topics are of the whole cluster.
-
-        Raises ReceiptError for an invalid handle.
-        """
-        receipt = self._groups.of_client(group_name).receipts.get(log_offset_in(handle))
-        brokers = self._topics.brokers
-        if receipt is None or (receipt.queue.lite_topic is not None and len(brokers) > 1):
-            return None
-        return brokers.broker_of_queue(receipt.queue)
-
-    async def change(
-        self, group_name: str, handle: Handle, invisible_us: int, *, same_handle: bool = False
-    ) -> Handle:
-        """Change a popped message's invisible time. Returns its new handle, or the same with ``same_handle``.
-
-        Raises ReceiptError.
-        """
-        group = self._groups.of_client(group_name)
-
-        def work(batch: Batch) -> Handle:
-            receipt = find_receipt(group, handle, batch.now_us)
-            pop_ms = receipt.pop_ms if same_handle else next_pop_ms([receipt])
-            visible_us = batch.now_us + invisible_us
-            self._receipts.set_visible(batch, receipt, visible_us, receipt.times, pop_ms, is_postponed=True)
-            return renewed(handle, pop_ms) if pop_ms else handle
-
-        changed: Handle = await self._writer.commit(work)
-        pass_point("receive.settled")
-        return changed
-
-    async def suspend(self, group_name: str, handle: str, invisible_us: int) -> None:
-        """Make the messages of a lite topic that one pop got visible again later; the pop does not count.
-
-        Raises ReceiptError, also for a message without a lite topic.
-        """
-        group = self._groups.of_client(group_name)
-
-        def work(batch: Batch) -> None:
-            named = find_receipt(group, handle, batch.now_us)
-            if not isinstance(named.queue, LiteQueue):
-                raise ReceiptError(
-                    "suspend is true; allowed: false for a message without a lite topic, because only in a"
-                    " lite topic can an invisible duration end without counting as an attempt"
-                )
-            for receipt in list(named.group_queue.open.values()):
-                if receipt.pop_ms == named.pop_ms and receipt.state is State.HELD:
-                    visible_us, times = batch.now_us + invisible_us, receipt.times - 1
-                    self._receipts.set_visible(
-                        batch, receipt, visible_us, times, receipt.pop_ms, is_postponed=True
-                    )
-
-        await self._writer.commit(work)
-        pass_point("receive.settled")
+    # Taking back
 
     async def release(self, group_name: str, taken: Sequence[InFlightMessage]) -> None:
         """Undo a receive after its response was lost. Its messages become visible, and it does not count."""
@@ -442,51 +264,6 @@ class Receiver:
 
         await self._writer.commit(work, until="visible")
 
-    # Expiring
-
-    def next_due_us(self) -> int | None:
-        """The end of the next invisible time."""
-        return self._receipts.expiries.next_us()
-
-    @asynccontextmanager
-    async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
-        """Make messages not settled in time visible again, or dead letters after their last retry."""
-        expired = self._receipts.expiries.pop(until_us, BATCH)
-        try:
-            yield partial(self._due_now, expired, await self._dead_letters(expired))
-        finally:
-            self._receipts.expiries.put_back(expired)
-
-    async def _dead_letters(self, expired: Sequence[Expiry]) -> dict[Receipt, Retry]:
-        dead = [receipt for _, receipt in expired if receipt.group.gives_up(receipt)]
-        messages = await messages_at(self._database, [receipt.log_offset for receipt in dead])
-        return {
-            receipt: await self._retries.prepare(receipt.group.registered, messages[receipt.log_offset], -1)
-            for receipt in dead
-            if receipt.log_offset in messages
-        }
-
-    def _due_now(self, expired: Sequence[Expiry], dead_letters: Mapping[Receipt, Retry]) -> Iterator[Due]:
-        next_us = self._receipts.expiries.next_us()
-        for expiry in expired:
-            if next_us is not None and next_us < expiry.instant_us:
-                break
-            letter = dead_letters.get(expiry.receipt)
-            yield Due(expiry.instant_us, partial(self._expire, expiry, letter))
-        if next_us is not None:
-            yield Due(next_us, None)
-
-    def _expire(self, expiry: Expiry, dead_letter: Retry | None, batch: Batch) -> None:
-        if dead_letter is None:
-            batch.on_commit(partial(self._set_free, expiry))
-        elif expiry.holds:  # else the message was settled, extended or taken back
-            self._retries.append(batch, dead_letter)
-            self._receipts.settle(batch, expiry.receipt, Outcome.DEAD)
-
-    def _set_free(self, expiry: Expiry) -> None:
-        if expiry.holds:
-            self._receipts.set_free(expiry.receipt)
-
     async def close(self) -> None:
         """Wait until the messages of cancelled receives are visible again."""
         await asyncio.gather(*self._abandoned, return_exceptions=True)
@@ -495,25 +272,3 @@ class Receiver:
 def _is_retry(receipt: Receipt, request: ReceiveRequest) -> bool:
     """Whether upstream would have this message popped from a retry topic."""
     return receipt.queue.topic.startswith(RETRY_PREFIX) or (receipt.times > 1 and not request.ordered)
-
-
-def valid(
-    group: ConsumingGroup,
-    handles: Iterable[Handle],
-    now_us: int,
-    settled: SettledBy[Handle],
-    check: Callable[[Handle], None] = lambda _handle: None,
-) -> Iterator[tuple[Handle, Receipt]]:
-    """Yield each valid handle with its receipt, and add the others to ``settled.failed``.
-
-    ``check`` raises ReceiptError for handles that the caller refuses. Handles are checked one by one, so that
-    the second of two equal handles is refused.
-    """
-    for handle in handles:
-        try:
-            check(handle)
-            receipt = find_receipt(group, handle, now_us)
-        except ReceiptError as error:
-            settled.failed.append((handle, error))
-        else:
-            yield handle, receipt

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from mocketmq.broker.consuming.receiver import InFlightMessage, Receiver
+from mocketmq.broker.consuming.receiver import InFlightMessage
+from mocketmq.broker.consuming.settler import Settler
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.invisible_time import RENEWED_US
@@ -41,8 +42,8 @@ _Key = tuple[str, str]  # group and receipt handle
 class Renewals:
     """A due source that renews invisible times. ``changed`` makes the timer ask for the next instant."""
 
-    def __init__(self, receiver: Receiver, changed: Callable[[], None]) -> None:
-        self._receiver = receiver
+    def __init__(self, settler: Settler, changed: Callable[[], None]) -> None:
+        self._settler = settler
         self._changed = changed
         self._held: dict[_Key, _Held] = {}
         self._due: list[tuple[int, _Key]] = []
@@ -70,7 +71,7 @@ class Renewals:
                 gone.setdefault(group, []).append(handle)
         for group, handles in gone.items():
             self.drop(group, handles)
-            await self._receiver.extend(group, handles, _AFTER_CLIENT_US)
+            await self._settler.extend(group, handles, _AFTER_CLIENT_US)
 
     def next_due_us(self) -> int | None:
         """The instant of the next renewal."""
@@ -110,7 +111,7 @@ class Renewals:
         if batch.now_us < held.end_us and held.is_alive():
             step_us = _STEPS_US[min(held.renewed, len(_STEPS_US) - 1)]
             with suppress(GroupNotFoundError):
-                if self._receiver.extend_in(group, [handle], step_us, batch).done:
+                if self._settler.extend_in(group, [handle], step_us, batch).done:
                     batch.on_commit(partial(self._renewed, key, held, batch.now_us + step_us))
                     return
         batch.on_commit(partial(self.drop, group, [handle]))

@@ -13,8 +13,9 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.handles import check_handle, handle_of
 from mocketmq.broker.consuming.receipt import Outcome, Receipt, State
 from mocketmq.broker.consuming.receipts import Receipts
-from mocketmq.broker.consuming.receiver import InFlightMessage, Receiver, Settled, valid
+from mocketmq.broker.consuming.receiver import InFlightMessage, Receiver
 from mocketmq.broker.consuming.selection import MemoryReservation, ReceiveRequest
+from mocketmq.broker.consuming.settler import Settled, valid
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.transactions.half_messages import HalfMessages

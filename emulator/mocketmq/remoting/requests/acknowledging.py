@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from mocketmq.access.needs import Need, to_consume
 from mocketmq.broker.consuming.handles import PopHandle
 from mocketmq.broker.consuming.pops import pop_retry_topic
-from mocketmq.broker.consuming.receiver import SettledBy
+from mocketmq.broker.consuming.settler import SettledBy
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.errors import (
     GroupNotFoundError,
@@ -79,13 +79,13 @@ def checked_invisible_us(invisible_ms: int) -> int:
 async def acknowledge(call: RemotingCall[AckMessageHeader]) -> Response:
     """Ack a message."""
     handle, _ = _handle(call)
-    return _acknowledged(await call.broker.receiver.acknowledge(call.header.consumer_group, [handle]))
+    return _acknowledged(await call.broker.settler.acknowledge(call.header.consumer_group, [handle]))
 
 
 def begin_to_acknowledge(call: RemotingCall[AckMessageHeader], reply: Reply) -> bool:
     """Begin to ack a message, without waiting for the result."""
     handle, _ = _handle(call)
-    call.broker.receiver.begin_to_acknowledge(
+    call.broker.settler.begin_to_acknowledge(
         call.header.consumer_group, [handle], StraightAnswer(call.command, reply, _settled)
     )
     return True
@@ -113,7 +113,7 @@ async def acknowledge_batch(call: RemotingCall[NoHeader]) -> Response:
         handles.setdefault(text_in(one, "c"), []).extend(some)
     for group, some in handles.items():
         with suppress(GroupNotFoundError):
-            done += len((await call.broker.receiver.acknowledge(group, some)).done)
+            done += len((await call.broker.settler.acknowledge(group, some)).done)
     if not done:
         raise RemotingError(ResponseCode.NO_MESSAGE, "none of the messages is still in flight in its group")
     return Response()
@@ -161,7 +161,7 @@ async def change_invisible_time(call: RemotingCall[ChangeInvisibleTimeHeader]) -
     handle, info = _handle(call)
     is_in_order = info.revive_queue_id == IN_ORDER
     try:
-        changed = await call.broker.receiver.change(
+        changed = await call.broker.settler.change(
             header.consumer_group, handle, invisible_us, same_handle=is_in_order
         )
     except ReceiptError as error:
