@@ -68,7 +68,7 @@ async def _deliveries(pace: Pace, seconds: float) -> Lateness:
     rate = pace.rate
     with TemporaryDirectory(prefix="mocketmq-bench-") as data:
         async with running_broker(data, clock="real", levels=LEVELS, topic_queues=1) as broker:
-            queue = (await broker.registry.topics.for_send(TOPIC)).queues[0]
+            queue = (await broker.registry.used_topics.for_send(TOPIC)).queues[0]
             waiting = asyncio.create_task(_told(broker, queue, int(rate * seconds)))
             number = 0
 

@@ -68,7 +68,7 @@ async def test_senders_waiting_for_their_topic_keep_their_order() -> None:
         went_on: list[int] = []
 
         async def sender(number: int) -> None:
-            await broker.registry.topics.for_send(TOPIC)
+            await broker.registry.used_topics.for_send(TOPIC)
             went_on.append(number)
 
         senders: list[asyncio.Task[None]] = []
@@ -81,7 +81,7 @@ async def test_senders_waiting_for_their_topic_keep_their_order() -> None:
 
 async def test_a_disconnected_sender_does_not_delay_others() -> None:
     async with running_broker() as broker:
-        senders = [asyncio.create_task(broker.registry.topics.for_send(TOPIC)) for _ in range(9)]
+        senders = [asyncio.create_task(broker.registry.used_topics.for_send(TOPIC)) for _ in range(9)]
         await asyncio.sleep(0)
         for number in (0, 3, 8):
             senders[number].cancel()

@@ -43,7 +43,7 @@ async def consume_in_order(call: AliyunCall) -> XmlAnswer:
 async def _consume(call: AliyunCall, invisible_us: int, *, ordered: bool) -> XmlAnswer:
     group, max_messages, wait_s, tag_filter = _wishes(call)
     # Check the topic before creating the group, because a refused request must leave no new group behind.
-    await call.broker.registry.topics.for_receive(call.topic)
+    await call.broker.registry.used_topics.for_receive(call.topic)
     await call.broker.registry.groups.for_use(group, MAX_RETRIES)
     receiver = call.broker.receiver
     taken = await receiver.receive(

@@ -87,7 +87,7 @@ async def target(call: Call, group_name: str, topic_name: str) -> PopTarget:
                 " or another group",
             )
         return await call.broker.pops.admit(group_name, topic_name, ALL_QUEUES, _share(call))
-    topic = await call.broker.registry.topics.for_reading(topic_name)
+    topic = await call.broker.registry.used_topics.for_reading(topic_name)
     try:
         return await call.broker.lite_subscriptions.target(call.client_id, group_name, topic)
     except InvalidArgumentError as error:

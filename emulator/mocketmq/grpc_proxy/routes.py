@@ -63,7 +63,7 @@ async def routed_topic(call: Call, name: str) -> Topic:
     registry = call.broker.registry
     if name.startswith(DLQ_PREFIX) and registry.groups.find_group(name.removeprefix(DLQ_PREFIX)):
         return await registry.topics.ensure(name, 1)
-    return await registry.topics.for_route(name, is_needed=True)
+    return await registry.used_topics.for_route(name, is_needed=True)
 
 
 def _routed(call: Call, topic: Topic) -> Sequence[RegisteredBroker]:

@@ -63,7 +63,7 @@ async def send(call: Call) -> Any:
     intake = call.broker.sender.intake
     for one in given:
         _check(one, intake.max_message_bytes, is_proxy=intake.is_rocketmq)
-    topic = await call.broker.registry.topics.for_send(topic_name)
+    topic = await call.broker.registry.used_topics.for_send(topic_name)
     for one in given:
         kind = _type_of(one)
         if not topic_types.accepts(topic, kind):

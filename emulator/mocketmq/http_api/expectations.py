@@ -168,7 +168,7 @@ async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
             raise InvalidArgumentError(stage, 0, "a whole number from 1; with exactly, from 0")
     if "acknowledged" in counts and what.group is UNSET:
         raise InvalidArgumentError("group", None, "a consumer group, because acknowledged is given")
-    if not broker.registry.topics.auto_create:
+    if not broker.registry.used_topics.auto_create:
         broker.registry.topics.get(path.topic)
     found = await broker.expectations.wait(
         Wanted(path.topic, _matcher(what), counts, given(what.group), what.exactly),

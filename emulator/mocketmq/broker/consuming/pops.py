@@ -102,6 +102,7 @@ class Pops:
         self._database = store.database
         self._writer = store.writer
         self._topics = registry.topics
+        self._used_topics = registry.used_topics
         self._groups = groups
         self._polls = polls
         self._clients = registry.clients
@@ -119,7 +120,7 @@ class Pops:
         Raises TopicNotFoundError, NoPermissionError, QueueNotFoundError, InvalidArgumentError,
         GroupNotFoundError, in upstream's order.
         """
-        topic = await self._topics.for_reading(topic_name)
+        topic = await self._used_topics.for_reading(topic_name)
         if queue_id >= topic.readable_count:
             raise QueueNotFoundError(topic_name, queue_id, topic.readable_count)
         group = await self._groups.for_consuming(group_name)

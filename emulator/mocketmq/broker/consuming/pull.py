@@ -71,6 +71,7 @@ class Pull:
         self._max_bytes = settings.max_pull_bytes
         self._database = store.database
         self._topics = registry.topics
+        self._used_topics = registry.used_topics
         self._clients = registry.clients
         self._groups = groups
         self._polls = polls
@@ -160,7 +161,7 @@ class Pull:
         QueueNotFoundError, in upstream's order.
         """
         group = await self._groups.for_consuming(group_name)
-        topic = await self._topics.for_reading(topic_name)
+        topic = await self._used_topics.for_reading(topic_name)
         if not 0 <= queue_id < topic.readable_count:
             raise QueueNotFoundError(topic_name, queue_id, topic.readable_count)
         return group, topic.queues[queue_id]

@@ -70,6 +70,7 @@ class Receiver:
         self._database = store.database
         self._writer = store.writer
         self._topics = registry.topics
+        self._used_topics = registry.used_topics
         self._groups = receipts.groups
         self._receipts = receipts
         self._polls = polls
@@ -102,7 +103,7 @@ class Receiver:
         received nothing. Raises OverLimitError if ``wait_s`` is 0 and the delay limits allow no more messages
         in flight for the group.
         """
-        topic = await self._topics.for_receive(topic_name)
+        topic = await self._used_topics.for_receive(topic_name)
         group = await self._groups.for_consuming(group_name)
         return await self.receive_request(
             ReceiveRequest(group, topic, max_messages, tag_filter, ordered, load=load), invisible_us, wait_s

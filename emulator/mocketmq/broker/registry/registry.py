@@ -21,6 +21,7 @@ from mocketmq.broker.registry.topic import (
     permission_bits,
 )
 from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.registry.used_topics import UsedTopics
 from mocketmq.broker.registry.users import Users
 from mocketmq.message.broker_share import broker_names
 from mocketmq.message.identity import BROKER, CLUSTER
@@ -39,6 +40,7 @@ class Registry:
     """Topics, groups and clients, with their settings and statistics."""
 
     topics: Topics
+    used_topics: UsedTopics
     groups: Groups
     brokers: ClusterBrokers
     clients: Clients
@@ -59,9 +61,6 @@ async def open_registry(
     topics = Topics(
         store,
         brokers,
-        auto_create=bool(settings.auto_create_topics),
-        by_route=settings.auto_create_topics != "send" and settings.profile != "rocketmq4",
-        default_queues=settings.topic_queues,
         takes_mixed=settings.mixed_message_type,
         on_deleted=statistics.forget_topic,
     )
@@ -71,7 +70,13 @@ async def open_registry(
     await topics.put(TIMER_TOPIC, 1, 1, PERM_READ | PERM_WRITE)
     for name, queues in ((CLUSTER, CLUSTER_QUEUES), (BROKER, 1)):
         await topics.put(name, queues, queues, PERM_READ | PERM_WRITE | PERM_INHERIT)
-    await topics.set_auto_create(is_on=topics.auto_create)
+    used_topics = UsedTopics(
+        topics,
+        auto_create=bool(settings.auto_create_topics),
+        by_route=settings.auto_create_topics != "send" and settings.profile != "rocketmq4",
+        default_queues=settings.topic_queues,
+    )
+    await used_topics.set_auto_create(is_on=used_topics.auto_create)
     groups = Groups(store, auto_create=settings.auto_create_groups, on_deleted=statistics.forget_group)
     await groups.load()
     await declare(settings, topics, groups)
@@ -83,6 +88,7 @@ async def open_registry(
     await users.load()
     return Registry(
         topics,
+        used_topics,
         groups,
         brokers,
         Clients(groups.tells_changes),

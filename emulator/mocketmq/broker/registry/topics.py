@@ -1,7 +1,6 @@
-"""Topics and their queues: look-up, creation on first use, changes, deletion."""
+"""Topics and their queues: look-up, creation, changes, deletion."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -14,25 +13,15 @@ from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.broker.registry.lite_topics import LiteTopics
 from mocketmq.broker.registry.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, PLAIN, Topic, TopicConfig
 from mocketmq.errors import (
-    BrokerDownError,
     InvalidArgumentError,
     NoPermissionError,
     QueueNotFoundError,
     TopicNotFoundError,
-    WrongQueueError,
-    shorten,
 )
 from mocketmq.message.broker_share import is_shared_out
-from mocketmq.message.message import Template
 from mocketmq.message.names import (
-    DLQ_PREFIX,
-    RETRY_PREFIX,
     SCHEDULE_TOPIC,
-    TEMPLATE_TOPIC,
     check_topic_name,
-    expected_queues,
-    is_forbidden_topic,
-    is_hidden_topic,
     is_system_topic,
 )
 from mocketmq.store.queue import LiteQueue, Queue, load_queues
@@ -40,8 +29,6 @@ from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 MAX_QUEUES = 1_024
-TEMPLATE_QUEUES = 8
-"""Maximum number of queues of a topic created by a remoting client's send (remoting.md §7.3)."""
 
 _SAVE_TOPIC = (
     "INSERT INTO topics VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
@@ -57,8 +44,7 @@ _write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(TopicConfig)
 class Topics:
     """Every topic. Reads come from memory. Changes are visible once committed, and answered once durable.
 
-    With ``auto_create`` topics are created on first use. With ``by_route``, a request for a topic's route
-    counts as a use. With ``takes_mixed``, administrators may set the attribute ``message.type`` to ``MIXED``.
+    With ``takes_mixed``, administrators may set the attribute ``message.type`` to ``MIXED``.
     """
 
     def __init__(
@@ -66,21 +52,15 @@ class Topics:
         store: Store,
         brokers: ClusterBrokers,
         *,
-        auto_create: bool,
-        by_route: bool,
-        default_queues: int,
         takes_mixed: bool,
         on_deleted: Callable[[str], None],
     ) -> None:
         self.brokers = brokers
-        self.default_queues = default_queues
         self.takes_mixed = takes_mixed
         self.version = DataVersion()
         self._database = store.database
         self._writer = store.writer
         self._on_deleted = on_deleted
-        self._auto_create = auto_create
-        self._by_route = by_route
         self._topics: dict[str, Topic] = {}
         self._queues: dict[int, Queue] = {}  # by key, including those of deleted topics
         self._last_key = 0
@@ -88,9 +68,6 @@ class Topics:
         self._deleted: dict[str, list[Queue]] = {}  # by topic
         self._closing: set[str] = set()
         self._creating = asyncio.Lock()
-        self._turns: dict[
-            str, list[asyncio.Future[None]]
-        ] = {}  # senders waiting for a topic that is being created
 
     async def load(self, known: Mapping[tuple[str, int], Queue] = MappingProxyType({})) -> None:
         """Read every topic and queue from the store. ``known`` has queues to use again, by place."""
@@ -169,6 +146,10 @@ class Topics:
         finally:
             self._closing.discard(name)
 
+    def was_deleted(self, name: str) -> bool:
+        """Whether a topic of this name was deleted, and not created again."""
+        return name in self._deleted
+
     def check_is_open(self, name: str) -> None:
         """Raise TopicNotFoundError for a topic that was deleted or is being deleted."""
         self.get(name)
@@ -199,151 +180,6 @@ class Topics:
     def queues_with_lites(self, topic: Topic) -> list[Queue]:
         """The queues of the topic and of its lite topics."""
         return [*topic.queues, *self.lites.of(topic.name)]
-
-    @property
-    def auto_create(self) -> bool:
-        """Whether topics are created on first use."""
-        return self._auto_create
-
-    @property
-    def auto_create_by_route(self) -> bool:
-        """Whether a request for a topic's route creates the topic."""
-        return self._auto_create and self._by_route
-
-    async def set_auto_create(self, *, is_on: bool) -> None:
-        """Switch creation on first use on or off. Clients recognize the setting by the template topic."""
-        if is_on or TEMPLATE_TOPIC in self._topics:
-            perm = PERM_READ | PERM_WRITE | PERM_INHERIT if is_on else 0
-            await self.put(TEMPLATE_TOPIC, TEMPLATE_QUEUES, TEMPLATE_QUEUES, perm)
-        self._auto_create = is_on
-
-    async def for_send(self, name: str, template: Template | None = None) -> Topic:
-        """The topic for a client's send. Created on first use if that is on, by the template if given.
-
-        Raises InvalidArgumentError for an invalid name, NoPermissionError if clients may not send to the
-        topic, TopicNotFoundError if the topic does not exist and is not created.
-        """
-        topic = self.ready_for_send(name)
-        return _writable(await self._in_turn(name, template)) if topic is None else topic
-
-    def ready_for_send(self, name: str) -> Topic | None:
-        """Like ``for_send``, but returns None for a topic that must be created or is being created."""
-        topic = self._topics.get(name)
-        if topic is None:
-            check_topic_name(name)
-        if is_forbidden_topic(name):
-            raise NoPermissionError(f"Sending message to topic[{name}] is forbidden.")
-        return None if topic is None or name in self._turns else _writable(topic)
-
-    async def _in_turn(self, name: str, template: Template | None) -> Topic:
-        """Like ``_first_use``, but senders continue in their order of arrival."""
-        loop, turns = asyncio.get_running_loop(), self._turns.get(name)
-        if turns is not None:
-            turns.append(turn := loop.create_future())
-            await turn
-            return self._topics.get(name) or await self._first_use(name, template)
-        self._turns[name] = []
-        try:
-            return await self._first_use(name, template)
-        finally:
-            loop.call_soon(self._next_turn, name)
-
-    def _next_turn(self, name: str) -> None:
-        """Wake all senders that wait now. Later senders wait for the next round."""
-        turns, self._turns[name] = self._turns[name], []
-        for turn in turns:
-            if not turn.done():
-                turn.set_result(None)
-        if turns:
-            asyncio.get_running_loop().call_soon(self._next_turn, name)
-        else:
-            del self._turns[name]
-
-    async def for_receive(self, name: str) -> Topic:
-        """The topic for a consumer, created on first use if that is on. Raises the errors of ``for_send``."""
-        topic = self._topics.get(name)
-        if topic is None:
-            check_topic_name(name)
-        is_hidden = is_hidden_topic(name)
-        if topic is None and not is_hidden:
-            topic = await self._first_use(name)
-        if topic is None or is_hidden or not topic.perm & PERM_READ:
-            raise NoPermissionError(f"the topic[{name}] pulling message is forbidden")
-        return topic
-
-    async def for_reading(self, name: str) -> Topic:
-        """Like ``for_receive``, for clients that know the topic's queues. Creates only system topics.
-
-        Also raises TopicNotFoundError.
-        """
-        if not is_system_topic(name):
-            self.get(name)
-        return await self.for_receive(name)
-
-    async def for_route(self, name: str, *, is_needed: bool = False) -> Topic:
-        """The topic for a request for its route. Created if that is on.
-
-        ``is_needed`` means that the client cannot send without a route, so the topic is created as by a send.
-        Raises TopicNotFoundError with advice.
-        """
-        topic = self._topics.get(name)
-        if topic is not None:
-            return topic
-        if not expected_queues(name):
-            self._check_is_made_by_route(name, is_needed)
-        return await self._first_use(name)
-
-    def _check_is_made_by_route(self, name: str, is_needed: bool) -> None:
-        shown, is_of_group = shorten(name), name.startswith((RETRY_PREFIX, DLQ_PREFIX))
-        try:
-            check_topic_name(name)
-        except InvalidArgumentError as error:
-            raise TopicNotFoundError(f"invalid topic name {shown}: {error}") from None
-        if is_system_topic(name):
-            raise TopicNotFoundError(
-                f"topic {shown} is a system topic and does not exist yet; only the broker creates it"
-            )
-        if not self._auto_create:
-            raise TopicNotFoundError(
-                f"topic {shown} does not exist, and auto_create_topics is false; create it by mocketmq topics"
-                " create, or declare it in the configuration as [[topics]]"
-            )
-        if is_needed and not is_of_group:
-            return
-        if name in self._deleted:  # running clients still request its route every 30 s
-            raise TopicNotFoundError(
-                f"topic {shown} was deleted; a message to it, or mocketmq topics create, creates it again"
-            )
-        if not self._by_route:
-            raise TopicNotFoundError(
-                f"topic {shown} does not exist; a first message to it, or mocketmq topics create, creates it"
-            )
-        if is_of_group:
-            raise TopicNotFoundError(f"topic {shown} belongs to no known group")
-
-    async def _first_use(self, name: str, template: Template | None = None) -> Topic:
-        """Create a topic by the template, or a system topic with upstream's number of queues.
-
-        Retry and dead-letter topics have one queue.
-        """
-        is_of_group = name.startswith((RETRY_PREFIX, DLQ_PREFIX))
-        like = None if is_of_group and template is None else self._like(template)
-        queues = 1 if is_of_group and like is None else expected_queues(name)
-        if queues:
-            return await self.ensure(name, queues)
-        if like is None or is_system_topic(name):
-            return self.get(name)
-        queues, perm = like
-        return await self.put(name, queues, queues, perm, replace=False)
-
-    def _like(self, template: Template | None) -> tuple[int, int] | None:
-        """The number of queues and the permission for a topic created on first use; None if that is off."""
-        if template is None:
-            return (self.default_queues, PERM_READ | PERM_WRITE) if self._auto_create else None
-        topic = self._topics.get(template.topic)
-        if topic is None or not topic.perm & PERM_INHERIT:
-            return None
-        return min(template.queues, topic.write_queues), topic.perm & ~PERM_INHERIT
 
     async def ensure(self, name: str, queues: int) -> Topic:
         """The topic, created with this number of queues if it does not exist."""
@@ -457,38 +293,3 @@ class Topics:
 
     def levels(self) -> list[Queue]:
         return self._topics[SCHEDULE_TOPIC].queues
-
-    def queue_for_send(self, topic: Topic, queue_id: int | None) -> Queue:
-        """The queue for a message. For None or a negative id, a random writable queue, as upstream.
-
-        Raises WrongQueueError; BrokerDownError or NoPermissionError if the queue's broker takes no messages.
-        """
-        if queue_id is None or queue_id < 0:
-            if self.brokers.closed:
-                return self._open_queue(topic)
-            return topic.queues[int(random.random() * topic.writable_count)]  # noqa: S311 - spreads load
-        count = max(topic.readable_count, topic.writable_count)
-        if queue_id >= count:
-            raise WrongQueueError(topic.name, queue_id, count)
-        queue = topic.queues[queue_id]
-        if self.brokers.closed:
-            self.brokers.check_takes_sends(queue)
-        return queue
-
-    def _open_queue(self, topic: Topic) -> Queue:
-        """A random writable queue of a broker that takes sends. Raises like ``queue_for_send``."""
-        queues, brokers = topic.queues[: topic.writable_count], self.brokers
-        reachable = [queue for queue in queues if brokers.index_of(queue) not in brokers.unreachable]
-        if not reachable:
-            raise BrokerDownError(f"no broker of topic {topic.name} can be reached; start or reconnect one")
-        opened = [queue for queue in reachable if brokers.index_of(queue) not in brokers.closed]
-        if not opened:
-            brokers.check_takes_sends(reachable[0])
-        return random.choice(opened)  # noqa: S311 - spreads load
-
-
-def _writable(topic: Topic) -> Topic:
-    """The topic. Raises NoPermissionError if no client may send to it."""
-    if not topic.perm & PERM_WRITE:
-        raise NoPermissionError(f"the topic[{topic.name}] sending message is forbidden")
-    return topic

@@ -62,7 +62,7 @@ class Seeder:
         self._database = store.database
         self._writer = store.writer
         self._clock = store.clock
-        self._topics = registry.topics
+        self._used_topics = registry.used_topics
         self._levels = levels
         self._groups = groups
         self._receipts = receipts
@@ -165,7 +165,7 @@ class Seeder:
         if message.born_us is None:
             message.born_us = seed.sent_us
         if seed.ordering_key is not None and message.queue_id is None:
-            topic = await self._topics.for_send(message.topic)
+            topic = await self._used_topics.for_send(message.topic)
             message.queue_id = queue_of_group(seed.ordering_key, topic.writable_count)
         message.door = DOOR
         accepted = await self._sender.intake.accept(message)

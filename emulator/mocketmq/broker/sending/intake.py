@@ -8,6 +8,7 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topic import Topic
 from mocketmq.broker.registry.traffic import Kind
 from mocketmq.broker.sending.delay_limiter import DelayLimiter
+from mocketmq.broker.sending.queue_choice import queue_for_send
 from mocketmq.broker.sending.retry_limit import RetryLimit
 from mocketmq.clock import US_PER_MS, US_PER_S, Clock, whole_ms_us
 from mocketmq.errors import GroupNotFoundError, IllegalMessageError
@@ -57,6 +58,7 @@ class Intake:
         self.on_sent: Callable[[AcceptedMessage, StoredMessage], None] | None = None
         self._clock = clock
         self._topics = registry.topics
+        self._used_topics = registry.used_topics
         self._groups = registry.groups
         self._traffic = registry.statistics.traffic
         self._levels = levels
@@ -82,13 +84,14 @@ class Intake:
         """Like ``accept``, but returns None for a retry, and for a message whose topic does not exist yet."""
         if message.topic.startswith(RETRY_PREFIX):
             return None
-        topic = self._topics.ready_for_send(message.topic)
+        topic = self._used_topics.ready_for_send(message.topic)
         return None if topic is None else self._judge(message, topic, drops_wait)
 
     def _judge(self, message: Message, topic: Topic, drops_wait: bool) -> AcceptedMessage:
         size = len(message.body)
         if not 0 < size <= self.max_message_bytes:
-            self._topics.queue_for_send(topic, message.queue_id)  # as upstream, which checks the queue first
+            # As upstream, which checks the queue first.
+            queue_for_send(topic, message.queue_id, self._topics.brokers)
             raise IllegalMessageError(
                 "body", f"the body has {size} bytes; allowed: 1 to {self.max_message_bytes}"
             )
@@ -111,7 +114,7 @@ class Intake:
         if LITE_TOPIC in message.properties and not message.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             name = checked_lite_topic(message.properties)
         if name is None:
-            return self._topics.queue_for_send(topic, self._queue_id(message, topic))
+            return queue_for_send(topic, self._queue_id(message, topic), self._topics.brokers)
         if not topic.config.is_lite:
             raise IllegalMessageError(
                 "lite_topic",
@@ -206,7 +209,7 @@ class Intake:
     async def _topic_for(self, message: Message) -> Topic:
         if message.topic.startswith(RETRY_PREFIX):
             return await self._topic_of_retry(message)
-        return await self._topics.for_send(message.topic, message.template)
+        return await self._used_topics.for_send(message.topic, message.template)
 
     async def _topic_of_retry(self, message: Message) -> Topic:
         """The topic of a retry that a client sends itself (docs/protocol/remoting.md §6.4)."""
@@ -214,10 +217,10 @@ class Intake:
         if not name:
             raise GroupNotFoundError(f"{message.topic} is the retry topic of no group")
         group = await self._groups.for_use(name)
-        topic = await self._topics.for_send(message.topic, message.template)
+        topic = await self._used_topics.for_send(message.topic, message.template)
         if not self._retry_limit.is_exceeded(group, message):
             return topic
-        dead = await self._topics.for_send(dead_letter_topic(name))
+        dead = await self._used_topics.for_send(dead_letter_topic(name))
         message.queue_id = max(message.queue_id or 0, 0) % dead.brokers  # the first queue of its broker
         message.properties[DELAY] = "0"
         return dead

@@ -7,6 +7,7 @@ import logging
 
 from mocketmq.broker.registry.clients import PushedReply
 from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.sending.queue_choice import queue_for_send
 from mocketmq.broker.sending.sender import Sender, SendResult
 from mocketmq.clock import US_PER_MS, Clock
 from mocketmq.errors import ClientFailedError, ClientOfflineError, EmulatorError, IllegalMessageError
@@ -23,14 +24,15 @@ class Replies:
 
     def __init__(self, clock: Clock, registry: Registry, sender: Sender) -> None:
         self._clock = clock
-        self._topics = registry.topics
+        self._used_topics = registry.used_topics
+        self._brokers = registry.brokers
         self._clients = registry.clients
         self._sender = sender
 
     async def send(self, message: Message, producer_group: str, *, is_unit_mode: bool) -> SendResult | None:
         """Push a reply to the client that sent the request, and store it. Returns None if storing failed.
 
-        Before it does anything, raises the errors of :meth:`Topics.for_send` and ``queue_for_send``, and
+        Before it does anything, raises the errors of :meth:`UsedTopics.for_send` and ``queue_for_send``, and
         IllegalMessageError for a property without effect. If the push has failed, the reply is stored
         nevertheless, and then ClientOfflineError or ClientFailedError is raised.
         """
@@ -38,8 +40,8 @@ class Replies:
             each.check_absent(
                 message.properties, "a reply is pushed to its client. Send the reply without it"
             )
-        topic = await self._topics.for_send(message.topic, message.template)
-        self._topics.queue_for_send(topic, message.queue_id)
+        topic = await self._used_topics.for_send(message.topic, message.template)
+        queue_for_send(topic, message.queue_id, self._brokers)
         failure = await self._push(message, producer_group, is_unit_mode)
         try:
             sent = await self._sender.send(message)

@@ -230,7 +230,8 @@ class Restorer:
         await self._half_messages.load()
         await self._faults.tell_restored()
         await self._start_brokers()
-        await topics.set_auto_create(is_on=topics.auto_create)
+        used_topics = self._registry.used_topics
+        await used_topics.set_auto_create(is_on=used_topics.auto_create)
         await declare(self._settings, topics, self._registry.groups, only_missing=True)
 
     def _notify(self, moved: Iterable[GroupQueue]) -> None:

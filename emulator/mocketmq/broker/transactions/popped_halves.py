@@ -57,6 +57,7 @@ class PoppedHalves:
         self._writer = store.writer
         self._clock = store.clock
         self._topics = registry.topics
+        self._used_topics = registry.used_topics
         self._groups = receipts.groups
         self._traffic = registry.statistics.traffic
         self._receipts = receipts
@@ -85,9 +86,9 @@ class PoppedHalves:
     ) -> list[InFlightMessage]:
         """Pop half messages of the topic, oldest first, waiting like ``receive``.
 
-        Raises the errors of :meth:`Topics.for_send`.
+        Raises the errors of :meth:`UsedTopics.for_send`.
         """
-        topic = await self._topics.for_send(topic_name)
+        topic = await self._used_topics.for_send(topic_name)
         half = await self._topics.ensure(half_topic(topic.name), 1)
         request = ReceiveRequest(await self._group(), half, max_messages, tag_filter, load=load)
         return await self._receiver.receive_request(request, invisible_us, wait_s)

@@ -41,7 +41,7 @@ class _Changeable(NamedTuple):
 
 
 async def _create_topics(call: RemotingCall[Any], value: bool) -> None:
-    await call.broker.registry.topics.set_auto_create(is_on=value)
+    await call.broker.registry.used_topics.set_auto_create(is_on=value)
 
 
 async def _create_groups(call: RemotingCall[Any], value: bool) -> None:
@@ -49,7 +49,7 @@ async def _create_groups(call: RemotingCall[Any], value: bool) -> None:
 
 
 async def _default_queues(call: RemotingCall[Any], value: int) -> None:
-    call.broker.registry.topics.default_queues = value
+    call.broker.registry.used_topics.default_queues = value
 
 
 async def _take_mixed(call: RemotingCall[Any], value: bool) -> None:
@@ -144,9 +144,9 @@ def _of_broker(call: RemotingCall[Any]) -> Mapping[str, str]:
         listenPort=port,
         brokerPermission=6,
         regionId=REGION,
-        autoCreateTopicEnable=broker.registry.topics.auto_create,
+        autoCreateTopicEnable=broker.registry.used_topics.auto_create,
         autoCreateSubscriptionGroup=broker.registry.groups.auto_create,
-        defaultTopicQueueNums=broker.registry.topics.default_queues,
+        defaultTopicQueueNums=broker.registry.used_topics.default_queues,
         enableMixedMessageType=broker.registry.topics.takes_mixed,
         messageDelayLevel=broker.levels.table.text,
         maxMessageSize=settings.max_message_bytes,

@@ -67,7 +67,7 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
             topic = topics.get(name)
         else:
             await _make_topic_of_group(call.broker, name)
-            topic = await topics.for_route(name, is_needed=is_ali_ons)
+            topic = await registry.used_topics.for_route(name, is_needed=is_ali_ons)
         if (
             not topic.perm and name == TEMPLATE_TOPIC
         ):  # the template topic still exists, but is no longer used
@@ -202,7 +202,7 @@ async def _make_topic_of_group(broker: Broker, topic: str) -> None:
     topics, groups = broker.registry.topics, broker.registry.groups
     group = topic.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX)
     if topic.startswith(DLQ_PREFIX):
-        if topics.auto_create_by_route and groups.find_group(group):
+        if broker.registry.used_topics.auto_create_by_route and groups.find_group(group):
             await topics.ensure(topic, 1)
     elif topic.startswith(RETRY_PREFIX) and not broker.pops.is_retry(group):
         with suppress(RefusedError):
@@ -215,7 +215,7 @@ def _log_miss(call: RemotingCall[TopicHeader], error: TopicNotFoundError) -> Non
     if name in misses or len(misses) >= MAX_MISSES or name == TEMPLATE_TOPIC or name.startswith(RETRY_PREFIX):
         return
     misses.add(name)
-    level = logging.INFO if call.broker.registry.topics.auto_create else logging.WARNING
+    level = logging.INFO if call.broker.registry.used_topics.auto_create else logging.WARNING
     log.log(level, "no route: %s", error)
 
 
