@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mocketmq.client.asynchronous import Client
     from mocketmq.client.blocking import BlockingClient
     from mocketmq.client.expecting import Like
-    from mocketmq.client.operations import MessageOptions, outgoing
+    from mocketmq.client.messaging import MessageOptions, outgoing
     from mocketmq.emulator import Emulator
     from mocketmq.errors import (
         EmulatorError,
@@ -54,7 +54,7 @@ if not TYPE_CHECKING:  # hidden from type checkers, for which an unknown name mu
         "mocketmq.client.asynchronous": {"Client"},
         "mocketmq.client.blocking": {"BlockingClient"},
         "mocketmq.client.expecting": {"Like"},
-        "mocketmq.client.operations": {"MessageOptions", "outgoing"},
+        "mocketmq.client.messaging": {"MessageOptions", "outgoing"},
         "mocketmq.emulator": {"Emulator"},
         "mocketmq.errors": {
             *("EmulatorError", "InvalidArgumentError", "ListenError", "SettingError"),

@@ -13,7 +13,7 @@ import pytest
 
 from mocketmq import Client
 from mocketmq.calling.headers import send_ext
-from mocketmq.client.operations import outgoing
+from mocketmq.client.messaging import outgoing
 from mocketmq.message.body import COMPRESSED_FLAG
 from mocketmq.message.properties import UNIQ_KEY
 from mocketmq.remoting.wire.codes import RequestCode

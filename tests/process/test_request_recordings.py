@@ -14,7 +14,7 @@ import pytest
 from mocketmq import BrokerError, Client
 from mocketmq.calling.call import Credentials
 from mocketmq.calling.headers import send_ext
-from mocketmq.client.operations import outgoing
+from mocketmq.client.messaging import outgoing
 from mocketmq.message.properties import START_DELIVER_TIME, UNIQ_KEY
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.support.grpc import grpc_client

@@ -31,16 +31,21 @@ fixture `mocketmq_async` are awaited.
 
 This page is generated from the docstrings by `python -m tests.support.python_api`.
 """
+OPERATIONS = (
+    ("client/messaging.py", "Messaging"),
+    ("client/expecting.py", "Expecting"),
+    ("client/registering.py", "Registering"),
+    ("client/clustering.py", "Clustering"),
+    ("client/operations.py", "Operations"),
+)
+"""Files and classes of the operations."""
 _WIDTH = 120
 _LONGEST_SIGNATURE = 100
 
 
 def page() -> str:
     """Return the text of the page."""
-    operations = {
-        **functions("client/operations.py", "Operations"),
-        **functions("client/expecting.py", "Expecting"),
-    }
+    operations = {name: each for file, of in OPERATIONS for name, each in functions(file, of).items()}
     parts = [_INTRODUCTION, "## Clients\n", *_entry(_class("client/blocking.py", "BlockingClient"))]
     parts += _entry(_class("client/asynchronous.py", "Client"))
     for group, names in _groups():
@@ -48,9 +53,9 @@ def page() -> str:
         for name in names:
             parts += _entry(operations[name])
     parts.append("## Messages and criteria\n")
-    parts += _fields(_class("client/operations.py", "MessageOptions"))
+    parts += _fields(_class("client/messaging.py", "MessageOptions"))
     parts += _fields(_class("client/expecting.py", "Like"))
-    for file, name in (("client/operations.py", "outgoing"), ("client/answer.py", "body_of")):
+    for file, name in (("client/messaging.py", "outgoing"), ("client/answer.py", "body_of")):
         parts += _entry(next(each for each in _tree(file).body if getattr(each, "name", "") == name))
     parts.append("## Fixtures\n\nThe fixture `mocketmq` has the operations above, and:\n")
     parts += _members("broker", "testing/broker.py", "Broker")

@@ -31,9 +31,13 @@ FACE = {
 CLIENT = {
     "client",
     "client.answer",
+    "client.api_calls",
+    "client.clustering",
     "client.expecting",
     "client.info",
+    "client.messaging",
     "client.operations",
+    "client.registering",
     "client.seeds",
     "client.times",
     "client.whole_file",

@@ -2,7 +2,7 @@
 
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.client.operations import Operations
-from tests.support.python_api import PAGE, functions, page
+from tests.support.python_api import OPERATIONS, PAGE, functions, page
 
 
 def test_the_page_is_that_of_the_code() -> None:
@@ -10,9 +10,6 @@ def test_the_page_is_that_of_the_code() -> None:
 
 
 def test_every_operation_of_the_async_client_is_one_of_the_blocking_client() -> None:
-    operations = {
-        *functions("client/operations.py", "Operations"),
-        *functions("client/expecting.py", "Expecting"),
-    }
+    operations = {name for file, of in OPERATIONS for name in functions(file, of)}
     assert {name for name in vars(BlockingClient) if name in operations} == operations
     assert operations <= set(dir(Operations))

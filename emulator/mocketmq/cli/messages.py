@@ -14,7 +14,7 @@ from mocketmq.cli.table import Table
 from mocketmq.client.answer import JsonObject, body_of
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.client.expecting import Like, LikeInTime
-from mocketmq.client.operations import MessageOptions
+from mocketmq.client.messaging import MessageOptions
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.duration import format_duration, parse_duration_us
 from mocketmq.instant import parse_instant_ms

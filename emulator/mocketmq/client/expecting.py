@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
-from urllib.parse import quote
 
 from mocketmq.client.answer import JsonObject
+from mocketmq.client.api_calls import ApiCalls, api_path, entries_of
 from mocketmq.client.times import Duration, duration_text
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class LikeInTime(Like, total=False):
     pause: Duration
 
 
-class Expecting(ABC):
+class Expecting(ApiCalls):
     """Queries, waits and assertions. Counts include the messages sent since the last reset.
 
     A wait is one request, which the broker answers as soon as the count is reached; ``wait`` is real time. A
@@ -60,19 +59,12 @@ class Expecting(ABC):
     by an assertion are expected; ``assert_nothing_else`` checks that there are no others.
     """
 
-    @abstractmethod
-    async def _call(self, method: str, path: str, body: object = None) -> JsonObject: ...
-
-    @abstractmethod
-    async def _get(self, path: str, query: Mapping[str, object] | None = None) -> JsonObject: ...
-
     async def sent(self, topic: str, *, max_messages: int = 100, **like: Unpack[Like]) -> list[JsonObject]:
         """Return the newest messages that producers sent to the topic, oldest first."""
         answer = await self._call(
             "POST", api_path("topics", topic, "sent"), {"max": max_messages, **_like(like)}
         )
-        messages: list[JsonObject] = answer["messages"]
-        return messages
+        return entries_of(answer, "messages")
 
     async def wait_sent(
         self, topic: str, count: int = 1, *, wait: Duration = "5s", **like: Unpack[Like]
@@ -157,13 +149,11 @@ class Expecting(ABC):
         Waits up to ``wait`` of real time for the list to become empty: some consumers commit seconds later.
         """
         query = {"group": group, "max": max_leaks, "wait": duration_text(wait, "wait")}
-        found: list[JsonObject] = (await self._get(api_path("leaks"), query))["leaks"]
-        return found
+        return entries_of(await self._get(api_path("leaks"), query), "leaks")
 
     async def events(self, *, max_events: int = 200) -> list[JsonObject]:
         """Return the newest events since the last reset, oldest first; ``text`` describes each in words."""
-        found: list[JsonObject] = (await self._get(api_path("events"), {"max": max_events}))["events"]
-        return found
+        return entries_of(await self._get(api_path("events"), {"max": max_events}), "events")
 
     async def _assert(
         self,
@@ -180,8 +170,7 @@ class Expecting(ABC):
         )
         if not answer["reached"]:
             raise AssertionError(answer["explanation"])
-        messages: list[JsonObject] = answer["messages"]
-        return messages
+        return entries_of(answer, "messages")
 
     async def _wait(
         self,
@@ -207,8 +196,3 @@ def _like(like: Like) -> dict[str, Any]:
         others = {name: value for name, value in like.items() if name != "body"}
         return {**others, "body_base64": base64.b64encode(body).decode()}
     return dict(like)
-
-
-def api_path(*segments: str) -> str:
-    """A path of the API."""
-    return "/v1/" + "/".join(quote(segment, safe="") for segment in segments)

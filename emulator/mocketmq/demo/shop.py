@@ -10,7 +10,7 @@ import msgspec
 
 from mocketmq.client.answer import JsonObject
 from mocketmq.client.asynchronous import Client
-from mocketmq.client.operations import outgoing
+from mocketmq.client.messaging import outgoing
 from mocketmq.clock import US_PER_MS
 from mocketmq.demo.tally import LEVELS, Tallies
 

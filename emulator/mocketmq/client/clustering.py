@@ -1,0 +1,82 @@
+"""Operations on the brokers and name servers of the cluster."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mocketmq.client.answer import JsonObject
+from mocketmq.client.api_calls import ApiCalls, api_path, entries_of
+
+__tracebackhide__ = True
+"""Makes pytest show the calling line of the test instead of this file."""
+
+
+class Clustering(ApiCalls):
+    """Operations on the brokers and name servers of the cluster."""
+
+    # Brokers of the cluster
+
+    async def brokers(self) -> list[JsonObject]:
+        """Return the brokers with their states."""
+        return entries_of(await self._get(api_path("brokers")), "brokers")
+
+    async def crash_broker(self, name: str) -> JsonObject:
+        """Crash a broker. Routes name it for another 120 s by the broker's clock."""
+        return await self._call("POST", api_path("brokers", name, "crash"))
+
+    async def shut_down_broker(self, name: str) -> JsonObject:
+        """Shut a broker down, which takes it out of all routes at once."""
+        return await self._call("POST", api_path("brokers", name, "shutdown"))
+
+    async def start_broker(self, name: str) -> JsonObject:
+        """Start a broker again, which delivers what became due while it was down."""
+        return await self._call("POST", api_path("brokers", name, "start"))
+
+    async def wipe_broker(self, name: str) -> JsonObject:
+        """Delete all messages and offsets of a broker that is down, as if its disk were lost."""
+        return await self._call("POST", api_path("brokers", name, "wipe"))
+
+    async def cut_off_broker(self, name: str, side: Literal["clients", "name-servers"]) -> JsonObject:
+        """Cut a broker off from its clients, who get no answer, or from the name servers."""
+        return await self._call("POST", api_path("brokers", name, f"cut-off-from-{side}"))
+
+    async def reconnect_broker(self, name: str) -> JsonObject:
+        """Reconnect a broker that is cut off."""
+        return await self._call("POST", api_path("brokers", name, "reconnect"))
+
+    async def set_broker_read_only(self, name: str, *, read_only: bool = True) -> JsonObject:
+        """Make a broker read-only, or writable again. Routes say so at once."""
+        return await self._call("POST", api_path("brokers", name, "read-only" if read_only else "writable"))
+
+    # Name servers of the cluster
+
+    async def name_servers(self) -> list[JsonObject]:
+        """Return the name servers, with the brokers that each lists."""
+        return entries_of(await self._get(api_path("name-servers")), "name_servers")
+
+    async def stop_name_server(self, number: int) -> JsonObject:
+        """Stop the name server with this number, from 1 on."""
+        return await self._change_name_server(number, "stop")
+
+    async def start_name_server(self, number: int) -> JsonObject:
+        """Start a name server again."""
+        return await self._change_name_server(number, "start")
+
+    async def freeze_name_server(self, number: int) -> JsonObject:
+        """Freeze a name server: its list of brokers no longer changes."""
+        return await self._change_name_server(number, "freeze")
+
+    async def hide_broker(self, number: int, broker: str) -> JsonObject:
+        """Make a name server leave out a broker."""
+        return await self._change_name_server(number, "hide", broker)
+
+    async def keep_broker(self, number: int, broker: str) -> JsonObject:
+        """Make a name server list a broker even while the broker is down."""
+        return await self._change_name_server(number, "keep", broker)
+
+    async def correct_name_server(self, number: int) -> JsonObject:
+        """Make a name server tell the truth again about all brokers."""
+        return await self._change_name_server(number, "correct")
+
+    async def _change_name_server(self, number: int, *action: str) -> JsonObject:
+        return await self._call("POST", api_path("name-servers", str(number), *action))

@@ -1,0 +1,142 @@
+"""Operations on topics, consumer groups and connected clients."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mocketmq.client.answer import JsonObject
+from mocketmq.client.api_calls import ApiCalls, api_path, entries_of
+
+__tracebackhide__ = True
+"""Makes pytest show the calling line of the test instead of this file."""
+
+
+class Registering(ApiCalls):
+    """Operations on topics, consumer groups and connected clients."""
+
+    async def topics(self) -> list[JsonObject]:
+        """Return all topics with their queues."""
+        return entries_of(await self._get(api_path("topics")), "topics")
+
+    async def topic(self, name: str) -> JsonObject:
+        """Return a topic with its queues."""
+        return await self._get(api_path("topics", name))
+
+    async def put_topic(
+        self,
+        name: str,
+        *,
+        read_queues: int = 4,
+        write_queues: int = 4,
+        perm: str = "rw",
+        type: str | None = None,  # noqa: A002 - as the API calls it
+        lite_expiration: int | None = None,
+    ) -> JsonObject:
+        """Create the topic, or change it.
+
+        ``type`` is the message type for gRPC clients: ``normal``, ``fifo``, ``delay``, ``transaction``,
+        ``priority``, ``lite``, ``mixed``. Consumers of a ``priority`` topic get the highest queue's messages
+        first. A lite topic of a ``lite`` topic is deleted ``lite_expiration`` minutes after its last message.
+        """
+        wanted = {"read_queues": read_queues, "write_queues": write_queues, "perm": perm}
+        more = {"type": type, "lite_expiration": lite_expiration}
+        given = {name: value for name, value in more.items() if value is not None}
+        return await self._call("PUT", api_path("topics", name), {**wanted, **given})
+
+    async def lite_topics(self, topic: str) -> list[JsonObject]:
+        """Return the lite topics of the topic, with their offsets and subscribers."""
+        return entries_of(await self._get(api_path("topics", topic, "lite-topics")), "lite_topics")
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        queues: int = 4,
+        type: str | None = None,  # noqa: A002 - as the API calls it
+    ) -> JsonObject:
+        """Create the topic, or change it. ``put_topic`` lists the types, and also sets permissions."""
+        return await self.put_topic(name, read_queues=queues, write_queues=queues, type=type)
+
+    async def delete_topic(self, name: str) -> JsonObject:
+        """Delete the topic with its messages, including pending ones."""
+        return await self._call("DELETE", api_path("topics", name))
+
+    async def groups(self) -> list[JsonObject]:
+        """Return all consumer groups with their lag."""
+        return entries_of(await self._get(api_path("groups")), "groups")
+
+    async def group(self, name: str) -> JsonObject:
+        """Return a consumer group with its lag."""
+        return await self._get(api_path("groups", name))
+
+    async def put_group(
+        self,
+        name: str,
+        *,
+        max_retries: int = 16,
+        retry_queues: int = 1,
+        fifo: bool | None = None,
+        priority_factor: int | None = None,
+        lite_parent: str | None = None,
+        lite_exclusive: bool | None = None,
+        lite_wildcard: bool | None = None,
+        lite_quota: int | None = None,
+    ) -> JsonObject:
+        """Create the consumer group, or change it. With ``fifo``, its gRPC clients consume in order.
+
+        ``priority_factor`` is how many of a hundred receives from a topic of type ``priority`` get the
+        highest priority first. The group consumes the lite topics of the topic ``lite_parent``.
+        """
+        wanted = {"max_retries": max_retries, "retry_queues": retry_queues}
+        more = {
+            "fifo": fifo,
+            "priority_factor": priority_factor,
+            "lite_parent": lite_parent,
+            "lite_exclusive": lite_exclusive,
+            "lite_wildcard": lite_wildcard,
+            "lite_quota": lite_quota,
+        }
+        given = {name: value for name, value in more.items() if value is not None}
+        return await self._call("PUT", api_path("groups", name), {**wanted, **given})
+
+    async def reset_group(
+        self,
+        name: str,
+        topic: str,
+        *,
+        queue_id: int | None = None,
+        to: Literal["start", "end"] | None = None,
+        instant_ms: int | None = None,
+        offset: int | None = None,
+    ) -> JsonObject:
+        """Reset the consumer group's offsets to the topic's start, or to another position.
+
+        ``instant_ms`` means the first message stored then or later; ``offset`` needs a ``queue_id``.
+        """
+        where = {"queue_id": queue_id, "to": to, "instant_ms": instant_ms, "offset": offset}
+        given = {name: value for name, value in where.items() if value is not None}
+        return await self._call("POST", api_path("groups", name, "reset"), {"topic": topic, **given})
+
+    async def delete_group(self, name: str) -> JsonObject:
+        """Delete the consumer group and its committed offsets."""
+        return await self._call("DELETE", api_path("groups", name))
+
+    async def clients(self) -> list[JsonObject]:
+        """Return the connected RocketMQ clients, with their groups."""
+        return entries_of(await self._get(api_path("clients")), "clients")
+
+    async def running_info(self, client_id: str, *, group: str) -> JsonObject:
+        """Return a consumer's report on itself, with the field names of its library."""
+        answer = await self._get(api_path("clients", client_id, "running-info"), {"group": group})
+        info: JsonObject = answer["running_info"]
+        return info
+
+    async def consume(self, client_id: str, message_id: str, *, group: str) -> JsonObject:
+        """Make a consumer consume a message now; return the result."""
+        return await self._call(
+            "POST", api_path("clients", client_id, "consume"), {"group": group, "message_id": message_id}
+        )
+
+    async def reconnect(self, client_id: str) -> JsonObject:
+        """Tell a gRPC client to connect anew; return on how many ``connections`` it was told."""
+        return await self._call("POST", api_path("clients", client_id, "reconnect"))
