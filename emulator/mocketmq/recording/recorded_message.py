@@ -11,10 +11,13 @@ from mocketmq.message.properties import (
     CLUSTER,
     DELAY,
     FIRST_POP_TIME,
+    HALF_DUE_US,
     KEYS,
     LITE_TOPIC,
     POP_CK,
     PRIORITY,
+    PUSH_REPLY_TIME,
+    REPLY_TO_CLIENT,
     START_DELIVER_TIME,
     TAGS,
     TIMER_DELAY_MS,
@@ -33,6 +36,11 @@ OF_BROKERS: Final = RESERVED | {
     *("MSG_REGION", "TRACE_ON", "__CRC32#", "DUP_INFO"),
 }
 """Properties that brokers and client libraries set, or that have a field of their own."""
+NOT_OF_SENDERS: Final = (OF_BROKERS - {KEYS, TAGS}) | {
+    *(HALF_DUE_US, PUSH_REPLY_TIME, REPLY_TO_CLIENT, "ARRIVE_TIME", "BORN_TIMESTAMP", "__BORNHOST"),
+    *("DLQ_ORIGIN_MESSAGE_ID", "__transactionId__"),
+}
+"""Properties whose values an application does not choose: ids, times and addresses of brokers and clients."""
 UNPLAYED: Final = (PRIORITY, LITE_TOPIC)
 """Properties that decide the queue of a message, and that a recording leaves out: it keeps the queue."""
 LARGEST_INFLATED: Final = 15 << 20

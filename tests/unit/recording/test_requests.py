@@ -12,8 +12,10 @@ import msgspec
 import pytest
 
 from mocketmq.calling.call import NoAnswerError
+from mocketmq.client.asynchronous import Client
 from mocketmq.door_tap import GrpcRequestRead, HttpAnswerMade, HttpRequestRead
 from mocketmq.grpc_proxy.messages import message_class
+from mocketmq.message.properties import KEYS, START_DELIVER_TIME
 from mocketmq.recording.masks import Masks
 from mocketmq.recording.recording import RecordingReader, RecordingWriter
 from mocketmq.recording.requests import http_form, remoting_form
@@ -22,6 +24,7 @@ from mocketmq.recording.requests.credentials import path_without_credentials, te
 from mocketmq.recording.requests.players import PlayedHttp
 from mocketmq.recording.requests.request_file import events_in
 from mocketmq.recording.requests.request_recorder import MOST_WAITING_BYTES, RequestRecorder
+from mocketmq.recording.requests.request_replay import HttpTarget, RequestReplay
 from mocketmq.recording.requests.value_map import TOLERANCE_MS, ValueMap
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
@@ -179,6 +182,96 @@ async def test_a_recorded_path_leads_to_no_other_host() -> None:
 def test_properties_of_an_application_are_compared_whatever_their_names(name: str) -> None:
     first, second = ({"messages": [{"properties": {name: f"customer-{number}"}}]} for number in (1, 2))
     assert same(first, second) == [f"body.messages[0].properties.{name} is 'customer-2', was 'customer-1'"]
+
+
+LATER_MS = NOW_MS + 500
+
+
+@pytest.mark.parametrize(
+    ("recorded", "found", "place"),
+    [
+        *(
+            ({name: f"paid at {NOW_MS}"}, {name: f"paid at {LATER_MS}"}, name)
+            for name in ("body", "preview", "tag")
+        ),
+        ({"body": "10.0.0.1:80"}, {"body": "10.0.0.2:80"}, "body"),
+        ({"body": "2030-01-31T15:00:00.000Z"}, {"body": "2030-01-31T15:00:00.500Z"}, "body"),
+        ({"keys": [f"{NOW_MS}", "b"]}, {"keys": [f"{LATER_MS}", "b"]}, "keys[0]"),
+        ({"properties": {"at": f"{NOW_MS}"}}, {"properties": {"at": f"{LATER_MS}"}}, "properties.at"),
+        ({"properties": {KEYS: f"{NOW_MS}"}}, {"properties": {KEYS: f"{LATER_MS}"}}, "properties.KEYS"),
+    ],
+)
+def test_content_of_messages_is_compared_letter_by_letter(recorded: Any, found: Any, place: str) -> None:
+    [difference] = same({"messages": [recorded]}, {"messages": [found]})
+    assert difference.startswith(f"body.messages[0].{place} is ")
+    assert same({"messages": [recorded]}, {"messages": [recorded]}) == []
+
+
+def test_the_order_of_keys_is_compared() -> None:
+    assert len(same({"messages": [{"keys": ["a", "b"]}]}, {"messages": [{"keys": ["b", "a"]}]})) == 2
+
+
+AT = f"{NOW_MS}"
+LATER = f"{NOW_MS + 9}"
+
+
+def nine_ms_later(text: str, _field: str) -> str:
+    """What a replay whose clock is 9 ms ahead makes of a text."""
+    return ValueMap().changed(text, 9)
+
+
+def test_content_of_messages_is_sent_as_it_was_by_remoting() -> None:
+    properties = f"{KEYS}\x01{AT}\x02at\x01{AT}\x02{START_DELIVER_TIME}\x01"
+    fields = {"a": "makers", "b": "orders", "g": AT, "i": properties + AT}
+    form = {"code": 310, "language": "JAVA", "version": 1, "serialization": "JSON", "ext": fields, "body": AT}
+    command = remoting_form.command_of(form, 1, nine_ms_later)
+    assert command.ext == fields | {"g": LATER, "i": properties + LATER}
+    assert command.body == AT.encode()
+
+
+def test_content_of_messages_is_sent_as_it_was_by_the_json_api() -> None:
+    content = {"body": AT, "body_json": {"at": NOW_MS}, "keys": [AT], "properties": {"at": AT}}
+    body = json.dumps({**content, "start_deliver_ms": NOW_MS})
+    found = json.loads(http_form.changed_body(body, nine_ms_later))
+    assert found == {**content, "start_deliver_ms": NOW_MS + 9}
+
+
+async def test_a_search_for_content_asks_for_the_same_or_for_the_id_of_this_broker(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    async with running_broker() as broker:
+        recorder = RequestRecorder(path, broker.clock, broker.registry.topics, NO_MASKS)
+        recorder.asked(recorder.connected(), asked(10))
+        await recorder.close()
+    with RecordingReader(path) as recording:
+        [line] = [line for line in events_in(recording) if line.event.kind == "request"]
+        replay = RequestReplay(Client(), recording, HttpTarget("", {}), lambda *_: None)
+    replay.values.shift_ms = 9
+    assert same({"message_id": "0A0000000001"}, {"message_id": "0B0000000001"}, replay.values) == []
+    change = replay._change_of(line.event)
+    query = f"key={AT}&text=paid at {AT}&after={AT}"
+    assert http_form.changed_query(query, change) == query.replace(f"after={AT}", f"after={LATER}")
+    assert http_form.changed_query("key=0A0000000001", change) == "key=0B0000000001"
+
+
+def test_content_of_messages_is_sent_as_it_was_by_aliyun_s_protocol() -> None:
+    form = (
+        "<Message><MessageBody>{0}</MessageBody><MessageKey>{0}</MessageKey><Other>{1}</Other>"
+        "<Properties>at:{0}|__STARTDELIVERTIME:{1}|</Properties></Message>"
+    )
+    assert http_form.changed_body(form.format(AT, AT), nine_ms_later) == form.format(AT, LATER)
+
+
+@pytest.mark.parametrize(
+    ("file_format", "text"),
+    [
+        ("toml", 'sent_at = "{}"\nborn_ms = {}\nbody = "{}"'),
+        ("jsonl", '{{"sent_at":"{}","born_ms":{},"body":"{}"}}'),
+    ],
+)
+def test_bodies_of_seeds_are_sent_as_they_were(file_format: str, text: str) -> None:
+    file = {"text": text.format("2030-01-31T15:00:00.000Z", AT, AT), "format": file_format}
+    found = json.loads(http_form.changed_body(json.dumps({"file": file}), nine_ms_later))
+    assert found["file"] == {**file, "text": text.format("2030-01-31T15:00:00.009Z", LATER, AT)}
 
 
 def test_what_is_masked_differs_from_nothing() -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from mocketmq.errors import InvalidArgumentError, shorten
 from mocketmq.recording.masks import STARS
-from mocketmq.recording.recorded_message import OF_BROKERS
+from mocketmq.recording.recorded_message import NOT_OF_SENDERS
 from mocketmq.recording.requests.value_map import ValueMap, plain_name
 from mocketmq.remoting.wire import fastjson
 
@@ -21,6 +21,10 @@ _VOLATILE: Final = frozenset(
 )
 """Fields that say something of the process rather than of its state, in the form of ``plain_name``."""
 _PROPERTIES: Final = (("properties",), ("userProperties",))
+_CONTENT: Final = frozenset(
+    ("body", "bodybase64", "preview", "tag", "keys", "messagebody", "messagetag", "messagekey")
+)
+"""Fields with content of messages. A replay sends it as it is, so the answers must have it as it is."""
 _ANSWERED_AT: Final = ("messages", "deliveryTimestamp")
 """Place of the wall time at which a receive by gRPC was answered, but for the number of the response."""
 _OFFSETS: Final = frozenset(
@@ -94,9 +98,11 @@ _Found = Iterator[tuple[tuple[str, ...], str]]
 
 
 def _parted(path: tuple[str, ...], recorded: Any, found: Any, values: ValueMap, owner: str) -> _Found:
-    name = next((step for step in reversed(path) if not step.isdecimal()), "")
-    if path[-2:-1] in _PROPERTIES and name not in OF_BROKERS:
-        name = ""  # the application's, whatever it is called
+    names = [step for step in path if not step.isdecimal()]
+    name = names[-1] if names else ""
+    if _is_content(path, names):
+        yield from _content(path, recorded, found)
+        return
     if plain_name(name) in _VOLATILE or path[::2] == _ANSWERED_AT:
         return
     if isinstance(recorded, dict) and isinstance(found, dict):
@@ -107,6 +113,21 @@ def _parted(path: tuple[str, ...], recorded: Any, found: Any, values: ValueMap, 
     elif isinstance(recorded, list) and isinstance(found, list):
         yield from _lists(path, recorded, found, values, owner)
     elif not _is_same(name, recorded, found, values, owner):
+        yield path, _sentence(path, recorded, found)
+
+
+def _is_content(path: tuple[str, ...], names: Sequence[str]) -> bool:
+    """Whether a value is an application's. The body of an answer itself is the broker's."""
+    if path[-2:-1] in _PROPERTIES:
+        return names[-1] not in NOT_OF_SENDERS
+    return len(names) > 1 and plain_name(names[-1]) in _CONTENT
+
+
+def _content(path: tuple[str, ...], recorded: Any, found: Any) -> _Found:
+    if isinstance(recorded, list) and isinstance(found, list) and len(recorded) == len(found):
+        for number, (one, other) in enumerate(zip(recorded, found, strict=True)):
+            yield from _content((*path, str(number)), one, other)
+    elif recorded != found and not _is_masked(recorded, found):
         yield path, _sentence(path, recorded, found)
 
 
@@ -126,7 +147,7 @@ def _lists(
 def _is_same(name: str, recorded: Any, found: Any, values: ValueMap, owner: str) -> bool:
     if recorded is _ABSENT or found is _ABSENT:
         return False
-    if recorded == STARS and isinstance(found, str):  # masked, so nobody can tell
+    if _is_masked(recorded, found):
         return True
     plain = plain_name(name)
     if plain in _LOG_OFFSETS:
@@ -134,6 +155,11 @@ def _is_same(name: str, recorded: Any, found: Any, values: ValueMap, owner: str)
     if "/" in owner and plain in _OFFSETS:
         return values.is_same_offset(owner, str(recorded), str(found))
     return values.is_same(name, recorded, found)
+
+
+def _is_masked(recorded: Any, found: Any) -> bool:
+    """Whether a text was masked, so that nobody can compare it."""
+    return bool(recorded == STARS) and isinstance(found, str)
 
 
 def _owner_in(document: Mapping[str, Any], around: str) -> str:

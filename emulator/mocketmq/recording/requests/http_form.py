@@ -14,7 +14,7 @@ import msgspec
 from mocketmq.door_tap import HttpAnswerMade, HttpRequestRead
 from mocketmq.message.properties import KEYS, TAGS
 from mocketmq.recording.masks import STARS, Masks
-from mocketmq.recording.recorded_message import OF_BROKERS
+from mocketmq.recording.recorded_message import NOT_OF_SENDERS, OF_BROKERS
 from mocketmq.recording.requests.credentials import path_without_credentials, text_without_credentials
 from mocketmq.recording.requests.request_file import LARGEST
 
@@ -25,8 +25,10 @@ _ELEMENT: Final = re.compile(rf"({_OPENING}(?:\s[^<>]*)?>)([^<]*)</")
 _SENTENCES: Final = ("text", "explanation", "differences")
 """Fields of answers with sentences, which repeat keys and parts of bodies."""
 _OF_QUERY: Final = {"key": KEYS, "keys": KEYS, "tag": TAGS}
-_CONTENT: Final = re.compile("(<MessageBody>.*?</MessageBody>)", re.DOTALL)
-_KEPT: Final = frozenset(("body", "body_base64", "properties", "keys", "tag"))
+_CONTENT: Final = re.compile(r"<(MessageBody|MessageTag|MessageKey|Properties)>(.*?)</\1>", re.DOTALL)
+_KEPT: Final = frozenset(("body", "body_base64", "body_json", "json_path", "properties", "keys", "tag"))
+_SEED_TIMES: Final = re.compile(r'(sent_at|deliver_at|start_deliver_ms|born_ms)("?\s*[=:]\s*"?)([\w.:+-]+)')
+"""Times in the text of a TOML or JSON lines file of seeds."""
 _CONTENT_FIELDS: Final = frozenset(("body", "body_json", "properties", "json_path"))
 """Fields with content of messages, in which an application may name anything."""
 _DEEPEST: Final = 64
@@ -198,17 +200,49 @@ def _mask_properties(found: dict[str, Any], masks: Masks) -> None:
         found["properties"] = {name: masked.get(name, text) for name, text in given.items()}
 
 
+def changed_query(query: str, change: Callable[[str, str], str]) -> str:
+    """A recorded query with each value as ``change`` returns it."""
+    pairs = [part.partition("=") for part in query.split("&")]
+    return "&".join(name + equals + change(value, name) for name, equals, value in pairs)
+
+
 def changed_body(text: str, change: Callable[[str, str], str]) -> str:
     """A recorded body with each value as ``change`` returns it, except the content of messages."""
     if text.lstrip().startswith("<"):
-        parts = _CONTENT.split(text)
-        return "".join(part if number % 2 else change(part, "") for number, part in enumerate(parts))
+        return _changed_xml(text, change)
     try:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return text
     found = changed(document, change)
     return text if found == document else msgspec.json.encode(found).decode()
+
+
+def _changed_xml(text: str, change: Callable[[str, str], str]) -> str:
+    parts, end = [], 0
+    for found in _CONTENT.finditer(text):
+        content = found[2]
+        if found[1] == "Properties":
+            content = changed_properties(content, ":", "|", change)
+        parts += [change(text[end : found.start()], ""), f"<{found[1]}>{content}</{found[1]}>"]
+        end = found.end()
+    return "".join((*parts, change(text[end:], "")))
+
+
+def changed_properties(text: str, equals: str, end: str, change: Callable[[str, str], str]) -> str:
+    """The properties of a message with the values changed that are not its sender's.
+
+    ``equals`` is between name and value, and ``end`` after each pair.
+    """
+    pairs = [pair.partition(equals) for pair in text.split(end)]
+    return end.join(
+        name + mark + (change(value, name) if name in NOT_OF_SENDERS else value)
+        for name, mark, value in pairs
+    )
+
+
+def _changed_seeds(text: str, change: Callable[[str, str], str]) -> str:
+    return _SEED_TIMES.sub(lambda found: f"{found[1]}{found[2]}{change(found[3], found[1])}", text)
 
 
 def changed(
@@ -224,6 +258,8 @@ def changed(
             return int(change(str(value), field)) if value > 0 else value
         case list():
             return [changed(each, change, kept, field) for each in value]
+        case {"text": str(text), "format": _} if kept is _KEPT:
+            return {**value, "text": _changed_seeds(text, change)}
         case dict():
             return {
                 name: each if name in kept else changed(each, change, kept, name)

@@ -132,7 +132,8 @@ class PlayedHttp(PlayedConnection):
         if not form["path"].startswith("/"):  # it would become a part of the address, to another host
             raise NoAnswerError(f"not asked: the path is {form['path']!r}; allowed: one that begins with /")
         path, mark, query = form["path"].partition("?")
-        path = "/".join(change(each, "") for each in path.split("/")) + mark + change(query, "")
+        path = "/".join(change(each, "") for each in path.split("/"))
+        path += mark + http_form.changed_query(query, change)
         try:
             async with session.request(
                 form["method"],

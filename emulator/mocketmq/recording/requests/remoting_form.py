@@ -11,6 +11,7 @@ from mocketmq.message.properties import KEYS
 from mocketmq.recording.masks import STARS, Masks
 from mocketmq.recording.recorded_message import INFLATED, OF_BROKERS
 from mocketmq.recording.requests.credentials import text_without_credentials, without_credentials
+from mocketmq.recording.requests.http_form import changed_properties
 from mocketmq.recording.requests.request_file import LARGEST
 from mocketmq.remoting.wire.batch import BatchEntry, decode_batch, encode_batch
 from mocketmq.remoting.wire.codes import RequestCode
@@ -96,8 +97,17 @@ def answer_form(code: int, command: Command, masks: Masks) -> dict[str, Any]:
 
 
 def command_of(form: Mapping[str, Any], opaque: int, change: Callable[[str, str], str]) -> Command:
-    """Make a recorded request again, with another number, and each value as ``change`` returns it."""
-    ext = {name: change(value, name) for name, value in form["ext"].items()}
+    """Make a recorded request again, with another number, and each value as ``change`` returns it.
+
+    The content of messages stays as it is.
+    """
+    in_properties = _SENDS[form["code"]][0] if form["code"] in _SENDS else ""
+    ext = {
+        name: changed_properties(value, "\x01", "\x02", change)
+        if name == in_properties
+        else change(value, name)
+        for name, value in form["ext"].items()
+    }
     body = body_of(form)
     if body and form["code"] not in _SENDS and "body" in form:
         body = change(body.decode(), "").encode()

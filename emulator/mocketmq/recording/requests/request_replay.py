@@ -41,6 +41,8 @@ _RESET: Final = "/v1/reset"
 _STREAMS: Final = ("/v1/stream", "/v1/reports")
 _WALL_FIELDS: Final = frozenset(("start_deliver_ms", "born_ms"))
 """Fields of JSON requests that have times of the client's clock; all others have the broker's."""
+_CONTENT_FIELDS: Final = frozenset(("key", "tag", "text"))
+"""Fields of JSON requests that ask for content of messages, or for an id."""
 _QUEUE_FIELDS: Final = ("queueOffset", "commitOffset", "offset")
 _LOG_FIELDS: Final = ("commitLogOffset", "commitOrRollbackOffset")
 
@@ -271,6 +273,8 @@ class RequestReplay:
         wall_shift_ms = wall_us() // US_PER_MS - (event.at_ms - event.ahead_ms)
 
         def change(text: str, field: str) -> str:
+            if field in _CONTENT_FIELDS:
+                return self.values.changed_id(text)
             is_of_broker = event.door == "json" and field not in _WALL_FIELDS
             return self.values.changed(text, self.values.shift_ms if is_of_broker else wall_shift_ms)
 

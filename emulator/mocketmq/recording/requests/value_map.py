@@ -55,11 +55,15 @@ class ValueMap:
 
     def changed(self, text: str, shift_ms: int) -> str:
         """A text of a request with the values of this broker. ``shift_ms`` is for times not seen before."""
-        known = self._found.get(text)
-        if known is not None:
+        known = self.changed_id(text)
+        if known != text:
             return known
         instant = _ISO.sub(lambda found: self._shifted_iso(found[0], shift_ms), text)
         return _PARTS.sub(lambda found: self._part(found[0], shift_ms), instant)
+
+    def changed_id(self, text: str) -> str:
+        """The text itself, unless it is an id that is another one here."""
+        return self._found.get(text, text)
 
     def _part(self, part: str, shift_ms: int) -> str:
         known = self._found.get(part) or self._times.get(part)
