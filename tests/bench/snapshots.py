@@ -40,7 +40,7 @@ async def measure(quick: bool) -> list[Figure]:
             figures += [
                 Figure(f"save of {MANY:,} messages {place}", "ms", saves, aim=at_most(50)),
                 Figure(f"restore of {MANY:,} messages {place}", "ms", restores, aim=at_most(20)),
-                Figure("… of which the store has none any more", "ms", anew),
+                Figure(f"… {place}, of which the store has none any more", "ms", anew),
             ]
     return [*figures, *_tests(5 if quick else TESTS)]
 

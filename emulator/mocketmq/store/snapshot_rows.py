@@ -56,12 +56,12 @@ _REPLACE_MESSAGES: Final = (
     "DELETE FROM main.messages",
     "INSERT INTO main.messages SELECT * FROM snapshot.messages",
 )
-# Up to a log offset, the messages that both have are equal, but either may lack some.
 _COUNTS: Final = (
     "SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM messages WHERE log_offset >= ?)"
 )
 _MOSTLY: Final = 0.75
 """Part of a snapshot's messages from which it is quicker to write the others one by one than to copy all."""
+# Up to a log offset, the messages that both have are equal, but either may lack some.
 _EXCHANGE_MESSAGES: Final = (
     "DELETE FROM main.messages WHERE log_offset >= ?",
     "DELETE FROM main.messages WHERE log_offset NOT IN (SELECT log_offset FROM snapshot.messages)",
