@@ -37,10 +37,10 @@ async def test_match_among_many_is_found_in_few_reads(monkeypatch: pytest.Monkey
         await broker.sender.send_batch([Message(TOPIC, b"x", {"n": str(n)}, 0) for n in range(1_000)])
         reads, rows = 0, Database.rows
 
-        async def counted(database: Database, *given: Any) -> list[Any]:
+        async def counted(database: Database, *given: Any, **few: Any) -> list[Any]:
             nonlocal reads
             reads += 1
-            return await rows(database, *given)
+            return await rows(database, *given, **few)
 
         monkeypatch.setattr(Database, "rows", counted)
         [taken] = await receive(broker, 1, sql="n = 990")

@@ -39,8 +39,10 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Number of body bytes that each query has read."""
     rows, found = Database.rows, []
 
-    async def counted(database: Database, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
-        read = await rows(database, sql, parameters)
+    async def counted(
+        database: Database, sql: str, parameters: Sequence[object] = (), **few: Any
+    ) -> list[Any]:
+        read = await rows(database, sql, parameters, **few)
         found.append(sum(len(value) for row in read for value in row if isinstance(value, bytes)))
         return read
 

@@ -131,22 +131,27 @@ class Database:
         log_path = Path(f"{path}-wal") if is_synced else None
         return cls(connections, direct[0], connect_reader, path, log_path)
 
-    async def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
+    async def rows(self, sql: str, parameters: Sequence[object] = (), *, are_few: bool = False) -> list[Any]:
         """The rows that ``sql`` selects from the last committed state, as tuples.
 
-        Raises StoreUnavailableError or StoreDamagedError. Cancelling the caller does not stop the query.
+        Set ``are_few`` for a query that looks at few rows, by an index: it usually runs at once, without a
+        switch of threads. Raises StoreUnavailableError or StoreDamagedError. Cancelling the
+        caller does not stop the query.
         """
         if self._reads_at_once:
             return self._direct.execute(sql, parameters).fetchall()
-        reader = await self._idle.get()
         try:
-            return list(await reader.execute_fetchall(sql, parameters))
+            if are_few and (rows := self._writer.read(sql, parameters)) is not None:
+                return rows
+            reader = await self._idle.get()
+            try:
+                return list(await reader.execute_fetchall(sql, parameters))
+            finally:
+                self._idle.put_nowait(reader)
         except ERRORS as error:
             if is_damage(error):
                 raise StoreDamagedError(self._met(error)) from error
             raise StoreUnavailableError(f"the store cannot be read: {error}") from error
-        finally:
-            self._idle.put_nowait(reader)
 
     async def used_bytes(self) -> int:
         """The bytes of all pages in use. Raises the errors of :meth:`rows`."""

@@ -17,6 +17,10 @@ NO_LIMIT = (1 << 63) - 1
 """A ``max_bytes`` above any size."""
 IS_RETRY_OF = "instr(char(2) || properties, char(2) || 'RETRY_TOPIC' || char(1) || ? || char(2)) > 0"
 """SQL condition: a record with ``properties`` is a retry of the topic given as the parameter."""
+FEW = 256
+"""Number of messages that a query looks at, up to which it is quick; see ``Database.rows``."""
+FEW_BYTES = 4 << 20
+"""Likewise, bytes of bodies."""
 SCAN = 10_000
 """Number of offsets of one queue that are searched at once for messages that pass a filter."""
 _RECORD = 91
@@ -74,6 +78,11 @@ class Span(NamedTuple):
     end: int
     hashes: tuple[int, ...] = ()
     retries_of: str = ""
+
+    def searched(self, limit: int) -> int:
+        """The number of messages that may have to be searched to find ``limit`` of them."""
+        size = self.end - self.start
+        return size if self.hashes or self.retries_of else min(size, limit)
 
 
 async def messages_at(database: Database, log_offsets: Sequence[int]) -> dict[int, StoredMessage]:
@@ -138,6 +147,7 @@ async def fitting_messages_in(
     ``max_bytes`` and ``or_first`` have the same meaning as in ``fitting_messages_at``.
     """
     waiting, rows = list(spans), []
+    are_few = max_bytes <= FEW_BYTES and sum([span.searched(limit) for span in waiting]) <= FEW
     for first in range(0, len(waiting), MAX_SPANS):
         selects, parameters = [], []
         for span in waiting[first : first + MAX_SPANS]:
@@ -146,7 +156,9 @@ async def fitting_messages_in(
             selects.append(_SIZES_IN.format(marks=marks + f" AND {IS_RETRY_OF}" * len(retries)))
             parameters += [span.queue.key, span.start, span.end, *span.hashes, *retries, limit + 1]
         sql = _FITTING.format(sizes=" UNION ALL ".join(selects))
-        rows += await database.rows(sql, [*parameters, limit, max_bytes, or_first, limit + 1])
+        rows += await database.rows(
+            sql, [*parameters, limit, max_bytes, or_first, limit + 1], are_few=are_few
+        )
     if len(waiting) > MAX_SPANS:
         rows.sort()
     found: list[StoredMessage] = []
@@ -180,7 +192,8 @@ async def run_of_messages(
     marks = f" AND tag_hash IN ({','.join(f'?{7 + n}' for n in range(len(hashes)))})" if hashes else ""
     each = _RECORD + len(queue.topic.encode())
     values = (queue.key, start, end, limit, max_bytes, each, *hashes)
-    rows = await database.rows(_RUN.format(marks=marks), values)
+    are_few = max_bytes <= FEW_BYTES and span.searched(limit) <= FEW
+    rows = await database.rows(_RUN.format(marks=marks), values, are_few=are_few)
     if not rows:
         return [], end
     messages = [StoredMessage._make(row[:-1]) for row in rows]

@@ -2,14 +2,16 @@
 
 A commit only writes to the page cache, because the log is synced separately (``wal_syncs``). A small
 transaction is therefore done sooner than a switch to another thread and back, and the two threads do not take
-the interpreter's lock from each other. The event loop runs it by itself, except where that could hold up
-everything else:
+the interpreter's lock from each other. The same is true of a read of a few rows, most of which are in this
+connection's cache. The event loop runs both by itself, except where that could hold up everything else:
 
 - The transaction is large, or changes rows that nobody counted (``Batch.sweep``).
 - The connection is in use: a checkpoint has to finish first, or an in-memory store is being read.
 - Another program has locked the database. The loop does not wait for the lock; the thread does.
-- The file system was slow. A stall holds up the event loop once, and the next transactions use the thread.
-  A transaction that only waited for its turn on a busy CPU was not held up by the file system.
+- The file system was slow. A stall holds up the event loop once, and the next transactions and reads use
+  threads. Work that only waited for its turn on a busy CPU was not held up by the file system.
+- Other reads have already taken long in the same turn of the event loop, as when a message wakes many long
+  polls.
 """
 
 import asyncio
@@ -37,7 +39,9 @@ QUICK_BYTES: Final = 256 << 10
 SLOW_US: Final = 5_000
 """Duration of a transaction from which the file system is slow."""
 SUSPECT: Final = 100
-"""Number of transactions that use the thread after a slow one."""
+"""Number of transactions and reads that use a thread after a slow one."""
+READING_US: Final = 2_000
+"""Time spent in reads in one turn of the event loop, from which further reads use threads."""
 
 TRANSACTION: Final = "-- transaction"
 _LOCK_WAIT_MS: Final = 5_000
@@ -67,9 +71,11 @@ class TransactionSize(NamedTuple):
 class TransactingConnection(sqlite3.Connection):
     """A connection that runs a whole transaction in one call, so that aiosqlite switches threads once.
 
-    ``has_stalled`` says whether the file system held up the last transaction.
+    ``took_us`` is the duration of the last transaction or ``read``. ``has_stalled`` says whether the file
+    system held it up.
     """
 
+    took_us = 0
     has_stalled = False
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
@@ -97,7 +103,20 @@ class TransactingConnection(sqlite3.Connection):
             self.rollback()
             raise
         finally:
-            self.has_stalled = steady_us() - began_us > SLOW_US and times_blocked() != blocked
+            self._judge(began_us, blocked)
+
+    def read(self, sql: str, parameters: Sequence[object]) -> list[Any]:
+        """Return the rows that ``sql`` selects. Does not wait for locks."""
+        began_us, blocked = steady_us(), times_blocked()
+        try:
+            return self.execute(sql, parameters).fetchall()
+        finally:
+            self._judge(began_us, blocked)
+
+    def _judge(self, began_us: int, blocked: int) -> None:
+        """Judge what began at this instant, when the thread had been blocked so many times."""
+        self.took_us = steady_us() - began_us
+        self.has_stalled = self.took_us > SLOW_US and times_blocked() != blocked
 
     def _run(self, statement: str, rows: Rows) -> None:
         """Insert several rows per call, because each call into SQLite releases and reacquires the GIL."""
@@ -137,7 +156,8 @@ class WriteConnection:
         self._direct = direct
         self._writing = writing
         self._is_read = is_read
-        self._suspected = 0  # number of transactions to come that use the thread
+        self._suspected = 0  # number of transactions and reads to come that use a thread
+        self._reading_us = 0  # time spent in reads in this turn of the event loop
 
     def exclusively(self) -> AbstractAsyncContextManager[None]:
         """Let no transaction run meanwhile."""
@@ -160,16 +180,44 @@ class WriteConnection:
             self._suspected = max(0, self._suspected - 1)
             self._judge()
 
+    def read(self, sql: str, parameters: Sequence[object]) -> list[Any] | None:
+        """Read a few rows of the last committed state on this thread. Raises sqlite3.Error.
+
+        Returns None where that could hold up the event loop.
+        """
+        if self._reading_us >= READING_US or self._writing.locked() or self._is_read():
+            return None
+        if self._suspected:
+            self._suspected -= 1
+            return None
+        try:
+            rows = self._direct.read(sql, parameters)
+        except sqlite3.OperationalError as error:
+            self._check_is_locked(error)
+            return None
+        if not self._reading_us:
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+        self._reading_us += self._direct.took_us + 1
+        self._judge()
+        return rows
+
+    def _begin_turn(self) -> None:
+        self._reading_us = 0
+
     def _run_directly(self, statements: Sequence[tuple[str, Rows]]) -> bool:
         """Run the transaction on this thread. Return False if another program has locked the database."""
         try:
             self._direct.transact(statements)
         except sqlite3.OperationalError as error:
-            if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE != sqlite3.SQLITE_BUSY:
-                raise
-            self._suspected = SUSPECT
+            self._check_is_locked(error)
             return False
         return True
+
+    def _check_is_locked(self, error: sqlite3.OperationalError) -> None:
+        """Leave the next work to threads if another program has locked the database; raise other errors."""
+        if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE != sqlite3.SQLITE_BUSY:
+            raise error
+        self._suspected = SUSPECT
 
     def _judge(self) -> None:
         if self._direct.has_stalled:

@@ -1,4 +1,4 @@
-"""Small transactions run on the event loop's thread, and only where that cannot hold up the loop."""
+"""Small transactions and reads run on the event loop's thread, only where that cannot hold up the loop."""
 
 import asyncio
 import sqlite3
@@ -12,11 +12,19 @@ import pytest
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.store import write_connection
 from mocketmq.store.database import FILE_NAME, MEMORY, Database
-from mocketmq.store.write_connection import QUICK_BYTES, QUICK_ROWS, SLOW_US, SUSPECT, TransactionSize
+from mocketmq.store.write_connection import (
+    QUICK_BYTES,
+    QUICK_ROWS,
+    READING_US,
+    SLOW_US,
+    SUSPECT,
+    TransactionSize,
+)
 from tests.support.patience import HANGING_S
 
 SAVE = "INSERT OR REPLACE INTO counters VALUES (?, ?)"
 ROW = ("a", 1)
+READ = "SELECT * FROM counters"
 SMALL = TransactionSize()
 
 
@@ -34,6 +42,15 @@ async def is_direct(database: Database, rows: int = 1, size: TransactionSize = S
     await asyncio.sleep(0)
     is_done = writing.done()
     await writing
+    return is_done
+
+
+async def is_read_directly(database: Database) -> bool:
+    """Read a few rows, and return whether the read ended within one turn of the event loop."""
+    reading = asyncio.create_task(database.rows(READ, are_few=True))
+    await asyncio.sleep(0)
+    is_done = reading.done()
+    await reading
     return is_done
 
 
@@ -123,3 +140,45 @@ async def test_a_refused_transaction_leaves_nothing_behind(database: Database) -
         await database.transact({SAVE: [ROW], "INSERT INTO counters VALUES (?, ?)": [("b", 1), ("b", 2)]})
     assert await database.rows("SELECT * FROM counters") == []
     assert await is_direct(database)
+
+
+async def test_few_rows_are_read_on_the_loop_as_last_committed(database: Database) -> None:
+    assert await is_read_directly(database)
+    await database.transact({SAVE: [ROW]})
+    assert await database.rows(READ, are_few=True) == await database.rows(READ) == [ROW]
+
+
+async def test_no_read_on_the_loop_sees_a_transaction_that_a_thread_runs(database: Database) -> None:
+    writing = asyncio.create_task(database.transact({SAVE: [ROW] * (QUICK_ROWS + 1)}))
+    await asyncio.sleep(0)
+    assert not await is_read_directly(database)
+    await writing
+    assert await is_read_directly(database)
+
+
+async def test_reads_of_a_slow_file_system_are_left_to_threads(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stalls = Stalls(monkeypatch)
+    assert await is_read_directly(database)
+    assert not await is_read_directly(database)
+    assert not await is_direct(database), "a transaction would stall as well"
+    stalls.takes_us = 0
+    assert [await is_read_directly(database) for _ in range(SUSPECT + 1)] == [False] * SUSPECT + [True]
+
+
+async def test_reads_of_one_turn_of_the_loop_take_little_time(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Stalls(monkeypatch).takes_us = READING_US // 2
+    readings = [asyncio.create_task(database.rows(READ, are_few=True)) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert [reading.done() for reading in readings] == [True, True, False]
+    await asyncio.gather(*readings)
+    assert await is_read_directly(database)
+
+
+async def test_a_read_on_the_loop_reports_an_error_like_one_in_a_thread(database: Database) -> None:
+    for are_few in (True, False):
+        with pytest.raises(StoreUnavailableError, match="the store cannot be read: no such table: absent"):
+            await database.rows("SELECT * FROM absent", are_few=are_few)
