@@ -21,6 +21,7 @@ import aiosqlite
 
 from mocketmq.errors import (
     StoreDamagedError,
+    StoreError,
     StoreFailedError,
     StoreUnavailableError,
     StoreUnreadableError,
@@ -219,21 +220,44 @@ class Database:
         StoreFailedError if SQLite could not sync a file; the rows may or may not be stored. Raises
         StoreDamagedError from the first damage on, because the extent of the damage is unknown.
         """
-        self._check_syncs()
-        if self.damage is not None:
-            raise StoreDamagedError(f"{NOTHING_KEPT}: {self._damaged()}")
-        pairs = [(sql, rows) for sql, rows in statements.items() if rows]
-        count = sum([len(rows) for _, rows in pairs])
+        pairs, count = self._checked(statements)
         changes = self._direct.total_changes
         try:
             await self._writer.run(pairs, count, size)
         except ERRORS as error:
-            if is_failed_sync(error):
-                raise StoreFailedError(f"a sync of the disk failed ({error})") from error
-            if is_damage(error):
-                raise StoreDamagedError(f"{NOTHING_KEPT}: {self._met(error)}") from error
-            cause = f"{error}{self._doubt}" if isinstance(error, sqlite3.IntegrityError) else str(error)
-            raise StoreUnavailableError(f"the store cannot be written: {cause}; {NOTHING_KEPT}") from error
+            raise self._refusal(error) from error
+        self._wrote(changes, size)
+
+    def transact_at_once(self, statements: Mapping[str, Rows], size: TransactionSize) -> bool:
+        """Like :meth:`transact`, on this thread. Returns False, and does nothing, if that may take long."""
+        pairs, count = self._checked(statements)
+        changes = self._direct.total_changes
+        try:
+            has_run = self._writer.run_at_once(pairs, count, size)
+        except ERRORS as error:
+            raise self._refusal(error) from error
+        if has_run:
+            self._wrote(changes, size)
+        return has_run
+
+    def _checked(self, statements: Mapping[str, Rows]) -> tuple[Sequence[tuple[str, Rows]], int]:
+        """The statements that have rows, and the number of all rows. Raises after a failed sync or damage."""
+        self._check_syncs()
+        if self.damage is not None:
+            raise StoreDamagedError(f"{NOTHING_KEPT}: {self._damaged()}")
+        pairs = [(sql, rows) for sql, rows in statements.items() if rows]
+        return pairs, sum([len(rows) for _, rows in pairs])
+
+    def _refusal(self, error: Exception) -> StoreError:
+        if is_failed_sync(error):
+            return StoreFailedError(f"a sync of the disk failed ({error})")
+        if is_damage(error):
+            return StoreDamagedError(f"{NOTHING_KEPT}: {self._met(error)}")
+        cause = f"{error}{self._doubt}" if isinstance(error, sqlite3.IntegrityError) else str(error)
+        return StoreUnavailableError(f"the store cannot be written: {cause}; {NOTHING_KEPT}")
+
+    def _wrote(self, changes: int, size: TransactionSize) -> None:
+        """Count what a transaction wrote. ``changes`` is SQLite's number of changed rows before it."""
         if not self._in_memory:
             changed = self._direct.total_changes - changes
             self._checkpoints.wrote(changed + size.body_bytes // checkpoints.ROW_BYTES)

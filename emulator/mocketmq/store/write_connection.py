@@ -168,17 +168,26 @@ class WriteConnection:
 
         ``count`` is the number of all rows.
         """
-        is_small = not size.is_sweep and count <= QUICK_ROWS and size.body_bytes <= QUICK_BYTES
-        is_read = self._is_read()
-        is_direct = is_small and not (self._suspected or self._writing.locked() or is_read)
-        if is_direct and self._run_directly(statements):
-            self._judge()
+        if self.run_at_once(statements, count, size):
             return
+        is_read = self._is_read()
         async with self._writing:
             await self._connection.executemany(TRANSACTION, statements)
-        if is_small and not is_read:
+        if _is_small(count, size) and not is_read:
             self._suspected = max(0, self._suspected - 1)
             self._judge()
+
+    def run_at_once(self, statements: Sequence[tuple[str, Rows]], count: int, size: TransactionSize) -> bool:
+        """Like ``run``, on this thread. Returns False, and does nothing, where it could hold up the loop."""
+        if self._suspected or not _is_small(count, size) or self._writing.locked() or self._is_read():
+            return False
+        try:
+            self._direct.transact(statements)
+        except sqlite3.OperationalError as error:
+            self._check_is_locked(error)
+            return False
+        self._judge()
+        return True
 
     def read(self, sql: str, parameters: Sequence[object]) -> list[Any] | None:
         """Read a few rows of the last committed state on this thread. Raises sqlite3.Error.
@@ -204,15 +213,6 @@ class WriteConnection:
     def _begin_turn(self) -> None:
         self._reading_us = 0
 
-    def _run_directly(self, statements: Sequence[tuple[str, Rows]]) -> bool:
-        """Run the transaction on this thread. Return False if another program has locked the database."""
-        try:
-            self._direct.transact(statements)
-        except sqlite3.OperationalError as error:
-            self._check_is_locked(error)
-            return False
-        return True
-
     def _check_is_locked(self, error: sqlite3.OperationalError) -> None:
         """Leave the next work to threads if another program has locked the database; raise other errors."""
         if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE != sqlite3.SQLITE_BUSY:
@@ -222,3 +222,7 @@ class WriteConnection:
     def _judge(self) -> None:
         if self._direct.has_stalled:
             self._suspected = SUSPECT
+
+
+def _is_small(count: int, size: TransactionSize) -> bool:
+    return not size.is_sweep and count <= QUICK_ROWS and size.body_bytes <= QUICK_BYTES

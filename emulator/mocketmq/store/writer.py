@@ -22,7 +22,6 @@ from mocketmq.errors import (
     InternalError,
     StoppingError,
     StoreBusyError,
-    StoreDamagedError,
     StoreFailedError,
 )
 from mocketmq.failpoint import pass_point
@@ -58,6 +57,14 @@ class WriterLimits(NamedTuple):
     batch_rows: int = 2_048
     batch_bytes: int = MAX_BATCH_BYTES
     """Numbers of rows and bytes from which no more work is added to a transaction."""
+
+
+class Formed(NamedTuple):
+    """A transaction ready to be run, with the waiters for its commit and the waiters for its sync."""
+
+    batch: "Batch"
+    told: list[Promise]
+    promises: list[Promise]
 
 
 class Batch:
@@ -158,6 +165,11 @@ class Batch:
         """Raise the store time of later appends to ``instant_us``, which a clock move has reached."""
         self.now_us = max(self.now_us, instant_us)
 
+    @property
+    def size(self) -> TransactionSize:
+        """What the transaction writes besides its rows."""
+        return TransactionSize(self.bytes, self.is_sweep)
+
     def on_commit(self, act: Callable[[], None]) -> None:
         """Call ``act`` after the commit and before any caller is answered. Change in-memory state here."""
         self.after_commit.append(act)
@@ -201,6 +213,9 @@ class Writer:
         self._waiting: deque[tuple[Work, Waiter, bool, Until]] = deque()
         self._syncs = WalSyncs(database.sync if database.is_synced else None)
         self._arrived: asyncio.Future[None] | None = None  # what the idle task waits for
+        self._formed: Formed | None = None  # a transaction that the task is to run first
+        self._is_committing = False  # listeners are being called for a transaction that the task did not run
+        self._is_held = False  # work that arrives does not wake the task
         self._closing = False
         self._on_arrival = on_arrival
         self.task = asyncio.create_task(self._run(), name="writer")
@@ -280,55 +295,89 @@ class Writer:
         await self.task
         await self._syncs.close()
 
+    def hold(self) -> None:
+        """Do not begin with the next transaction until ``release``, which must be called in the same turn."""
+        self._is_held = True
+
+    def release(self, *, at_once: bool) -> None:
+        """Commit what has arrived since ``hold``: soon, or ``at_once`` if it can be done on this thread."""
+        self._is_held = False
+        if self._waiting and not (at_once and self._commit_at_once()):
+            self._wake()
+
+    def _commit_at_once(self) -> bool:
+        """Commit what is waiting. Returns False if that is left to the task."""
+        arrived = self._arrived
+        if arrived is None or arrived.done() or self._is_committing or self._syncs.has_failed:
+            return False
+        formed, began_us = self._form(), steady_us()
+        batch = formed.batch
+        try:
+            has_run = not batch.rows or self._database.transact_at_once(batch.statements, batch.size)
+        except Exception as error:  # noqa: BLE001 - a bug in one batch must not kill the connection
+            self._fail(formed, error)
+            return True
+        if not has_run:
+            self._formed = formed
+            return False
+        self._is_committing = True
+        try:
+            self._succeed(formed, began_us)
+        except Exception as error:  # noqa: BLE001 - raised in the task, the end of which stops the broker
+            arrived.set_exception(error)
+        finally:
+            self._is_committing = False
+        return True
+
     def _wake(self) -> None:
-        if self._arrived is not None and not self._arrived.done():
+        if self._arrived is not None and not self._is_held and not self._arrived.done():
             self._arrived.set_result(None)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            if not self._waiting:
+            formed, self._formed = self._formed, None
+            if formed is None and not self._waiting:
                 if self._closing:
                     return
                 self._arrived = loop.create_future()
                 await self._arrived
                 continue
-            if self._syncs.has_failed:
+            if formed is None and self._syncs.has_failed:
                 reject(self._waiting.popleft()[1], self._syncs.refusal())
                 continue
-            batch, told, promises = self._form()
-            results = [*told, *promises]
-            pass_point("writer.formed")
-            began_us = steady_us()
+            formed = formed or self._form()
+            batch, began_us = formed.batch, steady_us()
             try:
                 if batch.rows:
-                    await self._database.transact(
-                        batch.statements, TransactionSize(batch.bytes, batch.is_sweep)
-                    )
-            except StoreDamagedError as error:
-                self._roll_back(batch, results, error)
-                continue
-            except StoreFailedError as error:
-                self._syncs.fail(str(error))
-                self._roll_back(batch, results, self._syncs.doubt())
-                continue
-            except EmulatorError as error:
-                self._roll_back(batch, results, error)
-                continue
+                    await self._database.transact(batch.statements, batch.size)
             except Exception as error:  # noqa: BLE001 - a bug in one batch must not kill the writer
-                self._roll_back(batch, results, InternalError(f"the writer failed: {error!r}"))
+                self._fail(formed, error)
                 continue
-            pass_point("writer.committed")
-            if batch.rows:
-                self._syncs.committed()
-            self._apply(batch, steady_us() - began_us)
-            tell(told)
-            self._syncs.keep(promises)
+            self._succeed(formed, began_us)
             if self._waiting:
                 await asyncio.sleep(0)  # the transaction may have run on this thread, and let nobody else run
 
-    def _form(self) -> tuple[Batch, list[Promise], list[Promise]]:
-        """Build the next transaction. Also return the waiters for its commit and the waiters for its sync."""
+    def _succeed(self, formed: Formed, began_us: int) -> None:
+        batch, told, promises = formed
+        pass_point("writer.committed")
+        if batch.rows:
+            self._syncs.committed()
+        self._apply(batch, steady_us() - began_us)
+        tell(told)
+        self._syncs.keep(promises)
+
+    def _fail(self, formed: Formed, error: Exception) -> None:
+        batch, told, promises = formed
+        if isinstance(error, StoreFailedError):
+            self._syncs.fail(str(error))
+            error = self._syncs.doubt()
+        elif not isinstance(error, EmulatorError):
+            error = InternalError(f"the writer failed: {error!r}")
+        self._roll_back(batch, [*told, *promises], error)
+
+    def _form(self) -> Formed:
+        """Build the next transaction."""
         batch = Batch(self.now_us(), self.next_log_offset, self.store_host)
         told: list[Promise] = []
         promises: list[Promise] = []
@@ -346,7 +395,8 @@ class Writer:
                 reject(done, InternalError(f"a write failed before it began: {error!r}"))
             if alone:
                 break
-        return batch, told, promises
+        pass_point("writer.formed")
+        return Formed(batch, told, promises)
 
     def _roll_back(self, batch: Batch, results: list[Promise], error: EmulatorError) -> None:
         self.failures += 1

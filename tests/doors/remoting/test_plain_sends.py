@@ -16,7 +16,8 @@ from mocketmq.remoting.requests import sending
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import WireRecord
 from mocketmq.store.wal_syncs import Waiter
-from mocketmq.store.writer import Work
+from mocketmq.store.write_connection import Rows
+from mocketmq.store.writer import INSERT_MESSAGE, Work
 from tests.doors.remoting.gates import ROUTE, Watched, until
 from tests.doors.remoting.producing import BATCH, UNIQUE, V1, V2, batch, header, pulled, sent
 from tests.support.brokers import TOPIC
@@ -89,6 +90,27 @@ async def test_plain_send_is_served_without_a_task(
         became.append((_comparable(answer), _comparable_record(record)))
     assert became[0] == became[1]
     assert served.count(code) == 1
+
+
+async def test_lone_send_is_committed_without_a_turn_of_the_writer(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sent(remoting.client)  # creates the topic
+    database, turns = remoting.broker.store.database, list[int]()
+    transact = database.transact
+
+    async def noted(statements: Mapping[str, Rows], *size: Any) -> None:
+        turns.extend([1] * len(statements[INSERT_MESSAGE]))
+        await transact(statements, *size)
+
+    monkeypatch.setattr(database, "transact", noted)
+    offsets = [(await sent(remoting.client))["queueOffset"] for _ in range(3)]
+    assert offsets == ["1", "2", "3"]
+    assert not turns
+    async with remoting.another() as other:
+        for client in (other, remoting.client, other):
+            await sent(client)
+    assert len(turns) == 3, "with several clients, the sends of one turn share a transaction"
 
 
 def _comparable(answer: Mapping[str, str]) -> Mapping[str, str]:

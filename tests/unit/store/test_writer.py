@@ -19,7 +19,7 @@ from mocketmq.errors import (
 from mocketmq.message.message import Draft, Message, StoredMessage, draft
 from mocketmq.store.database import MEMORY, Database
 from mocketmq.store.queue import Queue
-from mocketmq.store.write_connection import Rows
+from mocketmq.store.write_connection import QUICK_BYTES, Rows
 from mocketmq.store.writer import Batch, Work, Writer, WriterLimits
 
 NOW_US = 1_700_000_000_000_000
@@ -282,6 +282,87 @@ async def test_a_cancelled_caller_returns_only_when_its_work_is_done(
     disk.set()
     await asyncio.wait({waiting})
     assert (waiting.cancelled(), queue.next_offset) == (True, 1)
+
+
+# Committing at once
+
+
+def put_and_release(writer: Writer, *works: Work, at_once: bool = True) -> list[asyncio.Future[Any]]:
+    """Hold the writer, put the works, and release it."""
+    results: list[asyncio.Future[Any]] = [asyncio.get_running_loop().create_future() for _ in works]
+    writer.hold()
+    for work, result in zip(works, results, strict=True):
+        writer.put(work, result)
+    writer.release(at_once=at_once)
+    return results
+
+
+async def test_held_work_is_committed_before_release_returns(writer: Writer, queue: Queue) -> None:
+    await writer.commit(append(queue))
+    commits = writer.commits
+    results = put_and_release(writer, append(queue), append(queue))
+    assert [result.result().queue_offset for result in results] == [1, 2]
+    assert (writer.commits, writer.waiting) == (commits + 1, 0)
+    assert len(await stored(writer)) == 3
+
+
+async def test_held_work_that_is_not_released_at_once_joins_later_work(writer: Writer, queue: Queue) -> None:
+    await writer.commit(append(queue))
+    commits = writer.commits
+    [first] = put_and_release(writer, append(queue), at_once=False)
+    [second] = put_and_release(writer, append(queue))
+    assert not first.done()
+    assert [(await first).queue_offset, (await second).queue_offset] == [1, 2]
+    assert writer.commits == commits + 1
+
+
+async def test_released_work_waits_for_the_transaction_in_progress(
+    writer: Writer, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing, disk, transact = asyncio.Event(), asyncio.Event(), writer._database.transact
+
+    async def slow(statements: Mapping[str, Rows], *size: Any) -> None:
+        writing.set()
+        await disk.wait()
+        await transact(statements, *size)
+
+    monkeypatch.setattr(writer._database, "transact", slow)
+    first = asyncio.create_task(writer.commit(append(queue)))
+    await writing.wait()
+    [second] = put_and_release(writer, append(queue))
+    assert not second.done()
+    disk.set()
+    assert (await first).queue_offset < (await second).queue_offset
+
+
+async def test_released_work_too_large_for_the_loop_is_left_to_a_thread(writer: Writer, queue: Queue) -> None:
+    await writer.commit(append(queue))
+    large = append(queue, b"x" * (QUICK_BYTES + 1))
+    [result] = put_and_release(writer, large)
+    assert not result.done()
+    [later] = put_and_release(writer, append(queue))
+    assert [(await result).queue_offset, (await later).queue_offset] == [1, 2]
+
+
+async def test_released_work_that_fails_is_rolled_back_at_once(writer: Writer, queue: Queue) -> None:
+    await writer.commit(append(queue))
+    refused, broken = put_and_release(writer, append(queue), violate)
+    assert isinstance(refused.exception(), StoreUnavailableError)
+    assert isinstance(broken.exception(), StoreUnavailableError)
+    assert (await writer.commit(append(queue))).queue_offset == 1
+
+
+async def test_a_defect_after_a_commit_at_once_ends_the_writer(queue: Queue) -> None:
+    def fail() -> None:
+        raise RuntimeError("a defect")
+
+    async with running_writer() as writer:
+        await writer.commit(append(queue))
+        writer.add_change_listener(fail)
+        put_and_release(writer, append(queue))
+        with pytest.raises(RuntimeError, match="a defect"):
+            await writer.task
+        writer.task = asyncio.create_task(asyncio.sleep(0))  # for the end of the test
 
 
 # Closing

@@ -23,6 +23,7 @@ from mocketmq.remoting.request_line import request_line
 from mocketmq.remoting.wire.codes import FrameError, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader, encode
+from mocketmq.store.writer import Writer
 
 log = logging.getLogger(__name__)
 
@@ -73,12 +74,14 @@ class ConnectionHub:
     with each closed channel after its last request. ``has_paused`` is set when a connection reaches a limit.
     ``version`` is RocketMQ's, in all that clients are sent. ``largest_answer`` is the limit on the bytes of
     the messages in one response. ``cut_off`` has the ports of brokers that clients do not reach: nothing
-    gets through on their connections. ``tap`` records the requests.
+    gets through on their connections. ``tap`` records the requests. ``last_reader`` is the connection that
+    has brought the last requests.
     """
 
     def __init__(
         self,
         dispatcher: Dispatcher,
+        writer: Writer,
         reached: Callable[[tuple[str, int], str], Reached],
         gone: Callable[[RemotingChannel], None],
         tls: Tls,
@@ -97,6 +100,8 @@ class ConnectionHub:
         self.budget = Budget()
         self.connections: set[RemotingConnection] = set()
         self.leaving: set[RemotingConnection] = set()
+        self.writer = writer
+        self.last_reader: RemotingConnection | None = None
         self.waiting_bytes = 0
         self.has_paused = False
         self.cut_off: frozenset[int] = frozenset()
@@ -229,13 +234,20 @@ class RemotingConnection(asyncio.BufferedProtocol):
         self._end_turn()
 
     def _take(self, commands: Sequence[Command]) -> None:
-        now_us = steady_us()
-        for command in commands:
-            if command.is_response:
-                self._channel.answered(command)
-            else:
-                command.received_us = now_us
-                self._start(command)
+        hub, now_us = self._hub, steady_us()
+        # The requests of a turn of the loop share a transaction, unless a single client sends one at a time.
+        is_lone = hub.last_reader is self and len(commands) == 1 and not self._on_fast_path
+        hub.last_reader = self
+        hub.writer.hold()
+        try:
+            for command in commands:
+                if command.is_response:
+                    self._channel.answered(command)
+                else:
+                    command.received_us = now_us
+                    self._start(command)
+        finally:
+            hub.writer.release(at_once=is_lone)
 
     def _start(self, command: Command) -> None:
         size = _size_of(command)
@@ -418,6 +430,8 @@ class RemotingConnection(asyncio.BufferedProtocol):
         if self._tap is not None:
             self._tap.disconnected(self._tapped)
         hub.connections.discard(self)
+        if hub.last_reader is self:
+            hub.last_reader = None
         self._channel.end()
         hub.messages.has_read(self)
         self._reader = FrameReader()

@@ -77,7 +77,8 @@ class RemotingServer:
         self._advertiser = Advertiser(settings.advertise, container_gateway())
         largest_answer = max(settings.max_message_bytes, settings.max_pull_bytes, MAX_RECEIVED_BYTES)
         self.hub = ConnectionHub(
-            *(self.dispatcher, self._reached, self._gone, tls, settings.server_version, largest_answer), tap
+            *(self.dispatcher, broker.store.writer, self._reached, self._gone, tls),
+            *(settings.server_version, largest_answer, tap),
         )
         make = partial(RemotingConnection, self.hub)
         self._port_listeners = {
