@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from hpack import Decoder, HPACKError, OversizedHeaderListError
+from hpack import HPACKError, OversizedHeaderListError
 
 from mocketmq.grpc_proxy.client_limits import MAX_CONTINUATIONS, MAX_HEADER_BYTES
 from mocketmq.grpc_proxy.frames import (
@@ -15,6 +15,7 @@ from mocketmq.grpc_proxy.frames import (
     Http2Error,
     without_padding,
 )
+from mocketmq.grpc_proxy.header_decoder import Field, HeaderDecoder
 
 _PSEUDO: Final = frozenset({":method", ":scheme", ":path", ":authority"})
 _NEEDED: Final = (":method", ":scheme", ":path")
@@ -23,7 +24,7 @@ _FORBIDDEN: Final = frozenset(
 )
 _PRIORITY_BYTES: Final = 5
 
-Fields = Iterable[tuple[bytes, bytes]]
+Fields = Iterable[Field]
 
 
 class HeaderBlocks:
@@ -32,7 +33,7 @@ class HeaderBlocks:
     def __init__(self) -> None:
         self.stream_id = 0
         self.flags = 0
-        self._decoder = Decoder(MAX_HEADER_BYTES)
+        self._decoder = HeaderDecoder(MAX_HEADER_BYTES)
         self._block = bytearray()
         self._continuations = 0
         self.is_open = False  # CONTINUATION frames must follow
@@ -74,7 +75,7 @@ class HeaderBlocks:
 
     def _decode(self, block: bytes) -> Fields:
         try:
-            return self._decoder.decode(block, raw=True)
+            return self._decoder.decode(block)
         except OversizedHeaderListError:
             raise _too_large() from None
         except HPACKError as error:
@@ -87,8 +88,7 @@ def request_headers(fields: Fields) -> dict[str, str] | None:
     """A request's headers by name; None if it is malformed (RFC 9113, 8.2 and 8.3)."""
     headers: dict[str, str] = {}
     are_pseudo = True
-    for raw, value in fields:
-        name = raw.decode("latin-1")
+    for name, value in fields:
         if name.startswith(":"):
             if not are_pseudo or name in headers or name not in _PSEUDO:
                 return None
@@ -96,7 +96,7 @@ def request_headers(fields: Fields) -> dict[str, str] | None:
             are_pseudo = False
             if name in _FORBIDDEN or name != name.lower():
                 return None
-        headers[name] = value.decode("latin-1")
+        headers[name] = value
     if headers.get("te", "trailers") != "trailers" or not all(headers.get(name) for name in _NEEDED):
         return None
     return headers
