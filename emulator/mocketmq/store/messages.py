@@ -29,37 +29,25 @@ _RECORD = 91
 _LOOK = 200
 """Number of messages whose properties are read before other tasks get a turn."""
 
+# SQLite knows the length of a body without reading it.
 _SIZES_AT = "SELECT log_offset, length(body) FROM messages WHERE log_offset IN ({})"
 _SIZES_IN = (
     "SELECT * FROM (SELECT log_offset, length(body) AS size FROM messages WHERE queue_key = ?"
     " AND queue_offset >= ? AND queue_offset < ?{marks} ORDER BY queue_offset LIMIT ?)"
 )
-# SQLite knows the length of a body without reading it.
-_FITTING = """
-WITH sums AS (
- SELECT log_offset AS place, sum(size) OVER so_far AS bytes, row_number() OVER so_far AS number
- FROM ({sizes}) WINDOW so_far AS (ORDER BY log_offset)
-)
-SELECT place, messages.* FROM sums LEFT JOIN messages
-ON log_offset = place AND number <= ? AND (bytes <= ? OR number = 1 AND ?) ORDER BY place LIMIT ?"""
-
+_FIRST_OF = "{sizes} ORDER BY log_offset LIMIT ?"
 _PROPERTIES = (
     "SELECT queue_offset, properties FROM messages WHERE queue_key = ? AND queue_offset >= ?"
     " AND queue_offset < ? ORDER BY queue_offset LIMIT ?"
 )
-_RUN = """
-WITH sizes AS (
- SELECT queue_offset, length(body) + length(CAST(rtrim(properties, char(2)) AS BLOB)) + ?6 AS size
- FROM messages WHERE queue_key = ?1 AND queue_offset >= ?2 AND queue_offset < ?3{marks}
- ORDER BY queue_offset LIMIT ?4
-), sums AS (
- SELECT queue_offset, sum(size) OVER so_far AS bytes, row_number() OVER so_far AS number
- FROM sizes WINDOW so_far AS (ORDER BY queue_offset)
-), cut AS (SELECT min(queue_offset) AS cut FROM sums WHERE bytes > ?5 AND number > 1)
-SELECT messages.*, cut FROM cut CROSS JOIN messages
-WHERE queue_key = ?1 AND queue_offset >= ?2 AND queue_offset < coalesce(cut, ?3){marks}
-ORDER BY queue_offset LIMIT ?4"""
-
+_OF_QUEUE = (
+    " FROM messages WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?{marks}"
+    " ORDER BY queue_offset LIMIT ?"
+)
+_RECORD_SIZES = (
+    f"SELECT queue_offset, length(body) + length(CAST(rtrim(properties, char(2)) AS BLOB)){_OF_QUEUE}"
+)
+_RUN = f"SELECT *{_OF_QUEUE}"
 
 _STORE_TIMES = (
     "WITH wanted (key, place) AS (VALUES {}) SELECT queue_key, queue_offset, store_us"
@@ -85,13 +73,19 @@ class Span(NamedTuple):
         return size if self.hashes or self.retries_of else min(size, limit)
 
 
-async def messages_at(database: Database, log_offsets: Sequence[int]) -> dict[int, StoredMessage]:
-    """Return the messages with these log offsets by log offset. Removed messages are omitted."""
+async def messages_at(
+    database: Database, log_offsets: Sequence[int], *, are_few: bool = False
+) -> dict[int, StoredMessage]:
+    """Return the messages with these log offsets by log offset. Removed messages are omitted.
+
+    For ``are_few`` see :meth:`Database.rows`.
+    """
     found: dict[int, StoredMessage] = {}
     for first in range(0, len(log_offsets), MAX_AT_ONCE):
         some = log_offsets[first : first + MAX_AT_ONCE]
         marks = ",".join("?" * len(some))
-        for row in await database.rows(f"SELECT * FROM messages WHERE log_offset IN ({marks})", some):
+        sql = f"SELECT * FROM messages WHERE log_offset IN ({marks})"
+        for row in await database.rows(sql, some, are_few=are_few):
             found[row[0]] = StoredMessage._make(row)
     return found
 
@@ -129,14 +123,16 @@ async def fitting_messages_at(
     bodies are not read.
     """
     some = log_offsets[:MAX_AT_ONCE]
-    sizes = dict(await database.rows(_SIZES_AT.format(",".join("?" * len(some))), some))
+    are_few = max_bytes <= FEW_BYTES and len(some) <= FEW
+    sql = _SIZES_AT.format(",".join("?" * len(some)))
+    sizes = dict(await database.rows(sql, some, are_few=are_few))
     count = size = 0
     for log_offset in some:
         size += sizes.get(log_offset, 0)
         if size > max_bytes and (count or not or_first):
             break
         count += 1
-    return await messages_at(database, some[:count]), count
+    return await messages_at(database, some[:count], are_few=are_few), count
 
 
 async def fitting_messages_in(
@@ -146,7 +142,7 @@ async def fitting_messages_in(
 
     ``max_bytes`` and ``or_first`` have the same meaning as in ``fitting_messages_at``.
     """
-    waiting, rows = list(spans), []
+    waiting, sizes = list(spans), []
     are_few = max_bytes <= FEW_BYTES and sum([span.searched(limit) for span in waiting]) <= FEW
     for first in range(0, len(waiting), MAX_SPANS):
         selects, parameters = [], []
@@ -155,18 +151,19 @@ async def fitting_messages_in(
             retries = [span.retries_of] if span.retries_of else []
             selects.append(_SIZES_IN.format(marks=marks + f" AND {IS_RETRY_OF}" * len(retries)))
             parameters += [span.queue.key, span.start, span.end, *span.hashes, *retries, limit + 1]
-        sql = _FITTING.format(sizes=" UNION ALL ".join(selects))
-        rows += await database.rows(
-            sql, [*parameters, limit, max_bytes, or_first, limit + 1], are_few=are_few
-        )
+        sql = _FIRST_OF.format(sizes=" UNION ALL ".join(selects))
+        sizes += await database.rows(sql, [*parameters, limit + 1], are_few=are_few)
     if len(waiting) > MAX_SPANS:
-        rows.sort()
-    found: list[StoredMessage] = []
-    for row in rows:
-        if row[1] is None:  # the message does not fit
-            return found, False
-        found.append(StoredMessage._make(row[1:]))
-    return found[:limit], len(found) <= limit
+        sizes.sort()
+    fitting: list[int] = []
+    room = max_bytes
+    for log_offset, size in sizes[:limit]:
+        room -= size
+        if room < 0 and (fitting or not or_first):
+            break
+        fitting.append(log_offset)
+    found = await messages_at(database, fitting, are_few=are_few)
+    return [found[each] for each in fitting if each in found], len(fitting) == len(sizes)
 
 
 async def store_times(database: Database, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
@@ -189,18 +186,23 @@ async def run_of_messages(
     alone has more.
     """
     queue, start, end, hashes = span[:4]
-    marks = f" AND tag_hash IN ({','.join(f'?{7 + n}' for n in range(len(hashes)))})" if hashes else ""
+    marks = f" AND tag_hash IN ({','.join('?' * len(hashes))})" if hashes else ""
     each = _RECORD + len(queue.topic.encode())
-    values = (queue.key, start, end, limit, max_bytes, each, *hashes)
     are_few = max_bytes <= FEW_BYTES and span.searched(limit) <= FEW
-    rows = await database.rows(_RUN.format(marks=marks), values, are_few=are_few)
-    if not rows:
+    values = (queue.key, start, end, *hashes, limit)
+    sizes = await database.rows(_RECORD_SIZES.format(marks=marks), values, are_few=are_few)
+    cut = sizes[-1][0] + 1 if len(sizes) == limit else end
+    room = max_bytes
+    for number, (queue_offset, size) in enumerate(sizes):
+        room -= size + each
+        if room < 0 and number:
+            cut = queue_offset
+            break
+    if not sizes:
         return [], end
-    messages = [StoredMessage._make(row[:-1]) for row in rows]
-    cut: int | None = rows[0][-1]
-    if cut is None:
-        cut = messages[-1].queue_offset + 1 if len(rows) == limit else end
-    return messages, cut
+    values = (queue.key, start, cut, *hashes, limit)
+    rows = await database.rows(_RUN.format(marks=marks), values, are_few=are_few)
+    return list(map(StoredMessage._make, rows)), cut
 
 
 async def from_first(database: Database, span: Span, accepts: Callable[[str], bool]) -> Span:
