@@ -65,9 +65,8 @@ class PassThrough:
         headers = {key: value for key, value in stream.metadata.items() if isinstance(value, str) and value}
         kind = "TelemetryCommand" if name == "Telemetry" else f"{name}Request"
         path = f"/{SERVICE}/{name}"
-        deadline = (
-            None if cardinality is Cardinality.STREAM_STREAM else stream.deadline
-        )  # Java's is years away
+        is_endless = cardinality is Cardinality.STREAM_STREAM
+        deadline = None if is_endless else stream.deadline  # grpclib writes Java's, of years, in a wrong form
         request = self._channel.request(path, cardinality, bytes, bytes, deadline=deadline, metadata=headers)
         async with request as onward:
             await onward.send_request()
@@ -75,8 +74,8 @@ class PassThrough:
             async def send_on() -> None:
                 while (message := await stream.recv_message()) is not None:
                     self.sent.append(Recorded(kind, headers, message))
-                    await onward.send_message(message, end=cardinality is not Cardinality.STREAM_STREAM)
-                    if cardinality is not Cardinality.STREAM_STREAM:
+                    await onward.send_message(message, end=not is_endless)
+                    if not is_endless:
                         return
                 await onward.end()
 
