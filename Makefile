@@ -68,9 +68,9 @@ test-roots: setup-dev  ## try what a release has in fresh Debian roots with one 
 	@$(PYTHON) -c 'import os; os.geteuid() and exit("run it as root, which debootstrap and chroot need")'
 	@$(PYTEST) -m by_hand tests/kits/test_roots.py $(ARGS)
 
-test-image: setup-dev  ## build the image by Buildah and run it by Podman; needs root, debootstrap and both engines
-	@$(PYTHON) -c 'import os; os.geteuid() and exit("run it as root, which debootstrap and chroot need")'
-	@$(PYTEST) -m by_hand tests/kits/test_image.py $(ARGS)
+test-image: setup-dev  ## build and run the images by Docker and Podman of Debian 13; needs root, debootstrap and Maven
+	@$(PYTHON) -c 'import os; os.geteuid() and exit("run it as root, which debootstrap and namespaces need")'
+	@$(PYTEST) -m by_hand tests/kits/test_image.py tests/kits/test_docker.py $(ARGS)
 
 test-relay: setup-dev  ## run relays before a real Kafka and real RocketMQs, and kill both, which needs Maven
 	@$(PYTEST) -m interop tests/relay $(ARGS)

@@ -136,21 +136,26 @@ def fresh(artefacts: Path) -> Iterator[Fresh]:
         shutil.rmtree(folder)
 
 
-def debian(packages: tuple[str, ...]) -> Path:
-    """Return a folder with a minimal Debian and these packages, which the first use creates."""
-    folder = ROOTS / "-".join(["debian", *packages])
+def debian(packages: tuple[str, ...], architecture: str = "") -> Path:
+    """Return a folder with a minimal Debian and these packages, which the first use creates.
+
+    Another architecture than this machine's needs an emulator that the kernel calls.
+    """
+    ours = [architecture] if architecture else []
+    folder = ROOTS / "-".join(["debian", *ours, *packages])
     if folder.exists():
         return folder
     unfinished = ROOTS / "unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     if packages:
-        run("cp", "--archive", str(debian(())), str(unfinished))
+        run("cp", "--archive", str(debian((), architecture)), str(unfinished))
         get = (*inside(unfinished), "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet")
         run(*get, "update")
         run(*get, "install", "--yes", "--no-install-recommends", *packages)
         run(*get, "clean")
     else:
-        run("debootstrap", "--variant=minbase", "--include=ca-certificates", SUITE, str(unfinished), MIRROR)
+        arguments = ["--variant=minbase", "--include=ca-certificates", *(f"--arch={each}" for each in ours)]
+        run("debootstrap", *arguments, SUITE, str(unfinished), MIRROR)
     for file in NETWORK:
         if Path("/", file).exists() and (unfinished / file).parent.exists():
             shutil.copy(Path("/", file), unfinished / file)

@@ -1,4 +1,4 @@
-"""Images and their services: details that are easily forgotten, because no test runs Docker."""
+"""Images and their services: details that are easily forgotten. Only `make test-image` runs Docker."""
 
 import re
 from pathlib import Path
