@@ -13,6 +13,7 @@ PAGES = (
     "README.md",
     "docs/access-control.md",
     "docs/aliyun.md",
+    "docs/brokers-and-clients.md",
     "docs/clients.md",
     "docs/errors.md",
     "docs/expectations.md",

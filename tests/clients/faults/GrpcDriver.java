@@ -4,6 +4,8 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executor;
 import java.util.concurrent.Executors;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -11,14 +13,21 @@ import org.apache.rocketmq.client.apis.ClientConfiguration;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
 import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
+import org.apache.rocketmq.client.apis.message.Message;
 import org.apache.rocketmq.client.apis.message.MessageView;
 import org.apache.rocketmq.client.apis.producer.Producer;
+import org.apache.rocketmq.client.apis.producer.Transaction;
+import org.apache.rocketmq.client.apis.producer.TransactionResolution;
 
 /** Drives rocketmq-client-java: JSON commands by lines of stdin, answers and messages by lines of stdout. */
 public final class GrpcDriver {
     private static final ClientServiceProvider PROVIDER = ClientServiceProvider.loadService();
     private static final Pattern FIELD = Pattern.compile("\"(\\w+)\": (?:\"([^\"]*)\"|(\\d+))");
     private static final PrintStream ANSWERS = System.out;
+    private static final CountDownLatch RELEASED = new CountDownLatch(1);
+    private static final long PAUSE_MS = 200; // after an error; a client that receives without pause is disconnected
+    private static Producer transactional;
+    private static Transaction transaction;
 
     private GrpcDriver() {
     }
@@ -34,11 +43,16 @@ public final class GrpcDriver {
             threads.execute(() -> {
                 String id = field(line, "id");
                 try {
-                    if (field(line, "call").equals("send")) {
-                        byte[] body = field(line, "body").getBytes(StandardCharsets.UTF_8);
-                        producer.send(PROVIDER.newMessageBuilder().setTopic(field(line, "topic")).setBody(body).build());
-                    } else {
-                        consume(configuration, field(line, "group"), field(line, "topic"), threads::execute);
+                    switch (field(line, "call")) {
+                        case "send" -> producer.send(message(line));
+                        case "begin" -> begin(configuration, line);
+                        case "commit" -> transaction.commit();
+                        case "send_in_transaction" -> {
+                            begin(configuration, line);
+                            transaction.commit();
+                        }
+                        case "release" -> RELEASED.countDown();
+                        default -> consume(configuration, line, threads);
                     }
                     tell("{\"id\": " + id + ", \"result\": {\"status\": \"OK\"}}");
                 } catch (Throwable error) { // whatever it is, the test judges it
@@ -49,9 +63,34 @@ public final class GrpcDriver {
         System.exit(0);
     }
 
-    private static void consume(
-        ClientConfiguration configuration, String group, String topic, java.util.concurrent.Executor threads
-    ) throws Exception {
+    private static Message message(String line) {
+        byte[] body = field(line, "body").getBytes(StandardCharsets.UTF_8);
+        var made = PROVIDER.newMessageBuilder().setTopic(field(line, "topic")).setBody(body);
+        return line.contains("message_group") ? made.setMessageGroup(field(line, "message_group")).build() : made.build();
+    }
+
+    /** Send a message in a transaction, which remains open. */
+    private static synchronized void begin(ClientConfiguration configuration, String line) throws Exception {
+        if (transactional == null) {
+            transactional = PROVIDER.newProducerBuilder().setClientConfiguration(configuration)
+                .setTopics(field(line, "topic")).setTransactionChecker(checked -> TransactionResolution.COMMIT).build();
+        }
+        transaction = transactional.beginTransaction();
+        transactional.send(message(line), transaction);
+    }
+
+    private static void pause() {
+        try {
+            Thread.sleep(PAUSE_MS);
+        } catch (InterruptedException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    private static void consume(ClientConfiguration configuration, String line, Executor threads) throws Exception {
+        String group = field(line, "group");
+        String topic = field(line, "topic");
+        String holding = line.contains("holding") ? field(line, "holding") : null;
         SimpleConsumer consumer = PROVIDER.newSimpleConsumerBuilder().setClientConfiguration(configuration)
             .setConsumerGroup(group).setAwaitDuration(Duration.ofSeconds(5))
             .setSubscriptionExpressions(Map.of(topic, FilterExpression.SUB_ALL)).build();
@@ -59,14 +98,21 @@ public final class GrpcDriver {
             while (true) {
                 try {
                     for (MessageView message : consumer.receive(16, Duration.ofSeconds(30))) {
-                        consumer.ack(message);
                         String body = StandardCharsets.UTF_8.decode(message.getBody()).toString();
-                        tell("{\"member\": " + quoted(group) + ", \"message\": {\"topic\": \"\", \"message_id\": \"\","
-                            + " \"queue_id\": 0, \"queue_offset\": 0, \"times\": 0, \"properties\": {},"
-                            + " \"body\": " + quoted(body) + "}}");
+                        String shown = "{\"body\": " + quoted(body) + "}";
+                        String received = "{\"member\": " + quoted(group) + ", \"message\": " + shown + "}";
+                        if (body.equals(holding)) {
+                            tell(received);
+                            RELEASED.await();
+                            consumer.ack(message);
+                        } else {
+                            consumer.ack(message); // before the test moves the clock
+                            tell(received);
+                        }
                     }
                 } catch (Throwable error) { // an application goes on, whatever it is
                     tell("{\"problem\": " + quoted(error.toString()) + "}");
+                    pause();
                 }
             }
         });

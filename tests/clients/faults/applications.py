@@ -23,6 +23,7 @@ from tests.support.process import BrokerProcess
 GROUP = "GID_faults"
 SEND_TIMEOUT_MS = 3_000
 """Default send timeout of each remoting client, in milliseconds. Most drivers use a longer timeout."""
+JAVA_DRIVER = "rocketmq.RocketmqDriver"
 ONE_THREAD = {"threads": 1}
 """Option of clients that consume with many threads, which take messages in order but report them in any."""
 HERE = Path(__file__).parent
@@ -57,17 +58,17 @@ class Driven(Application):
     def __init__(self, driver: Driver, **consuming: object) -> None:
         super().__init__()
         self.problems = driver.problems
-        self._driver = driver
+        self.driver = driver
         self._consuming = consuming
 
     async def send(self, topic: str, body: str) -> str:
-        return str((await self._driver.call("send", topic=topic, body=body))["status"])
+        return str((await self.driver.call("send", topic=topic, body=body))["status"])
 
     async def consume(self, topic: str) -> None:
-        await self._driver.call("consume", group=GROUP, topic=topic, **self._consuming)
+        await self.driver.call("consume", group=GROUP, topic=topic, **self._consuming)
 
     async def next(self) -> str:
-        return (await self._driver.next(GROUP)).body
+        return (await self.driver.next(GROUP)).body
 
     async def close(self) -> None:
         pass
@@ -158,9 +159,11 @@ def _address(process: BrokerProcess) -> str:
     return "{}:{}".format(*process.name_server)
 
 
-def _java(client: str) -> Open:
+def with_java(client: str, *main: str) -> Open:
+    """Open an application with a Java client over remoting, by this main class and its flags."""
+
     async def opened(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
-        command = (*java_command(client, home), "rocketmq.RocketmqDriver")
+        command = (*java_command(client, home), *main)
         driver = running_driver(command, home, name_server=_address(process), send_timeout_ms=SEND_TIMEOUT_MS)
         return Driven(await stack.enter_async_context(driver), **ONE_THREAD)
 
@@ -206,12 +209,14 @@ async def _json(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Ap
     return with_json_api(await stack.enter_async_context(Client(process.url)))
 
 
-def _grpc(client: str, source: str) -> Open:
+def with_grpc(client: str, source: str) -> Open:
+    """Open an application over gRPC, whose driver has its source in this folder."""
+
     async def opened(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
         async with Client(process.url) as control:
             address = (await control.info())["doors"]["grpc"]["address"]
         await touch(address)
-        program = SDKS[client](HERE / source, home)
+        program = await asyncio.to_thread(SDKS[client], HERE / source, home)
         environment = [f"{name}={value}" for name, value in program.environment.items()]
         command = ("env", *environment, *program.command)
         driver = running_driver(command, home, address=address, group=GROUP)
@@ -229,8 +234,8 @@ def _build_go() -> None:
 
 
 CLIENTS: dict[str, Tried] = {
-    "java-4.9": Tried("remoting", "Java `rocketmq-client`", build, _java("java-4.9")),
-    "java-5.5": Tried("remoting", "Java `rocketmq-client`", build, _java("java-5.5")),
+    "java-4.9": Tried("remoting", "Java `rocketmq-client`", build, with_java("java-4.9", JAVA_DRIVER)),
+    "java-5.5": Tried("remoting", "Java `rocketmq-client`", build, with_java("java-5.5", JAVA_DRIVER)),
     "go": Tried("remoting", "Go `rocketmq-client-go`", _build_go, _go),
     "python": Tried("remoting", "Python (C++) `rocketmq`", _nothing, _python),
     "node": Tried("remoting", "Node `ali-ons`", install, _node),
@@ -239,13 +244,13 @@ CLIENTS: dict[str, Tried] = {
     "http-java": Tried("aliyun", "Java `mq-http-sdk`", build, _aliyun_java),
     "json": Tried("http", "Python `mocketmq.Client`", _nothing, _json),
     "python-grpc": Tried(
-        "grpc", "Python `rocketmq-python-client`", _nothing, _grpc("python-grpc", "grpc_driver.py")
+        "grpc", "Python `rocketmq-python-client`", _nothing, with_grpc("python-grpc", "grpc_driver.py")
     ),
     "node-grpc": Tried(
-        "grpc", "Node `rocketmq-client-nodejs`", _nothing, _grpc("node-grpc", "grpc_driver.js")
+        "grpc", "Node `rocketmq-client-nodejs`", _nothing, with_grpc("node-grpc", "grpc_driver.js")
     ),
     "java-5.2-grpc": Tried(
-        "grpc", "Java `rocketmq-client-java`", _nothing, _grpc("java-5.2-grpc", "GrpcDriver.java")
+        "grpc", "Java `rocketmq-client-java`", _nothing, with_grpc("java-5.2-grpc", "GrpcDriver.java")
     ),
 }
 """Clients in the order of the tables."""

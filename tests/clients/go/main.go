@@ -39,6 +39,8 @@ type command struct {
 	Broadcasting bool       `json:"broadcasting"`
 	Member       string     `json:"member"`
 	Threads      int        `json:"threads"` // one keeps the order of messages
+	Holding      string     `json:"holding"` // the body of a message to work on until it is released
+	Retries      *int       `json:"retries"` // of sends, instead of the default
 }
 
 type options struct {
@@ -57,6 +59,8 @@ type driver struct {
 	resolver   primitive.NsResolver
 	producer   rocketmq.Producer
 	sharding   rocketmq.Producer // chooses queues by the sharding key
+	retrying   sync.Map          // producers by their number of retries
+	held       sync.Map          // channels by bodies, closed when a body is released
 	consumers  sync.Map
 	deciding   map[string]rocketmq.TransactionProducer // by group
 	telling    sync.Mutex
@@ -105,6 +109,24 @@ func (d *driver) started(group string, options ...producer.Option) rocketmq.Prod
 	return made
 }
 
+func (d *driver) producerOf(c command) rocketmq.Producer {
+	if c.Retries == nil {
+		return d.producer
+	}
+	made, known := d.retrying.Load(*c.Retries)
+	if !known {
+		made = d.started(fmt.Sprintf("GID_go_%d", *c.Retries), producer.WithRetry(*c.Retries))
+		d.retrying.Store(*c.Retries, made)
+	}
+	return made.(rocketmq.Producer)
+}
+
+// Wait for this channel while the application works on a message with this body.
+func (d *driver) until(body string) chan struct{} {
+	found, _ := d.held.LoadOrStore(body, make(chan struct{}))
+	return found.(chan struct{})
+}
+
 func (d *driver) credentials() primitive.Credentials {
 	return primitive.Credentials{
 		AccessKey: d.options.AccessKey, SecretKey: d.options.Secret, SecurityToken: d.options.Token,
@@ -114,7 +136,7 @@ func (d *driver) credentials() primitive.Credentials {
 func (d *driver) on(c command) (any, error) {
 	switch c.Call {
 	case "send":
-		return sent(d.producer.SendSync(d.background, made(c.outgoing)))
+		return sent(d.producerOf(c).SendSync(d.background, made(c.outgoing)))
 	case "send_async":
 		return d.sendAsync(made(c.outgoing))
 	case "send_oneway":
@@ -131,6 +153,9 @@ func (d *driver) on(c command) (any, error) {
 		return d.sendInTransaction(c.Group, made(c.outgoing))
 	case "consume":
 		return nil, d.consume(c)
+	case "release":
+		close(d.until(c.Body))
+		return nil, nil
 	case "request":
 		return d.request(made(c.outgoing))
 	case "request_async":
@@ -192,6 +217,9 @@ func (d *driver) consume(c command) error {
 		func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
 			message := messages[0] // the default is one at a time
 			d.tell(object{"member": name, "message": shown(message)})
+			if c.Holding != "" && string(message.Body) == c.Holding {
+				<-d.until(c.Holding)
+			}
 			switch {
 			case message.ReconsumeTimes >= c.Failures:
 				return consumer.ConsumeSuccess, nil

@@ -19,6 +19,10 @@ type deciding struct {
 }
 
 func (d deciding) ExecuteLocalTransaction(message *primitive.Message) primitive.LocalTransactionState {
+	if held := message.GetProperty("held"); held != "" {
+		d.driver.tell(object{"member": d.group, "message": object{"body": held}})
+		<-d.driver.until(held)
+	}
 	return states[message.GetProperty("decision")]
 }
 

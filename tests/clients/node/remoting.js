@@ -10,7 +10,8 @@ const { send_timeout_ms: sendMsgTimeout = 60_000, ...given } = JSON.parse(proces
 const options = { httpclient, sendMsgTimeout, ...given }; // its own timeout is short for a busy machine
 const consumers = new Map();
 const WANTED = 'a failure that the test wants';
-let producer;
+const producers = new Map();
+const held = new Map();
 
 function tell(what) {
   process.stdout.write(`${JSON.stringify(what)}\n`);
@@ -20,6 +21,16 @@ async function started(client) {
   client.on('error', error => error.message.includes(WANTED) || tell({ problem: error.message }));
   await client.ready();
   return client;
+}
+
+// Settings have producers and connections of their own.
+function producerWith(settings) {
+  const name = JSON.stringify(settings ?? {});
+  if (!producers.has(name)) {
+    const own = settings && { instanceName: `with${producers.size}`, ...settings };
+    producers.set(name, started(new Producer({ ...options, producerGroup: 'GID_node', ...own })));
+  }
+  return producers.get(name);
 }
 
 function shown({ topic, body, tags, keys, msgId, queueId, queueOffset, reconsumeTimes, properties }) {
@@ -37,8 +48,8 @@ function shown({ topic, body, tags, keys, msgId, queueId, queueOffset, reconsume
 }
 
 const calls = {
-  async send({ topic, body, tag, keys, delay_level: level, start_deliver_ms: start, sharding_key: sharding, properties }) {
-    producer ??= await started(new Producer({ ...options, producerGroup: 'GID_node' }));
+  async send({ topic, body, tag, keys, delay_level: level, start_deliver_ms: start, sharding_key: sharding, properties, settings }) {
+    const producer = await producerWith(settings);
     const message = new Message(topic, tag, body);
     Object.assign(message.properties, properties);
     if (keys) message.keys = keys;
@@ -53,7 +64,7 @@ const calls = {
       status: sent.sendStatus,
     };
   },
-  async consume({ group, topic, tags, failures, broadcasting, member, more }) {
+  async consume({ group, topic, tags, failures, broadcasting, member, holding, more }) {
     const name = member ?? group;
     const settings = { consumerGroup: group, isBroadcast: broadcasting, ...more };
     if (member) settings.instanceName = member; // has connections of its own
@@ -61,9 +72,13 @@ const calls = {
     consumers.set(name, consumer);
     consumer.subscribe(topic, tags ?? '*', async message => {
       tell({ member: name, message: shown(message) });
+      if (holding && message.body.toString() === holding) await new Promise(release => held.set(holding, release));
       if (message.reconsumeTimes < (failures ?? 0)) throw new Error(WANTED);
     });
     await started(consumer);
+  },
+  async release({ body }) {
+    held.get(body)();
   },
   async close({ member }) {
     const consumer = consumers.get(member);

@@ -10,7 +10,7 @@ from asyncio.subprocess import PIPE, Process
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +38,15 @@ class EndedError(Exception):
 class Received:
     """A message as the library shows it. ``times`` is the number of retries."""
 
-    topic: str
     body: str
+    topic: str = ""
     tag: str | None = None
     keys: str | None = None
-    message_id: str
-    queue_id: int
-    queue_offset: int
-    times: int
-    properties: Mapping[str, str]
+    message_id: str = ""
+    queue_id: int = 0
+    queue_offset: int = 0
+    times: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 class Driver:

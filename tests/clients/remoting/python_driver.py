@@ -34,6 +34,8 @@ _answers = os.fdopen(os.dup(1), "w")
 _answering = threading.Lock()
 _producers: dict[str, Producer] = {}
 _consumers: dict[str, PushConsumer | PullConsumer] = {}
+_released = threading.Event()
+"""Set when the test releases the messages that consumers are holding."""
 
 
 def tell(what: dict[str, Any]) -> None:
@@ -148,6 +150,7 @@ def consume(
     member: str | None = None,
     hangs: bool = False,
     threads: int | None = None,
+    holding: str | None = None,
 ) -> None:
     """Listen. One thread keeps the order of messages."""
     model = MessageModel.BROADCASTING if broadcasting else MessageModel.CLUSTERING
@@ -160,6 +163,8 @@ def consume(
     def on_message(_consumer: c_void_p, handle: c_void_p) -> int:
         message = RecvMessage(handle)
         tell({"member": member or group, "message": shown(message)})
+        if text(message.body) == holding:
+            _released.wait()
         if hangs:
             threading.Event().wait()
         failed = message.reconsume_times < failures
@@ -180,6 +185,10 @@ def pull(group: str, topic: str, tags: str = "*") -> list[dict[str, Any]]:
     return [shown(message) for message in _consumers[group].pull(topic, tags)]
 
 
+def release(body: str) -> None:  # noqa: ARG001 - all are released at once
+    _released.set()
+
+
 def close(member: str) -> None:
     _consumers.pop(member).shutdown()
 
@@ -188,7 +197,7 @@ CALLS: dict[str, Callable[..., object]] = {
     call.__name__: call
     for call in (
         *(send, send_async, send_oneway, send_orderly, send_oneway_orderly, send_batch),
-        *(consume, pull, close),
+        *(consume, pull, release, close),
     )
 }
 

@@ -3,6 +3,7 @@ package rocketmq;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import com.alibaba.fastjson.JSONObject;
+import driver.Hold;
 import driver.Lines;
 import java.util.List;
 import java.util.Objects;
@@ -23,14 +24,16 @@ public final class Listener {
     private final String name;
     private final int failures;
     private final String failing;
+    private final String holding;
 
     private Listener(String name, JSONObject command) {
         this.name = name;
         failures = command.getIntValue("failures");
         failing = command.getString("failing");
+        holding = command.getString("holding");
     }
 
-    /** Subscribe: every message fails as often as "failures" says, and one whose body is "failing" once. */
+    /** Subscribe: every message fails as often as "failures" says, and one whose body is "failing" once; "holding" is held. */
     public static void listen(DefaultMQPushConsumer consumer, String name, JSONObject command)
         throws MQClientException {
         Listener listener = new Listener(name, command);
@@ -58,6 +61,9 @@ public final class Listener {
         MessageExt message = messages.get(0); // the default is one at a time
         JSONObject shown = shown(message);
         Lines.received(name, shown);
+        if (shown.getString("body").equals(holding)) {
+            Hold.await(holding);
+        }
         return message.getReconsumeTimes() >= (shown.getString("body").equals(failing) ? 1 : failures);
     }
 

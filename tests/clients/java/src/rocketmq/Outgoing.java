@@ -4,9 +4,11 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 
 import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
+import java.util.List;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageQueue;
 
 /** A message to be sent, and what its send is answered. */
 final class Outgoing {
@@ -33,6 +35,11 @@ final class Outgoing {
                 message.putUserProperty(name, (String) text));
         }
         return message;
+    }
+
+    /** The queue that a number stands for. */
+    static MessageQueue chosen(List<MessageQueue> queues, Message message, Object number) {
+        return queues.get((int) number % queues.size());
     }
 
     static JSONObject sent(SendResult result) {

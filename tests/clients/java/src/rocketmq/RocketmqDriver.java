@@ -2,20 +2,24 @@ package rocketmq;
 
 import com.alibaba.fastjson.JSON;
 import com.alibaba.fastjson.JSONObject;
+import driver.Hold;
 import driver.Lines;
+import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Stream;
 import org.apache.rocketmq.acl.common.AclClientRPCHook;
 import org.apache.rocketmq.acl.common.SessionCredentials;
+import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.QueryResult;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
-import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -28,6 +32,7 @@ import org.apache.rocketmq.remoting.RPCHook;
 public final class RocketmqDriver {
     private static final long WAIT_MS = 200_000;
 
+    private final JSONObject options;
     private final String nameServer;
     private final RPCHook keys;
     private final int sendTimeoutMs;
@@ -36,6 +41,7 @@ public final class RocketmqDriver {
     private final Map<String, DefaultLitePullConsumer> polling = new ConcurrentHashMap<>();
 
     private RocketmqDriver(JSONObject options) {
+        this.options = options;
         nameServer = options.getString("name_server"); // null: the client asks over HTTP
         // Its own is short for a JVM that is cold, on a busy machine.
         sendTimeoutMs = Objects.requireNonNullElse(options.getInteger("send_timeout_ms"), 60_000);
@@ -53,7 +59,9 @@ public final class RocketmqDriver {
             Map.entry("send_oneway", driver::sendOneway),
             Map.entry("send_batch", driver::sendBatch),
             Map.entry("send_orderly", driver::sendOrderly),
+            Map.entry("send_in_transaction", command -> TransactionDriver.of(driver.options, command).send(command)),
             Map.entry("consume", driver::consume),
+            Map.entry("release", Hold::release),
             Map.entry("queues", driver::queues),
             Map.entry("poll", driver::poll),
             Map.entry("pull", driver::pull),
@@ -98,12 +106,11 @@ public final class RocketmqDriver {
 
     /** To the queue that the number stands for. */
     private Object sendOrderly(JSONObject command) throws Exception {
-        int number = command.getIntValue("number");
         return Outgoing.sent(producer(command).send(
-            Outgoing.made(command), (queues, message, given) -> queues.get((int) given % queues.size()), number));
+            Outgoing.made(command), Outgoing::chosen, command.getIntValue("number")));
     }
 
-    /** Listen: every message fails as often as "failures" says, and one whose body is "failing" once. */
+    /** Listen, as a {@link Listener} does. */
     private Object consume(JSONObject command) throws Exception {
         String group = command.getString("group");
         String name = Objects.requireNonNullElse(command.getString("member"), group);
@@ -124,6 +131,7 @@ public final class RocketmqDriver {
             consumer.setConsumeThreadMin(command.getIntValue("threads"));
             consumer.setConsumeThreadMax(command.getIntValue("threads"));
         }
+        set(consumer, command.getJSONObject("settings"));
         Listener.listen(consumer, name, command);
         pushing.put(name, consumer);
         return null;
@@ -207,17 +215,30 @@ public final class RocketmqDriver {
             command.getString("topic"), command.getString("message_id")));
     }
 
-    private synchronized DefaultMQProducer producer(JSONObject command) throws MQClientException {
+    private synchronized DefaultMQProducer producer(JSONObject command) throws Exception {
         String namespace = Objects.requireNonNullElse(command.getString("namespace"), "");
-        DefaultMQProducer producer = producers.get(namespace);
+        String name = namespace + Objects.requireNonNullElse(command.getString("settings"), "");
+        DefaultMQProducer producer = producers.get(name);
         if (producer == null) {
             producer = new DefaultMQProducer(namespace, "GID_java", keys);
             producer.setNamesrvAddr(nameServer);
-            producer.setInstanceName("producer" + namespace);
+            producer.setInstanceName("producer" + producers.size());
             producer.setSendMsgTimeout(sendTimeoutMs);
+            set(producer, command.getJSONObject("settings"));
             producer.start();
-            producers.put(namespace, producer);
+            producers.put(name, producer);
         }
         return producer;
+    }
+
+    /** Set numbers and switches of a client by the names of their setters. */
+    private static void set(ClientConfig client, JSONObject settings) throws Exception {
+        for (String name : settings == null ? Set.<String>of() : settings.keySet()) {
+            String setter = "set" + name.substring(0, 1).toUpperCase() + name.substring(1);
+            Method method = Stream.of(client.getClass().getMethods())
+                .filter(each -> each.getName().equals(setter) && each.getParameterCount() == 1)
+                .findFirst().orElseThrow(() -> new IllegalArgumentException("no setting " + name));
+            method.invoke(client, (Object) settings.getObject(name, method.getParameterTypes()[0]));
+        }
     }
 }

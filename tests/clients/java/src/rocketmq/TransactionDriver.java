@@ -4,8 +4,11 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 
 import com.alibaba.fastjson.JSON;
 import com.alibaba.fastjson.JSONObject;
+import driver.Hold;
 import driver.Lines;
+import java.util.HashMap;
 import java.util.Map;
+import java.util.Objects;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
@@ -21,6 +24,8 @@ public final class TransactionDriver implements TransactionListener {
         "rollback", LocalTransactionState.ROLLBACK_MESSAGE,
         "unknown", LocalTransactionState.UNKNOW);
 
+    private static final Map<String, TransactionDriver> KNOWN = new HashMap<>();
+
     private final String group;
     private final TransactionMQProducer producer;
 
@@ -29,7 +34,8 @@ public final class TransactionDriver implements TransactionListener {
         producer = new TransactionMQProducer(group);
         producer.setNamesrvAddr(options.getString("name_server"));
         producer.setHeartbeatBrokerInterval(1_000); // it is asked once the broker knows it
-        producer.setSendMsgTimeout(60_000); // Java is slow at first on a busy machine
+        // Java is slow at first on a busy machine.
+        producer.setSendMsgTimeout(Objects.requireNonNullElse(options.getInteger("send_timeout_ms"), 60_000));
         producer.setTransactionListener(this);
         producer.start();
     }
@@ -39,7 +45,16 @@ public final class TransactionDriver implements TransactionListener {
         Lines.serve(Map.of("send_in_transaction", driver::send));
     }
 
-    private Object send(JSONObject command) throws Exception {
+    /** The producer of the command's group, made once. */
+    static synchronized TransactionDriver of(JSONObject options, JSONObject command) throws Exception {
+        String group = command.getString("group");
+        if (!KNOWN.containsKey(group)) {
+            KNOWN.put(group, new TransactionDriver(new JSONObject(options).fluentPut("group", group)));
+        }
+        return KNOWN.get(group);
+    }
+
+    Object send(JSONObject command) throws Exception {
         Message message =
             new Message(command.getString("topic"), command.getString("body").getBytes(UTF_8));
         command.getJSONObject("properties").forEach((name, text) ->
@@ -53,6 +68,11 @@ public final class TransactionDriver implements TransactionListener {
 
     @Override
     public LocalTransactionState executeLocalTransaction(Message message, Object nothing) {
+        String held = message.getUserProperty("held");
+        if (held != null) {
+            Lines.received(group, new JSONObject().fluentPut("body", held));
+            Hold.await(held);
+        }
         return STATES.get(message.getUserProperty("decision"));
     }
 

@@ -1,0 +1,1 @@
+"""What applications see when one of two brokers crashes, for docs/brokers-and-clients.md."""
