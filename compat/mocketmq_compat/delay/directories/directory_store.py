@@ -18,7 +18,14 @@ from typing import Final
 
 from mocketmq.clock import US_PER_S
 from mocketmq.failpoint import pass_point
-from mocketmq_compat.delay.delayed_file import TRY_AGAIN, DamagedFileError, Entry, decode, unreadable
+from mocketmq_compat.delay.delayed_file import (
+    TRY_AGAIN,
+    DamagedFileError,
+    Entry,
+    decode,
+    in_order,
+    unreadable,
+)
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, FoundDirectory, disk_bytes
 from mocketmq_compat.delay.known_parts import KnownPart, load_known, save_known
 
@@ -264,10 +271,11 @@ class DirectoryStore:
             some = heapq.nsmallest(limit, seconds)
             seconds = [second for second in seconds if second > some[-1]]
             for second in some:
-                found += sorted(entry for entry in self._of(second) if entry not in without)
+                others = in_order(entry for entry in self._of(second) if entry not in without)
+                found += itertools.islice(others, limit - len(found))
                 if len(found) >= limit:
-                    break
-        return found[:limit]
+                    return found
+        return found
 
     def holds(self, entry: Entry) -> bool:
         with self._lock:

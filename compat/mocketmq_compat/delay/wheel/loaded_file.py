@@ -7,11 +7,11 @@ half of its messages are removed.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import compress
 from typing import Final
 
-from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.delayed_file import Entry, in_order
 
 _GONE: Final = -1
 
@@ -61,16 +61,16 @@ class LoadedFile:
 
     def __init__(self, offsets: Mapping[Entry, int]) -> None:
         self._slots: dict[int, _Slot] = {}
-        for entry in sorted(offsets):
+        for entry in in_order(offsets):
             self.add(entry, offsets[entry])
 
     def seconds(self) -> list[int]:
         """Return the seconds with pending messages, in order."""
         return sorted(self._slots)
 
-    def of(self, second: int) -> list[Entry]:
-        """Return the entries of a second, in order."""
-        return [*self._slots.get(second, ())]
+    def of(self, second: int) -> Iterable[Entry]:
+        """Return the entries of a second, in order. Do not change the file before the last is read."""
+        return self._slots.get(second, ())
 
     def by_second(self) -> dict[int, int]:
         """Return the number of pending messages in each second."""

@@ -12,6 +12,7 @@ without a lock, and then the records appended meanwhile, under ``_appending``.
 """
 
 import heapq
+import itertools
 import logging
 import threading
 from collections import Counter
@@ -24,7 +25,7 @@ from typing import Final
 from mocketmq.clock import US_PER_S
 from mocketmq.failpoint import pass_point
 from mocketmq.schedule.timer import BATCH
-from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, unreadable
+from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, in_order, unreadable
 from mocketmq_compat.delay.known_parts import KnownPart, load_known, save_known
 from mocketmq_compat.delay.store import bound
 from mocketmq_compat.delay.wheel.loaded_file import LoadedFile
@@ -306,7 +307,7 @@ class WheelStore:
             if len(found) >= BATCH and file.loaded is None:
                 return [*found, bound(start * US_PER_S)]
             try:
-                for some in self._by_second(start, file, without):
+                for some in self._by_second(start, file, without, limit):
                     found += some
                     if len(found) >= limit:
                         return found[:limit]
@@ -314,17 +315,24 @@ class WheelStore:
                 self._pass_over(start, error)
         return found
 
-    def _by_second(self, start: int, file: _File, without: Container[Entry] = ()) -> Iterator[list[Entry]]:
-        """Yield a file's pending messages in order, by second; those of an unloaded file in one list."""
+    def _by_second(
+        self, start: int, file: _File, without: Container[Entry] = (), limit: int | None = None
+    ) -> Iterator[list[Entry]]:
+        """Yield a file's pending messages in order, by second, the first ``limit`` of each.
+
+        Yields those of an unloaded file in one list.
+        """
         with self._lock:
             loaded = file.loaded
             seconds = [] if loaded is None else loaded.seconds()
         if loaded is None:
-            yield sorted(entry for entry in self._scan(start, file.size) if entry not in without)
+            others = in_order(entry for entry in self._scan(start, file.size) if entry not in without)
+            yield [*itertools.islice(others, limit)]
         else:
             for second in seconds:
                 with self._lock:  # so that no message leaves both the wheel and ``without`` in between
-                    some = [entry for entry in loaded.of(second) if entry not in without]
+                    others = (entry for entry in loaded.of(second) if entry not in without)
+                    some = [*itertools.islice(others, limit)]
                 yield some
 
     def all(self) -> Iterator[Entry]:
