@@ -99,6 +99,8 @@ def save_known(
 
 def load_known(root: Path, kind: str, width: int) -> KnownParts:
     """Read the file of the folder; nothing if there is none, or if it is not as it was written."""
+    if sys.platform == "win32":  # its st_ctime is when a file was created
+        return NOTHING
     rows, items = array("q"), array("q")
     try:
         with (root / KNOWN).open("rb") as file:
