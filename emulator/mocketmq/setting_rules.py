@@ -85,6 +85,11 @@ def duration(longest: str, shortest: str = "0") -> Rule:
     )
 
 
+def parse_crash_loss_us(text: str) -> int:
+    """Parse what a crash loses. Raises ValueError or InvalidArgumentError."""
+    return 0 if text == "nothing" else _within(0, parse_duration_us(text, "loses"), parse_duration_us("1h"))
+
+
 def _address(port: str, form: str) -> Rule:
     """Make a rule for addresses. ``port`` is the pattern for the part after the host."""
     pattern = re.compile(rf"([A-Za-z0-9_][A-Za-z0-9._-]*|\[[^\]]+\]){port}")
@@ -156,6 +161,7 @@ ZERO: Final = Rule(
     schema={"const": 0},
 )
 QUEUES: Final = whole_number(1, 1024)
+CRASH_LOSS: Final = Rule("nothing, or a duration such as 200ms, up to 1h", parse_crash_loss_us)
 CLOCK: Final = Rule("real, manual, or xN with a number N above 0 and up to 1000000", _parse_clock)
 TOKEN: Final = _pattern("[!-~]{1,256}", "1 to 256 visible ASCII characters")
 KEYS: Final = Rule(

@@ -119,6 +119,12 @@ class Settings:
         "number of brokers in the cluster: broker-a, broker-b and so on; the port of each is 10 above that of"
         " the one before (docs/brokers.md)",
     )
+    crash_loses_us: int = _setting(
+        "nothing",
+        rules.CRASH_LOSS,
+        "what a crash of a broker loses: nothing, or all that it stored in a time before, such as 200ms",
+        name="crash_loses",
+    )
     name_servers: int = _setting(
         "1",
         rules.whole_number(1, MAX_NAME_SERVERS),

@@ -85,6 +85,31 @@ async def test_due_messages_wait_for_their_broker(url: str) -> None:
         assert await received(client) == ["m1", "m3"]
 
 
+async def test_a_crash_loses_what_it_is_told_to(url: str) -> None:
+    async with Client(url) as client:
+        await client.create_topic("orders")
+        for loses, lost in (("nothing", 0), (None, 0), ("200ms", 1)):
+            sent = await client.send("orders", "m", queue_id=1)
+            assert (await client.crash_broker(B, loses=loses))["lost"] == lost
+            await client.start_broker(B)
+            await client.advance("1s")
+        message = await client.message(sent["message_id"])
+        assert (message["state"], message["life"][-1]["kind"]) == ("lost", "lost")
+        with pytest.raises(BrokerError, match="loses is '2h'; allowed: nothing, or a duration such as 200ms"):
+            await client.crash_broker(B, loses="2h")
+        await client.send("orders", "m", queue_id=1)
+    crashed = await Shell(url)("brokers", "crash", B, "--loses", "200ms")
+    assert crashed.stdout == "broker-b is crashed, in routes; messages lost: 1\n"
+
+
+async def test_the_setting_says_what_each_crash_loses() -> None:
+    options = ("--clock", "manual", "--brokers", "2", "--crash-loses", "200ms")
+    async with forked_broker(*options) as process, Client(process.url) as client:
+        await client.create_topic("orders")
+        await client.send("orders", "m", queue_id=1)
+        assert (await client.crash_broker(B))["lost"] == 1
+
+
 async def received(client: Client) -> list[str]:
     found: list[Any] = await client.receive("orders", group="billing", max_messages=16)
     if found:

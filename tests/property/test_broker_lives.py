@@ -1,4 +1,7 @@
-"""Random lives of three brokers under load: nothing is lost or early, and each message arrives once."""
+"""Random lives of three brokers under load: nothing is early, each message arrives once, nothing is lost.
+
+Crashes lose what they are told to: messages that were sent in a time before, and nothing else.
+"""
 
 from collections import Counter
 from collections.abc import Coroutine
@@ -26,12 +29,17 @@ indexes = st.integers(0, BROKERS - 1)
 
 
 class Expected:
-    """An acknowledged message: its queue, when it is due, and whether it has been delivered."""
+    """An acknowledged message: its queue, when it was sent and is due, and when it was delivered."""
 
-    def __init__(self, queue_id: int, due_us: int) -> None:
+    def __init__(self, queue_id: int, sent_us: int, due_us: int) -> None:
         self.queue_id = queue_id
+        self.sent_us = sent_us
         self.due_us = due_us
-        self.is_delivered = False
+        self.delivered_us: int | None = None
+
+    @property
+    def is_delivered(self) -> bool:
+        return self.delivered_us is not None
 
 
 class ClusterMachine(Machine):
@@ -65,6 +73,8 @@ class ClusterMachine(Machine):
     @rule(index=indexes, queue=st.integers(0, QUEUES - 1), delay_ms=st.integers(1, 70_000))
     def send_timed(self, index: int, queue: int, delay_ms: int) -> None:
         delay_us = delay_ms * US_PER_MS
+        due_us = self.now_us + delay_us
+        delay_us += -due_us % US_PER_MS  # rounded up to whole milliseconds
         self._send(index, queue, delay_us, Message(TOPIC, b"", {}, delay_us=delay_us))
 
     def _send(self, index: int, queue: int, delay_us: int, message: Message) -> None:
@@ -76,7 +86,9 @@ class ClusterMachine(Machine):
                 self.do(self.broker.sender.send(message))
         else:
             self.do(self.broker.sender.send(message))
-            self.sent[body] = Expected(message.queue_id, self.now_us + delay_us if delay_us else 0)
+            self.sent[body] = Expected(
+                message.queue_id, self.now_us, self.now_us + delay_us if delay_us else 0
+            )
         self._deliver()
 
     def _refusal(self, index: int) -> type[EmulatorError] | None:
@@ -87,23 +99,37 @@ class ClusterMachine(Machine):
 
     @rule(by_us=st.sampled_from([1, US_PER_S, 5 * US_PER_S, 30 * US_PER_S, 60 * US_PER_S, ROUTE_US]))
     def move(self, by_us: int) -> None:
+        before_us = self.now_us
         self.do(self.broker.mover.advance(by_us))
         self.now_us += by_us
-        self._deliver()
+        self._deliver(before_us)
 
-    @rule(index=indexes, is_crash=st.booleans())
-    def end(self, index: int, is_crash: bool) -> None:
+    @rule(index=indexes, is_crash=st.booleans(), loses_us=st.sampled_from([0, 0, 1, US_PER_S, 30 * US_PER_S]))
+    def end(self, index: int, is_crash: bool, loses_us: int) -> None:
         lives, name = self.broker.broker_lives, broker_names(BROKERS)[index]
-        step = lives.crash(name) if is_crash else lives.shut_down(name)
         if not self.is_up[index]:
             with pytest.raises(BrokerStateError):
-                self.do(step)
+                self.do(lives.crash(name, loses_us) if is_crash else lives.shut_down(name))
             return
-        self.do(step)
+        if is_crash:
+            assert self.do(lives.crash(name, loses_us)).lost == self._lose(index, self.now_us - loses_us)
+        else:
+            self.do(lives.shut_down(name))
         silent_us = self.silent_us[index]
         self._heal(index, is_up=False)
         if is_crash:
             self.silent_us[index] = self.now_us if silent_us is None else silent_us
+
+    def _lose(self, index: int, since_us: int) -> int:
+        """Lose messages of the broker that were sent since, and undo deliveries. Return how many are lost."""
+        own = [body for body, each in self.sent.items() if each.queue_id % BROKERS == index]
+        lost = [body for body in own if self.sent[body].sent_us > since_us]
+        for body in lost:
+            del self.sent[body]
+        for each in (self.sent[body] for body in own if body in self.sent):
+            if each.delivered_us is not None and each.delivered_us > since_us:
+                each.delivered_us = None
+        return len(lost)
 
     def _heal(self, *indexes: int, is_up: bool = True) -> None:
         for index in indexes:
@@ -166,10 +192,10 @@ class ClusterMachine(Machine):
         self.do(self.broker.mover.advance(0))
         self._deliver()
 
-    def _deliver(self) -> None:
+    def _deliver(self, since_us: int | None = None) -> None:
         for each in self.sent.values():
-            if each.due_us <= self.now_us and self.is_up[each.queue_id % BROKERS]:
-                each.is_delivered = True
+            if not each.is_delivered and each.due_us <= self.now_us and self.is_up[each.queue_id % BROKERS]:
+                each.delivered_us = max(each.due_us, self.now_us if since_us is None else since_us)
 
     @invariant()
     def each_message_is_in_its_queue_once_it_is_due(self) -> None:

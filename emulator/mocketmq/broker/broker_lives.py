@@ -1,9 +1,10 @@
 """Changes the conditions of brokers, for tests of fail-over: crashes them, cuts them off, starts them again.
 
-A broker that is down has closed ports. Its messages stay in the store. Delayed messages that become due
-meanwhile are held (``schedule/held_deliveries.py``) and delivered when the broker starts again. The ledger
-names its downtime as the reason why they are late. Routes still name a broker that has crashed, for 120 s by
-the broker's clock (``broker/registry/brokers.py``); one that was shut down has left the name server.
+A broker that is down has closed ports. Its messages stay in the store; a crash may lose the newest of them
+(``broker/removal/crash_loss.py``). Delayed messages that become due meanwhile are held
+(``schedule/held_deliveries.py``) and delivered when the broker starts again. The ledger names its downtime as
+the reason why they are late. Routes still name a broker that has crashed, for 120 s by the broker's clock
+(``broker/registry/brokers.py``); one that was shut down has left the name server.
 
 A broker that is cut off runs. Cut off from clients, it keeps their connections and answers nothing, as in a
 network that loses all packets. Cut off from name servers, it serves its clients until routes forget it.
@@ -13,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mocketmq.broker.consuming.queue_locks import QueueLocks, TopicQueue
 from mocketmq.broker.outage import Outage
@@ -25,6 +26,7 @@ from mocketmq.broker.registry.brokers import (
     CutOff,
     RegisteredBroker,
 )
+from mocketmq.duration import format_duration
 from mocketmq.errors import BrokerStateError
 from mocketmq.message.broker_share import BrokerShare
 from mocketmq.run_to_completion import run_to_completion
@@ -33,6 +35,13 @@ from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
 log: Final = logging.getLogger(__name__)
+
+
+class Crash(NamedTuple):
+    """A broker that has crashed, and the number of messages that it has lost."""
+
+    broker: RegisteredBroker
+    lost: int
 
 
 class BrokerLives:
@@ -47,6 +56,8 @@ class BrokerLives:
         outage: Outage,
         end_polls: Callable[[], None],
         wipe: Callable[[BrokerShare], Awaitable[None]],
+        lose: Callable[[BrokerShare, int, int], Awaitable[int]],
+        loses_us: int,
     ) -> None:
         self._clock = store.clock
         self._writer = store.writer
@@ -56,6 +67,8 @@ class BrokerLives:
         self._outage = outage
         self._end_polls = end_polls
         self._wipe = wipe
+        self._lose = lose
+        self._loses_us = loses_us
         self._lock = asyncio.Lock()
 
     async def load(self) -> None:
@@ -63,30 +76,37 @@ class BrokerLives:
         held = await self._held.counts()
         await self._release([each for each in self._brokers if each.downtime in held])
 
-    async def crash(self, name: str) -> RegisteredBroker:
+    async def crash(self, name: str, loses_us: int | None = None) -> Crash:
         """End a broker's connections and close its ports. Its routes stay for a while.
 
-        Raises BrokerNotFoundError, and BrokerStateError unless the broker runs.
+        It loses what it has stored in the last ``loses_us``, by default those of the setting. Raises
+        BrokerNotFoundError, BrokerStateError unless the broker runs, and a StoreError.
         """
-        return await run_to_completion(self._end(name, "crashed"))
+        return await run_to_completion(self._end(name, "crashed", loses_us))
 
     async def shut_down(self, name: str) -> RegisteredBroker:
         """Take a broker out of all routes, end its connections and close its ports. Raises like ``crash``."""
-        return await run_to_completion(self._end(name, "shut-down"))
+        return (await run_to_completion(self._end(name, "shut-down", 0))).broker
 
-    async def _end(self, name: str, state: BrokerState) -> RegisteredBroker:
+    async def _end(self, name: str, state: BrokerState, loses_us: int | None) -> Crash:
+        loses_us = self._loses_us if loses_us is None else loses_us
+        lost = 0
         async with self._lock:
             broker = self._running(name)
             silent_us = self._silent_us(broker) if state == "crashed" else None
+            end_us = self._clock.now_us()
             async with self._changed_to(BrokerCondition(state, silent_us), [broker]):
                 await self._outage.update()
+                if loses_us:
+                    lost = await self._lose(broker.share, end_us, loses_us)
+                    log.info("%s: lost %d messages of the last %s", name, lost, format_duration(loses_us))
 
             def is_lost(queue: TopicQueue) -> bool:
                 return broker.share.has_queue(*queue)
 
             self._locks.forget(is_lost)
             self._end_polls()  # only now, so that clients of the broker get no answer; those over gRPC do
-            return broker
+            return Crash(broker, lost)
 
     def _running(self, name: str) -> RegisteredBroker:
         broker = self._brokers.broker_named(name)

@@ -43,6 +43,7 @@ from mocketmq.broker.name_servers import NameServerViews
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.registry.registry import open_registry
 from mocketmq.broker.registry.statistics import Statistics
+from mocketmq.broker.removal.crash_loss import CrashLoss
 from mocketmq.broker.removal.full_reset import FullReset
 from mocketmq.broker.removal.reset import Reset
 from mocketmq.broker.removal.retention import Retention
@@ -250,8 +251,17 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
     broker.queue_locks = QueueLocks()
     lite_expiry = broker.lite_expiry = LiteExpiry(registry.topics, groups)
     wipe = Wipe(store, registry, groups, timer, broker.schemes, lite_expiry, broker.held, notes.trail)
+    loss = CrashLoss(store, registry, groups, receipts, timer, broker.schemes, broker.held, notes)
     broker.broker_lives = BrokerLives(
-        store, registry.brokers, broker.held, broker.queue_locks, broker.outage, polls.end, wipe.run
+        store,
+        registry.brokers,
+        broker.held,
+        broker.queue_locks,
+        broker.outage,
+        polls.end,
+        wipe.run,
+        loss.run,
+        settings.crash_loses_us,
     )
     await broker.broker_lives.load()
     broker.name_servers = NameServerViews(registry.brokers, broker.outage, settings.name_servers)
@@ -298,7 +308,7 @@ def _make_answers(broker: Broker, settings: Settings) -> None:
     """Make the parts that answer people, tests and the console. They read from the store on request."""
     store, registry, schemes, polls = broker.store, broker.registry, broker.schemes, broker.polls
     groups, topics = broker.consuming_groups, registry.topics
-    lives = Lives(store.clock, topics, schemes, broker.ledger_notes.trail)
+    lives = Lives(store.clock, topics, schemes, broker.ledger_notes.trail, registry.brokers)
     broker.histories = Histories(store, topics, schemes, broker.message_keys, broker.ledger_notes, lives)
     broker.pending = PendingMessages(broker.timer, topics, schemes, broker.held, broker.histories)
     broker.mover = ClockMover(store, broker.timer, broker.pending)

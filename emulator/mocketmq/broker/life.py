@@ -15,6 +15,7 @@ import msgspec
 
 from mocketmq.broker.consuming.ledger_notes import PullTrail
 from mocketmq.broker.consuming.receipt import Outcome
+from mocketmq.broker.registry.brokers import ClusterBrokers
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import US_PER_MS, Clock
 from mocketmq.duration import format_duration
@@ -31,11 +32,11 @@ from mocketmq.store.receipt_rows import Attempt, parse_attempts
 
 EventKind = Literal[
     "sent", "prepared", "committed", "rolled back", "abandoned", "parked", "due", "delivered", "forced",
-    "cancelled", "taken", "postponed", "expired", "visible", "acknowledged", "passed", "retried", "dead",
-    "fault", "moved",
+    "cancelled", "lost", "taken", "postponed", "expired", "visible", "acknowledged", "passed", "retried",
+    "dead", "fault", "moved",
 ]  # fmt: skip
 MessageState = Literal[
-    "prepared", "rolled back", "abandoned", "stored", "pending", "cancelled", "delivered", "dead"
+    "prepared", "rolled back", "abandoned", "stored", "pending", "cancelled", "lost", "delivered", "dead"
 ]
 Consumption = Literal["never taken", "in flight", "to be redelivered", "to be retried", "acknowledged"]
 
@@ -168,11 +169,19 @@ class Event(NamedTuple):
 class Lives:
     """Derives events from records."""
 
-    def __init__(self, clock: Clock, topics: Topics, schemes: SchemeSet, trail: PullTrail) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        topics: Topics,
+        schemes: SchemeSet,
+        trail: PullTrail,
+        brokers: ClusterBrokers,
+    ) -> None:
         self._clock = clock
         self._topics = topics
         self._schemes = schemes
         self._trail = trail
+        self._brokers = brokers
 
     def waiting(self, message: StoredMessage) -> RecordRow:
         """Make the row of a pending message outside of the store."""
@@ -231,14 +240,19 @@ class Lives:
         return queue.queue_id + 1 if queue.topic == SCHEDULE_TOPIC else row.level
 
     def of_record(self, row: RecordRow) -> Iterator[Event]:
-        """The events of a record itself: sent, parked, delivered, given back."""
+        """The events of a record itself: sent, parked, delivered, given back, lost."""
         goal = self.goal(row)
         if is_system_topic(goal.topic):
             return
+        if row.intervention == "lost" and row.intervened_us is not None:
+            text = f"lost by the crash of {self._brokers.name_of(goal)}"
+            if row.kind != "cancelled":
+                text += f", {format_duration(max(row.intervened_us - row.store_us, 0))} after it was stored"
+            yield self._event(row, row.intervened_us, "lost", text, rank=_AFTER_ALL)
         match row.kind:
             case "parked" | "retried" | "held":
                 yield from self._waits(row, goal)
-            case "cancelled":
+            case "cancelled" if row.intervention != "lost":
                 yield self._cancelled(row, goal)
             case "prepared":
                 text = f"prepared for {goal.topic}{_by(row)}"
@@ -448,6 +462,8 @@ def state_of(newest: RecordRow, outcomes: Iterable[str | None], *, is_pending: b
 
     ``is_pending`` is set if a delay scheme has the record.
     """
+    if newest.intervention == "lost":
+        return "lost"
     match newest.kind:
         case "parked" | "retried" | "held" | "cancelled" if newest.due_us is not None:
             if is_pending:

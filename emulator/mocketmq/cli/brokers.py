@@ -31,12 +31,20 @@ def ls(broker: BlockingClient, output: Output) -> None:
     output.show({"brokers": found}, Table(("name", "state", "in routes", ">port", ">held"), rows))
 
 
-@brokers.command("crash", epilog=examples("brokers crash broker-b"))
+@brokers.command("crash", epilog=examples("brokers crash broker-b", "brokers crash broker-b --loses 200ms"))
 @_NAME
+@click.option(
+    "--loses",
+    metavar="DURATION|nothing",
+    help="Lose all that the broker has stored in this time before, such as 200ms. By default, the setting"
+    " crash_loses says it.",
+)
 @with_broker
-def crash(broker: BlockingClient, output: Output, name: str) -> None:
+def crash(broker: BlockingClient, output: Output, name: str, loses: str | None) -> None:
     """Crash a broker: its connections end, and routes name it for another 120 s by the broker's clock."""
-    _show(output, broker.crash_broker(name))
+    found = broker.crash_broker(name, loses=loses)
+    more = f"; messages lost: {found['lost']}" if found["lost"] else ""
+    _show(output, found, more)
 
 
 @brokers.command("shutdown", epilog=examples("brokers shutdown broker-b"))
@@ -107,6 +115,6 @@ def _condition(found: dict[str, Any]) -> str:
     return ", ".join((found["state"], *sides, *(["read-only"] if found["read_only"] else [])))
 
 
-def _show(output: Output, found: dict[str, Any]) -> None:
+def _show(output: Output, found: dict[str, Any], more: str = "") -> None:
     routes = "in routes" if found["in_routes"] else "not in routes"
-    output.show(found, f"{found['name']} is {_condition(found)}, {routes}")
+    output.show(found, f"{found['name']} is {_condition(found)}, {routes}{more}")

@@ -6,6 +6,7 @@ from typing import Literal
 
 from mocketmq.client.answer import JsonObject
 from mocketmq.client.api_calls import ApiCalls, api_path, entries_of
+from mocketmq.client.times import Duration, duration_text
 
 __tracebackhide__ = True
 """Makes pytest show the calling line of the test instead of this file."""
@@ -20,9 +21,16 @@ class Clustering(ApiCalls):
         """Return the brokers with their states."""
         return entries_of(await self._get(api_path("brokers")), "brokers")
 
-    async def crash_broker(self, name: str) -> JsonObject:
-        """Crash a broker. Routes name it for another 120 s by the broker's clock."""
-        return await self._call("POST", api_path("brokers", name, "crash"))
+    async def crash_broker(self, name: str, *, loses: Duration | None = None) -> JsonObject:
+        """Crash a broker. Routes name it for another 120 s by the broker's clock.
+
+        It loses what it stored in the last ``loses`` of the broker's clock, or ``"nothing"``; by default what
+        the setting ``crash_loses`` says. The result counts the ``lost`` messages.
+        """
+        body: JsonObject = {}
+        if loses is not None:
+            body["loses"] = loses if loses == "nothing" else duration_text(loses, "loses")
+        return await self._call("POST", api_path("brokers", name, "crash"), body)
 
     async def shut_down_broker(self, name: str) -> JsonObject:
         """Shut a broker down, which takes it out of all routes at once."""

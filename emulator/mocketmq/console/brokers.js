@@ -22,10 +22,18 @@ const kindOf = (broker) => (broker.state !== "running" ? "over" : troubles(broke
 // `onKnown(brokers)` is called with each state of a cluster's brokers.
 export function showBrokers(place, onKnown) {
   const list = h("div", {});
-  const section = h("section", { hidden: true }, h("h2", {}, t("brokers.title")), list);
+  const loses = h("input", { type: "text", name: "loses", size: 8, placeholder: t("brokers.as-set"), maxlength: 20, "aria-label": t("brokers.loses") });
+  const section = h("section", { hidden: true }, h("h2", {}, t("brokers.title")), list, h("label", { class: "row" }, t("brokers.loses"), loses));
+
+  async function crash({ name }, does) {
+    const { lost } = await post(path`/v1/brokers/${name}/crash`, loses.value.trim() ? { loses: loses.value.trim() } : {});
+    notice(lost ? t("brokers.lost", { broker: name, count: lost }) : t("brokers.done", { action: does, broker: name }));
+    await reload();
+  }
 
   async function act(broker, action) {
     const does = t(`broker-action.${action}`);
+    if (action === "crash") return crash(broker, does);
     if (action === "wipe" && !(await confirmed(t("brokers.confirm", { action: does, broker: broker.name }), t("brokers.wipe-means"), does))) return;
     await post(path`/v1/brokers/${broker.name}/${action}`);
     notice(t("brokers.done", { action: does, broker: broker.name }));

@@ -18,7 +18,7 @@ export async function readMessages(fields) {
 }
 
 // What a message may be searched by; docs/messages.md has the words.
-const SEARCHED = ["never taken", "in flight", "to be redelivered", "to be retried", "acknowledged", "pending", "delivered", "dead", "cancelled", "prepared", "rolled back", "abandoned"];
+const SEARCHED = ["never taken", "in flight", "to be redelivered", "to be retried", "acknowledged", "pending", "delivered", "dead", "cancelled", "lost", "prepared", "rolled back", "abandoned"];
 const EXPLAINED = { pending: t("search.pending"), delivered: t("search.delivered"), prepared: t("search.prepared") };
 export const STATES = SEARCHED.map((state) => [state, EXPLAINED[state] ?? term("state", state)]);
 

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.registry.brokers import BrokerState, CutOff, RegisteredBroker
 from mocketmq.clock import US_PER_MS
-from mocketmq.errors import BrokerNotFoundError, BrokerStateError
+from mocketmq.errors import BrokerNotFoundError, BrokerStateError, InvalidArgumentError
 from mocketmq.http_api.fields import Input, NoInput
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
+from mocketmq.setting_rules import CRASH_LOSS, parse_crash_loss_us
 
 
 class BrokerOut(msgspec.Struct, frozen=True):
@@ -32,6 +33,12 @@ class BrokerOut(msgspec.Struct, frozen=True):
     port: int | None
 
 
+class CrashOut(BrokerOut, frozen=True):
+    """A broker that has crashed. `lost` counts the messages, retries and dead letters that it has lost."""
+
+    lost: int
+
+
 class BrokerList(msgspec.Struct, frozen=True):
     """The brokers, in the order in which queues are shared out."""
 
@@ -44,18 +51,37 @@ class BrokerPath(Input, frozen=True):
     broker: Annotated[str, Meta(min_length=1, max_length=64, description="Name of a broker")]
 
 
+class CrashIn(Input, frozen=True):
+    """What the crash loses: `nothing`, or all that the broker has stored in a time before, up to 1h.
+
+    By default, the setting `crash_loses` says it.
+    """
+
+    loses: Annotated[str, Meta(max_length=40, description=CRASH_LOSS.allowed)] | UnsetType = UNSET
+
+
 async def brokers(call: ApiCall, _: NoInput) -> BrokerList:
     """With the setting `brokers` at its default, this is one broker, `broker-a`."""
     held = await call.broker.held.counts()
     return BrokerList([_out(call, each, held) for each in call.broker.registry.brokers])
 
 
-async def crash_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
+async def crash_broker(call: ApiCall, path: BrokerPath, body: CrashIn) -> CrashOut:
     """Ends the broker's connections and closes its ports.
 
     Routes name it for another 120 s by the broker's clock, as the name server does not notice at once.
     """
-    return await _answer(call, await call.broker.broker_lives.crash(path.broker))
+    loses_us = None if body.loses is UNSET else _loses_us(body.loses)
+    crash = await call.broker.broker_lives.crash(path.broker, loses_us)
+    out = await _answer(call, crash.broker)
+    return CrashOut(**msgspec.structs.asdict(out), lost=crash.lost)
+
+
+def _loses_us(text: str) -> int:
+    try:
+        return parse_crash_loss_us(text)
+    except ValueError as error:
+        raise InvalidArgumentError("loses", text, CRASH_LOSS.allowed) from error
 
 
 async def shut_down_broker(call: ApiCall, path: BrokerPath) -> BrokerOut:
@@ -134,7 +160,9 @@ BROKERS = RouteGroup(
     "Brokers of the cluster",
     [
         Route("GET", "/v1/brokers", brokers, "List the brokers", BrokerList),
-        _life("crash", "Crash a broker", crash_broker),
+        _life("crash", "Crash a broker", crash_broker)._replace(
+            answer=CrashOut, body=CrashIn, is_body_optional=True
+        ),
         _life("shutdown", "Shut a broker down", shut_down_broker),
         _life("start", "Start a broker again", start_broker),
         _life("wipe", "Wipe a broker that is down", wipe_broker),

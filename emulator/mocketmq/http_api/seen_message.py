@@ -25,8 +25,8 @@ class AtGroup(msgspec.Struct, frozen=True):
 class SeenOut(msgspec.Struct, frozen=True):
     """A message that was sent. `due_ms` is null if it was not delayed.
 
-    `state` is `pending`, `delivered` or `cancelled`; `delivered_ms` is when consumers could first see the
-    message. `text` is a summary in one line.
+    `state` is `pending`, `delivered`, `cancelled` or `lost` (by a crash). `delivered_ms` is when consumers
+    could first see the message. `text` is a summary in one line.
     """
 
     message_id: str
@@ -51,6 +51,7 @@ def seen_out(broker: Broker, seen: SeenMessage) -> SeenOut:
     """Convert a sent message to JSON."""
     stored, message = fields_of(broker, seen.content), seen.sent
     state = "delivered" if message.positions else "cancelled" if message.is_cancelled else "pending"
+    state = "lost" if message.is_lost else state
     return SeenOut(
         **{name: stored[name] for name in ("message_id", "tag", "keys", "properties", "body", "body_base64")},
         topic=message.queue.topic,

@@ -21,7 +21,7 @@ from mocketmq.schedule.delivery import DueMessage
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.lateness_playback import RECORDED, Playback
 from mocketmq.schedule.ledger import LedgerWriter
-from mocketmq.schedule.scheme import PendingFigures
+from mocketmq.schedule.scheme import EndOfWait, PendingFigures
 from mocketmq.schedule.scheme_context import TopicLookup
 from mocketmq.store.messages import NO_LIMIT, first_messages
 from mocketmq.store.queue import Queue
@@ -242,6 +242,14 @@ class HeldDeliveries:
         batch.on_commit(partial(self._has_held, held[0], first_us))
         batch.held += not held[0].is_repeat
 
+    def hold_again(
+        self, batch: Batch, message: DueMessage, scheme: str, record_offset: int, size: int
+    ) -> None:
+        """Hold a message whose delivery a crash has undone, until its broker starts again."""
+        downtime = self._brokers.downtime(message.queue)
+        assert downtime is not None  # noqa: S101 - the broker has crashed
+        self._hold(batch, [_row_of(message, scheme, downtime, record_offset, size)])
+
     def _release_us(self, fault: FaultInjector, fires_us: int) -> int | None:
         kind, last_us = fault.rule.do, self._last_us.get(fault.name, 0)
         if kind == "hold":
@@ -403,9 +411,9 @@ class HeldDeliveries:
 
     # Cancel and force
 
-    def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
+    def cancel(self, batch: Batch, messages: Iterable[StoredMessage], why: EndOfWait = "cancelled") -> int:
         """Cancel these messages."""
-        return self._cancel(batch, (one.log_offset for one in messages if self.holds(one)))
+        return self.cancel_records(batch, (one.log_offset for one in messages if self.holds(one)), why)
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
         """Look up the topic's held messages, and return the work that cancels them and drops repeats."""
@@ -417,11 +425,12 @@ class HeldDeliveries:
 
         return work
 
-    def _cancel(self, batch: Batch, record_offsets: Iterable[int]) -> int:
+    def cancel_records(self, batch: Batch, record_offsets: Iterable[int], why: EndOfWait) -> int:
+        """Cancel the held messages of these records, and return how many there were."""
         offsets = set(record_offsets)
         for offset in offsets:
             batch.execute(_FORGET, (offset,))
-            batch.execute(_INTERVENE, (offset, "cancelled", batch.now_us))
+            batch.execute(_INTERVENE, (offset, why, batch.now_us))
         batch.on_commit(partial(self._forget, offsets))
         return len(offsets)
 

@@ -30,7 +30,7 @@ from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.level import Level, LevelState, Parked
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import Profile
-from mocketmq.schedule.scheme import PendingFigures
+from mocketmq.schedule.scheme import EndOfWait, PendingFigures
 from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.store.messages import IS_RETRY_OF, NO_LIMIT, first_messages
 from mocketmq.store.queue import Queue
@@ -330,22 +330,24 @@ class LevelQueues:
             return None
         return level
 
-    def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
+    def cancel(self, batch: Batch, messages: Iterable[StoredMessage], why: EndOfWait = "cancelled") -> int:
         """Cancel pending messages, and return how many there were."""
-        return self._cancel(batch, ((m.queue_key, m.queue_offset, m.log_offset) for m in messages))
+        return self._cancel(batch, ((m.queue_key, m.queue_offset, m.log_offset) for m in messages), why)
 
     async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
         """Look up the topic's pending messages and retries, and return the work that cancels them."""
         rows = await self._database.rows(_PENDING_OF, (topic, topic))
         return lambda batch: self._cancel(batch, rows)
 
-    def _cancel(self, batch: Batch, parked: Iterable[tuple[int, int, int]]) -> int:
+    def _cancel(
+        self, batch: Batch, parked: Iterable[tuple[int, int, int]], why: EndOfWait = "cancelled"
+    ) -> int:
         """Cancel the messages, each given as a queue key, queue offset and log offset."""
         settled: dict[Level, list[int]] = {}
         for queue_key, queue_offset, log_offset in parked:
             level = self._level_holding(queue_key, queue_offset)
             if level is not None:
-                batch.execute(_INTERVENE, (log_offset, "cancelled", batch.now_us))
+                batch.execute(_INTERVENE, (log_offset, why, batch.now_us))
                 settled.setdefault(level, []).append(queue_offset)
         for level, queue_offsets in settled.items():
             batch.on_commit(partial(self._settle, level, queue_offsets))

@@ -6,13 +6,16 @@ absolute due times (:class:`~mocketmq.schedule.timed_scheme.TimedScheme`).
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from mocketmq.message.message import StoredMessage
 from mocketmq.schedule.due import DueSource
 from mocketmq.store.messages import NO_LIMIT
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
+
+EndOfWait = Literal["cancelled", "lost"]
+"""Why a pending message is never delivered. Lost ones are those that their broker lost when it crashed."""
 
 
 class PendingFigures(NamedTuple):
@@ -91,7 +94,7 @@ class DelayScheme(DueSource, Protocol):
         The page may end with the message that brings its bodies to ``max_bytes``.
         """
 
-    def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
+    def cancel(self, batch: Batch, messages: Iterable[StoredMessage], why: EndOfWait = "cancelled") -> int:
         """Cancel these messages, and return how many were cancelled. Ignores messages that are not pending.
 
         Takes effect with the commit. Call this method and those below under the timer's lock.

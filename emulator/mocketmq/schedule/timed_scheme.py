@@ -21,7 +21,7 @@ from mocketmq.message.message import COMMITTED_FLAG, Draft, StoredMessage, draft
 from mocketmq.message.message_id import Identity, key_hash, offset_message_id
 from mocketmq.schedule.delivery import Delivery, DueMessage
 from mocketmq.schedule.due import DueNow
-from mocketmq.schedule.scheme import FileFigures, PendingFigures
+from mocketmq.schedule.scheme import EndOfWait, FileFigures, PendingFigures
 from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.settings import Settings
 from mocketmq.store.messages import MAX_AT_ONCE, NO_LIMIT
@@ -29,7 +29,7 @@ from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 _SETTLE = "INSERT INTO timed_messages VALUES (?, ?, ?, ?, ?)"
-_CANCELLED = "INSERT INTO interventions VALUES (?, 'cancelled', ?)"
+_CANCELLED = "INSERT INTO interventions VALUES (?, ?, ?)"
 _SETTLED = "SELECT number, key_hash FROM timed_messages WHERE number IN ({})"
 _CLEARED = "SELECT 1 FROM timed_messages WHERE number = ? AND key_hash = ? AND outcome = 'cleared'"
 
@@ -286,7 +286,7 @@ class TimedScheme(ABC):
         queue = self.context.topics.queue(message.real_queue_key or 0)
         return DueMessage(queue, number, None, message.store_us, message.due_us or 0), draft
 
-    def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
+    def cancel(self, batch: Batch, messages: Iterable[StoredMessage], why: EndOfWait = "cancelled") -> int:
         """Cancel these messages. The store keeps a record of each."""
         waiting = [message for message in messages if self.holds(message)]
         each_once = {(m.log_offset, m.unique_key): m for m in waiting}
@@ -298,7 +298,7 @@ class TimedScheme(ABC):
                 due_us=message.due_us,
                 real_queue_key=message.real_queue_key,
             )
-            batch.execute(_CANCELLED, (record.log_offset, batch.now_us))
+            batch.execute(_CANCELLED, (record.log_offset, why, batch.now_us))
             due_ms = (message.due_us or 0) // US_PER_MS
             self.settle(batch, _identity(message), due_ms, "cancelled", record.log_offset)
         batch.on_commit(partial(self.remove_settled, waiting))

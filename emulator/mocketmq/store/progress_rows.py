@@ -8,6 +8,7 @@ _SAVE = (
     "INSERT INTO progress VALUES (?, ?, ?)"
     " ON CONFLICT (group_name, queue_key) DO UPDATE SET next_offset = excluded.next_offset"
 )
+_CUT = "UPDATE progress SET next_offset = ?1 WHERE queue_key = ?2 AND next_offset > ?1"
 _DELETE = "DELETE FROM progress WHERE group_name = ? AND queue_key = ?"
 _DELETE_OF_GROUP = "DELETE FROM progress WHERE group_name = ?"
 _DELETE_OF_QUEUE = "DELETE FROM progress WHERE queue_key = ?"
@@ -24,6 +25,11 @@ async def read_progress(database: Database) -> list[tuple[str, int, int]]:
 def save_progress(batch: Batch, group_name: str, queue: Queue, next_offset: int) -> None:
     """Add or update the row."""
     batch.execute(_SAVE, (group_name, queue.key, next_offset))
+
+
+def cut_progress(batch: Batch, queue: Queue, end: int) -> None:
+    """Let no group be beyond this end of the queue."""
+    batch.execute(_CUT, (end, queue.key))
 
 
 def delete_progress(batch: Batch, group_name: str, queue: Queue) -> None:

@@ -50,11 +50,13 @@ _DELETE = "DELETE FROM receipts WHERE group_name = ? AND log_offset = ?"
 DELETE_RECEIPTS = (  # names the groups so as to use the primary key, because there may be very many rows
     "DELETE FROM receipts WHERE group_name IN (SELECT name FROM groups) AND log_offset = ?"
 )
-_OPEN = """
+_RECEIPTS = """
 SELECT group_name, receipts.queue_key, receipts.queue_offset, receipts.log_offset, times, first_taken_us,
  visible_us, pop_ms, properties, reconsume_times, parked_offset, attempts
-FROM receipts JOIN messages USING (log_offset) WHERE settled_us IS NULL
-ORDER BY group_name, receipts.log_offset"""
+FROM receipts JOIN messages USING (log_offset) WHERE {} ORDER BY group_name, receipts.log_offset"""
+_OPEN = _RECEIPTS.format("settled_us IS NULL")
+_ACKED_SINCE = _RECEIPTS.format("settled_us > ? AND outcome = 'acked'")
+_REOPEN = "UPDATE receipts SET settled_us = NULL, outcome = NULL WHERE group_name = ? AND log_offset = ?"
 _OPEN_IN = """
 SELECT log_offset, unique_key FROM receipts JOIN messages USING (log_offset)
 WHERE group_name IN ({marks}) AND settled_us IS NULL AND {condition} ORDER BY log_offset"""
@@ -187,6 +189,16 @@ def delete_receipts(batch: Batch, log_offset: int, group_names: Sequence[str] | 
 async def open_receipts(database: Database) -> list[OpenReceipt]:
     """All open receipts, by group and then oldest first."""
     return [OpenReceipt._make(row) for row in await database.rows(_OPEN)]
+
+
+async def receipts_acked_since(database: Database, instant_us: int) -> list[OpenReceipt]:
+    """The receipts that were acknowledged after the instant, in the form of open ones."""
+    return [OpenReceipt._make(row) for row in await database.rows(_ACKED_SINCE, (instant_us,))]
+
+
+def reopen_receipt(batch: Batch, group_name: str, log_offset: int) -> None:
+    """Undo that the message was settled."""
+    batch.execute(_REOPEN, (group_name, log_offset))
 
 
 async def open_with_key(database: Database, group_names: Sequence[str], unique_key: str) -> list[int]:

@@ -42,6 +42,10 @@ SELECT copy.log_offset, copy.queue_key, copy.queue_offset, copy.store_us, born_u
  prepared_offset, door, 'delivered'
 FROM copy CROSS JOIN messages parked ON parked.log_offset = copy.parked_offset"""
 
+_MOVE_MESSAGE = """
+UPDATE messages SET real_queue_key = coalesce(real_queue_key, queue_key), queue_key = ?, queue_offset = ?
+WHERE log_offset = ?"""
+
 Work = Callable[["Batch"], Any]
 Until = Literal["visible", "durable"]
 """What a caller waits for: the commit, or the sync after it, from which the work survives a power cut."""
@@ -137,6 +141,13 @@ class Batch:
         log_offset, queue_offset = self._place(queue, size)
         self.execute(_COPY_MESSAGE, (log_offset, queue.key, queue_offset, self.now_us, parked_offset))
         return log_offset
+
+    def move(self, log_offset: int, queue: Queue) -> None:
+        """Move a stored message to the end of another queue. Its real queue is then the former one."""
+        queue_offset = self.next_offsets.get(queue, queue.next_offset)
+        self.next_offsets[queue] = queue_offset + 1
+        self.sizes.setdefault(queue, 0)
+        self.execute(_MOVE_MESSAGE, (queue.key, queue_offset, log_offset))
 
     def _place(self, queue: Queue, size: int) -> tuple[int, int]:
         log_offset = self.next_log_offset

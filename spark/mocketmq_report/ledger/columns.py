@@ -43,8 +43,9 @@ DELIVERY_COLUMNS: Final = (
     LedgerColumn(
         "state",
         _TEXT,
-        "`delivered`; `pending`, also if overdue; `cancelled`; `expired`: removed undelivered by a reset or"
-        " by retention; `lost`: none of these, a defect",
+        "`delivered`; `pending`, also if overdue; `cancelled`; `expired`: removed undelivered by a reset, by"
+        " retention, or by a crash that is told to lose it (`fault` says `broker crash`); `lost`: none of"
+        " these, a defect",
         "`delivered` if there is a `delivered_us`, else `pending`",
     ),
     LedgerColumn("message_id", _TEXT, "the UNIQ_KEY, the same in each delivery of a message", _DROPPED),
@@ -82,7 +83,9 @@ DELIVERY_COLUMNS: Final = (
     LedgerColumn("pulled_us", _LONG, "when a consumer first received the message"),
     LedgerColumn("pulled_by", _TEXT, "the group of that consumer"),
     LedgerColumn("acked_us", _LONG, "when the message was first acknowledged"),
-    LedgerColumn("fault", _TEXT, "the fault injected into the delivery", "none"),
+    LedgerColumn(
+        "fault", _TEXT, "the fault injected into the delivery, or a crash that lost the message", "none"
+    ),
 )
 
 RUN_COLUMNS: Final = (

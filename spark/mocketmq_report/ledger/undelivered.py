@@ -7,6 +7,8 @@ delivered, too. Of the other messages that no fault holds,
 
 - a message with the kind ``cancelled`` in ``interventions``, by a cancel or a reset of its topic, is
   *cancelled*;
+- a message with the kind ``lost`` there is *expired*, with the fault ``broker crash``: its broker crashed and
+  was told to lose it;
 - a message at or after the delay offset of its level is *pending*;
 - a message before the delay offset is *lost*, unless retention may have removed its delivery: the oldest
   messages of its real queue are gone, and the oldest remaining delivery is later than the message's due time.
@@ -19,8 +21,8 @@ key hash of each settled message. Of the unsettled messages
   file's name is known: ``message_id`` is number and key hash, and there is no topic.
 
 A settled message with the outcome ``cancelled`` has a record in the queue of ``rmq_sys_wheel_timer``, and is
-*cancelled*; its store time is unknown. A message ``cleared`` by a reset of everything is *expired*; only its
-number, key hash and due time are known.
+*cancelled*, or *expired* by a crash; its store time is unknown. A message ``cleared`` by a reset of
+everything is *expired*; only its number, key hash and due time are known.
 
 **Messages that an injected fault holds** after their due time, of whatever scheme, are rows of
 ``held_deliveries``. They are *pending*, and their rows name the fault.
@@ -49,6 +51,8 @@ from mocketmq_report.ledger.waiting_files import WaitingFile
 
 OffsetArray = np.ndarray[Any, np.dtype[np.int64]]
 
+CRASH: Final = "broker crash"
+"""The fault of messages that a crash has lost. No rule has such a name, because names have no spaces."""
 _AT_ONCE: Final = 1_000
 """Number of messages that one statement selects."""
 _FOREVER_US: Final = (1 << 63) - 1
@@ -73,12 +77,14 @@ WHERE NOT (is_passed AND is_emptied AND due_us <= {{}})"""
 _OLDEST_US: Final = "SELECT delivered_us AS us FROM deliveries ORDER BY delivered_offset LIMIT 1"
 _CANCELLED: Final = f"""
 WITH t AS MATERIALIZED (SELECT number, log_offset FROM timed_messages WHERE outcome <> 'delivered')
-SELECT i.at_us, coalesce(t.number, m.log_offset) AS parked_offset, m.is_timed,
+SELECT i.at_us, iif(i.kind = 'lost', 'expired', i.kind) AS state,
+ iif(i.kind = 'lost', '{CRASH}', NULL) AS fault,
+ coalesce(t.number, m.log_offset) AS parked_offset, m.is_timed,
  iif(m.is_timed, NULL, p.queue_id + 1) AS level, iif(m.is_timed, NULL, m.store_us) AS stored_us, {_OF_MESSAGE}
 FROM interventions i
  CROSS JOIN (SELECT *, kind IN ('cancelled', 'held') AS is_timed FROM messages) m
  ON m.log_offset = i.parked_offset {_QUEUES} LEFT JOIN t ON t.log_offset = m.log_offset
-WHERE i.kind = 'cancelled' ORDER BY i.parked_offset"""
+WHERE i.kind IN ('cancelled', 'lost') AND m.due_us NOT NULL ORDER BY i.parked_offset"""
 _HELD: Final = """
 SELECT h.parked_offset AS parked_offset, h.scheme AS scheme, h.level AS level, h.stored_us AS stored_us,
  h.due_us AS due_us, h.size AS size, h.fault AS fault, m.unique_key AS message_id, q.topic AS topic,
@@ -135,7 +141,6 @@ def undelivered(
         _rows(
             cancelled,
             run=runs["run"].take(pa.array(np.maximum(last, 0))),
-            state=pa.scalar("cancelled"),
             scheme=pc.if_else(pc.equal(cancelled["is_timed"], 1), timed, levels),
         )
     )

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mocketmq.broker.registry.brokers import ROUTE_LIFETIME_US, RegisteredBroker
+from mocketmq.broker.registry.brokers import ROUTE_LIFETIME_US
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import (
     BrokerNotFoundError,
@@ -141,7 +141,7 @@ async def test_a_cancelled_crash_closes_every_port(pair: Pair) -> None:
                 pass
 
 
-async def cancelled(change: Coroutine[Any, Any, RegisteredBroker]) -> None:
+async def cancelled(change: Coroutine[Any, Any, object]) -> None:
     """Cancel the caller of a change in its middle, as a client that disconnects does."""
     caller = asyncio.create_task(change)
     for _ in range(3):

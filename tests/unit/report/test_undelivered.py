@@ -43,6 +43,18 @@ def states(data: Path) -> dict[str, str]:
     return dict(rows_)
 
 
+async def test_messages_that_a_crash_lost_have_expired(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        for body, level, seconds in (("kept", "4", 20), ("delivered", "1", 1), ("pending", "4", 1)):
+            for properties in ({DELAY: level}, {TIMER_DELAY_MS: {"4": "30000", "1": "1000"}[level]}):
+                await broker.sender.send(Message(TOPIC, body.encode(), properties))
+            await broker.mover.advance(seconds * S)
+        await broker.sender.send(Message(TOPIC, b"not delayed"))
+        assert (await broker.broker_lives.crash("broker-a", 10 * S)).lost == 5
+    ends = sorted((row["state"], row.get("fault", "")) for row in found(tmp_path))
+    assert ends == [*4 * [("expired", "broker crash")], *2 * [("pending", "")]]
+
+
 # By level
 
 

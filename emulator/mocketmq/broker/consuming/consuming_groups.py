@@ -17,6 +17,7 @@ from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.message.names import HALF_GROUP
 from mocketmq.store.progress_rows import (
+    cut_progress,
     delete_progress,
     delete_progress_of_group,
     delete_progress_of_queue,
@@ -246,6 +247,37 @@ class ConsumingGroups:
         for queue in queues:
             delete_progress_of_queue(batch, queue)
         batch.on_commit(partial(self._forget_queues, queues))
+
+    def cut_queues(self, batch: Batch, ends: Mapping[Queue, int]) -> None:
+        """Let every group go back to the ends of queues that lose their newest messages."""
+        for queue, end in ends.items():
+            cut_progress(batch, queue, end)
+        batch.on_commit(partial(self._cut_queues, ends))
+
+    def _cut_queues(self, ends: Mapping[Queue, int]) -> None:
+        for queue, end in ends.items():
+            for group in self._groups.values():
+                for group_queue in (group.queues.get(queue), group.uncommitted.get(queue)):
+                    if group_queue is not None:
+                        group_queue.cut(end)
+                if (pulled := group.pulled.get(queue)) is not None:
+                    group.pulled[queue] = {each: log for each, log in pulled.items() if each < end}
+            for offsets in self._offsets.values():
+                if queue in offsets:
+                    offsets[queue] = min(offsets[queue], end)
+
+    def go_back(self, batch: Batch, offsets: Mapping[tuple[str, Queue], int]) -> None:
+        """Undo commits: let groups, by name, be at these offsets of queues again if they are beyond."""
+        for (name, queue), offset in offsets.items():
+            group = self.find_group(name)
+            group_queue = group.queues.get(queue) if group else None
+            if group_queue is not None and offset < group_queue.next_offset:
+                save_progress(batch, name, queue, offset)
+                batch.on_commit(partial(self._go_back, group_queue, offset))
+
+    def _go_back(self, group_queue: GroupQueue, offset: int) -> None:
+        group_queue.begin_at(offset)
+        group_queue.saved_offset = offset
 
     def leave_lite_topics(self, batch: Batch, queues: Sequence[Queue]) -> None:
         """Delete every group's state in the queues of deleted lite topics, in this transaction.

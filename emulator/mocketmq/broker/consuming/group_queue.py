@@ -111,6 +111,15 @@ class GroupQueue:
         self.next_offset = self.reported = offset
         return self._end(self.open.values())
 
+    def cut(self, end: int) -> None:
+        """Go back to the end of a queue that has lost its newest messages, and close their receipts."""
+        self._end(receipt for receipt in self.open.values() if receipt.queue_offset >= end)
+        self.next_offset, self.pulled_offset = min(self.next_offset, end), min(self.pulled_offset, end)
+        if self.reported is not None:
+            self.reported = min(self.reported, end)
+        if self.saved_offset is not None:
+            self.saved_offset = min(self.saved_offset, end)
+
     def begin_restored(self, saved_offset: int | None, *, has_notice: bool) -> None:
         """Begin at the offset of a restored store; at the oldest message, if it has none."""
         offset = self.queue.min_offset if saved_offset is None else saved_offset

@@ -7,7 +7,7 @@ memory, because the store has no times of pulls and commits.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from mocketmq.errors import EmulatorError
@@ -53,9 +53,25 @@ class PullTrail:
 
     def forget(self, queues: Collection[Queue]) -> None:
         """Remove the steps in these queues, whose offsets begin again."""
-        left = [step for step in self.steps if step.queue not in queues]
+        self.remove(lambda step: step.queue in queues)
+
+    def cut(self, ends: Mapping[Queue, int]) -> None:
+        """Remove offsets from these on, which the queues will use again."""
+        cut = []
+        for step in self.steps:
+            end = ends.get(step.queue)
+            offsets = step.offsets if end is None else [each for each in step.offsets if each < end]
+            if offsets:
+                cut.append(step._replace(offsets=offsets))
+        self._replace(cut)
+
+    def remove(self, is_removed: Callable[[Step], bool]) -> None:
+        """Remove these steps."""
+        self._replace([step for step in self.steps if not is_removed(step)])
+
+    def _replace(self, steps: Iterable[Step]) -> None:
         self.steps.clear()
-        self.steps.extend(left)
+        self.steps.extend(steps)
 
     def _add_step(self, step: Step) -> None:
         self.steps.append(step)

@@ -18,9 +18,11 @@ from mocketmq.message.names import CHECKED_HALF_GROUP
 from mocketmq.schedule.ledger import LedgerWriter
 from mocketmq.store.queue import Queue
 from mocketmq.store.receipt_rows import (
+    OpenReceipt,
     ReceiptRow,
     open_receipts,
     parse_attempts,
+    reopen_receipt,
     save_change,
     save_outcome,
     save_receipt,
@@ -67,26 +69,37 @@ class Receipts:
     async def load(self) -> None:
         """Read the open receipts of all groups from the store."""
         for row in await open_receipts(self._database):
-            group, queue = self.groups.get(row.group_name), self._topics.queue(row.queue_key)
-            group_queue = group.in_queue(queue)
-            if row.queue_offset >= group_queue.next_offset:
-                continue  # the group went back below this offset, so the message will be delivered as new
-            receipt = Receipt(
-                group_queue,
-                row.queue_offset,
-                row.log_offset,
-                known_topic(queue, row.properties),
-                row.reconsume_times,
-                is_delayed=row.parked_offset is not None,
-                times=row.times,
-                first_taken_us=row.first_taken_us or 0,
-                visible_us=row.visible_us,
-                pop_ms=row.pop_ms or 0,
-                has_row=True,
-                is_postponed=any(one.is_postponed for one in parse_attempts(row.attempts)[-1:]),
-            )
-            receipt.transition(State.HELD)
-            self.watch(receipt)
+            self._add_stored(row, self.groups.get(row.group_name))
+
+    def _add_stored(self, row: OpenReceipt, group: ConsumingGroup) -> None:
+        queue = self._topics.queue(row.queue_key)
+        group_queue = group.in_queue(queue)
+        if row.queue_offset >= group_queue.next_offset:
+            return  # the group went back below this offset, so the message will be delivered as new
+        receipt = Receipt(
+            group_queue,
+            row.queue_offset,
+            row.log_offset,
+            known_topic(queue, row.properties),
+            row.reconsume_times,
+            is_delayed=row.parked_offset is not None,
+            times=row.times,
+            first_taken_us=row.first_taken_us or 0,
+            visible_us=row.visible_us,
+            pop_ms=row.pop_ms or 0,
+            has_row=True,
+            is_postponed=any(one.is_postponed for one in parse_attempts(row.attempts)[-1:]),
+        )
+        receipt.transition(State.HELD)
+        self.watch(receipt)
+
+    def undo_acknowledgement(self, batch: Batch, row: OpenReceipt) -> None:
+        """Let the group have the message in flight again, until the end of its invisible time."""
+        group = self.groups.find_group(row.group_name)
+        if group is None or row.log_offset in group.receipts:
+            return
+        reopen_receipt(batch, row.group_name, row.log_offset)
+        batch.on_commit(partial(self._add_stored, row, group))
 
     def give(self, batch: Batch, receipt: Receipt, visible_us: int, pop_ms: int) -> None:
         """Give a reserved message to its receiver, invisible to others until ``visible_us``."""

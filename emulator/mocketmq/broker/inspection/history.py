@@ -55,10 +55,10 @@ class DeliveryRecord(msgspec.Struct, frozen=True):
 
 
 class InterventionRecord(msgspec.Struct, frozen=True):
-    """A parked message was `cancelled`, or delivered by hand (`forced`)."""
+    """A parked message was `cancelled` or delivered by hand (`forced`), or a crash lost the record."""
 
     parked_offset: int
-    kind: Literal["cancelled", "forced"]
+    kind: Literal["cancelled", "forced", "lost"]
     at_us: int
 
 

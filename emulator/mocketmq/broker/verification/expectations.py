@@ -190,7 +190,7 @@ class Expectations:
         """The matching messages that have not reached their stages yet, up to a limit."""
         late = [sent for sent in messages.in_order() if not counter.is_there(sent)][:_WATCHED]
         await messages.note_cancelled(late)
-        late = [sent for sent in late if not sent.is_cancelled]
+        late = [sent for sent in late if not (sent.is_cancelled or sent.is_lost)]
         at_groups = (
             await self._at_groups(late, wanted.group) if wanted.is_about_groups else [{} for _ in late]
         )
@@ -367,6 +367,8 @@ class Expectations:
     def state_in_words(self, seen: SeenMessage) -> str:
         """Describe the state of a message."""
         sent = seen.sent
+        if sent.is_lost:
+            return f"lost by the crash of {self._registry.brokers.name_of(sent.queue)}"
         if sent.is_cancelled:
             return "cancelled"
         if not sent.positions:

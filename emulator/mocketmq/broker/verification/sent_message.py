@@ -40,6 +40,7 @@ class SentMessage:
         "due_us",
         "identity",
         "is_cancelled",
+        "is_lost",
         "is_outside",
         "level",
         "positions",
@@ -69,6 +70,7 @@ class SentMessage:
         self.level = level
         self.is_outside = is_outside
         self.is_cancelled = False
+        self.is_lost = False  # by a crash of its broker
         self.positions: list[QueuePosition] = []
         self.again: dict[str, Again] = {}  # by group
 

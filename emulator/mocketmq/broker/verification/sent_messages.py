@@ -38,7 +38,10 @@ _KEYS = (
 )
 _OF_ALL = _RECORDS.format("")
 _OF_TOPIC = _RECORDS.format(f" AND (m.queue_key IN ({_KEYS}) OR m.real_queue_key IN ({_KEYS}))")
-_CANCELLED = "SELECT parked_offset FROM interventions WHERE kind = 'cancelled' AND parked_offset IN ({marks})"
+_NOT_DELIVERED = (
+    "SELECT parked_offset, kind = 'lost' FROM interventions"
+    " WHERE kind IN ('cancelled', 'lost') AND parked_offset IN ({marks})"
+)
 
 
 class SentMessages:
@@ -172,7 +175,9 @@ class SentMessages:
             level = queue.queue_id + 1
         if own in self._found:
             return None
-        return SentMessage(own, goal, sent_us, record.log_offset, due_us=due_us, level=level)
+        sent = SentMessage(own, goal, sent_us, record.log_offset, due_us=due_us, level=level)
+        sent.is_lost = record.intervention == "lost"
+        return sent
 
     async def _matching(self, new: Sequence[tuple[RecordRow, SentMessage]]) -> set[int]:
         """The log offsets of the records of new messages that match."""
@@ -198,7 +203,10 @@ class SentMessages:
             sent = self._found.get((record.unique_key, record.number or 0))
             if sent is not None:
                 sent.record, sent.is_outside = record.log_offset, False
-                sent.is_cancelled = record.kind == "cancelled"
+                sent.is_lost = record.intervention == "lost"
+                sent.is_cancelled = record.kind == "cancelled" and not sent.is_lost
+            return
+        if record.intervention == "lost":
             return
         if record.due_us is not None:
             if record.kind == "retried":
@@ -270,7 +278,7 @@ class SentMessages:
             del self._by_key[oldest.unique_key]
 
     async def note_cancelled(self, some: Iterable[SentMessage]) -> None:
-        """Mark the messages that were cancelled while they waited in a level queue."""
+        """Mark the messages that were cancelled, or lost by a crash, while they waited in a level queue."""
         waiting = {
             sent.record: sent
             for sent in some
@@ -278,9 +286,10 @@ class SentMessages:
         }
         offsets = iter(waiting)
         while batch := list(islice(offsets, 500)):
-            sql = _CANCELLED.format(marks=",".join("?" * len(batch)))
-            for (offset,) in await self._database.rows(sql, batch):
-                waiting[offset].is_cancelled = True
+            sql = _NOT_DELIVERED.format(marks=",".join("?" * len(batch)))
+            for offset, is_lost in await self._database.rows(sql, batch):
+                waiting[offset].is_lost = bool(is_lost)
+                waiting[offset].is_cancelled = not is_lost
 
     async def contents(self, some: Sequence[SentMessage]) -> dict[int, StoredMessage]:
         """The records of these messages by :attr:`SentMessage.record`. Removed records are omitted."""

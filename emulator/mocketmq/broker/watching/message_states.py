@@ -41,6 +41,7 @@ NEWEST_KINDS: Final[Mapping[MessageState | Consumption, tuple[RecordKind, ...]]]
     "stored": ("sent", "committed", "retried"),
     "pending": ("parked", "retried", "held", "prepared"),  # a committed half may be pending outside the store
     "cancelled": ("parked", "retried", "held", "cancelled"),
+    "lost": ("sent", "committed", "prepared", "parked", "retried", "cancelled", "dead"),
     "delivered": ("delivered",),
     "dead": ("dead",),
     "never taken": _VISIBLE,
@@ -99,7 +100,7 @@ class MessageStates:
     def _state(
         self, row: RecordRow, groups: Sequence[ConsumingGroup], settled: Mapping[str, Settled]
     ) -> StateOfMessage:
-        if row.kind == "prepared":
+        if row.kind == "prepared" and row.intervention != "lost":
             outcomes = [settled.get(group.name, {}).get(row.log_offset, (0, None))[1] for group in groups]
             # A committed half message has a newer record, or is pending outside of the store.
             return StateOfMessage(state_of(row, outcomes, is_pending=Outcome.COMMITTED in outcomes), None)
@@ -107,7 +108,7 @@ class MessageStates:
         is_retry = self._lives.goal(row).topic.startswith(RETRY_PREFIX)
         if state == "pending":
             return StateOfMessage(state, "to be retried" if is_retry else None)
-        if row.kind not in _VISIBLE:
+        if state == "lost" or row.kind not in _VISIBLE:
             return StateOfMessage(state, None)
         place = QueuePosition(
             self._topics.queue(row.queue_key), row.queue_offset, row.log_offset, row.store_us

@@ -14,7 +14,7 @@ from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
 
-SummaryKind = RecordKind | Literal["forced"]
+SummaryKind = RecordKind | Literal["forced", "lost"]
 """Kind of a record. A delivery by hand is ``forced``, and a cancelled parked record is ``cancelled``."""
 
 SCANNED: Final = 20_000
@@ -179,6 +179,8 @@ class StoredRecords:
         kind: SummaryKind = "forced" if row.forced else row.kind
         if row.intervention == "cancelled":
             kind = "cancelled"
+        elif row.intervention == "lost":
+            kind = "lost"
         prefix = next((one for one in (RETRY_PREFIX, DLQ_PREFIX) if goal.topic.startswith(one)), None)
         lateness_us = None
         if row.delivery_due_us is not None and not row.forced:

@@ -1,0 +1,270 @@
+"""Loses what a crashing broker stored last, as a disk does that had not been flushed.
+
+How it works. All records of the broker that were stored within the lost time are the ends of its queues. They
+move from there into the broker's own topic, so that people can still look them up, and a row of the table
+``interventions`` names each as lost. The queues use the lost offsets again, as a log does that was cut.
+
+A delayed message is lost if it was sent within that time. If only its delivery was, it is pending again and
+is delivered when the broker starts. Acknowledgements and committed offsets of that time are undone. All of
+this is one durable transaction.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
+from mocketmq.broker.consuming.ledger_notes import LedgerNotes, Step
+from mocketmq.broker.consuming.receipts import Receipts
+from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.removal.reset import DELETE_MESSAGE
+from mocketmq.message.broker_share import BrokerShare, is_shared_out
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.names import TIMER_TOPIC
+from mocketmq.schedule.delivery import DueMessage
+from mocketmq.schedule.held_deliveries import HeldDeliveries
+from mocketmq.schedule.scheme import DelayScheme
+from mocketmq.schedule.scheme_set import SchemeSet
+from mocketmq.schedule.timer import Timer
+from mocketmq.store.counters import SAVE_NEXT_LOG_OFFSET
+from mocketmq.store.queue import Queue
+from mocketmq.store.receipt_rows import OpenReceipt, delete_receipts, receipts_acked_since
+from mocketmq.store.store import Store
+from mocketmq.store.writer import MAX_BATCH_BYTES, Batch
+
+_PAGE: Final = 256
+_STORED_SINCE: Final = """
+SELECT m.log_offset, m.kind, m.queue_key, m.queue_offset, m.real_queue_key, length(m.body), p.log_offset,
+ d.parked_offset, d.scheme, d.level, d.stored_us, d.due_us, d.forced, d.fault
+FROM messages m LEFT JOIN deliveries d ON d.delivered_offset = m.log_offset
+LEFT JOIN messages p ON p.log_offset = m.parked_offset
+WHERE m.log_offset > coalesce(
+ (SELECT log_offset FROM messages WHERE store_us <= ? ORDER BY log_offset DESC LIMIT 1), -1)
+ORDER BY m.log_offset"""
+_HELD_SINCE: Final = """
+SELECT record_offset, queue_key, level, parked_offset FROM held_deliveries
+WHERE NOT is_repeat AND stored_us > ?"""
+_FIRST_DELIVERIES: Final = """
+SELECT parked_offset, min(delivered_offset) FROM deliveries WHERE parked_offset IN (
+ SELECT parked_offset FROM deliveries WHERE fault NOT NULL AND delivered_us > ?) GROUP BY 1"""
+_MARK: Final = "INSERT OR REPLACE INTO interventions VALUES (?, 'lost', ?)"
+_AT_CRASH: Final = "UPDATE interventions SET at_us = ? WHERE at_us = ? AND kind = 'lost'"
+_CUT: Final = "UPDATE queues SET next_offset = min(next_offset, ?) WHERE key = ?"
+_UNDO_DELIVERY: Final = "DELETE FROM deliveries WHERE delivered_offset = ?"
+_END_REPEATS: Final = "DELETE FROM held_deliveries WHERE is_repeat AND stored_us > ? AND queue_key = ?"
+# A message from the files of a delay scheme is as it was before its delivery: held, or never delivered.
+_PARK_AGAIN: Final = (
+    "UPDATE messages SET kind = 'held', due_us = ?, parked_offset = NULL WHERE log_offset = ?"
+)
+_NEVER_DELIVERED: Final = (
+    "UPDATE timed_messages SET outcome = 'cancelled' WHERE number = ? AND log_offset = ?"
+)
+_CANCEL_HELD: Final = "UPDATE messages SET kind = 'cancelled' WHERE log_offset = ? AND kind = 'held'"
+
+
+class _Record(NamedTuple):
+    """A stored record, with the record of which it is a delivery, and its row in the ledger."""
+
+    log_offset: int
+    kind: str
+    queue_key: int
+    queue_offset: int
+    real_queue_key: int | None
+    size: int
+    parked_record: int | None
+    parked_offset: int | None
+    scheme: str | None
+    level: int | None
+    stored_us: int | None
+    due_us: int | None
+    forced: int | None
+    fault: str | None
+
+
+class _Found(NamedTuple):
+    """What a broker has stored since an instant, and the ends of its queues without that."""
+
+    records: Sequence[_Record]
+    ends: dict[Queue, int]
+    ends_before: dict[Queue, int]
+    held: Sequence[tuple[int, int, int | None, int]]  # as in ``_HELD_SINCE``
+    pending: Sequence[tuple[DelayScheme, list[StoredMessage]]]
+    acknowledged: Sequence[OpenReceipt]
+    first_deliveries: Mapping[int, int]
+    since_us: int
+
+
+class CrashLoss:
+    """Loses the newest of what one broker of the cluster has."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        groups: ConsumingGroups,
+        receipts: Receipts,
+        timer: Timer,
+        schemes: SchemeSet,
+        held: HeldDeliveries,
+        notes: LedgerNotes,
+    ) -> None:
+        self._database = store.database
+        self._writer = store.writer
+        self._topics = registry.topics
+        self._brokers = registry.brokers
+        self._groups = groups
+        self._receipts = receipts
+        self._timer = timer
+        self._schemes = schemes
+        self._held = held
+        self._notes = notes
+        self._parked_queue = self._topics.get(TIMER_TOPIC).queues[0]
+
+    async def run(self, share: BrokerShare, crash_us: int, loses_us: int) -> int:
+        """Lose what a broker that is down stored less than ``loses_us`` before ``crash_us``, or later.
+
+        Returns the number of lost messages, retries and dead letters. Raises a StoreError.
+        """
+        since_us = crash_us - loses_us
+        async with self._timer.intervention():
+            await self._notes.written()
+            while True:
+                found = await self._find(share, since_us)
+                work = partial(self._lose, share=share, found=found, crash_us=crash_us)
+                lost: int | None = await self._writer.commit(work, alone=True, until="visible")
+                if lost is not None:
+                    break
+            self._timer.changed()
+        await self._writer.synced()
+        return lost
+
+    async def _find(self, share: BrokerShare, since_us: int) -> _Found:
+        queues = (*self._topics.queues, *self._topics.lites)
+        ends_before = {queue: queue.next_offset for queue in queues if self._has(share, queue)}
+        rows = map(_Record._make, await self._database.rows(_STORED_SINCE, (since_us,)))
+        records = [row for row in rows if self._has(share, self._goal(row))]
+        ends: dict[Queue, int] = {}
+        for row in records:
+            if row.queue_key == self._goal(row).key:
+                ends.setdefault(self._goal(row), row.queue_offset)
+        held = await self._database.rows(_HELD_SINCE, (since_us,))
+        acknowledged = await receipts_acked_since(self._database, since_us)
+        is_repeated = any(row.fault for row in records)
+        return _Found(
+            records,
+            ends,
+            ends_before,
+            [row for row in held if self._has(share, self._topics.queue(row[1]))],
+            [
+                (scheme, [one for one in await _stored_since(scheme, since_us) if self._is_for(share, one)])
+                for scheme in self._schemes
+                if scheme is not self._held
+            ],
+            [row for row in acknowledged if self._has(share, self._topics.queue(row.queue_key))],
+            dict(await self._database.rows(_FIRST_DELIVERIES, (since_us,))) if is_repeated else {},
+            since_us,
+        )
+
+    def _has(self, share: BrokerShare, queue: Queue) -> bool:
+        """Whether the queue is the broker's. Lite topics are the first one's."""
+        is_shared = queue.lite_topic is not None or is_shared_out(queue.topic)
+        return is_shared and self._brokers.index_of(queue) == share.position
+
+    def _goal(self, row: _Record) -> Queue:
+        return self._topics.queue(row.queue_key if row.real_queue_key is None else row.real_queue_key)
+
+    def _is_for(self, share: BrokerShare, message: StoredMessage) -> bool:
+        return self._has(share, self._topics.queue(message.real_queue_key or 0))
+
+    def _lose(self, batch: Batch, share: BrokerShare, found: _Found, crash_us: int) -> int | None:
+        """Lose what was found. Returns None if a send in progress has been stored since it was read."""
+        if any(queue.next_offset != end for queue, end in found.ends_before.items()):
+            return None
+        count = sum(scheme.cancel(batch, messages, "lost") for scheme, messages in found.pending)
+        for record_offset, _, level, number in found.held:
+            count += self._held.cancel_records(batch, [record_offset], "lost")
+            if level is None:
+                _mark_undelivered(batch, number, record_offset)
+        gone = [row.log_offset for row in found.records if self._takes_from_consumers(row)]
+        taken = {*gone}
+        count += sum(self._lose_record(batch, row, found) for row in found.records if row.log_offset in taken)
+        batch.execute(_AT_CRASH, (crash_us, batch.now_us))
+        for log_offset in gone:
+            delete_receipts(batch, log_offset)
+        batch.on_commit(partial(self._groups.close_receipts, gone))
+        self._cut(batch, found.ends, found.since_us)
+        self._undo_commits(batch, share, found.since_us)
+        for receipt in found.acknowledged:
+            if receipt.log_offset not in taken:
+                self._receipts.undo_acknowledgement(batch, receipt)
+        batch.execute(SAVE_NEXT_LOG_OFFSET, (batch.next_log_offset,))
+        return count
+
+    def _takes_from_consumers(self, row: _Record) -> bool:
+        """Whether consumers or producers find the record. Others are those of pending messages."""
+        return row.kind == "prepared" or row.queue_key == self._goal(row).key
+
+    def _lose_record(self, batch: Batch, row: _Record, found: _Found) -> bool:
+        """Lose a record. Returns False for a delivery whose message is not lost."""
+        if row.parked_offset is None:
+            batch.move(row.log_offset, self._parked_queue)
+            batch.execute(_MARK, (row.log_offset, batch.now_us))
+            return True
+        batch.execute(_UNDO_DELIVERY, (row.log_offset,))
+        record_offset = row.log_offset if row.parked_record is None else row.parked_record
+        if row.parked_record is not None:
+            batch.execute(DELETE_MESSAGE, (row.log_offset,))
+        if found.first_deliveries.get(row.parked_offset, row.log_offset) < row.log_offset:
+            return False  # a repeat
+        is_lost = bool(row.forced) or (row.stored_us or 0) > found.since_us
+        if row.parked_record is None:
+            batch.move(row.log_offset, self._parked_queue)
+            batch.execute(_PARK_AGAIN, (row.due_us, row.log_offset))
+        if is_lost:
+            batch.execute(_MARK, (record_offset, batch.now_us))
+            if row.level is None:
+                _mark_undelivered(batch, row.parked_offset, record_offset)
+        else:
+            message = DueMessage(
+                self._goal(row), row.parked_offset, row.level, row.stored_us or 0, row.due_us or 0
+            )
+            self._held.hold_again(batch, message, row.scheme or "", record_offset, row.size)
+        return is_lost
+
+    def _cut(self, batch: Batch, ends: Mapping[Queue, int], since_us: int) -> None:
+        """Let the queues, and the groups in them, end before the lost records."""
+        for queue, end in ends.items():
+            batch.execute(_CUT, (end, queue.key))
+            batch.sweep(_END_REPEATS, (since_us, queue.key))
+            batch.on_commit(partial(setattr, queue, "next_offset", end))
+        self._groups.cut_queues(batch, ends)
+        batch.on_commit(partial(self._notes.trail.cut, ends))
+
+    def _undo_commits(self, batch: Batch, share: BrokerShare, since_us: int) -> None:
+        """Let groups go back to the offsets that they had committed before."""
+
+        def is_lost(step: Step) -> bool:
+            return step.is_commit and step.at_us > since_us and self._has(share, step.queue)
+
+        trail = self._notes.trail
+        before: dict[tuple[str, Queue], int] = {}
+        for step in filter(is_lost, trail.steps):
+            before.setdefault((step.group, step.queue), step.offsets[0])
+        self._groups.go_back(batch, before)
+        batch.on_commit(partial(trail.remove, is_lost))
+
+
+def _mark_undelivered(batch: Batch, number: int, record_offset: int) -> None:
+    """Let a message that was in the files of a delay scheme be as if it had not been due yet."""
+    batch.execute(_NEVER_DELIVERED, (number, record_offset))
+    batch.execute(_CANCEL_HELD, (record_offset,))
+
+
+async def _stored_since(scheme: DelayScheme, since_us: int) -> list[StoredMessage]:
+    """The pending messages that were stored after the instant."""
+    found: list[StoredMessage] = []
+    after = -1
+    while page := await scheme.page(after, _PAGE, max_bytes=MAX_BATCH_BYTES):
+        found += [message for message in page if message.store_us > since_us]
+        after = page[-1].log_offset
+    return found

@@ -1,0 +1,358 @@
+"""A crash loses what its broker stored last: messages, deliveries, acknowledgements, offsets, and no more."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.consuming.receiver import InFlightMessage
+from mocketmq.broker.verification.expectations import Wanted
+from mocketmq.broker.verification.message_matcher import MessageMatcher
+from mocketmq.faults.rule import FaultRule
+from mocketmq.message.message import Message
+from tests.broker.half_messages import commit, pop, prepare
+from tests.support.brokers import (
+    GROUP,
+    TOPIC,
+    S,
+    acknowledge,
+    bodies,
+    give_back,
+    receive,
+    running_broker,
+    send,
+    visible,
+)
+
+A, B = "broker-a", "broker-b"
+LOSES_US = 10 * S
+
+KINDS = pytest.mark.parametrize("kind", ["level", "due time"])
+
+
+async def delay(broker: Broker, kind: str, body: str, seconds: int) -> None:
+    if kind == "level":
+        await send(broker, body, level={1: 1, 30: 4}[seconds])
+    else:
+        await send(broker, body, TIMER_DELAY_MS=str(seconds * 1_000))
+
+
+async def crash(broker: Broker, loses_us: int = LOSES_US, name: str = A) -> int:
+    return (await broker.broker_lives.crash(name, loses_us)).lost
+
+
+async def back(broker: Broker, name: str = A) -> None:
+    """Start the broker again, and deliver what waited for it."""
+    await broker.broker_lives.start(name)
+    await broker.mover.advance(0)
+
+
+async def state(broker: Broker, body: str) -> tuple[str, list[str]]:
+    """The state of the message and the last event of its life."""
+    rows = await broker.store.database.rows(
+        "SELECT unique_key FROM messages WHERE body = ?", (body.encode(),)
+    )
+    history = await broker.histories.of(rows[0][0])
+    return history.state, [event.text for event in history.life]
+
+
+async def test_messages_of_the_time_are_lost_and_their_offsets_used_again(anywhere: Path | str) -> None:
+    async with running_broker(anywhere, topic_queues=1) as broker:
+        await send(broker, "kept")
+        await broker.mover.advance(S)
+        await send(broker, "lost 1")
+        await broker.mover.advance(LOSES_US - 1)
+        await send(broker, "lost 2")
+        assert await crash(broker) == 2
+        await back(broker)
+        assert bodies(await visible(broker)) == ["kept"]
+        assert (await send(broker, "new")).stored.queue_offset == 1
+        assert bodies(await receive(broker)) == ["kept", "new"]
+        assert await state(broker, "lost 1") == (
+            "lost",
+            [f"sent to {TOPIC}", "lost by the crash of broker-a, 9.999999s after it was stored"],
+        )
+        assert (await state(broker, "kept"))[0] == "stored"
+
+
+async def test_a_message_that_is_as_old_as_the_time_is_kept() -> None:
+    async with running_broker() as broker:
+        await send(broker, "kept")
+        await broker.mover.advance(LOSES_US)
+        assert await crash(broker) == 0
+        assert bodies(await visible(broker)) == ["kept"]
+
+
+async def test_the_setting_says_what_a_crash_loses() -> None:
+    async with running_broker(crash_loses_us=LOSES_US) as broker:
+        await send(broker, "lost")
+        assert (await broker.broker_lives.crash(A)).lost == 1
+        await back(broker)
+        await send(broker, "kept")
+        assert await crash(broker, 0) == 0
+        await back(broker)
+        await send(broker, "kept, too")
+        await broker.broker_lives.shut_down(A)
+        assert bodies(await visible(broker)) == ["kept", "kept, too"]
+
+
+async def test_only_the_broker_that_crashes_loses_messages() -> None:
+    async with running_broker(brokers=2, topic_queues=1) as broker:
+        for body, queue in (("a", 0), ("b", 1)):
+            await send(broker, body, queue=queue)
+            await send(broker, f"{body} later", queue=queue, level=1)
+            await send(broker, f"{body} at a time", queue=queue, TIMER_DELAY_MS="1000")
+        assert await crash(broker, name=B) == 3
+        await back(broker, B)
+        await broker.mover.advance(S)
+        assert sorted(bodies(await visible(broker))) == ["a", "a at a time", "a later"]
+        assert (await state(broker, "b"))[1][-1].startswith("lost by the crash of broker-b")
+
+
+async def test_what_is_lost_stays_lost_after_a_restart(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, topic_queues=1) as broker:
+        await send(broker, "kept")
+        await broker.mover.advance(LOSES_US)
+        await send(broker, "lost")
+        for kind in ("level", "due time"):
+            await delay(broker, kind, f"lost by {kind}", 30)
+        assert await crash(broker) == 3
+    async with running_broker(tmp_path, topic_queues=1) as broker:
+        await broker.mover.advance(60 * S)
+        assert bodies(await visible(broker)) == ["kept"]
+        assert (await send(broker, "new")).stored.queue_offset == 1
+        for body in ("lost", "lost by level", "lost by due time"):
+            assert (await state(broker, body))[0] == "lost"
+
+
+# Delayed messages
+
+
+@KINDS
+async def test_pending_messages_of_the_time_are_never_delivered(kind: str, anywhere: Path | str) -> None:
+    async with running_broker(anywhere) as broker:
+        await delay(broker, kind, "kept", 30)
+        await broker.mover.advance(LOSES_US)
+        await delay(broker, kind, "lost", 30)
+        assert await crash(broker) == 1
+        await back(broker)
+        await broker.mover.advance(60 * S)
+        assert bodies(await visible(broker)) == ["kept"]
+        is_lost, life = await state(broker, "lost")
+        assert (is_lost, life[-1][:29]) == ("lost", "lost by the crash of broker-a")
+        assert not any(text == "due" or "delivered" in text or "cancelled" in text for text in life)
+
+
+@KINDS
+async def test_an_undone_delivery_is_delivered_again_once_and_not_early(
+    kind: str, anywhere: Path | str
+) -> None:
+    async with running_broker(anywhere) as broker:
+        await delay(broker, kind, "delayed", 30)
+        await broker.mover.advance(30 * S)
+        assert bodies(await visible(broker)) == ["delayed"]
+        assert await crash(broker) == 0
+        assert await visible(broker) == []
+        assert (broker.held.pending, await broker.held.counts()) == (1, {"broker-a down": 1})
+        assert (await state(broker, "delayed"))[0] == "pending"
+        await broker.mover.advance(5 * S)
+        assert await visible(broker) == []
+        await back(broker)
+        assert bodies(await visible(broker)) == ["delayed"]
+        await broker.mover.advance(600 * S)
+        assert bodies(await visible(broker)) == ["delayed"]
+        [row] = await broker.store.database.rows("SELECT delivered_us - due_us, fault FROM deliveries")
+        assert tuple(row) == (5 * S, "broker-a down")
+        assert (await state(broker, "delayed"))[0] == "delivered"
+
+
+@KINDS
+async def test_a_message_sent_and_delivered_in_the_time_is_lost(kind: str, anywhere: Path | str) -> None:
+    async with running_broker(anywhere) as broker:
+        await delay(broker, kind, "lost", 1)
+        await broker.mover.advance(S)
+        assert bodies(await visible(broker)) == ["lost"]
+        assert await crash(broker) == 1
+        await back(broker)
+        await broker.mover.advance(600 * S)
+        assert await visible(broker) == []
+        assert (await state(broker, "lost"))[0] == "lost"
+        assert await broker.store.database.rows("SELECT * FROM deliveries") == []
+
+
+@KINDS
+async def test_a_message_delivered_by_hand_in_the_time_is_lost(kind: str) -> None:
+    async with running_broker() as broker:
+        await delay(broker, kind, "lost", 30)
+        await broker.mover.advance(LOSES_US)
+        [pending] = await broker.pending.list()
+        await broker.pending.deliver_now(pending.message.unique_key)
+        assert await crash(broker) == 1
+        await back(broker)
+        await broker.mover.advance(60 * S)
+        assert await visible(broker) == []
+        assert (await state(broker, "lost"))[0] == "lost"
+
+
+@KINDS
+async def test_repeats_of_an_undone_delivery_are_not_delivered_twice(kind: str) -> None:
+    async with running_broker() as broker:
+        await broker.faults.add_rule(FaultRule(do="deliver-again", by="1s"))
+        await delay(broker, kind, "twice", 30)
+        await broker.mover.advance(31 * S)
+        assert bodies(await visible(broker)) == ["twice", "twice"]
+        assert await crash(broker) == 0
+        await back(broker)
+        assert bodies(await visible(broker)) == ["twice"]
+
+
+@KINDS
+async def test_held_messages_of_the_time_are_lost(kind: str) -> None:
+    async with running_broker() as broker:
+        await broker.faults.add_rule(FaultRule(do="deliver-late", by="1h"))
+        for body in ("kept", "lost"):
+            await delay(broker, kind, body, 1)
+            await broker.mover.advance(LOSES_US - 2 if body == "kept" else 2 * S)
+        assert broker.held.pending == 2
+        assert await crash(broker) == 1
+        await back(broker)
+        await broker.mover.advance(3_700 * S)
+        assert bodies(await visible(broker)) == ["kept"]
+        assert (await state(broker, "lost"))[0] == "lost"
+
+
+# Consumers
+
+
+async def test_acknowledgements_of_the_time_are_undone() -> None:
+    async with running_broker(topic_queues=1) as broker:
+        for body in ("early", "late"):
+            await send(broker, body)
+        early, late = await receive(broker, invisible_us=60 * S)
+        await acknowledge(broker, [early])
+        await broker.mover.advance(LOSES_US)
+        await acknowledge(broker, [late])
+        assert await crash(broker) == 0
+        await back(broker)
+        assert await receive(broker) == []
+        await broker.mover.advance(60 * S)
+        again: list[InFlightMessage] = await receive(broker)
+        assert bodies(again) == ["late"]
+        await acknowledge(broker, again)
+        assert (await state(broker, "late"))[1][-1] == f"acknowledged by {GROUP}"
+
+
+async def test_retries_of_the_time_are_lost() -> None:
+    async with running_broker() as broker:
+        await send(broker, "given back")
+        taken = await receive(broker)
+        await broker.mover.advance(LOSES_US)
+        await give_back(broker, taken, 1)
+        assert await crash(broker) == 1
+        await back(broker)
+        await broker.mover.advance(60 * S)
+        assert await receive(broker) == []
+        assert (await state(broker, "given back"))[0] == "lost"
+
+
+async def test_receivers_get_new_messages_at_offsets_that_were_lost() -> None:
+    async with running_broker(topic_queues=1) as broker:
+        await send(broker, "lost")
+        taken = await receive(broker)
+        assert await crash(broker) == 1
+        await back(broker)
+        await send(broker, "new")
+        assert bodies(await receive(broker)) == ["new"]
+        settled = await acknowledge(broker, taken)
+        assert settled.failed
+
+
+async def test_commits_of_the_time_are_undone() -> None:
+    async with running_broker(topic_queues=1) as broker:
+        for body in "abc":
+            await send(broker, body)
+        offsets = broker.committed_offsets
+        await broker.consuming_groups.for_consuming(GROUP)
+        assert offsets.start_offset(GROUP, TOPIC, 0) == 0
+        await offsets.report(GROUP, TOPIC, 0, 1)
+        await broker.mover.advance(LOSES_US)
+        await offsets.report(GROUP, TOPIC, 0, 2)
+        await offsets.report(GROUP, TOPIC, 0, 3)
+        assert await crash(broker) == 0
+        await back(broker)
+        assert offsets.of(GROUP, TOPIC, 0) == 1
+
+
+async def test_no_group_stays_beyond_the_end_of_a_queue() -> None:
+    async with running_broker(topic_queues=1) as broker:
+        await send(broker, "kept")
+        await broker.mover.advance(LOSES_US)
+        await send(broker, "lost")
+        await broker.consuming_groups.for_consuming(GROUP)
+        await broker.committed_offsets.commit(GROUP, TOPIC, 0, 2)
+        assert await crash(broker) == 1
+        assert broker.committed_offsets.of(GROUP, TOPIC, 0) == 1
+
+
+# Transactions
+
+
+async def test_half_messages_and_commits_of_the_time_are_lost() -> None:
+    async with running_broker() as broker:
+        await prepare(broker, "half")
+        assert await crash(broker) == 1
+        await back(broker)
+        await broker.mover.advance(600 * S)
+        assert (await state(broker, "half"))[0] == "lost"
+        await prepare(broker, "committed")
+        await broker.mover.advance(2 * LOSES_US)
+        await commit(broker, await pop(broker))
+        assert await crash(broker) == 1
+        await back(broker)
+        assert await visible(broker) == []
+
+
+# What tests are told
+
+
+async def test_expectations_name_the_crash() -> None:
+    async with running_broker() as broker:
+        await send(broker, "gone")
+        await delay(broker, "level", "gone later", 1)
+        await delay(broker, "due time", "gone at a time", 1)
+        await crash(broker)
+        await back(broker)
+        found = await broker.expectations.wait(Wanted(TOPIC, MessageMatcher(), {"delivered": 3}), 10, 0)
+        assert not found.reached
+        assert found.counts["sent"] == 3
+        assert found.explanation.count("lost by the crash of broker-a") == 3
+        _, seen = await broker.expectations.sent(TOPIC, MessageMatcher(), 10)
+        assert [one.sent.is_lost for one in seen] == [True] * 3
+
+
+async def test_events_and_lists_name_lost_messages() -> None:
+    async with running_broker() as broker:
+        await send(broker, "gone")
+        await crash(broker)
+        events, _ = await broker.events.newest(10)
+        assert [event.kind for event in events] == ["sent", "lost"]
+
+
+async def test_a_crash_of_the_store_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_broker() as broker:
+        await send(broker, "kept")
+        message: dict[str, Any] = {}
+
+        async def refuse(*_: object) -> None:
+            message.update(refused=True)
+            raise OSError("no")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(broker.store.database, "transact", refuse)
+            with pytest.raises(Exception, match="no"):
+                await crash(broker)
+        assert message
+        assert broker.registry.brokers[0].state == "running"
+        assert bodies(await visible(broker)) == ["kept"]
+        await broker.sender.send(Message(TOPIC, b"next"))
