@@ -11,16 +11,21 @@ class OpenPort(msgspec.Struct, frozen=True):
 
 
 class BrokerDoors(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The open ports of one of several brokers. Without a `vip`, its VIP channel is off."""
+    """The open ports of a broker of a cluster. Without a `vip`, its VIP channel is off.
+
+    `slave` is the port of its slave, if it has one.
+    """
 
     broker: OpenPort
     vip: OpenPort | None = None
+    slave: OpenPort | None = None
 
 
 class OpenPorts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The open ports: JSON API, Aliyun's extra port, name server, broker with its VIP channel, and gRPC.
 
-    With several brokers, `broker` and `vip` are of the first one, and `brokers` has those of each by name.
+    With several brokers or slaves, `broker` and `vip` are of the first broker, and `brokers` has the ports of
+    each by name.
     With several name servers, `namesrv` is the first one, and `name_servers` has all of them.
     """
 

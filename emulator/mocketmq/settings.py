@@ -119,6 +119,12 @@ class Settings:
         "number of brokers in the cluster: broker-a, broker-b and so on; the port of each is 10 above that of"
         " the one before (docs/brokers.md)",
     )
+    slaves: int = _setting(
+        "0",
+        rules.whole_number(0, 1),
+        "number of slaves of each broker, from which consumers pull while their broker is down; the port of a"
+        " slave is 5 above that of its broker (docs/brokers.md)",
+    )
     crash_loses_us: int = _setting(
         "nothing",
         rules.CRASH_LOSS,

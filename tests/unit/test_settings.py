@@ -190,6 +190,7 @@ def test_port_0_opens_no_disabled_port() -> None:
         ("auto_create_topics", "maybe", "true, send or false"),
         ("brokers", "0", "1 to 8"),
         ("brokers", "9", "1 to 8"),
+        ("slaves", "2", "0 to 1"),
         ("crash_loses", "something", "nothing, or a duration such as 200ms, up to 1h"),
         ("crash_loses", "61m", "nothing, or a duration such as 200ms, up to 1h"),
         ("name_servers", "0", "1 to 8"),

@@ -19,6 +19,7 @@ from mocketmq.broker.consuming.receiver import Receiver
 from mocketmq.broker.consuming.renewals import Renewals
 from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.consuming.settler import Settler
+from mocketmq.broker.consuming.slave_offsets import SlaveOffsets
 from mocketmq.broker.inspection.consumer_lag import ConsumerLag
 from mocketmq.broker.inspection.consumers import Consumers
 from mocketmq.broker.inspection.group_progress import GroupProgress
@@ -97,6 +98,7 @@ class Broker:
     offset_resets: Offsets
     pull: Pull
     queue_locks: QueueLocks
+    slave_offsets: SlaveOffsets
     broker_lives: BrokerLives
     name_servers: NameServerViews
     lite_expiry: LiteExpiry

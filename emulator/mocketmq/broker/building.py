@@ -29,6 +29,7 @@ from mocketmq.broker.consuming.receiver import Receiver
 from mocketmq.broker.consuming.renewals import Renewals
 from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.consuming.settler import Settler
+from mocketmq.broker.consuming.slave_offsets import SlaveOffsets
 from mocketmq.broker.inspection.consumer_lag import ConsumerLag
 from mocketmq.broker.inspection.consumers import Consumers
 from mocketmq.broker.inspection.group_progress import GroupProgress
@@ -249,6 +250,7 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
     broker.offset_resets = Offsets(store, registry, groups, broker.committed_offsets)
     broker.pull = Pull(store, settings, registry, groups, polls, notes)
     broker.queue_locks = QueueLocks()
+    broker.slave_offsets = SlaveOffsets(registry.brokers)
     lite_expiry = broker.lite_expiry = LiteExpiry(registry.topics, groups)
     wipe = Wipe(store, registry, groups, timer, broker.schemes, lite_expiry, broker.held, notes.trail)
     loss = CrashLoss(store, registry, groups, receipts, timer, broker.schemes, broker.held, notes)

@@ -39,15 +39,16 @@ class NameServerView:
 
     def routed(self, brokers: int | None = None) -> Sequence[RegisteredBroker]:
         """The brokers that it lists, out of all or the first ``brokers``."""
-        return [each for each in islice(self._brokers, brokers) if self._lists(each)]
+        return [each for each in islice(self._brokers, brokers) if self.lists(each)]
 
-    def _lists(self, broker: RegisteredBroker) -> bool:
+    def lists(self, broker: RegisteredBroker) -> bool:
+        """Whether it lists the broker."""
         is_listed = self._errors.get(broker.name)
         return self._brokers.is_routed(broker) if is_listed is None else is_listed
 
     def freeze(self) -> None:
         """Tell from now on what it tells now."""
-        self._errors = {each.name: self._lists(each) for each in self._brokers}
+        self._errors = {each.name: self.lists(each) for each in self._brokers}
 
     def set_listed(self, name: str, *, is_listed: bool) -> None:
         """List a broker or leave it out, whatever its condition. Raises BrokerNotFoundError."""

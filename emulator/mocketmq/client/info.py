@@ -24,10 +24,11 @@ class _OptionalPorts(TypedDict, total=False):
 
 class _OptionalBrokerPorts(TypedDict, total=False):
     vip: OpenPort
+    slave: OpenPort
 
 
 class BrokerDoors(_OptionalBrokerPorts):
-    """The open ports of one of several brokers."""
+    """The open ports of a broker of a cluster, and of its ``slave``."""
 
     broker: OpenPort
 
@@ -40,7 +41,8 @@ class _SeveralBrokers(TypedDict, total=False):
 class OpenPorts(_OptionalPorts, _SeveralBrokers):
     """The open ports: JSON API, Aliyun's extra port, name server, broker, its VIP channel, and gRPC.
 
-    With several brokers, ``broker`` and ``vip`` are of the first one, and ``brokers`` has those of each.
+    With several brokers or slaves, ``broker`` and ``vip`` are of the first broker, and ``brokers`` has the
+    ports of each.
     With several name servers, ``namesrv`` is the first one, and ``name_servers`` has all of them.
     """
 

@@ -20,7 +20,7 @@ class BrokerOut(msgspec.Struct, frozen=True):
     `in_routes` says whether the name server lists it: while it runs, and after a crash or while it is cut off
     from the name servers until `in_routes_until_ms` by the broker's clock, which is null otherwise. `held`
     counts delayed messages that are due and wait for the broker to start again. `port` is null without
-    remoting.
+    remoting, `slave_port` without a slave.
     """
 
     name: str
@@ -31,6 +31,7 @@ class BrokerOut(msgspec.Struct, frozen=True):
     in_routes_until_ms: int | None
     held: int
     port: int | None
+    slave_port: int | None
 
 
 class CrashOut(BrokerOut, frozen=True):
@@ -140,6 +141,7 @@ def _out(call: ApiCall, registered: RegisteredBroker, held: Mapping[str, int]) -
         until_us // US_PER_MS if is_routed and until_us is not None else None,
         held.get(registered.downtime, 0),
         registered.port or None,
+        registered.slave_port,
     )
 
 

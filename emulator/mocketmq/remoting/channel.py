@@ -32,7 +32,8 @@ class RemotingChannel:
     ``store_host`` is ``advertised`` as IPv4, for records and message ids. ``lane`` orders the requests.
     ``send`` writes a command; ``hang_up`` closes the connection for an injected fault, given its name.
     ``load`` counts the memory of the messages that the current request reads. ``share`` is the broker that
-    the client has reached, unless it has reached the name server ``name_server``.
+    the client has reached, unless it has reached the name server ``name_server``. With ``is_slave``, it has
+    reached the broker's slave.
     """
 
     door = "remoting"
@@ -49,6 +50,8 @@ class RemotingChannel:
         load: Callable[[], MemoryReservation],
         share: BrokerShare = ALONE,
         name_server: NameServerView | None = None,
+        *,
+        is_slave: bool = False,
     ) -> None:
         self.send = write
         self.hang_up = hang_up
@@ -58,6 +61,7 @@ class RemotingChannel:
         self.store_host = store_host
         self.share = share
         self.name_server = name_server
+        self.is_slave = is_slave
         self.lane = Lane()
         self._opaques = itertools.count()
         self._calls: dict[int, asyncio.Future[Command]] = {}
@@ -65,8 +69,8 @@ class RemotingChannel:
 
     @property
     def broker_index(self) -> int:
-        """The index of the broker that the client is connected to."""
-        return self.share.position
+        """The index of the broker that the client is connected to; negative for a slave."""
+        return -1 - self.share.position if self.is_slave else self.share.position
 
     def notify_members_changed(self, group: str) -> None:
         """Make the client rebalance its queues of the group."""
@@ -85,7 +89,7 @@ class RemotingChannel:
             "isForce": str(reset.is_forced).lower(),
         }
         offsets = list(queue_offsets(reset, self.share))
-        if not offsets:
+        if not offsets or self.is_slave:
             return
         table: object = object_keys(offsets)
         if language == "CPP":

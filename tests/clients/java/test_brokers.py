@@ -169,3 +169,28 @@ def statuses(printed: str) -> list[tuple[str, int, int]]:
     """Broker, queue id and end of each queue in the table of ``topicStatus``."""
     rows: list[Any] = [line.split() for line in printed.splitlines() if line.startswith("broker-")]
     return sorted((row[0], int(row[1]), int(row[3])) for row in rows)
+
+
+@pytest.mark.parametrize("version", ["java-4.9", "java-5.5"])
+async def test_a_consumer_pulls_from_the_slave_of_a_broker_that_is_down(
+    built: None,  # noqa: ARG001
+    home: Path,
+    version: str,
+) -> None:
+    topic = group = "invoices"
+    options = ("--brokers", "2", "--slaves", "1", "--topic-queues", str(QUEUES))
+    async with running_remoting_broker(*options) as pair:
+        await pair.control.create_topic(topic, queues=QUEUES)
+        async with rocketmq_driver(version, home, name_server=pair.name_server) as driver:
+            sent = Sent(driver, topic)
+            await sent.send("send")
+            assert (sent.failed, len(sent.ports)) == (0, 2)
+            await pair.control.crash_broker(B)
+            await pair.control.advance("2m")  # routes name the slave alone
+            await driver.call("consume", group=group, topic=topic)
+            received = await all_arrive(driver, group, sent)
+            assert len(received) == len(sent.bodies)
+
+            await pair.control.start_broker(B)
+            await sent.send("send")
+            await all_arrive(driver, group, sent)

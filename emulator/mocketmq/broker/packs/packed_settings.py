@@ -19,7 +19,8 @@ from mocketmq.store.database import MEMORY
 
 MASK: Final = "***"
 KEPT: Final = (
-    *("brokers", "name_servers", "profile", "levels", "server_version", "mixed_message_type"),
+    *("brokers", "slaves", "crash_loses", "name_servers"),
+    *("profile", "levels", "server_version", "mixed_message_type"),
     *("start_deliver_time", "start_deliver_window", "delay_limits", "timed_scheme"),
     *("auto_create_topics", "auto_create_groups", "topic_queues"),
     *("max_message_bytes", "max_pull_messages", "max_pull_bytes", "max_long_poll", "max_wait"),

@@ -39,12 +39,16 @@ HEALTHY: Final = BrokerCondition()
 
 
 class RegisteredBroker:
-    """A broker and its condition. ``port`` is 0 without remoting."""
+    """A broker and its condition. ``port`` is 0 without remoting.
+
+    ``slave_port`` is that of its slave, None without one.
+    """
 
     def __init__(self, share: BrokerShare) -> None:
         self.share = share
         self.port = 0
         self.vip_port: int | None = None
+        self.slave_port: int | None = None
         self.condition = HEALTHY
 
     @property
@@ -86,17 +90,18 @@ class ClusterBrokers:
     """All brokers, in the order of their indexes.
 
     ``down`` has the indexes of those that do not run, ``unreachable`` also of those that are cut off from
-    clients, and ``closed`` also of those that are read-only. The functions ``on_changed`` are called after
-    each change.
+    clients, and ``closed`` also of those that are read-only. ``endpoints`` counts brokers and slaves. The
+    functions ``on_changed`` are called after each change.
     """
 
-    def __init__(self, clock: Clock, names: tuple[str, ...]) -> None:
+    def __init__(self, clock: Clock, names: tuple[str, ...], slaves: int = 0) -> None:
         self._clock = clock
         shares = (
             [BrokerShare(names, position) for position in range(len(names))] if len(names) > 1 else [ALONE]
         )
         self._all = [RegisteredBroker(share) for share in shares]
         self.names = names
+        self.endpoints = len(names) * (1 + slaves)
         self.down: frozenset[int] = frozenset()
         self.unreachable: frozenset[int] = frozenset()
         self.closed: frozenset[int] = frozenset()

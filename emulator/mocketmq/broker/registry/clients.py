@@ -166,10 +166,10 @@ class LiveGroup:
     members: dict[Channel, str] = field(default_factory=dict)  # client ids
     subscriptions: dict[str, Subscription] = field(default_factory=dict)  # by topic
 
-    def client_ids(self, brokers: int) -> list[str]:
-        """The ids of its clients, of which each is a member once for each of the ``brokers``."""
+    def client_ids(self, endpoints: int) -> list[str]:
+        """The ids of its clients, of which each is a member once for each of the ``endpoints``."""
         ids = self.members.values()
-        return list(ids if brokers == 1 else dict.fromkeys(ids))
+        return list(ids if endpoints == 1 else dict.fromkeys(ids))
 
 
 class Clients:

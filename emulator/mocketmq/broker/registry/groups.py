@@ -41,8 +41,8 @@ class GroupConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     """The other fields of upstream's SubscriptionGroupConfig, with its names (4.9.8; the rest 5.3.3).
 
     The first three and the attributes have effects, except ``lite.sub.client.max.event.cnt``; over gRPC, so
-    do ``consume_message_orderly`` and ``group_retry_policy``. The others are only stored, for clients that
-    read them.
+    do ``consume_message_orderly`` and ``group_retry_policy``, and where brokers have slaves, ``broker_id``.
+    The others are only stored, for clients that read them.
     """
 
     consume_enable: bool = True

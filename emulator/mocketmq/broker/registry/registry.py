@@ -57,7 +57,7 @@ async def open_registry(
 
     ``access`` gets the users of the store.
     """
-    brokers = ClusterBrokers(store.clock, broker_names(settings.brokers))
+    brokers = ClusterBrokers(store.clock, broker_names(settings.brokers), settings.slaves)
     topics = Topics(
         store,
         brokers,

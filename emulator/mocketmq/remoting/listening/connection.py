@@ -57,14 +57,16 @@ class ConnectionLimits(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Where a client has connected to: a broker, whose address is ``advertised``, or a name server.
+    """Where a client has connected to: a broker, whose address is ``advertised``, its slave or a name server.
 
-    The first broker stands for each name server.
+    The first broker stands for each name server. ``dispatcher`` serves the requests there.
     """
 
+    dispatcher: Dispatcher
     share: BrokerShare
     advertised: AdvertisedAddress
     name_server: NameServerView | None
+    is_slave: bool
 
 
 class ConnectionHub:
@@ -80,7 +82,6 @@ class ConnectionHub:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
         writer: Writer,
         reached: Callable[[tuple[str, int], str], Reached],
         gone: Callable[[RemotingChannel], None],
@@ -94,7 +95,6 @@ class ConnectionHub:
         self.messages = MessageMemory(largest_answer)
         self.version = version
         self.tls = tls
-        self.dispatcher = dispatcher
         self.reached = reached
         self.gone = gone
         self.budget = Budget()
@@ -146,7 +146,8 @@ class RemotingConnection(asyncio.BufferedProtocol):
         if not local or not peer:  # the client closed the connection before the accept
             self._transport.abort()
             local = peer = ("127.0.0.1", 0)
-        share, advertised, name_server = self._hub.reached(local[:2], peer[0])
+        reached = self._hub.reached(local[:2], peer[0])
+        self._dispatcher, share, advertised, name_server, is_slave = reached
         self.peer, self.port = with_port(*peer[:2]), local[1]
         if self._tap is not None:
             self._tapped = self._tap.connected(share.position)
@@ -154,6 +155,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
             *(self.write, self.peer, advertised.address, advertised.store_host, self.hang_up, self._load),
             share,
             name_server,
+            is_slave=is_slave,
         )
         self._transport.set_write_buffer_limits(high=UNREAD_BYTES)
         self._hub.connections.add(self)
@@ -257,7 +259,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
             self._on_fast_path.append(size)
             self._running_bytes += size
             return
-        long_poll = self._hub.dispatcher.long_poll(command.code)
+        long_poll = self._dispatcher.long_poll(command.code)
         if long_poll and self._may_wait(size):
             task = self._task(command, may_wait=True)
             self._waiting[task] = size
@@ -265,12 +267,12 @@ class RemotingConnection(asyncio.BufferedProtocol):
             self._hub.waiting_bytes += size
             task.add_done_callback(self._has_waited)
         elif long_poll is LongPoll.REFUSED:
-            self._answer(command, self._hub.dispatcher.counted(command, _BUSY), _now_us())
+            self._answer(command, self._dispatcher.counted(command, _BUSY), _now_us())
             self._end_turn_soon()
         else:
             task = self._task(command, may_wait=False)
             self._running[task] = size
-            if self._hub.dispatcher.is_reading(command.code):
+            if self._dispatcher.is_reading(command.code):
                 self._reading.add(task)
             self._running_bytes += size
             task.add_done_callback(self._has_run)
@@ -279,11 +281,11 @@ class RemotingConnection(asyncio.BufferedProtocol):
         """Begin a plain request. Returns False if earlier requests wait, or if requests are logged."""
         if self._unbegun or _now_us() is not None:
             return False
-        return self._hub.dispatcher.begin_request(self._channel, command, self._reply)
+        return self._dispatcher.begin_request(self._channel, command, self._reply)
 
     def _reply(self, command: Command, response: Response) -> None:
         """Respond to a request on the fast path."""
-        self._answer(command, self._hub.dispatcher.counted(command, response), None)
+        self._answer(command, self._dispatcher.counted(command, response), None)
         self._running_bytes -= self._on_fast_path.popleft()
         if not self._on_fast_path:
             self._fast_path_idle.set()
@@ -298,7 +300,7 @@ class RemotingConnection(asyncio.BufferedProtocol):
     async def _serve(self, command: Command, *, may_wait: bool) -> None:
         self._unbegun -= 1
         began_us = _now_us()
-        answer = await self._hub.dispatcher.answer(self._channel, command, may_wait=may_wait)
+        answer = await self._dispatcher.answer(self._channel, command, may_wait=may_wait)
         if answer is not None:
             self._answer(command, answer, began_us)
             self._end_turn_soon()

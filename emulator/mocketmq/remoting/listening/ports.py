@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 VIP_OFFSET: Final = -2
 """Difference between the port of the VIP channel and the broker's port, as upstream."""
+SLAVE_OFFSET: Final = 5
+"""Difference between the port of a slave and its broker's port."""
 BETWEEN_BROKERS: Final = 10
 """Difference between the ports of one broker and of the next."""
 BETWEEN_NAME_SERVERS: Final = 10
@@ -32,27 +34,31 @@ Sockets = Sequence[socket.socket]
 
 
 class BrokerPorts(NamedTuple):
-    """The ports of a broker; ``vip_port`` is None without a VIP channel."""
+    """The ports of a broker; ``vip_port`` is None without a VIP channel, ``slave_port`` without a slave."""
 
     port: int
     vip_port: int | None
+    slave_port: int | None = None
 
 
 class BrokerSockets(NamedTuple):
-    """The sockets of a broker, and of its VIP channel if it has one."""
+    """The sockets of a broker, and of its VIP channel and its slave if it has them."""
 
     broker: Sockets
     vip: Sockets
+    slave: Sockets = ()
 
     @property
     def sockets(self) -> Sockets:
         """All of them."""
-        return (*self.broker, *self.vip)
+        return (*self.broker, *self.vip, *self.slave)
 
     @property
     def ports(self) -> BrokerPorts:
         """Their ports."""
-        return BrokerPorts(_port_of(self.broker), _port_of(self.vip) if self.vip else None)
+        broker, vip, slave = (_port_of(each) if each else None for each in self)
+        assert broker is not None  # noqa: S101 - a broker has a port
+        return BrokerPorts(broker, vip, slave)
 
 
 class Ports:
@@ -67,7 +73,7 @@ class Ports:
         self.sockets = (*of_brokers, *(one for each in name_servers for one in each))
         self.namesrv_ports = [_port_of(each) for each in name_servers]
         self.brokers = [each.ports for each in brokers]
-        self.broker_port, self.vip_port = self.brokers[0]
+        self.broker_port, self.vip_port, _ = self.brokers[0]
         self.broker_ip: str = brokers[0].broker[0].getsockname()[0]
 
     def close(self) -> None:
@@ -80,14 +86,16 @@ def bind_ports(settings: Settings) -> Ports:
 
     Raises SettingError if all brokers would be advertised with the same port.
     """
-    if settings.brokers > 1 and settings.advertise and split_address(settings.advertise, 0)[1]:
-        raise SettingError("advertise", settings.advertise, "a host without a port, with several brokers")
+    has_many_ports = settings.brokers > 1 or settings.slaves
+    if has_many_ports and settings.advertise and split_address(settings.advertise, 0)[1]:
+        allowed = "a host without a port, with several brokers or slaves"
+        raise SettingError("advertise", settings.advertise, allowed)
     host = settings.host
     brokers = _bind_row(
         settings.broker_port,
         settings.brokers,
         BETWEEN_BROKERS,
-        lambda port, is_picked: _bind_broker(host, port, is_picked=is_picked),
+        lambda port, is_picked: _bind_with_slave(settings, port, is_picked=is_picked),
         lambda bound: bound.sockets,
     )
     try:
@@ -148,6 +156,20 @@ def cannot_listen(host: str, port: int, error: OSError, option: str) -> ListenEr
         f"cannot listen on {with_port(host, port)} for RocketMQ clients: {error.strerror or error};"
         f" choose another port by {option}, or none by --no-remoting"
     )
+
+
+def _bind_with_slave(settings: Settings, fixed: int, *, is_picked: bool) -> BrokerSockets:
+    """Bind the ports of a broker, and that of its slave if it has one. Raises ListenError."""
+    bound = _bind_broker(settings.host, fixed, is_picked=is_picked)
+    if not settings.slaves:
+        return bound
+    port = bound.ports.port + SLAVE_OFFSET
+    try:
+        slave = _bind(settings.host, port, "--broker-port", is_picked=is_picked or not fixed)
+    except BaseException:
+        _close(bound.sockets)
+        raise
+    return bound._replace(slave=slave)
 
 
 def _bind_broker(host: str, fixed: int, *, is_picked: bool) -> BrokerSockets:

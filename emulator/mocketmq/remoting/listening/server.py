@@ -31,6 +31,7 @@ from mocketmq.remoting.listening.advertised_address import (
 from mocketmq.remoting.listening.connection import ConnectionHub, Reached, RemotingConnection
 from mocketmq.remoting.listening.ports import Ports, cannot_listen
 from mocketmq.remoting.request_attributes import DOOR
+from mocketmq.remoting.requests.at_slave import requests_at_slave
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.settings import Settings
 
@@ -60,6 +61,7 @@ class RemotingServer:
     ) -> None:
         self.namesrv_ports = ports.namesrv_ports
         self._brokers = broker.registry.brokers
+        self._slave_of: dict[int, RegisteredBroker] = {}
         self._broker_of = self._add_brokers(ports)
         self._name_server_of = dict(zip(ports.namesrv_ports, broker.name_servers, strict=True))
         for port, each in self._name_server_of.items():
@@ -68,6 +70,8 @@ class RemotingServer:
         self.vip_port = ports.vip_port
         guard = None if access is None else Guard(access)
         self.dispatcher = Dispatcher(broker, settings, REQUESTS, guard)
+        self._at_slave = Dispatcher(broker, settings, requests_at_slave(REQUESTS), guard)
+        self._at_slave.latencies = self.dispatcher.latencies
         self.grace_s = GRACE_S
         self.tick_s = TICK_S
         self._broker = broker
@@ -77,20 +81,22 @@ class RemotingServer:
         self._advertiser = Advertiser(settings.advertise, container_gateway())
         largest_answer = max(settings.max_message_bytes, settings.max_pull_bytes, MAX_RECEIVED_BYTES)
         self.hub = ConnectionHub(
-            *(self.dispatcher, broker.store.writer, self._reached, self._gone, tls),
+            *(broker.store.writer, self._reached, self._gone, tls),
             *(settings.server_version, largest_answer, tap),
         )
         make = partial(RemotingConnection, self.hub)
         self._port_listeners = {
             port: PortListener(make, partial(self._cut, port))
-            for port in (*self._broker_of, *self._name_server_of)
+            for port in (*self._broker_of, *self._slave_of, *self._name_server_of)
         }
 
     def _add_brokers(self, ports: Ports) -> dict[int, RegisteredBroker]:
         """Tell the brokers their ports, and return the broker of each port."""
         found: dict[int, RegisteredBroker] = {}
-        for registered, (port, vip_port) in zip(self._brokers, ports.brokers, strict=True):
-            registered.port, registered.vip_port = port, vip_port
+        for registered, (port, vip_port, slave_port) in zip(self._brokers, ports.brokers, strict=True):
+            registered.port, registered.vip_port, registered.slave_port = port, vip_port, slave_port
+            if slave_port:
+                self._slave_of[slave_port] = registered
             found |= {each: registered for each in (port, vip_port) if each}
         return found
 
@@ -119,12 +125,15 @@ class RemotingServer:
 
     @property
     def broker_doors(self) -> dict[str, BrokerDoors]:
-        """The open ports of each broker, by name; empty if there is only one broker."""
-        if len(self._brokers) == 1:
+        """The open ports of each broker, by name; empty if there is only one broker, without a slave."""
+        if len(self._brokers) == 1 and not self._slave_of:
             return {}
-        opened = {port: OpenPort(port, with_port(self._settings.host, port)) for port in self._broker_of}
+        ports = (*self._broker_of, *self._slave_of)
+        opened = {port: OpenPort(port, with_port(self._settings.host, port)) for port in ports}
         return {
-            each.name: BrokerDoors(opened[each.port], opened.get(each.vip_port or 0))
+            each.name: BrokerDoors(
+                opened[each.port], opened.get(each.vip_port or 0), opened.get(each.slave_port or 0)
+            )
             for each in self._brokers
         }
 
@@ -171,6 +180,8 @@ class RemotingServer:
                 option = "--namesrv-port" if port in self._name_server_of else "--broker-port"
                 raise cannot_listen(self._settings.host, port, error, option) from error
         for port, port_listener in self._port_listeners.items():
+            if port in self._slave_of:
+                continue  # a slave runs whatever becomes of its broker
             if registered := self._broker_of.get(port):
                 place: tuple[OutageKind, str | None] = "broker-away", registered.name
                 is_down = partial(_is_down, registered)
@@ -193,10 +204,16 @@ class RemotingServer:
     def _reached(self, local: tuple[str, int], peer: str) -> Reached:
         """What a client has reached at a local port."""
         host, port = local
-        at_port = self._broker_of.get(port)
-        registered = at_port or self._brokers[0]
+        slave = self._slave_of.get(port)
+        registered = self._broker_of.get(port) or slave or self._brokers[0]
         advertised = self._advertiser.address_for(host, peer, registered.port)
-        return Reached(registered.share, advertised, self._name_server_of.get(port))
+        return Reached(
+            self._at_slave if slave else self.dispatcher,
+            registered.share,
+            advertised,
+            self._name_server_of.get(port),
+            slave is not None,
+        )
 
     def _cut(self, port: int) -> None:
         broker, name_server, why = self._broker_of.get(port), self._name_server_of.get(port), "injected fault"

@@ -56,7 +56,7 @@ def _queues(
         return queues
     if group is None or strategy not in STRATEGIES:
         return None
-    clients = group.client_ids(len(broker.registry.brokers))
+    clients = group.client_ids(broker.registry.brokers.endpoints)
     indexes = assigned(mode, STRATEGIES[strategy], len(queues), clients, client)
     if ALL_QUEUES in indexes:
         return [(name, ALL_QUEUES) for name in names]

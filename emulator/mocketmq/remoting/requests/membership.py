@@ -55,6 +55,8 @@ async def heartbeat(call: RemotingCall[NoHeader]) -> Response:
     The client must be registered before the first await, because its next request may rely on that.
     """
     beat, broker = _heartbeat_in(call.command), call.broker
+    if call.channel.is_slave:  # asks no producer about its half messages
+        beat = beat._replace(producers=[])
     broker.registry.clients.heartbeat(call.channel, beat)
     for one in beat.consumers:
         try:
@@ -79,7 +81,7 @@ async def consumer_list(call: RemotingCall[ConsumerGroupHeader]) -> Response:
         raise RemotingError(
             ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {call.header.consumer_group}"
         )
-    return Response(body=dumps({"consumerIdList": group.client_ids(len(call.broker.registry.brokers))}))
+    return Response(body=dumps({"consumerIdList": group.client_ids(call.broker.registry.brokers.endpoints)}))
 
 
 async def check_client_config(call: RemotingCall[NoHeader]) -> Response:

@@ -34,7 +34,7 @@ class PullMessageHeader(NamedTuple):
     max_msg_bytes: Int32 | None = None
 
 
-_COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
+COMMIT_OFFSET, SUSPEND, _SUBSCRIPTION = 1, 2, 4
 """Bits of a pull's sysFlag."""
 
 _CODES: Final = {
@@ -55,11 +55,11 @@ async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
     tag_filter = _filter_of_pull(call.broker, header)
     if header.sys_flag & _SUBSCRIPTION:
         consuming.filtered_by_pull.add(topic)
-    if header.sys_flag & _COMMIT_OFFSET:
+    if header.sys_flag & COMMIT_OFFSET:
         await call.broker.committed_offsets.report(
             group, topic, queue_id, header.commit_offset, is_durable=False
         )
-    wait_us = header.suspend_timeout_millis * US_PER_MS if header.sys_flag & _SUSPEND else 0
+    wait_us = header.suspend_timeout_millis * US_PER_MS if header.sys_flag & SUSPEND else 0
     pulled = await reader.pull(
         group,
         topic,
@@ -76,7 +76,7 @@ async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
     queue_id = call.channel.share.queue_id(topic, queue_id)
     records = [encode_record(message, topic, queue_id, host, version) for message in pulled.messages]
     ext = {
-        "suggestWhichBrokerId": "0",
+        "suggestWhichBrokerId": str(consuming.registered.config.broker_id) if call.settings.slaves else "0",
         "nextBeginOffset": str(pulled.next_offset),
         "minOffset": str(pulled.min_offset),
         "maxOffset": str(pulled.max_offset),

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -239,22 +240,39 @@ def _no_route(topic: str) -> RemotingError:
 
 
 def _routed(call: RemotingCall[Any], brokers: int | None = None) -> Sequence[RegisteredBroker]:
-    """The brokers that the name server lists, or those that run if a client asks a broker."""
-    view = call.channel.name_server
-    return call.broker.registry.brokers.routed(brokers) if view is None else view.routed(brokers)
+    """The brokers that the name server lists, or those that run if a client asks a broker.
+
+    A broker that has left is still listed with its slave.
+    """
+    view, registry = call.channel.name_server, call.broker.registry
+    listed = registry.brokers.routed(brokers) if view is None else view.routed(brokers)
+    if not call.settings.slaves:
+        return listed
+    hidden = () if view is None else view.hidden
+    some = islice(registry.brokers, brokers)
+    return [each for each in some if each in listed or (each.slave_port and each.name not in hidden)]
 
 
 def _broker_data(call: RemotingCall[Any], registered: RegisteredBroker) -> dict[str, Any]:
-    address = call.channel.advertised
-    if registered.share.position != call.channel.share.position:
-        host, _ = split_address(address, 0)
-        address = with_port(host, registered.port)
     return {
-        "brokerAddrs": {"0": address},
+        "brokerAddrs": _addresses(call, registered),
         "brokerName": registered.name,
         "cluster": CLUSTER,
         "enableActingMaster": False,
     }
+
+
+def _addresses(call: RemotingCall[Any], registered: RegisteredBroker) -> dict[str, str]:
+    """The addresses of the broker and of its slave, by their ids."""
+    address, view = call.channel.advertised, call.channel.name_server
+    host, _ = split_address(address, 0)
+    if registered.share.position != call.channel.share.position:
+        address = with_port(host, registered.port)
+    if registered.slave_port is None:
+        return {"0": address}
+    slave = {"1": with_port(host, registered.slave_port)}
+    is_listed = call.broker.registry.brokers.is_routed(registered) if view is None else view.lists(registered)
+    return {"0": address, **slave} if is_listed else slave
 
 
 def _json(value: dict[str, Any]) -> Response:

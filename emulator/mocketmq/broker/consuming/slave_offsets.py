@@ -1,0 +1,31 @@
+"""Offsets that consumers commit at the slave of a broker that is down.
+
+A slave has the offsets of its broker. What is committed at the slave meanwhile is never handed back, as in
+RocketMQ: when the broker starts again, its own offsets hold, and a consumer that starts then gets messages
+twice. Consumers that stay connected commit their offsets once more.
+"""
+
+from mocketmq.broker.registry.brokers import ClusterBrokers
+from mocketmq.store.queue import Queue
+
+
+class SlaveOffsets:
+    """The offsets of groups at all slaves. A restart of the process forgets them."""
+
+    def __init__(self, brokers: ClusterBrokers) -> None:
+        self._brokers = brokers
+        self._offsets: dict[tuple[str, Queue], int] = {}
+        brokers.on_changed.append(self._forget)
+
+    def commit(self, group: str, queue: Queue, offset: int) -> None:
+        """Commit an offset. Has no effect while the queue's broker runs, whose offsets the slave copies."""
+        if self._brokers.is_down(queue):
+            self._offsets[group, queue] = offset
+
+    def committed(self, group: str, queue: Queue) -> int | None:
+        """The offset that the group has committed at the slave since its broker is down, if any."""
+        return self._offsets.get((group, queue))
+
+    def _forget(self) -> None:
+        left = {key: offset for key, offset in self._offsets.items() if self._brokers.is_down(key[1])}
+        self._offsets = left

@@ -1,0 +1,160 @@
+"""Requests as the slave of a broker serves them: reads, and offsets while its broker is down.
+
+A slave has all that its broker has, as both read the same store. It takes no messages, locks no queues and
+changes no topics or groups. Source: the processors of 5.5.0 in the role SLAVE, with ``slaveReadEnable``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from mocketmq.host_port import split_address
+from mocketmq.remoting.request import Handler, RemotingCall, Request, Response
+from mocketmq.remoting.requests import offsets, pulling
+from mocketmq.remoting.wire.codes import RemotingError, RequestCode, ResponseCode
+from mocketmq.remoting.wire.fastjson import dumps
+from mocketmq.remoting.wire.header import NoHeader
+from mocketmq.rocketmq_versions import V5_0_0
+
+_SERVED: Final = frozenset(
+    {
+        RequestCode.QUERY_MESSAGE,
+        RequestCode.GET_ALL_TOPIC_CONFIG,
+        RequestCode.GET_BROKER_CONFIG,
+        RequestCode.GET_BROKER_RUNTIME_INFO,
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+        RequestCode.GET_MAX_OFFSET,
+        RequestCode.GET_MIN_OFFSET,
+        RequestCode.GET_EARLIEST_MSG_STORETIME,
+        RequestCode.VIEW_MESSAGE_BY_ID,
+        RequestCode.HEART_BEAT,
+        RequestCode.UNREGISTER_CLIENT,
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+        RequestCode.GET_ALL_CONSUMER_OFFSET,
+        RequestCode.GET_ALL_DELAY_OFFSET,
+        RequestCode.CHECK_CLIENT_CONFIG,
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        RequestCode.GET_TOPIC_STATS_INFO,
+        RequestCode.GET_CONSUMER_CONNECTION_LIST,
+        RequestCode.GET_PRODUCER_CONNECTION_LIST,
+        RequestCode.GET_CONSUME_STATS,
+        RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
+        RequestCode.QUERY_CONSUME_TIME_SPAN,
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
+        RequestCode.GET_CONSUMER_RUNNING_INFO,
+        RequestCode.VIEW_BROKER_STATS_DATA,
+        RequestCode.GET_BROKER_CONSUME_STATS,
+        RequestCode.QUERY_CONSUME_QUEUE,
+        RequestCode.GET_ALL_PRODUCER_INFO,
+        RequestCode.QUERY_TOPICS_BY_CONSUMER,
+        RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+        RequestCode.GET_TOPIC_CONFIG,
+        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+        RequestCode.QUERY_ASSIGNMENT,
+        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
+        RequestCode.GET_BROKER_HA_STATUS,
+    }
+)
+"""Requests that a slave serves like its broker."""
+_SENDS: Final = frozenset(
+    {
+        RequestCode.SEND_MESSAGE,
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE_V2,
+    }
+)
+
+
+def requests_at_slave(requests: Mapping[int, Request]) -> dict[int, Request]:
+    """The same requests as slaves serve or refuse them. None of them takes the fast path."""
+    return {
+        code: replace(
+            request, handler=_HANDLERS.get(code, _served(request) or _refuse), fast_path=None, effect=None
+        )
+        for code, request in requests.items()
+    }
+
+
+def _served(request: Request) -> Handler | None:
+    return request.handler if request.code in _SERVED else None
+
+
+async def _pull(call: RemotingCall[pulling.PullMessageHeader]) -> Response:
+    """Answer a pull. While its broker runs, the slave sends the consumer back there, and never waits."""
+    is_down = call.broker.registry.brokers[call.channel.share.position].state != "running"
+    cleared = pulling.COMMIT_OFFSET if is_down else pulling.COMMIT_OFFSET | pulling.SUSPEND
+    header = call.header._replace(sys_flag=call.header.sys_flag & ~cleared)
+    response = await pulling.pull(call._replace(header=header))
+    if is_down:
+        return response
+    is_found = response.code == ResponseCode.SUCCESS
+    code = response.code if is_found else ResponseCode.PULL_RETRY_IMMEDIATELY
+    return response._replace(ext={**response.ext, "suggestWhichBrokerId": "0"}, code=code)
+
+
+async def _query_offset(call: RemotingCall[offsets.QueryConsumerOffsetHeader]) -> Response:
+    group, topic, queue_id, _ = call.header
+    queue = call.broker.registry.topics.find_queue(topic, queue_id)
+    offset = call.broker.slave_offsets.committed(group, queue) if queue else None
+    return await offsets.query(call) if offset is None else Response({"offset": str(offset)})
+
+
+async def _update_offset(call: RemotingCall[offsets.UpdateConsumerOffsetHeader]) -> Response:
+    group, topic, queue_id, offset = call.header
+    queue = call.broker.registry.topics.find_queue(topic, queue_id)
+    is_known = call.broker.registry.groups.find_group(group) is not None
+    if is_known and queue is not None and 0 <= offset <= queue.next_offset:
+        call.broker.slave_offsets.commit(group, queue, offset)
+    return Response()
+
+
+async def _lock_none(_call: RemotingCall[NoHeader]) -> Response:
+    """Lock no queue, so that no consumer in order takes a queue that its broker gives to another one."""
+    return Response(body=dumps({"lockOKMQSet": []}))
+
+
+async def _refuse_send(call: RemotingCall[Any]) -> Response:
+    if call.settings.server_version >= V5_0_0:
+        raise RemotingError(
+            ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while"
+        )
+    raise RemotingError(
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        "service not available now. It may be caused by one of the following reasons: the broker's disk is"
+        " full, messages are put to the slave, message store has been shut down, etc.",
+    )
+
+
+async def _refuse_send_back(call: RemotingCall[Any]) -> Response:
+    host, _ = split_address(call.channel.advertised, 0)
+    raise RemotingError(ResponseCode.SYSTEM_ERROR, f"no master available along with {host}")
+
+
+async def _refuse_decision(_call: RemotingCall[Any]) -> Response:
+    raise RemotingError(ResponseCode.SLAVE_NOT_AVAILABLE, "a slave ends no transactions; its broker does")
+
+
+async def _refuse_reset(_call: RemotingCall[Any]) -> Response:
+    raise RemotingError(ResponseCode.SYSTEM_ERROR, "Can not reset offset in slave broker")
+
+
+async def _refuse(call: RemotingCall[Any]) -> Response:
+    name = call.channel.share.name
+    raise RemotingError(
+        ResponseCode.SYSTEM_ERROR, f"the slave of {name} only serves reads; send this request to {name}"
+    )
+
+
+_HANDLERS: Final[Mapping[int, Handler]] = {
+    **dict.fromkeys(_SENDS, _refuse_send),
+    RequestCode.PULL_MESSAGE: _pull,
+    RequestCode.LITE_PULL_MESSAGE: _pull,
+    RequestCode.QUERY_CONSUMER_OFFSET: _query_offset,
+    RequestCode.UPDATE_CONSUMER_OFFSET: _update_offset,
+    RequestCode.LOCK_BATCH_MQ: _lock_none,
+    RequestCode.CONSUMER_SEND_MSG_BACK: _refuse_send_back,
+    RequestCode.END_TRANSACTION: _refuse_decision,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: _refuse_reset,
+}
