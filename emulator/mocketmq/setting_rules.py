@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from ipaddress import IPv6Address
 from types import MappingProxyType
-from typing import Final, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 from mocketmq.duration import parse_duration_us
 from mocketmq.message.names import (
@@ -85,8 +85,14 @@ def duration(longest: str, shortest: str = "0") -> Rule:
     )
 
 
-def parse_crash_loss_us(text: str) -> int:
+CrashLoss = int | Literal["unreplicated"]
+"""What a crash loses: what was stored in so many microseconds before it, or what no slave has."""
+
+
+def parse_crash_loss(text: str) -> CrashLoss:
     """Parse what a crash loses. Raises ValueError or InvalidArgumentError."""
+    if text == "unreplicated":
+        return "unreplicated"
     return 0 if text == "nothing" else _within(0, parse_duration_us(text, "loses"), parse_duration_us("1h"))
 
 
@@ -161,7 +167,7 @@ ZERO: Final = Rule(
     schema={"const": 0},
 )
 QUEUES: Final = whole_number(1, 1024)
-CRASH_LOSS: Final = Rule("nothing, or a duration such as 200ms, up to 1h", parse_crash_loss_us)
+CRASH_LOSS: Final = Rule("nothing, unreplicated, or a duration such as 200ms, up to 1h", parse_crash_loss)
 CLOCK: Final = Rule("real, manual, or xN with a number N above 0 and up to 1000000", _parse_clock)
 TOKEN: Final = _pattern("[!-~]{1,256}", "1 to 256 visible ASCII characters")
 KEYS: Final = Rule(

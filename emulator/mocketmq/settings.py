@@ -125,11 +125,11 @@ class Settings:
         "number of slaves of each broker, from which consumers pull while their broker is down; the port of a"
         " slave is 5 above that of its broker (docs/brokers.md)",
     )
-    crash_loses_us: int = _setting(
+    crash_loses: rules.CrashLoss = _setting(
         "nothing",
         rules.CRASH_LOSS,
-        "what a crash of a broker loses: nothing, or all that it stored in a time before, such as 200ms",
-        name="crash_loses",
+        "what a crash of a broker loses: nothing, all that it stored in a time before, such as 200ms, or what"
+        " was not yet replicated to its slave",
     )
     name_servers: int = _setting(
         "1",

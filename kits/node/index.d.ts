@@ -102,7 +102,8 @@ export interface Message {
 export interface FaultRule {
   do:
     | 'refuse' | 'late' | 'never' | 'twice' | 'close' | 'read-only' | 'disk-full' | 'broker-away'
-    | 'name-server-away' | 'deliver-late' | 'deliver-shuffled' | 'hold' | 'throttle' | 'deliver-again';
+    | 'name-server-away' | 'deliver-late' | 'deliver-shuffled' | 'hold' | 'throttle' | 'deliver-again'
+    | 'replicate-late';
   name?: string;
   door?: 'remoting' | 'grpc' | 'http' | 'aliyun';
   broker?: string;

@@ -85,7 +85,7 @@ async def test_a_message_that_is_as_old_as_the_time_is_kept() -> None:
 
 
 async def test_the_setting_says_what_a_crash_loses() -> None:
-    async with running_broker(crash_loses_us=LOSES_US) as broker:
+    async with running_broker(crash_loses=LOSES_US) as broker:
         await send(broker, "lost")
         assert (await broker.broker_lives.crash(A)).lost == 1
         await back(broker)

@@ -95,7 +95,7 @@ async def test_a_crash_loses_what_it_is_told_to(url: str) -> None:
             await client.advance("1s")
         message = await client.message(sent["message_id"])
         assert (message["state"], message["life"][-1]["kind"]) == ("lost", "lost")
-        with pytest.raises(BrokerError, match="loses is '2h'; allowed: nothing, or a duration such as 200ms"):
+        with pytest.raises(BrokerError, match="loses is '2h'; allowed: nothing, unreplicated, or a duration"):
             await client.crash_broker(B, loses="2h")
         await client.send("orders", "m", queue_id=1)
     crashed = await Shell(url)("brokers", "crash", B, "--loses", "200ms")

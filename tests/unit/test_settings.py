@@ -40,7 +40,7 @@ def test_defaults_apply_without_any_source() -> None:
     assert (settings.max_long_poll_us, settings.max_wait_us) == (30_000_000, 30_000_000)
     assert settings.retain_age_us == 72 * 60 * MINUTE_US
     assert settings.retain_bytes == 0
-    assert settings.crash_loses_us == 0
+    assert settings.crash_loses == 0
     assert (settings.port, settings.token, settings.advertise) == (None, None, None)
     assert (settings.aliyun_port, settings.access_keys, settings.namesrv_address) == (None, None, None)
     assert (settings.acl, settings.tls) == (None, "permissive")
@@ -191,8 +191,8 @@ def test_port_0_opens_no_disabled_port() -> None:
         ("brokers", "0", "1 to 8"),
         ("brokers", "9", "1 to 8"),
         ("slaves", "2", "0 to 1"),
-        ("crash_loses", "something", "nothing, or a duration such as 200ms, up to 1h"),
-        ("crash_loses", "61m", "nothing, or a duration such as 200ms, up to 1h"),
+        ("crash_loses", "something", "nothing, unreplicated, or a duration such as 200ms, up to 1h"),
+        ("crash_loses", "61m", "nothing, unreplicated, or a duration such as 200ms, up to 1h"),
         ("name_servers", "0", "1 to 8"),
         ("name_servers", "9", "1 to 8"),
         ("topic_queues", "0", "1 to 1024"),

@@ -36,6 +36,7 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.removal.full_reset import FullReset
 from mocketmq.broker.removal.reset import Reset
 from mocketmq.broker.removal.retention import Retention
+from mocketmq.broker.replication import Replication
 from mocketmq.broker.seeding.seeder import Seeder
 from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender
@@ -99,6 +100,7 @@ class Broker:
     pull: Pull
     queue_locks: QueueLocks
     slave_offsets: SlaveOffsets
+    replication: Replication
     broker_lives: BrokerLives
     name_servers: NameServerViews
     lite_expiry: LiteExpiry

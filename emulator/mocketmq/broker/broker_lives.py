@@ -26,11 +26,13 @@ from mocketmq.broker.registry.brokers import (
     CutOff,
     RegisteredBroker,
 )
+from mocketmq.broker.replication import Replication
 from mocketmq.duration import format_duration
 from mocketmq.errors import BrokerStateError
 from mocketmq.message.broker_share import BrokerShare
 from mocketmq.run_to_completion import run_to_completion
 from mocketmq.schedule.held_deliveries import HeldDeliveries
+from mocketmq.setting_rules import CrashLoss
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
@@ -57,7 +59,8 @@ class BrokerLives:
         end_polls: Callable[[], None],
         wipe: Callable[[BrokerShare], Awaitable[None]],
         lose: Callable[[BrokerShare, int, int], Awaitable[int]],
-        loses_us: int,
+        loses: CrashLoss,
+        replication: Replication,
     ) -> None:
         self._clock = store.clock
         self._writer = store.writer
@@ -68,7 +71,8 @@ class BrokerLives:
         self._end_polls = end_polls
         self._wipe = wipe
         self._lose = lose
-        self._loses_us = loses_us
+        self._loses = loses
+        self._replication = replication
         self._lock = asyncio.Lock()
 
     async def load(self) -> None:
@@ -76,25 +80,27 @@ class BrokerLives:
         held = await self._held.counts()
         await self._release([each for each in self._brokers if each.downtime in held])
 
-    async def crash(self, name: str, loses_us: int | None = None) -> Crash:
+    async def crash(self, name: str, loses: CrashLoss | None = None) -> Crash:
         """End a broker's connections and close its ports. Its routes stay for a while.
 
-        It loses what it has stored in the last ``loses_us``, by default those of the setting. Raises
-        BrokerNotFoundError, BrokerStateError unless the broker runs, and a StoreError.
+        It loses what it has stored in the last ``loses`` microseconds, or what its slave does not have yet.
+        By default, the setting says it. Raises BrokerNotFoundError, BrokerStateError unless the broker runs,
+        and a StoreError.
         """
-        return await run_to_completion(self._end(name, "crashed", loses_us))
+        return await run_to_completion(self._end(name, "crashed", self._loses if loses is None else loses))
 
     async def shut_down(self, name: str) -> RegisteredBroker:
         """Take a broker out of all routes, end its connections and close its ports. Raises like ``crash``."""
         return (await run_to_completion(self._end(name, "shut-down", 0))).broker
 
-    async def _end(self, name: str, state: BrokerState, loses_us: int | None) -> Crash:
-        loses_us = self._loses_us if loses_us is None else loses_us
+    async def _end(self, name: str, state: BrokerState, loses: CrashLoss) -> Crash:
         lost = 0
         async with self._lock:
             broker = self._running(name)
             silent_us = self._silent_us(broker) if state == "crashed" else None
             end_us = self._clock.now_us()
+            loses_us = self._replication.lag_us(broker) if loses == "unreplicated" else loses
+            self._replication.end(broker)
             async with self._changed_to(BrokerCondition(state, silent_us), [broker]):
                 await self._outage.update()
                 if loses_us:

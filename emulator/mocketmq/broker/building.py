@@ -49,6 +49,7 @@ from mocketmq.broker.removal.full_reset import FullReset
 from mocketmq.broker.removal.reset import Reset
 from mocketmq.broker.removal.retention import Retention
 from mocketmq.broker.removal.wipe import Wipe
+from mocketmq.broker.replication import Replication
 from mocketmq.broker.seeding.seeder import Seeder
 from mocketmq.broker.sending.delay_limiter import DelayLimiter, delay_limits_of
 from mocketmq.broker.sending.intake import Intake
@@ -117,7 +118,9 @@ async def open_broker(
     async with AsyncExitStack() as stack:
         statistics = Statistics()
         started_us = await _open_store(broker, settings, database, store_host, table, statistics, stack)
-        broker.faults = await open_fault_rules(broker.store, broker_names(settings.brokers))
+        broker.faults = await open_fault_rules(
+            broker.store, broker_names(settings.brokers), has_slaves=bool(settings.slaves)
+        )
         broker.registry = await open_registry(broker.store, settings, statistics, table.highest, access)
         await _open_schedule(broker, settings, started_us, table, delay_limits, delay_schemes, stack)
         await _open_consuming(broker, settings, delay_limits)
@@ -251,6 +254,7 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
     broker.pull = Pull(store, settings, registry, groups, polls, notes)
     broker.queue_locks = QueueLocks()
     broker.slave_offsets = SlaveOffsets(registry.brokers)
+    broker.replication = Replication(store.clock, broker.faults, registry.brokers)
     lite_expiry = broker.lite_expiry = LiteExpiry(registry.topics, groups)
     wipe = Wipe(store, registry, groups, timer, broker.schemes, lite_expiry, broker.held, notes.trail)
     loss = CrashLoss(store, registry, groups, receipts, timer, broker.schemes, broker.held, notes)
@@ -263,7 +267,8 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
         polls.end,
         wipe.run,
         loss.run,
-        settings.crash_loses_us,
+        settings.crash_loses,
+        broker.replication,
     )
     await broker.broker_lives.load()
     broker.name_servers = NameServerViews(registry.brokers, broker.outage, settings.name_servers)

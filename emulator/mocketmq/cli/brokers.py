@@ -35,9 +35,9 @@ def ls(broker: BlockingClient, output: Output) -> None:
 @_NAME
 @click.option(
     "--loses",
-    metavar="DURATION|nothing",
-    help="Lose all that the broker has stored in this time before, such as 200ms. By default, the setting"
-    " crash_loses says it.",
+    metavar="DURATION|unreplicated|nothing",
+    help="Lose all that the broker has stored in this time before, such as 200ms, or what its slave does not"
+    " have. By default, the setting crash_loses says it.",
 )
 @with_broker
 def crash(broker: BlockingClient, output: Output, name: str, loses: str | None) -> None:

@@ -24,12 +24,14 @@ class Clustering(ApiCalls):
     async def crash_broker(self, name: str, *, loses: Duration | None = None) -> JsonObject:
         """Crash a broker. Routes name it for another 120 s by the broker's clock.
 
-        It loses what it stored in the last ``loses`` of the broker's clock, or ``"nothing"``; by default what
-        the setting ``crash_loses`` says. The result counts the ``lost`` messages.
+        It loses what it stored in the last ``loses`` of the broker's clock, ``"nothing"``, or what is
+        ``"unreplicated"``; by default what the setting ``crash_loses`` says. The result counts the ``lost``
+        messages.
         """
         body: JsonObject = {}
         if loses is not None:
-            body["loses"] = loses if loses == "nothing" else duration_text(loses, "loses")
+            is_word = loses in ("nothing", "unreplicated")
+            body["loses"] = loses if is_word else duration_text(loses, "loses")
         return await self._call("POST", api_path("brokers", name, "crash"), body)
 
     async def shut_down_broker(self, name: str) -> JsonObject:

@@ -31,6 +31,7 @@ Kind = Literal[
     "deliver-shuffled",
     "hold",
     "throttle",
+    "replicate-late",
 ]
 Operation = Literal["send", "receive", "ack", "give-back", "extend", "end-transaction", "route", "heartbeat"]
 """Names of requests that all protocols share."""
@@ -57,6 +58,7 @@ _TAKES: Final[dict[str, tuple[str, ...]]] = {
     "deliver-shuffled": (*_DELIVERIES, "by"),
     "hold": _DELIVERIES,
     "throttle": (*_DELIVERIES, "per_second"),
+    "replicate-late": ("broker", "by"),
 }
 """The fields of each kind of fault, besides the fields of all kinds."""
 _NEEDS: Final = {
@@ -65,6 +67,7 @@ _NEEDS: Final = {
     "deliver-late": "by",
     "deliver-shuffled": "by",
     "throttle": "per_second",
+    "replicate-late": "by",
 }
 _ALLOWED: Final = {
     "by": "a duration, a distribution such as uniform(1s, 5s), or a list of durations",
@@ -75,6 +78,8 @@ OF_DELIVERIES: Final = frozenset(kind for kind, fields in _TAKES.items() if "lev
 """The kinds of fault that affect deliveries."""
 OF_OUTAGES: Final = frozenset(get_args(OutageKind))
 """The kinds of fault that close ports."""
+OF_REPLICATION: Final = frozenset({"replicate-late"})
+"""The kinds of fault that affect slaves."""
 
 _Ms = Annotated[
     int,
@@ -135,7 +140,7 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 def check_fields(rule: FaultRule) -> None:
     """Raise InvalidArgumentError for a field that the rule's kind does not have, or for a missing field."""
-    takes = (*_WHEN, *(() if rule.do in OF_OUTAGES else _OF_MANY), *_TAKES[rule.do])
+    takes = (*_WHEN, *(() if rule.do in OF_OUTAGES | OF_REPLICATION else _OF_MANY), *_TAKES[rule.do])
     for field in rule.__struct_fields__[1:]:
         value = getattr(rule, field)
         if value is not UNSET and field not in takes:

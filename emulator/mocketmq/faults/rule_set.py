@@ -14,7 +14,7 @@ from msgspec import UNSET
 from mocketmq.clock import LATEST_US, rate_of, wall_us
 from mocketmq.errors import EmulatorError, FaultNotFoundError, InjectedError, InvalidArgumentError, StoreError
 from mocketmq.faults.injector import FaultInjector, Injection, RequestAttributes
-from mocketmq.faults.rule import OF_DELIVERIES, OF_OUTAGES, FaultRule
+from mocketmq.faults.rule import OF_DELIVERIES, OF_OUTAGES, OF_REPLICATION, FaultRule
 from mocketmq.store.store import Store
 from mocketmq.store.writer import Batch
 
@@ -41,13 +41,15 @@ T = TypeVar("T")
 class FaultRules:
     """All rules, each with its injector. Changes are durable when their methods return.
 
-    ``brokers`` has the names of the cluster's brokers.
+    ``brokers`` has the names of the cluster's brokers; ``has_slaves`` says whether these have slaves.
     """
 
-    def __init__(self, store: Store, brokers: Sequence[str]) -> None:
+    def __init__(self, store: Store, brokers: Sequence[str], *, has_slaves: bool) -> None:
         self.of_requests: tuple[FaultInjector, ...] = ()
         self.of_deliveries: tuple[FaultInjector, ...] = ()
         self.of_outages: tuple[FaultInjector, ...] = ()
+        self.of_replication: tuple[FaultInjector, ...] = ()
+        self._has_slaves = has_slaves
         self._store = store
         self._brokers = brokers
         self._by_name: dict[str, FaultInjector] = {}
@@ -154,6 +156,10 @@ class FaultRules:
             raise InvalidArgumentError(
                 "do", rule.do, "other faults: name-server-away needs remoting, which is off"
             )
+        if rule.do == "replicate-late" and not self._has_slaves:
+            raise InvalidArgumentError(
+                "do", rule.do, "other faults: replicate-late needs slaves; start with --slaves 1"
+            )
         if rule.operation is not UNSET and not any(rule.operation in names for names in doors.values()):
             words = sorted({name for names in doors.values() for name in names if name.islower()})
             allowed = f"{', '.join(words)}; and remoting's requests by name or number, as text"
@@ -198,7 +204,9 @@ class FaultRules:
     def _sort(self) -> None:
         self.of_deliveries = tuple(fault for fault in self if fault.rule.do in OF_DELIVERIES)
         self.of_outages = tuple(fault for fault in self if fault.rule.do in OF_OUTAGES)
-        others = {*self.of_deliveries, *(one for one in self.of_outages if one.rule.do == "name-server-away")}
+        self.of_replication = tuple(fault for fault in self if fault.rule.do in OF_REPLICATION)
+        of_name_servers = (one for one in self.of_outages if one.rule.do == "name-server-away")
+        others = {*self.of_deliveries, *self.of_replication, *of_name_servers}
         self.of_requests = tuple(fault for fault in self if fault not in others)
 
     def close(self) -> None:
@@ -304,8 +312,8 @@ class FaultRules:
         return answer  # type: ignore[return-value]
 
 
-async def open_fault_rules(store: Store, brokers: Sequence[str]) -> FaultRules:
+async def open_fault_rules(store: Store, brokers: Sequence[str], *, has_slaves: bool) -> FaultRules:
     """Load the rules of the last run. Raises a StoreError."""
-    faults = FaultRules(store, brokers)
+    faults = FaultRules(store, brokers, has_slaves=has_slaves)
     await faults.load()
     return faults

@@ -11,7 +11,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.errors import BrokerNotFoundError, BrokerStateError, InvalidArgumentError
 from mocketmq.http_api.fields import Input, NoInput
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
-from mocketmq.setting_rules import CRASH_LOSS, parse_crash_loss_us
+from mocketmq.setting_rules import CRASH_LOSS, CrashLoss, parse_crash_loss
 
 
 class BrokerOut(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class BrokerPath(Input, frozen=True):
 
 
 class CrashIn(Input, frozen=True):
-    """What the crash loses: `nothing`, or all that the broker has stored in a time before, up to 1h.
+    """What the crash loses. With `unreplicated`, it is what the slave does not have yet.
 
     By default, the setting `crash_loses` says it.
     """
@@ -72,15 +72,15 @@ async def crash_broker(call: ApiCall, path: BrokerPath, body: CrashIn) -> CrashO
 
     Routes name it for another 120 s by the broker's clock, as the name server does not notice at once.
     """
-    loses_us = None if body.loses is UNSET else _loses_us(body.loses)
-    crash = await call.broker.broker_lives.crash(path.broker, loses_us)
+    loses = None if body.loses is UNSET else _loss_in(body.loses)
+    crash = await call.broker.broker_lives.crash(path.broker, loses)
     out = await _answer(call, crash.broker)
     return CrashOut(**msgspec.structs.asdict(out), lost=crash.lost)
 
 
-def _loses_us(text: str) -> int:
+def _loss_in(text: str) -> CrashLoss:
     try:
-        return parse_crash_loss_us(text)
+        return parse_crash_loss(text)
     except ValueError as error:
         raise InvalidArgumentError("loses", text, CRASH_LOSS.allowed) from error
 

@@ -13,7 +13,7 @@ FaultKind = Annotated[
         " the answer twice. close: close the connection. read-only, disk-full: refuse sends. broker-away,"
         " name-server-away: close the ports. deliver-late, deliver-shuffled: due messages become visible"
         " later by `by`. hold: due messages wait for the rule's end. throttle: `per_second` become visible."
-        " deliver-again: repeat each delivery `times` times"
+        " deliver-again: repeat each delivery `times` times. replicate-late: slaves are behind by `by`"
     ),
 ]
 RuleName = Annotated[str | None, Field(description="Name of the rule; by default the broker picks one")]

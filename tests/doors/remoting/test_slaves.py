@@ -6,8 +6,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec import UNSET, UnsetType
 
-from mocketmq.errors import SettingError
+from mocketmq.errors import InvalidArgumentError, SettingError
+from mocketmq.faults.rule import FaultRule
 from mocketmq.remoting.listening.ports import bind_ports
 from mocketmq.remoting.wire.record import decode_records
 from mocketmq.settings import Settings
@@ -255,3 +257,72 @@ async def test_a_consumer_is_one_member_although_it_is_at_broker_and_slave() -> 
 def test_an_address_with_a_port_cannot_name_a_slave() -> None:
     with pytest.raises(SettingError, match="a host without a port, with several brokers or slaves"):
         bind_ports(Settings(slaves=1, advertise="broker.example:10911"))
+
+
+# Lag
+
+
+async def behind(pair: Pair, broker: str | UnsetType = UNSET) -> str:
+    return (await pair.broker.faults.add_rule(FaultRule(do="replicate-late", by="5s", broker=broker))).name
+
+
+async def test_a_slave_that_is_behind_shows_what_it_has(pair: Pair) -> None:
+    name = await behind(pair, B)
+    async with slave_of(pair) as slave, slave_of(pair, A) as other:
+        await send(pair.a, "at once")
+        assert await bodies(other) == ["at once"]
+        await send(pair.b, "one")
+        assert (await slave.call(PULL, pull_at(0))).code == 20
+        await pair.advance(4)
+        await send(pair.b, "two")
+        await pair.advance(1)
+        assert await bodies(slave) == ["one"]
+        assert (await slave.ok(MAX_OFFSET, {"topic": TOPIC, "queueId": "0"})).ext["offset"] == "1"
+        ahead = await slave.call(PULL, pull_at(2))
+        assert (ahead.code, ahead.ext["nextBeginOffset"]) == (20, "2")
+        await pair.advance(4)
+        assert await bodies(slave) == ["one", "two"]
+        await send(pair.b, "three")
+        await pair.broker.faults.remove_rules(name)
+        assert await bodies(slave) == ["one", "two", "three"]
+
+
+async def test_a_slave_stays_behind_until_its_broker_is_back(pair: Pair) -> None:
+    await behind(pair)
+    await send(pair.b, "one")
+    await pair.advance(5)
+    await send(pair.b, "two")
+    assert (await pair.broker.broker_lives.crash(B, 0)).lost == 0
+    async with slave_of(pair) as slave:
+        await pair.broker.faults.clear()
+        await pair.advance(60)
+        assert await bodies(slave) == ["one"]
+        at_end = await slave.call(PULL, pull_at(1, flags=2, wait_ms=20_000))
+        assert at_end.code == 19
+        ahead = await slave.call(PULL, pull_at(2))
+        assert (ahead.code, ahead.ext["nextBeginOffset"]) == (21, "2")
+        async with pair.back() as b:
+            assert await bodies(b) == await bodies(slave) == ["one", "two"]
+
+
+async def test_a_crash_loses_what_is_not_replicated(pair: Pair) -> None:
+    await behind(pair)
+    for client in (pair.a, pair.b):
+        await send(client, "one")
+    await pair.advance(5)
+    for client in (pair.a, pair.b):
+        await send(client, "two")
+    assert (await pair.broker.broker_lives.crash(B, "unreplicated")).lost == 1
+    async with slave_of(pair) as slave:
+        assert await bodies(slave) == ["one"]
+    async with pair.back() as b:
+        assert (await bodies(b), await bodies(pair.a)) == (["one"], ["one", "two"])
+        await pair.broker.faults.clear()
+        await send(b, "three")
+        assert (await pair.broker.broker_lives.crash(B, "unreplicated")).lost == 0
+
+
+async def test_only_a_cluster_with_slaves_has_any_that_are_behind() -> None:
+    async with running_pair() as pair:
+        with pytest.raises(InvalidArgumentError, match="replicate-late needs slaves; start with --slaves 1"):
+            await behind(pair)

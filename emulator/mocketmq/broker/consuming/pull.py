@@ -24,6 +24,8 @@ from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, run_of_mes
 from mocketmq.store.queue import Queue
 from mocketmq.store.store import Store
 
+_STORED_UNTIL = """
+SELECT queue_offset FROM messages WHERE queue_key = ? AND store_us <= ? ORDER BY queue_offset DESC LIMIT 1"""
 MAX_NOTED = 10_000
 """Maximum number of pulled delayed messages remembered for the ledger, by group and queue."""
 
@@ -113,11 +115,12 @@ class Pull:
         max_bytes: int,
         group: ConsumingGroup | None = None,
         load: MemoryReservation | None = None,
+        until_us: int | None = None,
     ) -> Pulled:
         if load is not None and queue.min_offset <= offset < queue.next_offset:
             await load.wait_for_room()
         began_us = steady_us()
-        pulled = await self._look(queue, offset, limit, tag_filter, max_bytes)
+        pulled = await self._look(queue, offset, limit, tag_filter, max_bytes, until_us)
         if group is not None and queue.is_young and 0 <= offset < pulled.min_offset:
             # A reset emptied the queue. The status must not be an illegal offset, because Java's client would
             # then pause for 10 s.
@@ -135,9 +138,17 @@ class Pull:
         return pulled
 
     async def _look(
-        self, queue: Queue, offset: int, limit: int, tag_filter: Filter, max_bytes: int
+        self,
+        queue: Queue,
+        offset: int,
+        limit: int,
+        tag_filter: Filter,
+        max_bytes: int,
+        until_us: int | None = None,
     ) -> Pulled:
         low, high = queue.min_offset, queue.next_offset
+        if until_us is not None:
+            high = await self.end_at(queue, until_us)
         if high == 0:
             return Pulled(PullStatus.NO_MESSAGE_IN_QUEUE, 0, low, high, [])
         if offset < low:
@@ -145,7 +156,8 @@ class Pull:
         if offset == high:
             return Pulled(PullStatus.OFFSET_OVERFLOW_ONE, offset, low, high, [])
         if offset > high:
-            return Pulled(PullStatus.OFFSET_OVERFLOW_BADLY, high, low, high, [])
+            end = high if until_us is None else offset  # a slave that is behind sends no consumer back
+            return Pulled(PullStatus.OFFSET_OVERFLOW_BADLY, end, low, high, [])
         span = Span(queue, offset, min(high, offset + SCAN), tag_filter.hashes)
         if isinstance(tag_filter, SqlFilter):
             span = await from_first(self._database, span, tag_filter.accepts)
@@ -153,6 +165,11 @@ class Pull:
         rows = [row for row in rows if tag_filter.matches(row)]
         status = PullStatus.FOUND if rows else PullStatus.NO_MATCHED_MESSAGE
         return Pulled(status, next_offset, low, high, rows)
+
+    async def end_at(self, queue: Queue, until_us: int) -> int:
+        """The end of the queue without messages that were stored after the instant."""
+        rows = await self._database.rows(_STORED_UNTIL, (queue.key, until_us))
+        return rows[0][0] + 1 if rows else queue.min_offset
 
     async def admit(self, group_name: str, topic_name: str, queue_id: int) -> tuple[ConsumingGroup, Queue]:
         """Check a pull and return its group and queue. May create the group, but not the topic.
@@ -179,13 +196,15 @@ class Pull:
         max_bytes: int | None = None,
         gets_resets: bool = False,
         load: MemoryReservation | None = None,
+        until_us: int | None = None,
     ) -> Pulled:
         """Read messages for a group. At the end of the queue, wait up to ``wait_s`` real seconds for some.
 
         A message that does not pass the filter does not end the long poll. The ledger records the first pull
         of each delayed message. Offsets do not change. A consumer not yet notified of a reset gets the new
         offset. A reset also ends the wait, unless the consumer ``gets_resets`` by a push. ``limit``
-        and ``max_bytes`` can only lower the broker's limits. Raises the errors of ``admit``.
+        and ``max_bytes`` can only lower the broker's limits. With ``until_us``, the queue ends before the
+        messages that were stored later, and nothing is waited for. Raises the errors of ``admit``.
         """
         group, queue = await self.admit(group_name, topic_name, queue_id)
         limit = min(max(limit, 1), self._max_messages)
@@ -197,13 +216,14 @@ class Pull:
                 return _notice_of(group_queue)
             group_queue.pulled_offset, resets = offset, group_queue.resets
             group_queue.is_deserted = False
-        pulled = await self._read(queue, offset, limit, tag_filter, max_bytes, group, load)
-        if wait_s > 0 and _is_at_end(pulled, offset):
+        pulled = await self._read(queue, offset, limit, tag_filter, max_bytes, group, load, until_us)
+        if until_us is None and wait_s > 0 and _is_at_end(pulled, offset):
             known_resets = None if gets_resets else resets
             pulled = await self._wait(
                 group, queue, offset, limit, tag_filter, max_bytes, wait_s, known_resets, load
             )
-        if pulled.status is PullStatus.OFFSET_OVERFLOW_BADLY and pulled.min_offset == 0:
+        is_beyond = pulled.status is PullStatus.OFFSET_OVERFLOW_BADLY and pulled.min_offset == 0
+        if is_beyond and until_us is None:
             # The client has offsets that the broker no longer has, for example because it has started empty.
             group_queue = group.queues.get(queue)
             pulled = pulled._replace(next_offset=group_queue.committed_offset if group_queue else 0)

@@ -50,6 +50,8 @@ def _as_given(value: Any, declared: Field[Any]) -> bool | int | str:
     """The value as a user would write it."""
     if declared.metadata["rule"] is rules.VERSION:
         return version_name(value).removeprefix("V").replace("_", ".")
+    if declared.metadata["rule"] is rules.CRASH_LOSS and not isinstance(value, str):
+        return format_duration(value)
     if isinstance(value, frozenset):
         return ",".join(sorted(value))
     if declared.name.endswith("_us"):

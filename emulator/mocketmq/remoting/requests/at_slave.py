@@ -1,7 +1,8 @@
 """Requests as the slave of a broker serves them: reads, and offsets while its broker is down.
 
-A slave has all that its broker has, as both read the same store. It takes no messages, locks no queues and
-changes no topics or groups. Source: the processors of 5.5.0 in the role SLAVE, with ``slaveReadEnable``.
+A slave reads the store of its broker, up to an instant if it is behind (``broker/replication.py``). It takes
+no messages, locks no queues and changes no topics or groups. Source: the processors of 5.5.0 in the role
+SLAVE, with ``slaveReadEnable``.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,6 @@ _SERVED: Final = frozenset(
         RequestCode.GET_BROKER_CONFIG,
         RequestCode.GET_BROKER_RUNTIME_INFO,
         RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
-        RequestCode.GET_MAX_OFFSET,
         RequestCode.GET_MIN_OFFSET,
         RequestCode.GET_EARLIEST_MSG_STORETIME,
         RequestCode.VIEW_MESSAGE_BY_ID,
@@ -83,15 +83,25 @@ def _served(request: Request) -> Handler | None:
 
 async def _pull(call: RemotingCall[pulling.PullMessageHeader]) -> Response:
     """Answer a pull. While its broker runs, the slave sends the consumer back there, and never waits."""
-    is_down = call.broker.registry.brokers[call.channel.share.position].state != "running"
+    registered = call.broker.registry.brokers[call.channel.share.position]
+    is_down, until_us = registered.state != "running", call.broker.replication.replicated_us(registered)
     cleared = pulling.COMMIT_OFFSET if is_down else pulling.COMMIT_OFFSET | pulling.SUSPEND
     header = call.header._replace(sys_flag=call.header.sys_flag & ~cleared)
-    response = await pulling.pull(call._replace(header=header))
+    response = await pulling.pull_until(call._replace(header=header), until_us)
     if is_down:
         return response
     is_found = response.code == ResponseCode.SUCCESS
     code = response.code if is_found else ResponseCode.PULL_RETRY_IMMEDIATELY
     return response._replace(ext={**response.ext, "suggestWhichBrokerId": "0"}, code=code)
+
+
+async def _max_offset(call: RemotingCall[offsets.QueueHeader]) -> Response:
+    registered = call.broker.registry.brokers[call.channel.share.position]
+    until_us = call.broker.replication.replicated_us(registered)
+    queue = call.broker.registry.topics.find_queue(*call.header)
+    if queue is None or until_us is None:
+        return await offsets.max_offset(call)
+    return Response({"offset": str(await call.broker.pull.end_at(queue, until_us))})
 
 
 async def _query_offset(call: RemotingCall[offsets.QueryConsumerOffsetHeader]) -> Response:
@@ -151,6 +161,7 @@ _HANDLERS: Final[Mapping[int, Handler]] = {
     **dict.fromkeys(_SENDS, _refuse_send),
     RequestCode.PULL_MESSAGE: _pull,
     RequestCode.LITE_PULL_MESSAGE: _pull,
+    RequestCode.GET_MAX_OFFSET: _max_offset,
     RequestCode.QUERY_CONSUMER_OFFSET: _query_offset,
     RequestCode.UPDATE_CONSUMER_OFFSET: _update_offset,
     RequestCode.LOCK_BATCH_MQ: _lock_none,

@@ -49,6 +49,11 @@ _CODES: Final = {
 
 async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
     """Return the messages of a queue from an offset on, as soon as there are any."""
+    return await pull_until(call, None)
+
+
+async def pull_until(call: RemotingCall[PullMessageHeader], until_us: int | None) -> Response:
+    """Like :func:`pull`, without messages that were stored after the instant, if given."""
     header, reader = call.header, call.broker.pull
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
     consuming, _ = await reader.admit(group, topic, queue_id)
@@ -71,6 +76,7 @@ async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
         max_bytes=header.max_msg_bytes,
         gets_resets=call.broker.registry.clients.gets_resets(group, call.channel),
         load=call.channel.load(),
+        until_us=until_us,
     )
     host, version = call.channel.store_host, call.command.version
     queue_id = call.channel.share.queue_id(topic, queue_id)
