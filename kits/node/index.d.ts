@@ -91,7 +91,7 @@ export interface Message {
   delayLevel: number;
   /** Null if the message was not delayed. */
   dueMs: number | null;
-  state: 'pending' | 'delivered' | 'cancelled';
+  state: 'pending' | 'delivered' | 'cancelled' | 'lost';
   deliveredMs: number | null;
   groups: { group: string; state: string; times: number; until_ms: number | null }[];
   /** A summary in one line. */
