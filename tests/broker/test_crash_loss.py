@@ -313,6 +313,27 @@ async def test_half_messages_and_commits_of_the_time_are_lost() -> None:
         assert await visible(broker) == []
 
 
+# Snapshots
+
+
+async def test_a_snapshot_brings_back_what_a_crash_has_lost(anywhere: Path | str) -> None:
+    async with running_broker(anywhere, topic_queues=1) as broker:
+        for kind in ("level", "due time"):
+            await delay(broker, kind, kind, 30)
+        await broker.mover.advance(30 * S)
+        await send(broker, "lost")
+        before = bodies(await visible(broker))
+        await broker.snapshots.save("here")
+        assert await crash(broker) == 1
+        await broker.snapshots.restore("here")
+        assert sorted(before) == ["due time", "level", "lost"]
+        assert bodies(await visible(broker)) == before
+        assert (await state(broker, "lost"))[0] == "stored"
+        assert broker.held.pending == 0
+        await broker.mover.advance(600 * S)
+        assert bodies(await visible(broker)) == before
+
+
 # What tests are told
 
 

@@ -33,6 +33,7 @@ from mocketmq.broker.name_servers import NameServerViews
 from mocketmq.broker.outage import Outage
 from mocketmq.broker.packs.pack_file import Pack
 from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.removal.crash_loss import CrashLoss
 from mocketmq.broker.removal.full_reset import FullReset
 from mocketmq.broker.removal.reset import Reset
 from mocketmq.broker.removal.retention import Retention
@@ -101,6 +102,7 @@ class Broker:
     queue_locks: QueueLocks
     slave_offsets: SlaveOffsets
     replication: Replication
+    crash_loss: CrashLoss
     broker_lives: BrokerLives
     name_servers: NameServerViews
     lite_expiry: LiteExpiry

@@ -257,7 +257,9 @@ async def _open_consuming(broker: Broker, settings: Settings, delay_limits: Dela
     broker.replication = Replication(store.clock, broker.faults, registry.brokers)
     lite_expiry = broker.lite_expiry = LiteExpiry(registry.topics, groups)
     wipe = Wipe(store, registry, groups, timer, broker.schemes, lite_expiry, broker.held, notes.trail)
-    loss = CrashLoss(store, registry, groups, receipts, timer, broker.schemes, broker.held, notes)
+    loss = broker.crash_loss = CrashLoss(
+        store, registry, groups, receipts, timer, broker.schemes, broker.held, notes
+    )
     broker.broker_lives = BrokerLives(
         store,
         registry.brokers,
@@ -381,6 +383,7 @@ def _make_snapshots(broker: Broker, settings: Settings) -> None:
         heal_cluster,
         on_restored,
     )
+    broker.crash_loss.on_changed = restorer.lineage.changed
     capture = partial(capture_state, broker.store, broker.timer, broker.schemes, broker.levels)
     broker.snapshots = Snapshots(settings, broker.store.clock, broker.committed_offsets, capture, restorer)
 

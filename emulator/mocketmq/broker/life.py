@@ -246,8 +246,8 @@ class Lives:
             return
         if row.intervention == "lost" and row.intervened_us is not None:
             text = f"lost by the crash of {self._brokers.name_of(goal)}"
-            if row.kind != "cancelled":
-                text += f", {format_duration(max(row.intervened_us - row.store_us, 0))} after it was stored"
+            if row.kind != "cancelled" and row.intervened_us > row.store_us:
+                text += f", {format_duration(row.intervened_us - row.store_us)} after it was stored"
             yield self._event(row, row.intervened_us, "lost", text, rank=_AFTER_ALL)
         match row.kind:
             case "parked" | "retried" | "held":

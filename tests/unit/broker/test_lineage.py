@@ -41,6 +41,14 @@ class Model:
                 self.snapshots[f"other {self._sent}"] = {0: -self._sent}, self._random.randrange(1, 4)
                 self._restore(f"other {self._sent}")
 
+    def lose(self) -> None:
+        """Change the newest messages, as a crash does that loses them."""
+        begin = self._random.randrange(self._end + 1)
+        for offset in [each for each in self._messages if each >= begin]:
+            self._sent += 1
+            self._messages[offset] = self._sent
+        self.lineage.changed(begin)
+
     def _restore(self, digest: str) -> None:
         messages, end = self.snapshots[digest]
         shared = self.lineage.shared_end(digest)
@@ -60,6 +68,9 @@ def test_messages_below_the_shared_end_are_equal(seed: int) -> None:
     for _ in range(300):
         model.step()
     assert model.shared
+    for _ in range(100):
+        model.step()
+        model.lose()
 
 
 def test_states_part_at_the_restore_after_which_they_differ() -> None:

@@ -9,7 +9,7 @@ is delivered when the broker starts. Acknowledgements and committed offsets of t
 this is one durable transaction.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -95,7 +95,10 @@ class _Found(NamedTuple):
 
 
 class CrashLoss:
-    """Loses the newest of what one broker of the cluster has."""
+    """Loses the newest of what one broker of the cluster has.
+
+    ``on_changed`` is called with the log offset from which messages may have changed.
+    """
 
     def __init__(
         self,
@@ -118,6 +121,7 @@ class CrashLoss:
         self._schemes = schemes
         self._held = held
         self._notes = notes
+        self.on_changed: Callable[[int], None] = lambda _begin: None
         self._parked_queue = self._topics.get(TIMER_TOPIC).queues[0]
 
     async def run(self, share: BrokerShare, crash_us: int, loses_us: int) -> int:
@@ -188,6 +192,8 @@ class CrashLoss:
         gone = [row.log_offset for row in found.records if self._takes_from_consumers(row)]
         taken = {*gone}
         count += sum(self._lose_record(batch, row, found) for row in found.records if row.log_offset in taken)
+        if found.records:
+            batch.on_commit(partial(self.on_changed, found.records[0].log_offset))
         batch.execute(_AT_CRASH, (crash_us, batch.now_us))
         for log_offset in gone:
             delete_receipts(batch, log_offset)

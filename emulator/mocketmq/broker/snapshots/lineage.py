@@ -1,10 +1,10 @@
 """Knows up to which log offset a snapshot and the store have the same messages.
 
-A message never changes after its commit, and log offsets rise. Two states of one broker therefore have the
-same messages up to the log offset at which their histories part. They part at a restore, because messages
-that are stored after it get log offsets that were given out before. So a history is a list of branches, each
-with the log offset at which it begins, and a restore begins a new one. Either state may lack messages that
-were deleted.
+A message never changes after its commit, unless a crash loses it, and log offsets rise. Two states of one
+broker therefore have the same messages up to the log offset at which their histories part. They part at a
+restore, because messages that are stored after it get log offsets that were given out before, and at a loss.
+So a history is a list of branches, each with the log offset at which it begins, and a restore or a loss
+begins a new one. Either state may lack messages that were deleted.
 
 Only states that this process has saved or restored are known, by the digest of their database: a file that
 was changed by hand has another one. Nothing is known of earlier runs, whose last commits a power failure may
@@ -52,6 +52,13 @@ class Lineage:
             state = _State([self._new_branch(0)], end)
         self._remember(digest, state)
         self._branches = [*state.branches, self._new_branch(end)]
+
+    def changed(self, begin: int) -> None:
+        """Note that a crash has changed messages from this log offset on, which it lost."""
+        kept = [one for one in self._branches if one.begin < begin]
+        self._branches = (
+            [*kept, self._new_branch(begin)] if len(kept) < MAX_BRANCHES else [self._new_branch(0)]
+        )
 
     def shared_end(self, digest: str) -> int:
         """The log offset up to which store and snapshot share their messages; 0 if the state is unknown."""
