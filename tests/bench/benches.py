@@ -35,6 +35,8 @@ from tests.bench import (
 )
 from tests.bench.figures import Figure
 from tests.bench.growth import measuring as growth
+from tests.bench.suite import measuring as suite
+from tests.bench.suite import workers
 
 
 class Bench(NamedTuple):
@@ -76,6 +78,10 @@ BENCHES = {
     "snapshots": Bench("Snapshots, and tests from one beside tests from seeds", snapshots.measure),
     "kits": Bench("Tests with each kit (floor: empty tests)", kits.measure),
     "console": Bench("The console: what an open page costs", console.measure),
+    "suite": Bench("A suite of tests beside a real RocketMQ (floor)", suite.measure),
+    "suite-workers": Bench(
+        "One test more, with a broker for each worker (floor: no broker)", workers.measure
+    ),
     "upstream-start": Bench("Start beside a real RocketMQ (floor)", upstream.starts),
     "upstream-sends": Bench("Sends beside a real RocketMQ (floor)", upstream.sends),
     "upstream-lateness": Bench("Lateness beside a real RocketMQ (floor)", upstream.lateness),
